@@ -1,0 +1,176 @@
+"""From "do this to those machines" to events: grouping, notice, barrier, and how each begins."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from fairwarning.core import barrier
+from fairwarning.core.causes import CAUSES, Cause
+from fairwarning.core.changes import EventChanged, What
+from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotSpot, TooManyUserEvents
+from fairwarning.core.fleet import Fleet
+from fairwarning.core.model import (
+    BarrierId,
+    Event,
+    EventId,
+    Facts,
+    Kind,
+    Machine,
+    Scope,
+    ScopeKind,
+    Source,
+    Status,
+    derive_id,
+)
+from fairwarning.core.policy import NOTICE, Policy, whole_second
+from fairwarning.core.scope import domain
+
+_SCALE_SETS = (ScopeKind.SCALE_SET, ScopeKind.FLEXIBLE_SET)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be announced."""
+
+    id: EventId
+    cause: str
+    by: str
+    notice: timedelta | None = None
+    kind: Kind | None = None
+    force: bool = False
+    walk: str | None = None
+
+
+def cause_named(name: str) -> Cause:
+    """Return the cause of this name, or refuse."""
+    if name not in CAUSES:
+        raise Invalid("cause", f"{name!r} is none of {', '.join(CAUSES)}")
+    return CAUSES[name]
+
+
+def announce(
+    fleet: Fleet, request: Request, machines: Sequence[Machine], now: datetime
+) -> Iterator[EventChanged]:
+    """Yield one change per event that the request leads to."""
+    cause = cause_named(request.cause)
+    if not machines:
+        raise Invalid("machines", "name at least one machine")
+    if request.notice is not None and request.notice < timedelta(0):
+        raise Invalid("notice", "must not be negative")
+    if request.kind is not None and not cause.sudden:
+        raise Invalid("kind", f"a {request.cause} is always a {cause.kind}")
+    _check(fleet, cause, machines)
+    for number, group in enumerate(_groups(fleet, cause, machines)):
+        scope = fleet.scope(group[0].scope)
+        event_id = request.id if number == 0 else derive_id(request.id, str(number))
+        event = _event(scope, cause, request, group, event_id, now, fleet.policy)
+        what = What.SCHEDULED if event.waiting else What.STARTED
+        yield EventChanged(scope=scope.id, event=event, what=what, by=request.by)
+
+
+def _check(fleet: Fleet, cause: Cause, machines: Sequence[Machine]) -> None:
+    if len({machine.ref for machine in machines}) != len(machines):
+        raise Invalid("machines", "a machine is named twice")
+    for machine in machines:
+        if cause.spot_only and not machine.spot:
+            raise NotSpot(machine.name)
+        for event in fleet.scope(machine.scope).events.values():
+            if cause.operation and event.kind is cause.kind and _touches(event, machine):
+                raise AlreadyUnderWay(machine.name, cause.kind, event)
+    limit = fleet.policy.max_user_events
+    if cause.source is not Source.USER or limit is None:
+        return
+    for scope_id in {machine.scope for machine in machines}:
+        asked = sum(machine.scope == scope_id for machine in machines)
+        events = fleet.scope(scope_id).events.values()
+        if asked + sum(event.source is Source.USER for event in events) > limit:
+            raise TooManyUserEvents(scope_id, limit)
+
+
+def _touches(event: Event, machine: Machine) -> bool:
+    return machine.name in event.resources and machine.name not in event.done
+
+
+def _groups(fleet: Fleet, cause: Cause, machines: Iterable[Machine]) -> list[list[Machine]]:
+    """L-12, S-04: one event for what cannot be acted on separately, and never two update domains."""
+    groups: dict[tuple[object, ...], list[Machine]] = {}
+    for machine in machines:
+        key: tuple[object, ...] = (machine.scope, machine.host)
+        if cause.alone:
+            key = machine.ref
+        elif fleet.policy.one_update_domain:
+            key = (*key, domain(fleet.scope(machine.scope).facts, machine))
+        groups.setdefault(key, []).append(machine)
+    return list(groups.values())
+
+
+def _event(
+    scope: Scope,
+    cause: Cause,
+    request: Request,
+    machines: Sequence[Machine],
+    event_id: EventId,
+    now: datetime,
+    policy: Policy,
+) -> Event:
+    kind = request.kind or cause.kind
+    notice = policy.shorten(_notice(cause, kind, machines, request.notice))
+    warned = _warned(scope, cause, machines, request, policy)
+    at_once = not warned or cause.sudden or _approved_by_policy(scope.facts, cause)
+    withdrawn = cause.withdrawn_after
+    return Event(
+        id=event_id,
+        scope=scope.id,
+        cause=request.cause,
+        kind=kind,
+        source=cause.source,
+        resources=tuple(machine.name for machine in machines),
+        description=cause.text,
+        duration=cause.duration,
+        created_at=now,
+        not_before=now if at_once else whole_second(now + notice),
+        barrier=_barrier(scope.facts, kind, machines, request, event_id),
+        status=Status.STARTED if at_once else Status.SCHEDULED,
+        seen=scope.enabled and warned,
+        started_at=now if at_once else None,
+        withdraw_at=None if withdrawn is None else now + policy.shorten(withdrawn),
+        walk=request.walk,
+    )
+
+
+def _warned(
+    scope: Scope, cause: Cause, machines: Sequence[Machine], request: Request, policy: Policy
+) -> bool:
+    """R-23, T-06: whether this is announced at all, or simply done."""
+    if cause.kind is Kind.TERMINATE:
+        configured = all(machine.model.terminate_notice is not None for machine in machines)
+        awake = scope.enabled or not policy.terminate_requires_enabled
+        return configured and awake and not request.force
+    return cause.source is Source.PLATFORM or scope.enabled
+
+
+def _approved_by_policy(facts: Facts, cause: Cause) -> bool:
+    """L-17: a scope may have waived the notice of its users' own restarts and redeploys."""
+    waived = {
+        Kind.REBOOT: facts.approvals.user_reboot,
+        Kind.REDEPLOY: facts.approvals.user_redeploy,
+    }
+    return cause.source is Source.USER and waived.get(cause.kind, False)
+
+
+def _notice(cause: Cause, kind: Kind, machines: Sequence[Machine], asked: timedelta | None) -> timedelta:
+    configured = machines[0].model.terminate_notice if kind is Kind.TERMINATE else None
+    for notice in (asked, configured, cause.notice):
+        if notice is not None:
+            return notice
+    return NOTICE[kind]
+
+
+def _barrier(
+    facts: Facts, kind: Kind, machines: Sequence[Machine], request: Request, event_id: EventId
+) -> BarrierId:
+    if kind is Kind.TERMINATE and facts.kind in _SCALE_SETS:
+        return barrier.of_deletes(facts.set_name)
+    if CAUSES[request.cause].alone:
+        return barrier.alone(event_id)
+    return barrier.of_host(machines[0].host, request.id)

@@ -1,0 +1,107 @@
+"""Everything that can be done to a machine, and the event each announces (L-07, L-08, L-14)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from fairwarning.core.model import Kind, Source
+
+
+class Text(StrEnum):
+    """The descriptions Azure writes, letter for letter (L-08)."""
+
+    HOST = "Host server is undergoing maintenance."
+    INFRASTRUCTURE = "Host Server infrastructure is undergoing maintenance."
+    LIVE_MIGRATION = (
+        "Virtual machine is being paused because of a memory-preserving Live Migration operation."
+    )
+    RESTART = "Virtual machine is going to be restarted as requested by authorized user."
+    REDEPLOY = "Virtual machine is going to be redeployed as requested by authorized user."
+    EMERGENCY = "Host server is undergoing an emergency repair."
+    FAILURE = "Virtual machine has encountered a failure."
+    NOTHING = ""
+
+
+#: L-10: the interruption's length is unknown or makes no sense for this kind.
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """What one action announces, and how long Azure takes over it."""
+
+    kind: Kind
+    source: Source = Source.PLATFORM
+    duration: int = UNKNOWN
+    text: Text = Text.NOTHING
+    lasts: timedelta = timedelta(minutes=10)
+    notice: timedelta | None = None
+    sudden: bool = False
+    withdrawn_after: timedelta | None = None
+    operation: bool = False
+    spot_only: bool = False
+    summary: str
+
+    @property
+    def alone(self) -> bool:
+        """Whether each machine gets an event of its own (L-12, T-11)."""
+        return self.operation
+
+
+_USER, _FREEZE = Source.USER, Kind.FREEZE
+
+CAUSES: Mapping[str, Cause] = {
+    "restart": Cause(
+        kind=Kind.REBOOT, source=_USER, text=Text.RESTART, operation=True,
+        summary="a user restarts the machine",
+    ),
+    "redeploy": Cause(
+        kind=Kind.REDEPLOY, source=_USER, text=Text.REDEPLOY, operation=True,
+        summary="a user moves the machine to another host; ephemeral disks are lost",
+    ),
+    "freeze": Cause(
+        kind=_FREEZE, duration=9, text=Text.HOST,
+        summary="host agent maintenance: a pause of nine seconds",
+    ),
+    "live-migrate": Cause(
+        kind=_FREEZE, duration=5, text=Text.LIVE_MIGRATION, lasts=timedelta(minutes=5),
+        summary="live migration: a pause of five seconds",
+    ),
+    "host-update": Cause(
+        kind=_FREEZE, duration=30, text=Text.HOST, lasts=timedelta(minutes=8),
+        summary="a large host update: a pause of thirty seconds",
+    ),
+    "host-reboot": Cause(
+        kind=Kind.REBOOT, text=Text.HOST,
+        summary="the host is rebooted and its machines with it",
+    ),
+    "cancelled-maintenance": Cause(
+        kind=_FREEZE, duration=9, text=Text.HOST, withdrawn_after=timedelta(minutes=8),
+        summary="host maintenance that is withdrawn after eight minutes",
+    ),
+    "hardware-failure": Cause(
+        kind=Kind.REDEPLOY, text=Text.FAILURE, sudden=True,
+        summary="the host failed; the machine is being moved without notice",
+    ),
+    "platform-redeploy": Cause(
+        kind=Kind.REDEPLOY, text=Text.FAILURE, notice=timedelta(minutes=15),
+        summary="the platform moves the machine after a failure, with notice",
+    ),
+    "predicted-failure": Cause(
+        kind=Kind.REDEPLOY, text=Text.EMERGENCY, notice=timedelta(days=7),
+        summary="the host is expected to fail; a move is announced a week ahead",
+    ),
+    "evict": Cause(
+        kind=Kind.PREEMPT, lasts=timedelta(seconds=30), operation=True, spot_only=True,
+        summary="a Spot machine is evicted",
+    ),
+    "rebalance": Cause(
+        kind=Kind.REBALANCE, withdrawn_after=timedelta(minutes=15), spot_only=True,
+        summary="advice that a Spot machine may be evicted soon (preview api-version only)",
+    ),
+    "delete": Cause(
+        kind=Kind.TERMINATE, source=_USER, lasts=timedelta(seconds=30), operation=True,
+        summary="a user deletes the machine",
+    ),
+}  # fmt: skip

@@ -1,0 +1,271 @@
+"""Every decision: a command, given the state and the time, becomes changes or is refused.
+
+``decide`` first lets the state settle (time may have passed), then answers the command, then lets the state
+settle again. Settling applies the rules of ``SETTLING`` until none of them has anything to say.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import assert_never
+
+from fairwarning.core import scaleset, walk
+from fairwarning.core.announce import Request, announce
+from fairwarning.core.barrier import released
+from fairwarning.core.changes import (
+    Change,
+    EventChanged,
+    FactsChanged,
+    MachineChanged,
+    Published,
+    ScopeRemoved,
+    What,
+    apply,
+)
+from fairwarning.core.commands import (
+    Add,
+    Approve,
+    Cancel,
+    ChangeModel,
+    Command,
+    Make,
+    Poll,
+    Remove,
+    Report,
+    Schedule,
+    SetApprovals,
+    SetPower,
+    StartWalk,
+    StopWalk,
+    Tick,
+    Upgrade,
+)
+from fairwarning.core.errors import NameTaken, UnknownEvent
+from fairwarning.core.fleet import Fleet, running, visible
+from fairwarning.core.impact import take
+from fairwarning.core.lifecycle import Signal, advance
+from fairwarning.core.model import Event, Scope, ScopeId, Status
+from fairwarning.core.scope import build, scope_ids
+
+PLATFORM = "platform"
+
+
+def decide(fleet: Fleet, command: Command, now: datetime) -> tuple[Change, ...]:
+    """Say what ``command`` changes, given the state and the time; nothing at all is a fine answer."""
+    due, awake = _settle(fleet, now)
+    asked = tuple(_answer(awake, command, now))
+    answered = Fleet(apply(awake.scopes, asked), fleet.policy)
+    after, settled = _settle(answered, now)
+    return (*due, *asked, *after, *_publish(fleet, settled))
+
+
+def _answer(fleet: Fleet, command: Command, now: datetime) -> Iterator[Change]:
+    match command:
+        case Make():
+            return _make(fleet, command, now)
+        case Add():
+            return scaleset.add(fleet, command)
+        case Remove():
+            return _remove(fleet, command, now)
+        case Schedule():
+            return _schedule(fleet, command, now)
+        case Approve():
+            return _approve(fleet, command, now)
+        case Cancel():
+            return _cancel(fleet, command, now)
+        case Poll():
+            return _poll(fleet, command, now)
+        case Tick():
+            return _tick(fleet, command, now)
+        case Report():
+            return take(fleet, command, now)
+        case SetPower():
+            machine = replace(fleet.machine(command.machine), power=command.power)
+            return iter((MachineChanged(scope=machine.scope, machine=machine),))
+        case ChangeModel():
+            return scaleset.change_model(fleet, command)
+        case Upgrade():
+            return scaleset.upgrade(fleet, command)
+        case SetApprovals():
+            facts = replace(fleet.scope(command.scope).facts, approvals=command.approvals)
+            return iter((FactsChanged(scope=command.scope, facts=facts, by=command.by),))
+        case StartWalk():
+            return walk.start_walk(fleet, command)
+        case StopWalk():
+            return walk.stop_walk(fleet, command, now)
+        case _:
+            assert_never(command)
+
+
+def _make(fleet: Fleet, command: Make, now: datetime) -> Iterator[Change]:
+    for scope_id in scope_ids(command.blueprint):
+        if scope_id in fleet.scopes:
+            raise NameTaken(command.blueprint.name)
+    yield from build(command.blueprint, command.seed, fleet.policy, now, command.by)
+
+
+def _remove(fleet: Fleet, command: Remove, now: datetime) -> Iterator[Change]:
+    machines = []
+    for scope_id in command.scopes:
+        scope = fleet.scope(scope_id)
+        yield FactsChanged(scope=scope_id, facts=replace(scope.facts, deleting=True), by=command.by)
+        leaving = {n for e in scope.events.values() if e.cause == "delete" for n in e.resources}
+        machines += [m for m in scope.machines.values() if m.name not in leaving]
+    if machines:
+        request = Request(id=command.id, cause="delete", by=command.by, force=command.force)
+        yield from announce(fleet, request, machines, now)
+
+
+def _schedule(fleet: Fleet, command: Schedule, now: datetime) -> Iterator[Change]:
+    request = Request(
+        id=command.id,
+        cause=command.cause,
+        by=command.by,
+        notice=command.notice,
+        kind=command.kind,
+        force=command.force,
+    )
+    machines = [fleet.machine(ref) for ref in command.machines]
+    yield from announce(fleet, request, machines, now)
+
+
+def _approve(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Change]:
+    scope = fleet.scope(command.scope)
+    shown = {event.id for event in visible(scope, command.machine)}
+    events = {e.id: e for e in (fleet.event(scope.id, event_id) for event_id in command.ids)}
+    for event in events.values():
+        # R-18: a guest may approve what it can see, and nothing else exists for it.
+        if command.machine is not None and event.id not in shown:
+            raise UnknownEvent(event.id)
+    for event in events.values():
+        yield from _approval(event, command.by, now)
+
+
+def _approval(event: Event, by: str, now: datetime) -> Iterator[Change]:
+    # R-17: what is approved or has started already is left as it is.
+    if event.waiting and event.approved_by is None:
+        approved = replace(advance(event, Signal.APPROVED, now), approved_by=by)
+        yield EventChanged(scope=event.scope, event=approved, what=What.APPROVED, by=by)
+
+
+def _cancel(fleet: Fleet, command: Cancel, now: datetime) -> Iterator[Change]:
+    event = fleet.event(command.scope, command.id)
+    gone = advance(event, Signal.CANCELLED, now)
+    yield EventChanged(scope=event.scope, event=gone, what=What.CANCELLED, by=command.by)
+
+
+def _poll(fleet: Fleet, command: Poll, now: datetime) -> Iterator[Change]:
+    machine = fleet.machine(command.machine)
+    scope = fleet.scope(machine.scope)
+    if not scope.enabled:
+        facts = replace(scope.facts, enabled_at=now, polled_at=now)
+        yield FactsChanged(scope=scope.id, facts=facts, by=machine.name)
+        for event in scope.events.values():
+            if event.waiting and not event.seen:
+                shown = replace(event, seen=True)
+                yield EventChanged(scope=scope.id, event=shown, what=What.SHOWN, by=machine.name)
+    elif _stale(scope, now, fleet):
+        facts = replace(scope.facts, polled_at=now)
+        yield FactsChanged(scope=scope.id, facts=facts, by=machine.name)
+
+
+def _stale(scope: Scope, now: datetime, fleet: Fleet) -> bool:
+    polled_at = scope.facts.polled_at
+    return polled_at is None or now - polled_at >= fleet.policy.poll_refresh
+
+
+def _tick(fleet: Fleet, command: Tick, now: datetime) -> Iterator[Change]:
+    limit = fleet.policy.disable_after
+    for scope_id in command.scopes:
+        scope = fleet.scopes.get(scope_id)
+        if scope is None or not scope.enabled or scope.facts.polled_at is None or limit is None:
+            continue
+        polled_at = max(scope.facts.polled_at, command.polled.get(scope_id, scope.facts.polled_at))
+        enabled_at = scope.facts.enabled_at
+        # R-22: nobody has asked for a day, so nobody is listening.
+        if now - polled_at >= fleet.policy.shorten(limit):
+            enabled_at = None
+        facts = replace(scope.facts, enabled_at=enabled_at, polled_at=polled_at)
+        if facts != scope.facts:
+            yield FactsChanged(scope=scope_id, facts=facts, by=PLATFORM)
+
+
+def _settle(fleet: Fleet, now: datetime) -> tuple[tuple[Change, ...], Fleet]:
+    changes: tuple[Change, ...] = ()
+    while news := next(filter(None, (tuple(rule(fleet, now)) for rule in SETTLING)), ()):
+        changes += news
+        fleet = Fleet(apply(fleet.scopes, news), fleet.policy)
+    return changes, fleet
+
+
+def _withdraw(fleet: Fleet, now: datetime) -> Iterator[Change]:
+    """L-06: maintenance that was withdrawn simply vanishes."""
+    for event in fleet.events():
+        if event.waiting and event.withdraw_at is not None and event.withdraw_at <= now:
+            gone = advance(event, Signal.CANCELLED, now)
+            yield EventChanged(scope=event.scope, event=gone, what=What.CANCELLED, by=PLATFORM)
+
+
+def _excuse(fleet: Fleet, now: datetime) -> Iterator[Change]:
+    """T-21: where every machine is down there is nobody left to approve."""
+    for scope in fleet.scopes.values():
+        if scope.facts.approvals.all_instances_down and scope.machines and not running(scope):
+            for event in scope.events.values():
+                yield from _approval(event, "all-instances-down", now)
+
+
+def _release(fleet: Fleet, now: datetime) -> Iterator[Change]:
+    """L-02: what is approved or out of notice, and not held by its barrier, starts."""
+    for event in released(fleet.events(), now):
+        started = advance(event, Signal.RELEASED, now)
+        by = event.approved_by or "notice"
+        yield EventChanged(scope=event.scope, event=started, what=What.STARTED, by=by)
+
+
+def _conclude(fleet: Fleet, now: datetime) -> Iterator[Change]:
+    """An event is over once each of its machines has had its impact or is no more."""
+    for event in fleet.events():
+        there = fleet.scopes[event.scope].machines
+        if any(name in there and name not in event.done for name in event.resources):
+            continue
+        signal = Signal.FINISHED if event.status is Status.STARTED else Signal.CANCELLED
+        gone = advance(event, signal, now)
+        yield EventChanged(scope=event.scope, event=gone, what=What(signal), by=PLATFORM)
+
+
+def _walk_on(fleet: Fleet, now: datetime) -> Iterator[Change]:
+    for scope in fleet.scopes.values():
+        yield from walk.next_step(fleet, scope, now)
+
+
+def _close(fleet: Fleet, now: datetime) -> Iterator[Change]:
+    """A scope that is being deleted goes with its last machine."""
+    for scope in fleet.scopes.values():
+        if scope.facts.deleting and not scope.machines:
+            yield ScopeRemoved(scope=scope.id)
+
+
+SETTLING: tuple[Callable[[Fleet, datetime], Iterator[Change]], ...] = (
+    _withdraw,
+    _excuse,
+    _release,
+    _conclude,
+    _walk_on,
+    _close,
+)
+
+
+def _publish(before: Fleet, after: Fleet) -> Iterator[Change]:
+    """L-11: the number moves exactly when what guests see does, once per decision."""
+    for scope_id, scope in after.scopes.items():
+        if _shown(before.scopes.get(scope_id)) != _shown(scope):
+            yield Published(scope=scope_id, incarnation=scope.incarnation + 1)
+
+
+def _shown(scope: Scope | None) -> tuple[tuple[str, str], ...]:
+    return () if scope is None else tuple((e.id, e.status) for e in visible(scope))
+
+
+def touched(changes: tuple[Change, ...]) -> frozenset[ScopeId]:
+    """Return the scopes that ``changes`` speak of."""
+    return frozenset(change.scope for change in changes)

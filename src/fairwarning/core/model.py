@@ -1,0 +1,208 @@
+"""The nouns: immutable values shared by every other room."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple, NewType
+
+EventId = NewType("EventId", str)
+ScopeId = NewType("ScopeId", str)
+VmName = NewType("VmName", str)
+HostId = NewType("HostId", str)
+BarrierId = NewType("BarrierId", str)
+
+
+class MachineRef(NamedTuple):
+    """Names one machine in the whole fleet; ``name`` alone is unique only inside its scope (S-07)."""
+
+    scope: ScopeId
+    name: VmName
+
+    @property
+    def full(self) -> str:
+        """The name with its scope, for people."""
+        return f"{self.scope}/{self.name}"
+
+
+class Kind(StrEnum):
+    """The impact an event will have on a machine."""
+
+    FREEZE = "Freeze"
+    REBOOT = "Reboot"
+    REDEPLOY = "Redeploy"
+    PREEMPT = "Preempt"
+    TERMINATE = "Terminate"
+    REBALANCE = "SpotRebalanceRecommendation"
+
+
+class Status(StrEnum):
+    """Where an event is in its life; guests only ever see the first two (L-01)."""
+
+    SCHEDULED = "Scheduled"
+    STARTED = "Started"
+    GONE = "Gone"
+
+
+class Source(StrEnum):
+    """Who is behind an event (L-09)."""
+
+    PLATFORM = "Platform"
+    USER = "User"
+
+
+class ScopeKind(StrEnum):
+    """What makes some machines share one document (S-01)."""
+
+    STANDALONE = "standalone"
+    AVAILABILITY_SET = "availability-set"
+    SCALE_SET = "scale-set"
+    FLEXIBLE_SET = "flexible-scale-set"
+    CLOUD_SERVICE = "cloud-service"
+
+
+class Power(StrEnum):
+    """Whether a machine could answer at all."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class Eviction(StrEnum):
+    """What becomes of a Spot machine once it is evicted."""
+
+    DEALLOCATE = "Deallocate"
+    DELETE = "Delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """What a scale set wants its instances to be; each instance remembers the one it was given (T-06)."""
+
+    number: int = 1
+    terminate_notice: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approvals:
+    """What a scope approves by itself (L-17, T-21)."""
+
+    user_reboot: bool = False
+    user_redeploy: bool = False
+    all_instances_down: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One virtual machine."""
+
+    scope: ScopeId
+    name: VmName
+    vm_id: str
+    instance: str = "0"
+    update_domain: int = 0
+    fault_domain: int = 0
+    host: HostId
+    spot: bool = False
+    eviction: Eviction = Eviction.DEALLOCATE
+    power: Power = Power.RUNNING
+    model: Model = Model()
+    tags: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def ref(self) -> MachineRef:
+        """The machine's name in the whole fleet."""
+        return MachineRef(self.scope, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One announced impact on one or more machines of a scope."""
+
+    id: EventId
+    scope: ScopeId
+    cause: str
+    kind: Kind
+    source: Source
+    resources: tuple[VmName, ...]
+    description: str
+    duration: int
+    created_at: datetime
+    not_before: datetime
+    barrier: BarrierId
+    status: Status = Status.SCHEDULED
+    seen: bool = True
+    approved_by: str | None = None
+    started_at: datetime | None = None
+    withdraw_at: datetime | None = None
+    walk: str | None = None
+    done: tuple[VmName, ...] = ()
+    attempt: int = 0
+    retry_at: datetime | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the event is announced and has not started."""
+        return self.status is Status.SCHEDULED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """A host update that goes through a scope one domain at a time (S-04, S-05)."""
+
+    id: str
+    cause: str
+    domains: tuple[int, ...]
+    current: int | None = None
+    notice: timedelta | None = None
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is true of a scope as a whole, apart from its machines and events."""
+
+    id: ScopeId
+    kind: ScopeKind
+    set_name: str
+    zone: str = ""
+    update_domains: int = 1
+    fault_domains: int = 1
+    broadcast: bool = True
+    model: Model = Model()
+    approvals: Approvals = Approvals()
+    enabled_at: datetime | None = None
+    polled_at: datetime | None = None
+    next_instance: int = 0
+    instance_step: int = 1
+    deleting: bool = False
+    walk: Walk | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The machines that share one document, with their pending events in order of creation."""
+
+    facts: Facts
+    version: int = 0
+    incarnation: int = 1
+    machines: Mapping[VmName, Machine] = field(default_factory=lambda: MappingProxyType({}))
+    events: Mapping[EventId, Event] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def id(self) -> ScopeId:
+        """The scope's name in the fleet."""
+        return self.facts.id
+
+    @property
+    def enabled(self) -> bool:
+        """Whether somebody in the scope has asked for events lately (R-21, R-22)."""
+        return self.facts.enabled_at is not None
+
+
+def derive_id(*parts: str) -> EventId:
+    """Return an id in the shape guests expect, the same for the same parts."""
+    digits = hashlib.sha256("\0".join(parts).encode()).hexdigest().upper()
+    return EventId("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32])))

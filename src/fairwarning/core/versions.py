@@ -1,0 +1,58 @@
+"""The api-versions of the metadata service, and what each of them shows.
+
+Scheduled Events has a version list of its own; the rest of the metadata service has another.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fairwarning.core.model import Kind
+
+_BASE = ("EventId", "EventStatus", "EventType", "ResourceType", "Resources", "NotBefore")
+_OLDEST = frozenset({Kind.FREEZE, Kind.REBOOT, Kind.REDEPLOY})
+_PREEMPT = _OLDEST | {Kind.PREEMPT}
+_ALL = _PREEMPT | {Kind.TERMINATE}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a document looks in one api-version."""
+
+    fields: tuple[str, ...] = _BASE
+    kinds: frozenset[Kind] = _ALL
+    underscore: bool = False
+    iso_dates: bool = False
+    header_on_post: bool = True
+
+
+#: V-01 to V-09, one row per version, oldest first.
+EVENT_VERSIONS: Mapping[str, Shape] = {
+    "2017-03-01": Shape(kinds=_OLDEST, underscore=True, iso_dates=True, header_on_post=False),
+    "2017-08-01": Shape(kinds=_OLDEST),
+    "2017-11-01": Shape(kinds=_PREEMPT),
+    "2019-01-01": Shape(),
+    "2019-04-01": Shape((*_BASE, "Description")),
+    "2019-08-01": Shape((*_BASE, "Description", "EventSource")),
+    "2020-07-01": Shape((*_BASE, "Description", "EventSource", "DurationInSeconds")),
+}
+
+#: Exists in some regions, is not generally available: served only when asked for.
+PREVIEW_VERSION = "2024-07-09"
+PREVIEW_SHAPE = replace(EVENT_VERSIONS["2020-07-01"], kinds=_ALL | {Kind.REBALANCE})
+
+#: I-03: the versions of every other category, oldest first.
+IMDS_VERSIONS: tuple[str, ...] = (
+    "2017-03-01", "2017-04-02", "2017-08-01", "2017-10-01", "2017-12-01", "2018-02-01", "2018-04-02",
+    "2018-10-01", "2019-02-01", "2019-03-11", "2019-04-30", "2019-06-01", "2019-06-04", "2019-08-01",
+    "2019-08-15", "2019-11-01", "2020-06-01", "2020-07-15", "2020-09-01", "2020-10-01", "2020-12-01",
+    "2021-01-01", "2021-02-01", "2021-03-01", "2021-05-01", "2021-08-01", "2021-10-01", "2021-11-01",
+    "2021-11-15", "2021-12-13", "2023-07-01", "2023-11-15", "2024-03-15", "2024-07-17", "2025-04-07",
+)  # fmt: skip
+
+_WELL_FORMED = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+
+
+def well_formed(version: str) -> bool:
+    """Whether ``version`` has the form of an api-version, served or not."""
+    return _WELL_FORMED.fullmatch(version) is not None

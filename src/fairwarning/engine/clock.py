@@ -1,0 +1,51 @@
+"""The only module that reads the wall clock or makes identifiers."""
+
+import uuid
+from datetime import UTC, datetime
+from typing import Protocol
+
+from fairwarning.core.model import EventId
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def now(self) -> datetime:
+        """Return the current time, always in UTC."""
+        ...
+
+
+class SystemClock:
+    """Real time."""
+
+    def now(self) -> datetime:
+        """Return the current time, always in UTC."""
+        return datetime.now(UTC)
+
+    def seconds_until(self, when: datetime | None) -> float:
+        """Return how long to sleep towards ``when``; never so long that a moved clock goes unnoticed."""
+        hour = 3600.0
+        return hour if when is None else min(max((when - self.now()).total_seconds(), 0.0), hour)
+
+
+class ManualClock:
+    """Time that moves only when told to.
+
+    With manual time nobody sleeps: ``travel`` walks from deadline to deadline.
+    """
+
+    def __init__(self, start: datetime) -> None:
+        self._now = start
+
+    def now(self) -> datetime:
+        """Return the current time, always in UTC."""
+        return self._now
+
+    def set(self, when: datetime) -> None:
+        """Move to ``when``; time never goes back."""
+        self._now = max(self._now, when)
+
+
+def new_event_id() -> EventId:
+    """Return a fresh id in the shape guests expect (V-09)."""
+    return EventId(str(uuid.uuid4()).upper())

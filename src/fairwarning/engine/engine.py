@@ -1,0 +1,190 @@
+"""Runs commands: load, decide, commit, publish."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from fairwarning.core.changes import Change, evolve
+from fairwarning.core.commands import Command, Poll, Report, Tick, concerns
+from fairwarning.core.decide import decide, touched
+from fairwarning.core.errors import Conflict, FairWarningError, UnknownMachine, UnknownScope
+from fairwarning.core.fleet import Fleet, next_deadline, outstanding
+from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId
+from fairwarning.core.policy import Policy, with_speed
+from fairwarning.engine.agenda import Agenda
+from fairwarning.engine.clock import Clock
+from fairwarning.engine.directory import Directory
+from fairwarning.engine.feed import Feed
+from fairwarning.engine.pipeline import Pipeline
+from fairwarning.engine.ports import Commit, Driver, Entry, Store
+from fairwarning.engine.refusal import refused
+
+#: How many due scopes are attended to before everybody else gets a turn.
+SLICE = 256
+
+
+class Engine:
+    """The newest state that was decided, and the state the world may see: what has been committed."""
+
+    def __init__(self, store: Store, clock: Clock, driver: Driver, policy: Policy) -> None:
+        self.store = store
+        self.clock = clock
+        self.policy = policy
+        self.feed = Feed()
+        self.directory = Directory()
+        self.deadlines_moved = asyncio.Event()
+        self._driver = driver
+        self._newest: dict[ScopeId, Scope] = {}
+        self._committed: dict[ScopeId, Scope] = {}
+        self._polled: dict[ScopeId, datetime] = {}
+        self._agenda = Agenda()
+        self._pipeline = Pipeline(store, self._publish, self._discard)
+        self._stale = False
+
+    async def open(self) -> None:
+        """Read the state and take up what is due."""
+        await self._reload()
+        await self.tick()
+
+    async def close(self) -> None:
+        """Finish what is being written."""
+        await self._pipeline.idle()
+
+    def scopes(self) -> Mapping[ScopeId, Scope]:
+        """Return every scope as committed."""
+        return self._committed
+
+    def scope(self, scope_id: ScopeId) -> Scope:
+        """Return a scope as committed."""
+        if scope_id not in self._committed:
+            raise UnknownScope(scope_id)
+        return self._committed[scope_id]
+
+    def machine(self, ref: MachineRef) -> Machine:
+        """Return a machine as committed."""
+        scope = self._committed.get(ref.scope)
+        if scope is None or ref.name not in scope.machines:
+            raise UnknownMachine(ref.name)
+        return scope.machines[ref.name]
+
+    def next_deadline(self) -> datetime | None:
+        """Return when time alone will next change anything."""
+        return self._agenda.next()
+
+    async def handle(self, command: Command) -> tuple[Change, ...]:
+        """Carry out one command and return what changed, once it is kept."""
+        while True:
+            if self._stale:
+                await self._reload()
+            fleet = self._fleet(concerns(command))
+            now = self.clock.now()
+            try:
+                changes = decide(fleet, command, now)
+            except FairWarningError as error:
+                await self._note_refusal(command, error, now)
+                raise
+            try:
+                await self._commit(fleet, changes, now)
+            except Conflict:
+                continue
+            return changes
+
+    async def poll(self, ref: MachineRef) -> None:
+        """Note that a guest asked; the first poll of a scope is kept before it is answered (R-21)."""
+        now = self.clock.now()
+        self._polled[ref.scope] = now
+        facts = self.scope(ref.scope).facts
+        fresh = facts.polled_at is not None and now - facts.polled_at < self.policy.poll_refresh
+        if facts.enabled_at is None or not fresh:
+            await self.handle(Poll(machine=ref))
+
+    async def tick(self) -> None:
+        """Attend to every scope whose deadline has come."""
+        due = self._agenda.take(self.clock.now())
+        for start in range(0, len(due), SLICE):
+            await asyncio.gather(*map(self._attend, due[start : start + SLICE]))
+
+    def set_speed(self, speed: float) -> None:
+        """Change how fast durations pass from now on."""
+        self.policy = with_speed(self.policy, speed)
+        for scope in self._committed.values():
+            self._schedule(scope)
+
+    async def _attend(self, scope_id: ScopeId) -> None:
+        scope = self._newest.get(scope_id)
+        if scope is None:
+            return
+        outcomes = self._driver.observe(outstanding(scope), self.policy, self.clock.now())
+        if outcomes:
+            await self.handle(Report(scope=scope_id, outcomes=tuple(outcomes)))
+        await self.handle(Tick(scopes=(scope_id,), polled=self._polled))
+        if scope_id in self._committed:
+            self._schedule(self._committed[scope_id])
+
+    def _fleet(self, scope_ids: Iterable[ScopeId]) -> Fleet:
+        together = self.directory.together(scope_ids)
+        scopes = {one: self._newest[one] for one in sorted(together) if one in self._newest}
+        return Fleet(scopes, self.policy)
+
+    async def _commit(self, fleet: Fleet, changes: tuple[Change, ...], now: datetime) -> None:
+        if not changes:
+            # The answer may rest on a decision that is still being written.
+            if any(self._committed.get(one) is not scope for one, scope in fleet.scopes.items()):
+                await self._pipeline.idle()
+            return
+        after = evolve(fleet.scopes, changes)
+        moved = touched(changes)
+        expected = {one: fleet.scopes[one].version if one in fleet.scopes else 0 for one in moved}
+        kept = {one: after[one] for one in moved if one in after}
+        self._accept(moved, kept)
+        await self._pipeline.put(Commit(at=now, changes=changes, expected=expected, after=kept))
+
+    def _accept(self, moved: Iterable[ScopeId], after: Mapping[ScopeId, Scope]) -> None:
+        for scope_id in moved:
+            scope = after.get(scope_id)
+            if scope is None:
+                self._newest.pop(scope_id, None)
+            else:
+                self._newest[scope_id] = scope
+            self.directory.put(scope_id, scope)
+
+    def _publish(self, commit: Commit, entries: Sequence[Entry]) -> None:
+        for scope_id in commit.expected:
+            scope = commit.after.get(scope_id)
+            if scope is None:
+                self._committed.pop(scope_id, None)
+                self._agenda.put(scope_id, None)
+            else:
+                self._committed[scope_id] = scope
+                self._schedule(scope)
+        self.feed.publish(entries)
+
+    def _schedule(self, scope: Scope) -> None:
+        facts = scope.facts
+        polled = self._polled.get(scope.id)
+        if polled is not None and facts.polled_at is not None and polled > facts.polled_at:
+            scope = replace(scope, facts=replace(facts, polled_at=polled))
+        instants = (
+            next_deadline(scope, self.policy),
+            self._driver.due(outstanding(scope), self.policy),
+        )
+        self._agenda.put(scope.id, min((one for one in instants if one is not None), default=None))
+        self.deadlines_moved.set()
+
+    def _discard(self, commits: Sequence[Commit]) -> None:
+        self._stale = True
+
+    async def _reload(self) -> None:
+        self._stale = False
+        scopes = await self.store.load()
+        for scope_id in {*self._newest, *scopes}:
+            self._accept((scope_id,), scopes)
+        self._committed = dict(scopes)
+        for scope in scopes.values():
+            self._schedule(scope)
+
+    async def _note_refusal(self, command: Command, error: FairWarningError, now: datetime) -> None:
+        note = refused(command, error)
+        if note is not None:
+            await self._pipeline.put(Commit(at=now, changes=(note,)))

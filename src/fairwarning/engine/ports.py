@@ -1,0 +1,80 @@
+"""What the engine needs from the rooms around it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Protocol
+
+from fairwarning.core.changes import Change
+from fairwarning.core.commands import Outcome
+from fairwarning.core.fleet import Impact
+from fairwarning.core.history import Refused
+from fairwarning.core.model import EventId, Scope, ScopeId
+from fairwarning.core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One decision on its way to the store: what it was decided on, what changed, what is true afterwards."""
+
+    at: datetime
+    changes: tuple[Change | Refused, ...]
+    expected: Mapping[ScopeId, int] = field(default_factory=lambda: MappingProxyType({}))
+    after: Mapping[ScopeId, Scope] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of the journal; ``version`` is the scope's after the commit the line belongs to."""
+
+    seq: int
+    at: datetime
+    version: int
+    change: Change | Refused
+
+
+class Store(Protocol):
+    """Keeps the fleet and its journal. Every method is one transaction."""
+
+    async def load(self) -> Mapping[ScopeId, Scope]:
+        """Return all scopes as of the last commit."""
+        ...
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+        """Keep all commits or none, in order, and return the journal lines of each.
+
+        Raises:
+            Conflict: a scope is not at the version a commit expects.
+        """
+        ...
+
+    async def journal(
+        self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
+    ) -> Sequence[Entry]:
+        """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
+        ...
+
+    async def note(self, key: str, value: str) -> None:
+        """Remember a fact about the service itself."""
+        ...
+
+    async def noted(self, key: str) -> str | None:
+        """Return a fact remembered by ``note``."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of whatever is held."""
+        ...
+
+
+class Driver(Protocol):
+    """Makes impacts happen. It is told by state: asked again, it is shown the same impacts again."""
+
+    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[Outcome]:
+        """Return what is known by now about impacts that have ended, well or badly."""
+        ...
+
+    def due(self, impacts: Sequence[Impact], policy: Policy) -> datetime | None:
+        """Return when it is worth asking again."""
+        ...

@@ -1,0 +1,26 @@
+"""What the history says about a command that was refused."""
+
+from fairwarning.core.commands import Approve, Cancel, Command, Remove, Schedule, StartWalk
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.history import Refused
+from fairwarning.core.model import MachineRef, ScopeId
+
+
+def refused(command: Command, error: FairWarningError) -> Refused | None:
+    """Return the note; None for commands that nobody would look for in a history of events."""
+    reason = str(error)
+    match command:
+        case Schedule(cause=cause, machines=machines, by=by):
+            scope = machines[0].scope if machines else ScopeId("")
+            return Refused(scope=scope, asked=cause, reason=reason, by=by, machines=machines)
+        case Approve(scope=scope, ids=ids, machine=machine, by=by):
+            who = () if machine is None else (MachineRef(scope, machine),)
+            return Refused(scope=scope, asked="approve", reason=reason, by=by, event=ids[0], machines=who)
+        case Cancel(scope=scope, id=event_id, by=by):
+            return Refused(scope=scope, asked="cancel", reason=reason, by=by, event=event_id)
+        case Remove(scopes=scopes, by=by):
+            return Refused(scope=scopes[0], asked="delete", reason=reason, by=by)
+        case StartWalk(scope=scope, cause=cause, by=by):
+            return Refused(scope=scope, asked=f"walk {cause}", reason=reason, by=by)
+        case _:
+            return None

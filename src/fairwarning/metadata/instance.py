@@ -1,0 +1,144 @@
+"""What ``/metadata/instance`` and ``/metadata/versions`` answer.
+
+A guest learns here who it is, above all the name that events call it by. Nothing
+in this module reads or waits: facts in, bytes out.
+
+    FairWarningError
+    ├── NoSuchElement   the route leads to nothing in this document
+    └── LeafNeedsText   a single value was asked for as JSON
+"""
+
+from collections.abc import Mapping, Sequence
+
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.versions import IMDS_VERSIONS
+from fairwarning.core.wire import Json, compact
+from fairwarning.metadata.instance_fields import FIELDS, DataDisk, Facts, Value
+
+__all__ = [
+    "DataDisk",
+    "Facts",
+    "LeafNeedsText",
+    "NoSuchElement",
+    "computer_name",
+    "document",
+    "render",
+    "versions_document",
+    "walk",
+]
+
+_JSON = "application/json; charset=utf-8"
+_TEXT = "text/plain; charset=utf-8"
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+_Cells = Sequence[tuple[Sequence[str], Value]]
+
+
+class NoSuchElement(FairWarningError):
+    """The route leads to nothing in this document."""
+
+    status_hint = 404
+
+    def __init__(self, route: Sequence[str]) -> None:
+        super().__init__(f"instance metadata has no element {'/'.join(route)}")
+        self.route = tuple(route)
+
+
+class LeafNeedsText(FairWarningError):
+    """A single value was asked for as JSON."""
+
+    status_hint = 400
+
+    def __init__(self) -> None:
+        super().__init__("the element is a single value and has no JSON form; ask for format=text")
+
+
+def document(facts: Facts, version: str) -> Json:
+    """Return everything a guest of ``version`` may read about its machine."""
+    return _grow(
+        [(field.path.split("."), field.value(facts)) for field in FIELDS if field.shown_in(version)]
+    )
+
+
+def versions_document() -> Json:
+    """Return the versions on offer, oldest first."""
+    return {"apiVersions": list(IMDS_VERSIONS)}
+
+
+def walk(document: Json, route: Sequence[str]) -> Json:
+    """Return the element that ``route`` leads to, key by key and index by index.
+
+    Raises:
+        NoSuchElement: A key or index on the way is missing.
+    """
+    # I-05: a slash after the last key is harmless.
+    keys = route[:-1] if route and not route[-1] else route
+    node = document
+    for key in keys:
+        children = _children(node)
+        if key not in children:
+            raise NoSuchElement(keys)
+        node = children[key]
+    return node
+
+
+def render(node: Json, *, text: bool) -> tuple[str, bytes]:
+    """Return the content type and the body that show ``node``.
+
+    Raises:
+        LeafNeedsText: The node is a single value and was not asked for as text.
+    """
+    if text:
+        return _TEXT, _as_text(node).encode()
+    if not _branches(node):
+        raise LeafNeedsText
+    return _JSON, compact(node)
+
+
+def computer_name(set_name: str, instance_id: int) -> str:
+    """Return the guest hostname of an instance of a uniform scale set."""
+    # S-06: the id in base 36, padded to six digits; Azure writes the letters in upper case.
+    digits = ""
+    while instance_id > 0:
+        instance_id, digit = divmod(instance_id, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return f"{set_name}{digits:0>6}"
+
+
+def _grow(cells: _Cells) -> Json:
+    branches: dict[str, list[tuple[Sequence[str], Value]]] = {}
+    for path, value in cells:
+        if not path and isinstance(value, str):
+            return value
+        branches.setdefault(path[0], []).append((path[1:], value))
+    if column := branches.get("*"):
+        return _grow_list(column)
+    return {key: _grow(branches[key]) for key in sorted(branches)}
+
+
+def _grow_list(cells: _Cells) -> Json:
+    _, first = cells[0]
+    return [_grow([(path, value[row]) for path, value in cells]) for row in range(len(first))]
+
+
+def _branches(node: Json) -> bool:
+    return isinstance(node, dict | list)
+
+
+def _children(node: Json) -> Mapping[str, Json]:
+    match node:
+        case dict():
+            return node
+        case list():
+            return {str(index): child for index, child in enumerate(node)}
+        case _:
+            return {}
+
+
+def _as_text(node: Json) -> str:
+    if not _branches(node):
+        return str(node)
+    # I-06: a directory listing; what has children of its own ends in a slash.
+    return "\n".join(
+        f"{key}/" if _branches(child) else key for key, child in _children(node).items()
+    )

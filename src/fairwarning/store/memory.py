@@ -1,0 +1,79 @@
+"""A store that forgets: for tests and throw-away emulators."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from fairwarning.core.changes import EventChanged
+from fairwarning.core.errors import Conflict
+from fairwarning.core.history import Refused
+from fairwarning.core.model import EventId, Scope, ScopeId
+from fairwarning.engine.ports import Commit, Entry
+
+
+class MemoryStore:
+    """Keeps everything in variables."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[ScopeId, Scope] = {}
+        self._journal: list[Entry] = []
+        self._notes: dict[str, str] = {}
+
+    async def load(self) -> Mapping[ScopeId, Scope]:
+        """Return all scopes as of the last commit."""
+        return MappingProxyType(dict(self._scopes))
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+        """Keep all commits or none, in order, and return the journal lines of each."""
+        scopes = dict(self._scopes)
+        for commit in commits:
+            for scope_id, expected in commit.expected.items():
+                if (scopes[scope_id].version if scope_id in scopes else 0) != expected:
+                    raise Conflict(scope_id, expected)
+                scopes.pop(scope_id, None)
+            scopes.update(commit.after)
+        self._scopes = scopes
+        return [self._write(commit) for commit in commits]
+
+    async def journal(
+        self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
+    ) -> Sequence[Entry]:
+        """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
+        lines = self._journal[after:]
+        if event is not None:
+            lines = [entry for entry in lines if event_of(entry) == event]
+        return lines[:limit]
+
+    async def note(self, key: str, value: str) -> None:
+        """Remember a fact about the service itself."""
+        self._notes[key] = value
+
+    async def noted(self, key: str) -> str | None:
+        """Return a fact remembered by ``note``."""
+        return self._notes.get(key)
+
+    async def close(self) -> None:
+        """Let go of whatever is held."""
+
+    def _write(self, commit: Commit) -> list[Entry]:
+        entries = [
+            Entry(
+                seq=len(self._journal) + number,
+                at=commit.at,
+                version=commit.expected.get(change.scope, -1) + 1,
+                change=change,
+            )
+            for number, change in enumerate(commit.changes, start=1)
+        ]
+        self._journal.extend(entries)
+        return entries
+
+
+def event_of(entry: Entry) -> EventId | None:
+    """Return the event a journal line is about, if any."""
+    match entry.change:
+        case EventChanged(event=event):
+            return event.id
+        case Refused(event=event_id):
+            return event_id
+        case _:
+            return None
