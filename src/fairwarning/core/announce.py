@@ -57,8 +57,7 @@ def announce(
         raise Invalid("machines", "name at least one machine")
     if request.notice is not None and request.notice < timedelta(0):
         raise Invalid("notice", "must not be negative")
-    if request.kind is not None and not cause.sudden:
-        raise Invalid("kind", f"a {request.cause} is always a {cause.kind}")
+    _check_kind(request, cause)
     _check(fleet, cause, machines)
     for number, group in enumerate(_groups(fleet, cause, machines)):
         scope = fleet.scope(group[0].scope)
@@ -66,6 +65,16 @@ def announce(
         event = _event(scope, cause, request, group, event_id, now, fleet.policy)
         what = What.SCHEDULED if event.waiting else What.STARTED
         yield EventChanged(scope=scope.id, event=event, what=what, by=request.by)
+
+
+def _check_kind(request: Request, cause: Cause) -> None:
+    """L-06: only a failure leaves a choice, and only between moving and rebooting."""
+    if request.kind in (None, cause.kind):
+        return
+    if not cause.sudden:
+        raise Invalid("kind", f"a {request.cause} is always a {cause.kind}")
+    if request.kind is not Kind.REBOOT:
+        raise Invalid("kind", f"a {request.cause} is a {cause.kind} or a {Kind.REBOOT}, not a {request.kind}")
 
 
 def _check(fleet: Fleet, cause: Cause, machines: Sequence[Machine]) -> None:

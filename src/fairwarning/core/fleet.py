@@ -98,7 +98,7 @@ def outstanding(scope: Scope) -> tuple[Impact, ...]:
         for event in scope.events.values()
         if event.status is Status.STARTED and event.started_at is not None
         for name in event.resources
-        if name not in event.done
+        if name in scope.machines and name not in event.done
     )
 
 

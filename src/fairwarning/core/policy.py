@@ -4,6 +4,7 @@ A ``Profile`` is a level of fidelity: what Azure does today (``azure``) or what 
 (``preview2017``). A profile holds the ``Policy`` that decisions obey and the settings of the metadata face.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -87,6 +88,8 @@ PROFILES: Mapping[str, Profile] = {
 
 def with_speed(policy: Policy, speed: float) -> Policy:
     """Return ``policy`` with every duration divided by ``speed``."""
+    if not 0 < speed < math.inf:
+        raise Invalid("speed", f"must be more than 0, not {speed}")
     return replace(policy, speed=speed)
 
 

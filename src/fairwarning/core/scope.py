@@ -92,7 +92,8 @@ def grow(facts: Facts, like: Machine | None, count: int, seed: str) -> Iterator[
         )
         if like is not None:
             model = replace(model, spot=like.spot, eviction=like.eviction, tags=like.tags)
-        yield place(facts, model, index)
+        # A zone counts in steps of the number of zones; its machines spread as if it stood alone.
+        yield place(facts, model, index // facts.instance_step)
 
 
 def place(facts: Facts, machine: Machine, index: int, host: HostId | None = None) -> Machine:
@@ -165,7 +166,8 @@ def _machines(blueprint: Blueprint, facts: Facts, zone: int, zones: int, seed: s
     )
     if blueprint.roles:
         for role, count in blueprint.roles:
-            yield from grow(replace(facts, set_name=role), like, count, f"{seed}{role}")
+            for machine in grow(replace(facts, set_name=role), like, count, f"{seed}{role}"):
+                yield replace(machine, host=blueprint.host or machine.host)
         return
     count = len(range(zone, blueprint.count, zones))
     for machine, name in zip_longest(grow(facts, like, count, seed), blueprint.names):
@@ -176,6 +178,10 @@ def _check(blueprint: Blueprint) -> None:
     for name in (blueprint.name, *blueprint.names, *(role for role, _ in blueprint.roles)):
         if not _NAME.fullmatch(name):
             raise Invalid("name", f"{name!r} must be letters, digits, dot, dash or underscore")
+    if blueprint.roles and blueprint.kind is not ScopeKind.CLOUD_SERVICE:
+        raise Invalid("roles", f"a {blueprint.kind} has no roles")
+    if len({role for role, _ in blueprint.roles}) != len(blueprint.roles):
+        raise Invalid("roles", "a role is named twice")
     counts = [count for _, count in blueprint.roles] or [blueprint.count]
     if not all(0 <= count <= MOST_MACHINES for count in counts):
         raise Invalid("count", f"a set has between 0 and {MOST_MACHINES} machines")
@@ -189,7 +195,9 @@ def _check(blueprint: Blueprint) -> None:
         raise Invalid("zones", f"a {blueprint.kind} has no zones of its own")
     if len(set(blueprint.zones)) != len(blueprint.zones):
         raise Invalid("zones", "a zone is named twice")
-    if (blueprint.fault_domains or 1) < 1 or (blueprint.update_domains or 0) < 0:
-        raise Invalid("fault_domains", "domains are counted from one")
+    if blueprint.fault_domains is not None and blueprint.fault_domains < 1:
+        raise Invalid("fault_domains", "there is at least one")
+    if blueprint.update_domains is not None and blueprint.update_domains < 0:
+        raise Invalid("update_domains", "must not be negative")
     if blueprint.terminate_notice is not None:
         terminate_notice(blueprint.terminate_notice)

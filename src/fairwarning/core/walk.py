@@ -19,7 +19,8 @@ def start_walk(fleet: Fleet, command: StartWalk) -> Iterator[Change]:
     scope = fleet.scope(command.scope)
     if scope.facts.walk is not None:
         raise WalkUnderWay(scope.id)
-    if cause_named(command.cause).source is not Source.PLATFORM:
+    cause = cause_named(command.cause)
+    if cause.source is not Source.PLATFORM or cause.spot_only:
         raise Invalid("cause", f"a walk is maintenance; {command.cause} is not")
     domains = sorted({domain(scope.facts, machine) for machine in scope.machines.values()})
     if not domains:

@@ -13,7 +13,7 @@ from fairwarning.core.errors import Invalid
 from fairwarning.core.model import Event, EventId, ScopeKind
 from fairwarning.core.versions import Shape
 
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
 _Field: TypeAlias = Callable[[Event, Shape, ScopeKind], Json]
 

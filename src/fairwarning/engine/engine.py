@@ -40,7 +40,8 @@ class Engine:
         self._polled: dict[ScopeId, datetime] = {}
         self._agenda = Agenda()
         self._pipeline = Pipeline(store, self._publish, self._discard)
-        self._stale = False
+        self._stale = True
+        self._reloading = asyncio.Lock()
 
     async def open(self) -> None:
         """Read the state and take up what is due."""
@@ -92,12 +93,17 @@ class Engine:
 
     async def poll(self, ref: MachineRef) -> None:
         """Note that a guest asked; the first poll of a scope is kept before it is answered (R-21)."""
+        if not self.polled_lately(ref):
+            await self.handle(Poll(machine=ref))
+
+    def polled_lately(self, ref: MachineRef) -> bool:
+        """Note that a guest asked; False means that ``poll`` has something to keep."""
         now = self.clock.now()
         self._polled[ref.scope] = now
+        self.machine(ref)
         facts = self.scope(ref.scope).facts
         fresh = facts.polled_at is not None and now - facts.polled_at < self.policy.poll_refresh
-        if facts.enabled_at is None or not fresh:
-            await self.handle(Poll(machine=ref))
+        return facts.enabled_at is not None and fresh
 
     async def tick(self) -> None:
         """Attend to every scope whose deadline has come."""
@@ -112,6 +118,14 @@ class Engine:
             self._schedule(scope)
 
     async def _attend(self, scope_id: ScopeId) -> None:
+        try:
+            await self._look_after(scope_id)
+        finally:
+            # What could not be done at its time is due still.
+            if scope_id in self._committed:
+                self._schedule(self._committed[scope_id])
+
+    async def _look_after(self, scope_id: ScopeId) -> None:
         scope = self._newest.get(scope_id)
         if scope is None:
             return
@@ -119,8 +133,6 @@ class Engine:
         if outcomes:
             await self.handle(Report(scope=scope_id, outcomes=tuple(outcomes)))
         await self.handle(Tick(scopes=(scope_id,), polled=self._polled))
-        if scope_id in self._committed:
-            self._schedule(self._committed[scope_id])
 
     def _fleet(self, scope_ids: Iterable[ScopeId]) -> Fleet:
         together = self.directory.together(scope_ids)
@@ -176,13 +188,17 @@ class Engine:
         self._stale = True
 
     async def _reload(self) -> None:
-        self._stale = False
-        scopes = await self.store.load()
-        for scope_id in {*self._newest, *scopes}:
-            self._accept((scope_id,), scopes)
-        self._committed = dict(scopes)
-        for scope in scopes.values():
-            self._schedule(scope)
+        # Nobody decides anything until the truth is known again, or one would build on what was lost.
+        async with self._reloading:
+            if not self._stale:
+                return
+            scopes = await self.store.load()
+            for scope_id in {*self._newest, *scopes}:
+                self._accept((scope_id,), scopes)
+            self._committed = dict(scopes)
+            for scope in scopes.values():
+                self._schedule(scope)
+            self._stale = False
 
     async def _note_refusal(self, command: Command, error: FairWarningError, now: datetime) -> None:
         note = refused(command, error)

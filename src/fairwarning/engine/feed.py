@@ -18,28 +18,27 @@ class Listener:
     """A bounded queue of journal lines."""
 
     def __init__(self, size: int) -> None:
-        self._queue: asyncio.Queue[Entry | None] = asyncio.Queue(size)
+        self._queue: asyncio.Queue[Entry] = asyncio.Queue(size)
         self._lagging = False
 
     def offer(self, entry: Entry) -> None:
         """Hand over a line; a full listener loses its place instead of holding up everybody else."""
-        try:
-            self._queue.put_nowait(entry)
-        except asyncio.QueueFull:
+        if self._queue.full():
             self._lagging = True
+            while not self._queue.empty():
+                self._queue.get_nowait()
+        self._queue.put_nowait(entry)
 
     async def next(self) -> Entry:
         """Return the next line.
 
         Raises:
-            Lagging: lines were lost since the last call.
+            Lagging: lines were lost since the last call; what comes next is newer.
         """
         if self._lagging:
+            self._lagging = False
             raise Lagging
-        entry = await self._queue.get()
-        if entry is None:
-            raise Lagging
-        return entry
+        return await self._queue.get()
 
 
 class Feed:

@@ -55,9 +55,7 @@ class LeafNeedsText(FairWarningError):
 
 def document(facts: Facts, version: str) -> Json:
     """Return everything a guest of ``version`` may read about its machine."""
-    return _grow(
-        [(field.path.split("."), field.value(facts)) for field in FIELDS if field.shown_in(version)]
-    )
+    return _grow([(field.path.split("."), field.value(facts)) for field in FIELDS if field.shown_in(version)])
 
 
 def versions_document() -> Json:
@@ -139,6 +137,4 @@ def _as_text(node: Json) -> str:
     if not _branches(node):
         return str(node)
     # I-06: a directory listing; what has children of its own ends in a slash.
-    return "\n".join(
-        f"{key}/" if _branches(child) else key for key, child in _children(node).items()
-    )
+    return "\n".join(f"{key}/" if _branches(child) else key for key, child in _children(node).items())

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from fairwarning.core.changes import EventChanged
 from fairwarning.core.errors import Conflict
-from fairwarning.core.history import Refused
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
+from fairwarning.store.entries import event_of, number
 
 
 class MemoryStore:
@@ -29,10 +28,13 @@ class MemoryStore:
             for scope_id, expected in commit.expected.items():
                 if (scopes[scope_id].version if scope_id in scopes else 0) != expected:
                     raise Conflict(scope_id, expected)
-                scopes.pop(scope_id, None)
+                if scope_id not in commit.after:
+                    scopes.pop(scope_id, None)
             scopes.update(commit.after)
+        numbered = number(commits, len(self._journal))
         self._scopes = scopes
-        return [self._write(commit) for commit in commits]
+        self._journal += [entry for entries in numbered for entry in entries]
+        return numbered
 
     async def journal(
         self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
@@ -40,7 +42,7 @@ class MemoryStore:
         """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
         lines = self._journal[after:]
         if event is not None:
-            lines = [entry for entry in lines if event_of(entry) == event]
+            lines = [entry for entry in lines if event_of(entry.change) == event]
         return lines[:limit]
 
     async def note(self, key: str, value: str) -> None:
@@ -53,27 +55,3 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Let go of whatever is held."""
-
-    def _write(self, commit: Commit) -> list[Entry]:
-        entries = [
-            Entry(
-                seq=len(self._journal) + number,
-                at=commit.at,
-                version=commit.expected.get(change.scope, -1) + 1,
-                change=change,
-            )
-            for number, change in enumerate(commit.changes, start=1)
-        ]
-        self._journal.extend(entries)
-        return entries
-
-
-def event_of(entry: Entry) -> EventId | None:
-    """Return the event a journal line is about, if any."""
-    match entry.change:
-        case EventChanged(event=event):
-            return event.id
-        case Refused(event=event_id):
-            return event_id
-        case _:
-            return None

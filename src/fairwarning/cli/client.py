@@ -1,0 +1,235 @@
+"""Talks to a running server, and reads its answers into types.
+
+The HTTP library is loaded on the first request, so that ``--help`` stays quick. Proxies of the environment are
+never used: what a proxy would answer for 127.0.0.1 is not our server.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from fairwarning import config
+from fairwarning.cli.output import Failure
+from fairwarning.core.wire import Json
+
+if TYPE_CHECKING:
+    import httpx2
+
+T = TypeVar("T")
+
+UNREACHABLE = 3
+
+#: What may help, by the beginning of what the server says.
+_HINTS: Mapping[str, str] = {
+    "no machine is called": "fairwarning vms lists the machines",
+    "no scheduled event": "fairwarning events lists what is pending, fairwarning history what has been",
+    "no scope is called": "fairwarning vms lists the machines with their scopes",
+    "no walk is under way": "fairwarning events lists what is pending",
+    "scope": "fairwarning events lists what is pending",
+}
+_STATUS_HINTS: Mapping[int, str] = {
+    401: "set FAIRWARNING_TOKEN to the server's token",
+    403: "set FAIRWARNING_URL to the address the server printed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One machine, as the operator sees it."""
+
+    name: str
+    scope: str
+    state: str
+    power: str
+    update_domain: int
+    fault_domain: int
+    host: str
+    spot: bool
+    enabled: bool
+    polled_at: datetime | None
+    metadata: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One pending event; of one that is over, only its id and that it is gone."""
+
+    id: str
+    status: str
+    scope: str = ""
+    cause: str = ""
+    type: str = ""
+    resources: tuple[str, ...] = ()
+    not_before: datetime | None = None
+    approved_by: str | None = None
+    seen: bool = True
+    walk: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of the history."""
+
+    seq: int
+    at: datetime
+    kind: str
+    scope: str
+    event: str | None
+    type: str
+    resources: tuple[str, ...]
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """What time it is for the fleet."""
+
+    mode: str
+    now: datetime
+    speed: float
+    next_deadline: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """An answer with machines."""
+
+    machines: tuple[Machine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """An answer with events, and whether anybody was there to be warned."""
+
+    events: tuple[Event, ...]
+    warned: bool = True
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A page of the history."""
+
+    history: tuple[Line, ...]
+    next: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a request was refused."""
+
+    status: int = 0
+    title: str = ""
+    detail: str = ""
+
+
+def decode(body: bytes | str, shape: type[T]) -> T:
+    """Return an answer as the type it should be."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise Failure(
+            f"the server's answer makes no sense: {error}", "is the server another version of fairwarning?"
+        ) from error
+
+
+class Client:
+    """The operator API of one server."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        import httpx2
+
+        self.url = url
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._http = httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=30)
+
+    def get(self, path: str, **query: str | int) -> bytes:
+        """Return what the server says at ``path``."""
+        return self.call("GET", path, query=query)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Json] | None = None,
+        query: Mapping[str, str | int] | None = None,
+    ) -> bytes:
+        """Send one request and return the answer, or fail in words."""
+        import httpx2
+
+        try:
+            response = self._http.request(method, f"/fleet/v1{path}", json=body, params=query)
+        except httpx2.TransportError as error:
+            raise unreachable(self.url, str(error)) from error
+        if response.is_error:
+            raise _refusal(response)
+        return response.content
+
+    def history(self, event: str | None = None) -> Iterator[bytes]:
+        """Yield the history page by page, oldest first."""
+        query: dict[str, str | int] = {} if event is None else {"event": event}
+        while True:
+            page = self.get("/history", **query)
+            yield page
+            following = decode(page, History).next
+            if following is None:
+                return
+            query["after"] = following
+
+    def position(self) -> int:
+        """Return the number of the newest line of the history."""
+        seqs = (line.seq for page in self.history() for line in decode(page, History).history)
+        return max(seqs, default=0)
+
+    def feed(self, after: int, connected: Callable[[], None]) -> Iterator[str]:
+        """Yield every line of the history behind ``after``, as JSON, as it is written; ends with the connection."""
+        import httpx2
+
+        # The server sends a sign of life every 15 seconds.
+        timeout = httpx2.Timeout(30, read=60)
+        try:
+            with self._http.stream(
+                "GET", "/fleet/v1/feed", headers={"Last-Event-ID": str(after)}, timeout=timeout
+            ) as response:
+                if response.is_error:
+                    response.read()
+                    raise _refusal(response)
+                connected()
+                for message in httpx2.EventSource(response):
+                    if message.data:
+                        yield message.data
+        except httpx2.TransportError as error:
+            raise unreachable(self.url, str(error)) from error
+
+
+def connect() -> Client:
+    """Return a client of the server that the environment names."""
+    return Client(config.server_url(), config.server_token())
+
+
+def unreachable(url: str, reason: str) -> Failure:
+    """Return the failure of not reaching the server."""
+    return Failure(
+        f"no server answers at {url}: {reason}",
+        "start one with: fairwarning up",
+        "if it runs elsewhere, set FAIRWARNING_URL",
+        exit_code=UNREACHABLE,
+    )
+
+
+def _refusal(response: "httpx2.Response") -> Failure:
+    if "json" not in response.headers.get("content-type", ""):
+        return Failure(
+            f"{response.request.url} answers {response.status_code}, not as fairwarning does",
+            "set FAIRWARNING_URL to the address that fairwarning up printed",
+        )
+    problem = decode(response.content, Problem)
+    said = problem.detail or problem.title or f"the server answers {response.status_code}"
+    hints = [hint for start, hint in _HINTS.items() if said.startswith(start)]
+    if response.status_code in _STATUS_HINTS:
+        hints.append(_STATUS_HINTS[response.status_code])
+    return Failure(said, *hints)

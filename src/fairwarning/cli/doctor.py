@@ -1,0 +1,140 @@
+"""The command that says what is wrong with a set-up and how to fix it."""
+
+import platform
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from fairwarning import config
+from fairwarning.cli.client import UNREACHABLE, Client, Clock, Machine, Machines, decode
+from fairwarning.cli.output import Failure, as_json, names, note, table
+
+OLDEST_PYTHON = (3, 11)
+OK, NOTE, WRONG = "ok", "note", "wrong"
+
+#: How many machines' ports are tried.
+MOST_PORTS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What was found about one thing, and what helps."""
+
+    about: str
+    verdict: str
+    says: str
+    hint: str = ""
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), help="Look at this data directory too.")
+@click.option("--json", "json_", is_flag=True, help="Print JSON instead of a table.")
+def doctor(data: Path | None, json_: bool) -> None:
+    """Say what is wrong with this set-up, and how to fix it.
+
+    Exits with 1 if anything is wrong.
+
+    \b
+    Example:
+      fairwarning doctor
+      fairwarning doctor --data ./state
+    """
+    findings = [_python(), *_server()]
+    if data is not None:
+        findings.append(_data(data))
+    if json_:
+        as_json([{"about": f.about, "verdict": f.verdict, "says": f.says, "hint": f.hint} for f in findings])
+    else:
+        table(("ABOUT", "VERDICT", "FOUND"), ((f.about, f.verdict, f.says) for f in findings))
+    for hint in dict.fromkeys(finding.hint for finding in findings if finding.hint):
+        note(f"hint: {hint}")
+    if any(finding.verdict == WRONG for finding in findings):
+        raise click.exceptions.Exit(1)
+
+
+def _python() -> Finding:
+    if sys.version_info[:2] >= OLDEST_PYTHON:
+        return Finding(about="python", verdict=OK, says=platform.python_version())
+    hint = "install Python 3.11 or newer"
+    return Finding(about="python", verdict=WRONG, says=f"{platform.python_version()} is too old", hint=hint)
+
+
+def _server() -> Iterator[Finding]:
+    client = Client(config.server_url(), config.server_token())
+    try:
+        machines = decode(client.get("/machines"), Machines).machines
+        clock = decode(client.get("/clock"), Clock)
+    except Failure as failure:
+        hint = failure.hints[0] if failure.hints else ""
+        yield Finding(about="server", verdict=WRONG, says=failure.message, hint=hint)
+        if failure.exit_code == UNREACHABLE:
+            yield _port(client.url)
+        return
+    yield Finding(about="server", verdict=OK, says=f"{client.url} answers; {len(machines)} machines")
+    yield _clock(clock)
+    yield _endpoints(machines)
+    yield from _guests(machines)
+
+
+def _port(url: str) -> Finding:
+    """Say whether a server could listen where none answers."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "127.0.0.1", parts.port or 80
+    if not config.loopback(host):
+        return Finding(about="port", verdict=NOTE, says=f"{host} is not this machine")
+    if not _open(host, port):
+        return Finding(about="port", verdict=OK, says=f"{host}:{port} is free")
+    hint = f"another program listens on port {port}; fairwarning up --port-base N takes others"
+    return Finding(about="port", verdict=WRONG, says=f"{host}:{port} is taken", hint=hint)
+
+
+def _clock(clock: Clock) -> Finding:
+    if clock.mode == "manual":
+        hint = "the clock stands still until: fairwarning clock advance 15m"
+        return Finding(about="clock", verdict=NOTE, says="manual", hint=hint)
+    return Finding(about="clock", verdict=OK, says=f"{clock.mode}, speed {clock.speed:g}")
+
+
+def _endpoints(machines: tuple[Machine, ...]) -> Finding:
+    known = [(machine.name, urlsplit(machine.metadata)) for machine in machines if machine.metadata]
+    dead = [name for name, at in known[:MOST_PORTS] if not _open(at.hostname or "", at.port or 80)]
+    if dead:
+        hint = "run doctor on the machine that runs the server, or look for a firewall"
+        says = f"nothing listens for {names(dead)}"
+        return Finding(about="endpoints", verdict=WRONG, says=says, hint=hint)
+    says = f"{min(len(known), MOST_PORTS)} of {len(machines)} tried, all listen"
+    return Finding(about="endpoints", verdict=OK, says=says)
+
+
+def _guests(machines: tuple[Machine, ...]) -> Iterator[Finding]:
+    polling = sorted({machine.scope for machine in machines if machine.enabled})
+    silent = sorted({machine.scope for machine in machines} - set(polling))
+    if polling:
+        yield Finding(about="guests", verdict=OK, says=f"somebody polls {names(polling)}")
+    if silent:
+        hint = "what users do to machines nobody polls for happens at once; poll first, or up --start-enabled"
+        yield Finding(about="guests", verdict=NOTE, says=f"nobody polls {names(silent)}", hint=hint)
+
+
+def _data(data: Path) -> Finding:
+    place = data if data.exists() else data.absolute().parent
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            return Finding(about="data", verdict=OK, says=f"{data} can be written")
+    except OSError as problem:
+        hint = "choose a directory that you may write to"
+        return Finding(about="data", verdict=WRONG, says=f"{place}: {problem.strerror}", hint=hint)
+
+
+def _open(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=2):
+            return True
+    except OSError:
+        return False

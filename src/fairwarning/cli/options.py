@@ -1,0 +1,86 @@
+"""How words on the command line become values; what makes no sense is a usage error that shows an example."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+import click
+
+T = TypeVar("T")
+
+_SHORT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+_MOST_DIGITS = 9
+
+
+class Word(click.ParamType[T]):
+    """One way to read a word, with an example of it."""
+
+    def __init__(self, name: str, example: str, read: Callable[[str], T]) -> None:
+        self.name = name
+        self._example = example
+        self._read = read
+
+    def convert(self, value: str | T, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        """Return the value, or say what it should have looked like."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except ValueError:
+            self.fail(f"{value!r} makes no sense here; write it like {self._example}", param, ctx)
+
+
+def duration(text: str) -> timedelta:
+    """Return the length of time that ``30s``, ``1h30m`` or ``PT5M`` stands for."""
+    match = _SHORT.fullmatch(text) or _ISO.fullmatch(text)
+    if match is None or not any(match.groups()) or len(text) > 4 * _MOST_DIGITS:
+        raise ValueError(text)
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    try:
+        return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        raise ValueError(text) from None
+
+
+def _length(text: str) -> str:
+    duration(text)
+    return text
+
+
+def _counted(text: str) -> tuple[str, int]:
+    name, _, count = text.partition("=")
+    if not name or not count.isdecimal():
+        raise ValueError(text)
+    return name, int(count)
+
+
+def _host_port(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(text)
+    return host.strip("[]"), int(port)
+
+
+def _assigned(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not name or not value:
+        raise ValueError(text)
+    return name, value
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    parts = tuple(part.strip() for part in text.split(","))
+    if not all(parts):
+        raise ValueError(text)
+    return parts
+
+
+DURATION = Word("duration", "30s, 15m or 1h30m", duration)
+#: A duration that the server reads: checked here, sent as it was written.
+LENGTH = Word("duration", "30s, 15m or 1h30m", _length)
+COUNTED = Word("name=count", "web=3", _counted)
+HOST_PORT = Word("host:port", "127.0.0.1:8080", _host_port)
+ADDRESS = Word("machine=address", "web_0=10.0.0.4", _assigned)
+ZONES = Word("zones", "1,2,3", _listed)

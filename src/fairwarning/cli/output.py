@@ -1,0 +1,63 @@
+"""What the commands print: tables and JSON on stdout, everything else on stderr; no colours, so none to switch off."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import click
+
+from fairwarning.core.wire import Json
+
+
+class Failure(click.ClickException):
+    """The command could not do what it was asked; says why and what may help."""
+
+    def __init__(self, message: str, *hints: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.hints = hints
+        self.exit_code = exit_code
+
+    def show(self, file: object = None) -> None:
+        """Print the reason and the hints."""
+        note(f"error: {self.message}")
+        for hint in self.hints:
+            note(f"hint: {hint}")
+
+
+def note(text: str) -> None:
+    """Print what is not data."""
+    click.echo(text, err=True)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows in columns as wide as they need to be."""
+    lines = [tuple(headings), *(tuple(row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
+
+
+def as_json(value: Json) -> None:
+    """Print a value for programs to read."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def member(body: bytes, name: str) -> Json:
+    """Return one member of a JSON object, untouched."""
+    document: dict[str, Json] = json.loads(body)
+    return document[name]
+
+
+def instant(when: datetime | None, *, date: bool = True) -> str:
+    """Return an instant as people read it, in UTC; a dash if there is none."""
+    if when is None:
+        return "-"
+    return when.strftime("%Y-%m-%d %H:%M:%SZ" if date else "%H:%M:%SZ")
+
+
+def names(machines: Sequence[str], most: int = 4) -> str:
+    """Return machines by name; of many, the first few and how many more there are."""
+    if len(machines) <= most:
+        return ", ".join(machines) or "-"
+    return f"{', '.join(machines[:most])} and {len(machines) - most} more"

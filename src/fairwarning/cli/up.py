@@ -1,0 +1,219 @@
+"""The command that runs a whole server on this machine and tells what happens on it."""
+
+import asyncio
+import json
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from fairwarning import config
+from fairwarning.cli import paste
+from fairwarning.cli.client import Client, Event, Events, Line, Machine, decode
+from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, ZONES
+from fairwarning.cli.output import Failure, instant, note, table
+from fairwarning.cli.watch import Watch, timed
+from fairwarning.cli.wishes import Wishes, settings
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.policy import PROFILES, FirstCall
+from fairwarning.core.wire import Json
+
+if TYPE_CHECKING:
+    from fairwarning.serve import Service
+
+#: More machines than this are not listed one by one.
+MOST_ROWS = 40
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+@click.command()
+@click.option("--scale-set", type=COUNTED, multiple=True, help="A uniform scale set, like web=3.")
+@click.option("--flexible-set", type=COUNTED, multiple=True, help="A flexible scale set, like pool=3.")
+@click.option("--availability-set", type=COUNTED, multiple=True, help="An availability set, like app=3.")
+@click.option("--vm", multiple=True, help="A machine of its own.")
+@click.option("--spot-vm", multiple=True, help="A Spot machine of its own; it can be evicted.")
+@click.option(
+    "--cloud-service", type=COUNTED, multiple=True, help="A role of a cloud service, like FrontEnd=2."
+)
+@click.option("--zones", type=ZONES, help="Spread scale sets over zones: one scope in each.")
+@click.option("--terminate-notice", type=DURATION, help="Warn before deletes: 5m to 15m.")
+@click.option("--profile", type=click.Choice(list(PROFILES)), default="azure", show_default=True)
+@click.option(
+    "--speed", type=click.FloatRange(min=0, min_open=True), help="Divide every duration: 60 makes 15m 15s."
+)
+@click.option("--clock", type=click.Choice(["real", "manual"]), default="real", show_default=True)
+@click.option(
+    "--timings",
+    type=click.Choice(["brief", "azure"]),
+    default="brief",
+    show_default=True,
+    help="How long impacts last: a few seconds, or as on Azure.",
+)
+@click.option("--start-enabled", is_flag=True, help="As if every machine had polled already.")
+@click.option("--data", type=_FOLDER, help="Keep everything here; the next up goes on from it.")
+@click.option("--ready-file", type=_FILE, help="Write the addresses here, as JSON, once all of them listen.")
+@click.option(
+    "--port-base", type=click.IntRange(0, 64000), help="Operator at N, machines from N+1; 0: any free."
+)
+@click.option("--operator", type=HOST_PORT, help="Where the operator API listens.")
+@click.option("--token-file", type=_READABLE, help="The operator API's token; required off loopback.")
+@click.option(
+    "--listen", type=HOST_PORT, multiple=True, help="A shared listener; guests are known by --address."
+)
+@click.option(
+    "--address", type=ADDRESS, multiple=True, help="A machine's source address, like web_0=10.0.0.4."
+)
+@click.option("--sockets", type=_FOLDER, help="A unix socket per machine in this folder.")
+@click.option("--preview-version", is_flag=True, help="Serve api-version 2024-07-09 too.")
+@click.option("--first-call", type=click.Choice(list(map(str, FirstCall))), default="none", show_default=True)
+@click.option(
+    "--first-call-delay", type=DURATION, default="0s", help="How long switching on takes, like 30s."
+)
+@click.option(
+    "--json", "json_", is_flag=True, help="Print JSON: the addresses, then one object per happening."
+)
+def up(**wishes: Unpack[Wishes]) -> None:
+    """Run a stand-in for the metadata service of a small fleet, until Ctrl-C.
+
+    Without machines: scale set web (3), availability set app (3), machine db and Spot machine batch. Prints a command
+    to paste for each machine, and everything that happens. Without --data nothing is left behind.
+
+    \b
+    Example:
+      fairwarning up
+      fairwarning up --scale-set web=5 --spot-vm batch --speed 60
+      fairwarning up --clock manual --port-base 0 --ready-file ready.json
+    """
+    wanted = settings(wishes)
+    try:
+        asyncio.run(_serve(wanted, wishes["ready_file"], wishes["json_"]))
+    except FairWarningError as problem:
+        raise _clear(problem) from problem
+    except OSError as problem:
+        raise Failure(str(problem)) from problem
+
+
+def _clear(problem: FairWarningError) -> Failure:
+    from fairwarning.serve import PortTaken
+
+    if isinstance(problem, PortTaken):
+        hints = ["--port-base N takes other ports, --port-base 0 any that are free"]
+        return Failure(str(problem), *hints)
+    return Failure(str(problem))
+
+
+async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) -> None:
+    from fairwarning.serve import Service
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    if ready_file is not None:
+        ready_file.unlink(missing_ok=True)
+    async with Service(wanted) as service:
+        client = Client(service.operator_url, wanted.token)
+        reporter = Reporter(client, paste.api_version(wanted.profile), json_)
+        await asyncio.to_thread(reporter.open)
+        ready = ready_document(service)
+        click.echo(json.dumps(ready)) if json_ else _introduce(service, paste.api_version(wanted.profile))
+        with _published(ready_file, ready), reporter:
+            await stop.wait()
+            note("stopping")
+
+
+def ready_document(service: "Service") -> dict[str, Json]:
+    """Return where everything listens; machines whose name is ambiguous by scope and name."""
+    endpoints = service.endpoints()
+    bearers = Counter(ref.name for ref in endpoints)
+    metadata: dict[str, Json] = {
+        ref.name if bearers[ref.name] == 1 else ref.full: url for ref, url in endpoints.items()
+    }
+    return {"operator": service.operator_url, "arm": None, "ca": None, "metadata": metadata}
+
+
+def _introduce(service: "Service", version: str) -> None:
+    endpoints = service.endpoints()
+    rows = [(ref.name, ref.scope, paste.poll(url, version)) for ref, url in endpoints.items()]
+    table(("MACHINE", "SCOPE", "WHAT IT WOULD ASK"), rows[:MOST_ROWS])
+    if len(rows) > MOST_ROWS:
+        note(f"and {len(rows) - MOST_ROWS} more; fairwarning vms lists them all")
+    note(f"operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
+    if service.operator_url == config.DEFAULT_URL:
+        note("try in a second terminal: fairwarning cause restart " + (rows[0][0] if rows else "VM"))
+    else:
+        note(f"for the other commands: export FAIRWARNING_URL={service.operator_url}")
+
+
+@contextmanager
+def _published(path: Path | None, ready: dict[str, Json]) -> Iterator[None]:
+    """Keep the ready file there, whole, for as long as the block lasts."""
+    if path is None:
+        yield
+        return
+    half = path.with_name(f".{path.name}.new")
+    half.write_text(json.dumps(ready, indent=2) + "\n")
+    half.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+class Reporter:
+    """Tells what happens on a server, from a thread: a terminal that is held must not hold up the guests."""
+
+    def __init__(self, client: Client, version: str, json_: bool) -> None:
+        self._client = client
+        self._version = version
+        self._json = json_
+        self._pending: tuple[Event, ...] = ()
+        self._thread = threading.Thread(target=self._tell, name="reporter", daemon=True)
+
+    def open(self) -> None:
+        """Find the place in the history from which to tell."""
+        self._watch = Watch(self._client, self._client.position())
+        self._pending = decode(self._client.get("/events"), Events).events
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *problem: object) -> None:
+        self._watch.ending.set()
+
+    def _tell(self) -> None:
+        with suppress(BrokenPipeError):
+            if not self._json:
+                for event in self._pending:
+                    self._invite(event)
+            for text in self._watch:
+                self._report(text)
+
+    def _report(self, text: str) -> None:
+        line = decode(text, Line)
+        click.echo(text if self._json else timed(line))
+        if line.kind == "scheduled" and line.event is not None and not self._json:
+            # The event may be over by now: then there is nothing to approve.
+            with suppress(Failure):
+                self._invite(decode(self._client.get(f"/events/{line.event}"), Event))
+
+    def _invite(self, event: Event) -> None:
+        if event.status != "Scheduled":
+            return
+        starts = f"           it starts at {instant(event.not_before, date=False)}"
+        if not event.seen:
+            click.echo(f"{starts}; nobody polls {event.scope}, so nobody is told")
+            return
+        path = f"/machines/{event.scope}/{event.resources[0]}"
+        base = decode(self._client.get(path), Machine).metadata
+        if base is None:
+            click.echo(f"{starts}, or once it is approved")
+            return
+        click.echo(f"{starts}, or once it is approved:\n{paste.approve(base, self._version, event.id)}")

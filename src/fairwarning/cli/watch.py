@@ -1,0 +1,75 @@
+"""Tells what happens, as it happens, in words a person can follow."""
+
+import threading
+from collections.abc import Iterator, Mapping
+
+from fairwarning.cli.client import UNREACHABLE, Client, Event, Line, decode
+from fairwarning.cli.output import Failure, instant, names, note
+
+#: How a line of the history reads; ``{what}`` is "Reboot of web_0".
+_SENTENCES: Mapping[str, str] = {
+    "scheduled": "{what} is scheduled by {by}",
+    "approved": "{what} is approved by {by}",
+    "started": "{what} has started",
+    "finished": "{what} is over",
+    "cancelled": "{what} is withdrawn by {by}",
+    "failed": "{what} failed and will be tried again: {reason}",
+    "refused": "{what} is refused to {by}: {reason}",
+}
+
+#: How long to rest before connecting again.
+PAUSE = 1.0
+
+
+def sentence(line: Line) -> str:
+    """Return a line of the history as a sentence."""
+    what = f"{line.type} of {names(line.resources)}" if line.resources else line.type
+    form = _SENTENCES.get(line.kind, "{what}: " + line.kind)
+    return form.format(what=what, by=line.by or "nobody", reason=line.reason)
+
+
+def timed(line: Line) -> str:
+    """Return a line of the history with its time."""
+    return f"{instant(line.at, date=False)}  {sentence(line)}"
+
+
+def event_row(event: Event) -> tuple[str, ...]:
+    """Return a pending event as a row of a table."""
+    when = instant(event.not_before) if event.status == "Scheduled" else "-"
+    return event.id, event.type or "-", event.status, names(event.resources), when
+
+
+EVENT_HEADINGS = ("EVENT", "TYPE", "STATUS", "MACHINES", "NOT BEFORE")
+
+
+class Watch:
+    """The live history of one server; a lost connection is made again, and says so."""
+
+    def __init__(self, client: Client, after: int) -> None:
+        self._client = client
+        self._after = after
+        self._lost = False
+        self.ending = threading.Event()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield every line as JSON, until told to end."""
+        while not self.ending.is_set():
+            try:
+                for text in self._client.feed(self._after, self._found):
+                    self._after = decode(text, Line).seq
+                    yield text
+            except Failure as failure:
+                if failure.exit_code != UNREACHABLE:
+                    raise
+            self._lose()
+            self.ending.wait(PAUSE)
+
+    def _found(self) -> None:
+        if self._lost:
+            note(f"connected to {self._client.url} again")
+        self._lost = False
+
+    def _lose(self) -> None:
+        if not self._lost and not self.ending.is_set():
+            note(f"the connection to {self._client.url} is lost; trying again, nothing will be missed")
+        self._lost = True

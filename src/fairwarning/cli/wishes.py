@@ -1,0 +1,123 @@
+"""From what ``up`` is asked for to the settings of a server."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TypedDict
+
+import click
+
+from fairwarning.cli.output import Failure
+from fairwarning.config import Settings
+from fairwarning.core.model import ScopeKind
+from fairwarning.core.policy import PROFILES, FirstCall, Profile
+from fairwarning.core.scope import Blueprint
+
+#: S-01: all roles of a cloud service are one scope, which needs a name.
+CLOUD_SERVICE = "cloud-service"
+
+Counted = tuple[str, int]
+
+
+class Cast(TypedDict):
+    """The machines there are to be."""
+
+    scale_set: tuple[Counted, ...]
+    flexible_set: tuple[Counted, ...]
+    availability_set: tuple[Counted, ...]
+    vm: tuple[str, ...]
+    spot_vm: tuple[str, ...]
+    cloud_service: tuple[Counted, ...]
+
+
+class Wishes(Cast):
+    """The options of ``up``."""
+
+    zones: tuple[str, ...] | None
+    terminate_notice: timedelta | None
+    profile: str
+    speed: float | None
+    clock: str
+    timings: str
+    start_enabled: bool
+    data: Path | None
+    ready_file: Path | None
+    port_base: int | None
+    operator: tuple[str, int] | None
+    token_file: Path | None
+    listen: tuple[tuple[str, int], ...]
+    address: tuple[tuple[str, str], ...]
+    sockets: Path | None
+    preview_version: bool
+    first_call: str
+    first_call_delay: timedelta
+    json_: bool
+
+
+#: Who there is if nobody is asked for.
+BARE = Cast(
+    scale_set=(("web", 3),),
+    flexible_set=(),
+    availability_set=(("app", 3),),
+    vm=("db",),
+    spot_vm=("batch",),
+    cloud_service=(),
+)
+
+
+def settings(wishes: Wishes) -> Settings:
+    """Return the settings that fulfil the wishes."""
+    if wishes["clock"] == "manual" and wishes["speed"] is not None:
+        raise click.UsageError("--speed is for the real clock; a manual clock is moved by: fairwarning clock")
+    return Settings(
+        blueprints=tuple(_blueprints(wishes, wishes if any(map(wishes.get, BARE)) else BARE)),
+        profile=_profile(wishes),
+        manual_clock=wishes["clock"] == "manual",
+        azure_timings=wishes["timings"] == "azure",
+        data=wishes["data"],
+        port_base=wishes["port_base"],
+        operator=wishes["operator"],
+        token=_token(wishes["token_file"]),
+        listen=wishes["listen"],
+        addresses=dict(wishes["address"]),
+        sockets=wishes["sockets"],
+    )
+
+
+def _blueprints(wishes: Wishes, cast: Cast) -> Iterator[Blueprint]:
+    zones, notice = wishes["zones"] or (), wishes["terminate_notice"]
+    for kind, sets, spread in (
+        (ScopeKind.SCALE_SET, cast["scale_set"], zones),
+        (ScopeKind.FLEXIBLE_SET, cast["flexible_set"], zones),
+        (ScopeKind.AVAILABILITY_SET, cast["availability_set"], ()),
+    ):
+        for name, count in sets:
+            yield Blueprint(name=name, kind=kind, count=count, zones=spread, terminate_notice=notice)
+    for name in cast["vm"]:
+        yield Blueprint(name=name, kind=ScopeKind.STANDALONE, terminate_notice=notice)
+    for name in cast["spot_vm"]:
+        # T-05: a Spot machine has no terminate profile.
+        yield Blueprint(name=name, kind=ScopeKind.STANDALONE, spot=True)
+    if cast["cloud_service"]:
+        yield Blueprint(name=CLOUD_SERVICE, kind=ScopeKind.CLOUD_SERVICE, roles=cast["cloud_service"])
+
+
+def _profile(wishes: Wishes) -> Profile:
+    profile = PROFILES[wishes["profile"]]
+    return replace(
+        profile,
+        policy=replace(profile.policy, speed=wishes["speed"] or 1.0, start_enabled=wishes["start_enabled"]),
+        preview_version=wishes["preview_version"],
+        first_call=FirstCall(wishes["first_call"]),
+        first_call_delay=wishes["first_call_delay"],
+    )
+
+
+def _token(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    token = path.read_text().strip()
+    if not token.isascii() or not token.isprintable() or not token:
+        raise Failure(f"{path} holds no token: it must be one line of printable characters")
+    return token

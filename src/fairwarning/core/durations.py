@@ -1,0 +1,51 @@
+"""Durations as people write them: ``30s``, ``1h30m``, ``2d``, or ISO 8601 as ``PT5M``."""
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+
+from fairwarning.core.errors import Invalid
+
+#: Ten years: far beyond any notice, and never so long that an instant leaves the calendar.
+LONGEST = timedelta(days=3650)
+
+#: Longest first, the order in which people and ISO 8601 write them.
+_UNITS: Mapping[str, timedelta] = {
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "m": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+}
+_COUNTS = "".join(rf"(?:(?P<{unit}>\d{{1,9}}){unit})?" for unit in _UNITS)
+_PEOPLE = re.compile(rf"(?=\d){_COUNTS}", re.ASCII)
+_ISO = re.compile(
+    r"P(?=.)(?:(?P<d>\d{1,9})D)?"
+    r"(?:T(?=.)(?:(?P<h>\d{1,9})H)?(?:(?P<m>\d{1,9})M)?(?:(?P<s>\d{1,9})S)?)?",
+    re.ASCII,
+)
+
+
+def parse(text: str, field: str = "duration") -> timedelta:
+    """Return the duration ``text`` stands for; a refusal names ``field``.
+
+    Raises:
+        Invalid: the text is no duration, or one longer than ten years.
+    """
+    match = _PEOPLE.fullmatch(text) or _ISO.fullmatch(text)
+    if match is None:
+        raise Invalid(field, f"{text[:40]!r} is no duration; write 30s, 15m, 1h30m, 2d or PT5M")
+    counts = match.groupdict(default="0")
+    seconds = sum(int(counts[unit]) * int(length.total_seconds()) for unit, length in _UNITS.items())
+    if seconds > LONGEST.total_seconds():
+        raise Invalid(field, f"{text!r} is longer than {spell(LONGEST)}")
+    return timedelta(seconds=seconds)
+
+
+def spell(duration: timedelta) -> str:
+    """Return a duration as people write it, to the whole second: ``1h30m``."""
+    left = max(duration, timedelta(0))
+    words = ""
+    for unit, length in _UNITS.items():
+        count, left = divmod(left, length)
+        words += f"{count}{unit}" if count else ""
+    return words or "0s"

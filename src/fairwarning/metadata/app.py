@@ -1,0 +1,209 @@
+"""What guests see at 169.254.169.254: paths, checks, and who answers.
+
+The order of the checks is a promise (R-11): path, rate limit, X-Forwarded-For, Metadata header, duplicate
+parameters, api-version, method, body.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+
+from fairwarning.core.errors import FairWarningError, UnknownMachine, UnknownScope
+from fairwarning.core.model import MachineRef
+from fairwarning.core.policy import Profile
+from fairwarning.core.versions import (
+    EVENT_VERSIONS,
+    IMDS_VERSIONS,
+    PREVIEW_SHAPE,
+    PREVIEW_VERSION,
+    Shape,
+    well_formed,
+)
+from fairwarning.core.wire import Json, compact
+from fairwarning.engine.engine import Engine
+from fairwarning.metadata import instance
+from fairwarning.metadata.guest import facts_of
+from fairwarning.metadata.http import JSON, Request, Response
+from fairwarning.metadata.query import (
+    Refused,
+    bad_version,
+    check_forwarded,
+    check_metadata_header,
+    error,
+    not_allowed,
+    not_found,
+    parameters,
+)
+from fairwarning.metadata.scheduled import ScheduledEvents, seconds_to_wait
+from fairwarning.metadata.throttle import Throttle
+
+Reply = Response | Awaitable[Response]
+
+_STRANGER = error(403, "Forbidden. This address belongs to no machine of the fleet")
+_TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))
+#: What asks for a token of an identity that no machine here has.
+_NO_IDENTITY = Response(
+    400, compact({"error": "invalid_request", "error_description": "Identity not found"}), (), JSON
+)
+
+
+class MetadataApp:
+    """Answers the requests of known machines."""
+
+    def __init__(self, engine: Engine, profile: Profile) -> None:
+        self._engine = engine
+        self._profile = profile
+        self._throttle = Throttle(profile.requests_per_second, profile.burst)
+        self._events = ScheduledEvents(engine, profile)
+        self._shapes = shapes(profile)
+        self._routes: Mapping[str, Callable[[MachineRef, Request], Reply]] = {
+            "/metadata/scheduledevents": self._scheduled_events,
+            "/metadata/instance": self._instance,
+            "/metadata/versions": self._versions,
+            "/metadata": self._root,
+            "/metadata/identity/oauth2/token": self._identity,
+        }
+        if profile.legacy_latest_path:
+            self._routes = {**self._routes, "/metadata/latest/scheduledevents": self._legacy}
+
+    def answer(self, machine: MachineRef | None, request: Request) -> Reply:
+        """Return the answer, or the promise of one."""
+        if machine is None:
+            return _STRANGER
+        route = self._route(request)
+        if route is None:
+            return not_found(request)
+        if not self._throttle.admits(machine, asyncio.get_running_loop().time()):
+            return _TOO_MANY
+        try:
+            reply = route(machine, request)
+        except FairWarningError as problem:
+            return _refusal(problem)
+        return reply if isinstance(reply, Response) else _finish(reply)
+
+    def forget(self, machine: MachineRef) -> None:
+        """Drop what is known of a machine that is no more."""
+        self._throttle.forget(machine)
+        if machine.scope not in self._engine.scopes():
+            self._events.forget(machine.scope)
+
+    def _route(self, request: Request) -> Callable[[MachineRef, Request], Reply] | None:
+        # R-02: the category is matched without regard to case; keys behind it are not.
+        path = request.path.lower().rstrip("/")
+        if path.startswith("/metadata/instance/"):
+            return self._instance
+        return self._routes.get(path)
+
+    def _scheduled_events(self, machine: MachineRef, request: Request) -> Reply:
+        check_forwarded(request)
+        version = _peek(request, "api-version")
+        shape = self._shapes.get(version or "")
+        # R-05a: only the oldest version takes an approval without the header.
+        if shape is None or shape.header_on_post or request.method != "POST":
+            check_metadata_header(request)
+        asked = parameters(request.query)
+        if shape is None:
+            raise self._unserved(asked.get("api-version", ""))
+        return self._events_reply(machine, request, shape, asked.get("wait"))
+
+    def _legacy(self, machine: MachineRef, request: Request) -> Reply:
+        check_forwarded(request)
+        version = parameters(request.query).get("api-version", "2017-03-01")
+        shape = self._shapes.get(version)
+        if shape is None:
+            raise self._unserved(version)
+        return self._events_reply(machine, request, shape, None)
+
+    def _events_reply(self, machine: MachineRef, request: Request, shape: Shape, wait: str | None) -> Reply:
+        if request.method == "POST":
+            return self._events.approve(machine, shape, request)
+        if request.method != "GET":
+            raise not_allowed(request, "GET", "POST")
+        seconds = seconds_to_wait(wait, request)
+        if not seconds and self._events.ready(machine):
+            return self._events.show(machine, shape, request)
+        return self._events.poll(machine, shape, request, seconds)
+
+    def _unserved(self, version: str) -> Refused:
+        # R-07: a date we do not serve is a page that is not there; anything else is a mistake.
+        if well_formed(version) and self._profile.unsupported_version_status == 404:
+            return Refused(error(404, f"API is not found: api-version {version} is not served here"))
+        return bad_version(sorted(self._shapes, reverse=True))
+
+    def _instance(self, machine: MachineRef, request: Request) -> Response:
+        asked = _checked(request)
+        version = asked.get("api-version", "")
+        if version not in IMDS_VERSIONS:
+            raise bad_version(IMDS_VERSIONS[::-1])
+        _only_get(request)
+        facts = facts_of(self._engine.machine(machine), self._engine.scope(machine.scope).facts)
+        route = request.path.split("/")[3:]
+        node = instance.walk(instance.document(facts, version), route)
+        return _rendered(node, asked)
+
+    def _versions(self, machine: MachineRef, request: Request) -> Response:
+        _checked(request)
+        _only_get(request)
+        return Response(200, compact(instance.versions_document()), (), JSON)
+
+    def _root(self, machine: MachineRef, request: Request) -> Response:
+        asked = _checked(request)
+        _only_get(request)
+        return _rendered({"instance": {}}, asked)
+
+    def _identity(self, machine: MachineRef, request: Request) -> Response:
+        _checked(request)
+        _only_get(request)
+        return _NO_IDENTITY
+
+
+def shapes(profile: Profile) -> Mapping[str, Shape]:
+    """Return the api-versions a profile serves, with the shape of each."""
+    served = {
+        version: shape
+        for version, shape in EVENT_VERSIONS.items()
+        if profile.versions is None or version in profile.versions
+    }
+    if profile.preview_version:
+        served[PREVIEW_VERSION] = PREVIEW_SHAPE
+    return MappingProxyType(served)
+
+
+def _checked(request: Request) -> Mapping[str, str]:
+    check_forwarded(request)
+    check_metadata_header(request)
+    return parameters(request.query)
+
+
+def _only_get(request: Request) -> None:
+    if request.method != "GET":
+        raise not_allowed(request, "GET")
+
+
+def _peek(request: Request, name: str) -> str | None:
+    try:
+        return parameters(request.query).get(name)
+    except Refused:
+        return None
+
+
+def _rendered(node: Json, asked: Mapping[str, str]) -> Response:
+    content_type, body = instance.render(node, text=asked.get("format", "json").lower() == "text")
+    return Response(200, body, (), content_type)
+
+
+async def _finish(reply: Awaitable[Response]) -> Response:
+    try:
+        return await reply
+    except FairWarningError as problem:
+        return _refusal(problem)
+
+
+def _refusal(problem: FairWarningError) -> Response:
+    match problem:
+        case Refused(response=response):
+            return response
+        case UnknownMachine() | UnknownScope():
+            return _STRANGER
+        case _:
+            return error(problem.status_hint, str(problem))

@@ -1,0 +1,148 @@
+"""The addresses at which each machine finds its metadata service.
+
+The first machines get a port and an address of their own; whoever comes later is known by the address it
+calls from, on a listener that all share. Where asked for, each machine has a unix socket too.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from fairwarning.core.model import MachineRef
+from fairwarning.metadata.identity import Inventory
+from fairwarning.metadata.server import Listener, MetadataServer
+
+LOOPBACK = "127.0.0.1"
+SHARED = "127.0.9.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Where machines are to be answered; ``port`` 0 takes any free port."""
+
+    port: int = 8100
+    own: int = 200
+    shared: tuple[tuple[str, int], ...] = ()
+    addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    sockets: Path | None = None
+
+
+@dataclass(slots=True)
+class _Door:
+    listeners: list[Listener[tuple[str, int]] | Listener[Path]]
+    urls: tuple[str, ...]
+
+
+class Doors:
+    """Opens and closes listeners as machines come and go."""
+
+    def __init__(
+        self,
+        server: MetadataServer[MachineRef],
+        plan: Plan,
+        remember: Callable[[str], Awaitable[None]],
+        slots: str | None = None,
+    ) -> None:
+        self._server = server
+        self._plan = plan
+        self._remember = remember
+        self._slots: dict[str, int] = json.loads(slots) if slots else {}
+        self._doors: dict[MachineRef, _Door] = {}
+        self._inventory = Inventory()
+        self._shared: list[Listener[tuple[str, int]]] = []
+        self._lock = asyncio.Lock()
+
+    async def open_shared(self) -> None:
+        """Open the listeners on which callers are told apart by their address."""
+        for host, port in self._plan.shared:
+            await self._share(host, port)
+
+    async def open(self, machines: Iterable[MachineRef]) -> None:
+        """Give every machine that has none its door; return once all of them are open."""
+        async with self._lock:
+            taken = dict(self._slots)
+            for machine in machines:
+                if machine not in self._doors:
+                    self._doors[machine] = await self._build(machine)
+            if self._slots != taken:
+                await self._remember(json.dumps(self._slots))
+
+    async def close(self, machine: MachineRef) -> None:
+        """Close a machine's door; its connections go with it."""
+        async with self._lock:
+            self._inventory.forget(machine)
+            door = self._doors.pop(machine, None)
+            if door is None:
+                return
+            for listener in door.listeners:
+                await listener.close()
+            if self._slots.pop(machine.full, None) is not None:
+                await self._remember(json.dumps(self._slots))
+
+    def url(self, machine: MachineRef) -> str | None:
+        """Return the base URL of a machine's metadata service."""
+        door = self._doors.get(machine)
+        return door.urls[0] if door and door.urls else None
+
+    def alternatives(self, machine: MachineRef) -> tuple[str, ...]:
+        """Return the other ways to a machine's metadata service, as one would paste them."""
+        door = self._doors.get(machine)
+        return door.urls[1:] if door else ()
+
+    def shared_urls(self) -> tuple[str, ...]:
+        """Return the base URLs of the listeners that all machines share."""
+        return tuple(_url(listener.address) for listener in self._shared)
+
+    def machines(self) -> frozenset[MachineRef]:
+        """Return the machines that have a door."""
+        return frozenset(self._doors)
+
+    async def _build(self, machine: MachineRef) -> _Door:
+        address = self._inventory.assign(machine, self._plan.addresses.get(machine.name))
+        door = _Door([], ())
+        if len(self._slots) < self._plan.own or machine.full in self._slots:
+            await self._build_own(machine, door)
+        else:
+            await self._build_shared(address, door)
+        if self._plan.sockets is not None:
+            path = self._socket_path(self._plan.sockets, machine)
+            door.listeners.append(await self._server.listen_unix(path, machine))
+            door.urls += (f"unix:{path}",)
+        return door
+
+    async def _build_own(self, machine: MachineRef, door: _Door) -> None:
+        slot = self._slots.setdefault(machine.full, self._free_slot())
+        base = self._plan.port
+        doors = [(LOOPBACK, base + 1 + slot if base else 0)]
+        if sys.platform == "linux":
+            doors.append((f"127.0.10.{slot + 1}", base))
+        for host, port in doors:
+            listener = await self._server.listen_tcp(host, port, lambda peer: machine)
+            door.listeners.append(listener)
+            door.urls += (_url(listener.address),)
+
+    async def _build_shared(self, address: str, door: _Door) -> None:
+        if not self._shared:
+            await self._share(SHARED, self._plan.port)
+        door.urls += (_url(self._shared[0].address), f"--interface {address}")
+
+    async def _share(self, host: str, port: int) -> None:
+        self._shared.append(await self._server.listen_tcp(host, port, self._inventory.identify))
+
+    def _free_slot(self) -> int:
+        taken = set(self._slots.values())
+        return next(slot for slot in range(len(taken) + 1) if slot not in taken)
+
+    def _socket_path(self, folder: Path, machine: MachineRef) -> Path:
+        plain = folder / f"{machine.name}.sock"
+        others = {door.address for found in self._doors.values() for door in found.listeners}
+        return folder / f"{machine.scope}.{machine.name}.sock" if plain in others else plain
+
+
+def _url(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"http://{host}:{port}"

@@ -1,0 +1,75 @@
+"""What a guest asks: the parameters of its query, and the checks every category shares (R-04 to R-08)."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote_plus
+
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.wire import Json, compact
+from fairwarning.metadata.http import JSON, Request, Response
+
+
+class Refused(FairWarningError):
+    """The request is answered with an error; ``response`` says it all."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(f"answered with status {response.status}")
+        self.response = response
+
+
+def error(status: int, message: str, *headers: tuple[str, str], **more: Json) -> Response:
+    """Return an error in the envelope of the service (R-09)."""
+    return Response(status, compact({"error": message, **more}), headers, JSON)
+
+
+def parameters(query: str) -> Mapping[str, str]:
+    """Return the query's parameters.
+
+    Raises:
+        Refused: a parameter is given twice (R-08).
+    """
+    found: dict[str, str] = {}
+    for pair in filter(None, query.split("&")):
+        name, _, value = pair.partition("=")
+        name = unquote_plus(name).lower()
+        if name in found:
+            raise Refused(error(400, f"Bad request. Query parameter {name} is given more than once"))
+        found[name] = unquote_plus(value)
+    return found
+
+
+def check_forwarded(request: Request) -> None:
+    """Refuse what came through a proxy (R-05)."""
+    if request.header("x-forwarded-for") is not None:
+        raise Refused(error(400, "Bad request. X-Forwarded-For header is not allowed"))
+
+
+def check_metadata_header(request: Request) -> None:
+    """Refuse a request without ``Metadata: true`` (R-04)."""
+    values = request.headers.get("metadata", ())
+    if not values or any(value.strip().lower() != "true" for value in values):
+        raise Refused(error(400, "Bad request. Required metadata header not specified"))
+
+
+def bad_version(newest_first: Sequence[str]) -> Refused:
+    """Return the refusal of a missing or malformed api-version (R-06)."""
+    newest: dict[str, Json] = {"newest-versions": [*newest_first[:3]]}
+    return Refused(
+        error(
+            400,
+            "Bad request. api-version is invalid or was not specified in the request. "
+            "For more information refer to aka.ms/azureimds",
+            **newest,
+        )
+    )
+
+
+def not_found(request: Request) -> Response:
+    """Return the answer to a path that leads nowhere (R-09)."""
+    message = f'API is not found: Path = "{request.path}", Method = "{request.method}"'
+    return error(404, message)
+
+
+def not_allowed(request: Request, *methods: str) -> Refused:
+    """Return the refusal of a method (R-09)."""
+    message = f'Http method is not allowed: Path = "{request.path}", Method = "{request.method}"'
+    return Refused(error(405, message, ("Allow", ", ".join(methods))))

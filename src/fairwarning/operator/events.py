@@ -1,0 +1,158 @@
+"""Events: what is pending, what to do to whom, approving and cancelling."""
+
+from collections.abc import Iterable, Sequence
+
+from fairwarning.core import durations
+from fairwarning.core.causes import CAUSES
+from fairwarning.core.changes import Change, EventChanged
+from fairwarning.core.commands import Approve, Cancel, Remove, Schedule
+from fairwarning.core.errors import Invalid, UnknownEvent
+from fairwarning.core.model import Event, EventId, MachineRef, ScopeId, derive_id
+from fairwarning.engine.clock import new_event_id
+from fairwarning.engine.engine import Engine
+from fairwarning.operator import shapes
+from fairwarning.operator.desk import Desk
+from fairwarning.operator.fleet import scopes_called
+from fairwarning.operator.problems import naming
+
+
+async def events(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Events:
+    """Return every pending event, scope by scope, in order of creation."""
+    pending = (event for scope in desk.engine.scopes().values() for event in scope.events.values())
+    return shapes.Events(events=[event_shape(event) for event in pending])
+
+
+async def event(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Event:
+    """Return one pending event."""
+    scope_id, event_id = desk.engine.directory.event(name)
+    return event_shape(_afterwards(desk.engine, scope_id, event_id, ()))
+
+
+async def cause(desk: Desk, _: str, asked: shapes.EventWanted) -> shapes.Announced:
+    """Do something to machines; the answer comes once guests can see it."""
+    command = Schedule(
+        id=new_event_id(),
+        cause=asked.cause,
+        machines=_machines(desk.engine, asked),
+        notice=None if asked.notice is None else durations.parse(asked.notice, "notice"),
+        kind=asked.kind,
+        force=asked.force,
+        by=asked.by,
+    )
+    return _announced(desk.engine, command.id, await desk.engine.handle(command))
+
+
+async def delete_machine(desk: Desk, name: str, asked: shapes.Removal) -> shapes.Announced:
+    """Delete a machine, with the notice its model calls for."""
+    wanted = shapes.EventWanted(cause="delete", machines=[name], force=asked.force, by=asked.by)
+    ref = desk.engine.directory.machine(name)
+    command = Schedule(
+        id=new_event_id(), cause=wanted.cause, machines=(ref,), force=asked.force, by=asked.by
+    )
+    return _announced(desk.engine, command.id, await desk.engine.handle(command))
+
+
+async def delete_set(desk: Desk, name: str, asked: shapes.Removal) -> shapes.Announced:
+    """Delete all machines of a set, with their notice, and then the set."""
+    ids = scopes_called(desk.engine, name)
+    command = Remove(id=new_event_id(), scopes=ids, force=asked.force, by=asked.by)
+    return _announced(desk.engine, command.id, await desk.engine.handle(command))
+
+
+async def approve(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Event:
+    """Say that an event need not wait any longer, and return it as it is then."""
+    scope_id, event_id = desk.engine.directory.event(name)
+    changes = await desk.engine.handle(Approve(scope=scope_id, ids=(event_id,), by=asked.by))
+    return event_shape(_afterwards(desk.engine, scope_id, event_id, changes))
+
+
+async def cancel(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Event:
+    """Withdraw an event that has not started, and return it as it was, Gone."""
+    scope_id, event_id = desk.engine.directory.event(name)
+    changes = await desk.engine.handle(Cancel(scope=scope_id, id=event_id, by=asked.by))
+    return event_shape(_afterwards(desk.engine, scope_id, event_id, changes))
+
+
+async def causes(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Causes:
+    """Return everything that can be done to a machine."""
+    rows = CAUSES.items()
+    return shapes.Causes(
+        causes=[
+            shapes.Cause(name=name, type=one.kind, source=one.source, summary=one.summary)
+            for name, one in rows
+        ]
+    )
+
+
+def event_shape(one: Event) -> shapes.Event:
+    """Return an event as the operator sees it."""
+    return shapes.Event(
+        id=one.id,
+        scope=one.scope,
+        cause=one.cause,
+        type=one.kind,
+        source=one.source,
+        status=one.status,
+        resources=list(one.resources),
+        description=one.description,
+        duration=one.duration,
+        created_at=one.created_at,
+        not_before=one.not_before,
+        started_at=one.started_at,
+        approved_by=one.approved_by,
+        seen=one.seen,
+        attempt=one.attempt,
+        retry_at=one.retry_at,
+        walk=one.walk,
+    )
+
+
+def _machines(engine: Engine, asked: shapes.EventWanted) -> tuple[MachineRef, ...]:
+    if asked.host is not None:
+        if asked.machines:
+            raise Invalid("host", "name machines or a host, not both")
+        with naming("host"):
+            return engine.directory.on_host(asked.host)
+    refs = []
+    for number, name in enumerate(asked.machines):
+        with naming(f"machines[{number}]"):
+            refs.append(engine.directory.machine(name))
+    return tuple(refs)
+
+
+def _afterwards(
+    engine: Engine, scope_id: ScopeId, event_id: EventId, changes: Iterable[Change]
+) -> Event:
+    """Return an event as ``changes`` left it, or as it stands if they do not speak of it."""
+    changed = _changed(changes).get(event_id)
+    scope = engine.scopes().get(scope_id)
+    pending = None if scope is None else scope.events.get(event_id)
+    if changed is None and pending is None:
+        raise UnknownEvent(event_id)
+    return changed or pending
+
+
+def _changed(changes: Iterable[Change]) -> dict[EventId, Event]:
+    return {change.event.id: change.event for change in changes if isinstance(change, EventChanged)}
+
+
+def _announced(engine: Engine, first: EventId, changes: Sequence[Change]) -> shapes.Announced:
+    # What else fell due in the same decision is not what this request led to.
+    ids = (first, *(derive_id(first, str(number)) for number in range(1, len(changes))))
+    changed = _changed(changes)
+    led_to = [changed[one] for one in ids if one in changed]
+    return shapes.Announced(
+        events=[event_shape(one) for one in led_to],
+        warned=any(one.seen for one in led_to),
+        hint=_hint(engine, led_to),
+    )
+
+
+def _hint(engine: Engine, led_to: Iterable[Event]) -> str | None:
+    unseen = [one for one in led_to if not one.seen]
+    known = engine.scopes()
+    unwatched = {one.scope: one for one in unseen if one.scope in known and not known[one.scope].enabled}
+    if not unwatched:
+        return None
+    outcome = "will act unseen" if any(one.waiting for one in unwatched.values()) else "acted at once"
+    return f"nobody polls {', '.join(unwatched)}: {outcome}; hint: poll first, or up --start-enabled"

@@ -1,0 +1,232 @@
+"""Machines and the scopes they share: what there is, and what operators change about it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from msgspec import UNSET
+
+from fairwarning.core import durations
+from fairwarning.core.changes import MachineChanged, ScopeMade
+from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, SetPower, Upgrade
+from fairwarning.core.errors import UnknownMachine, UnknownScope
+from fairwarning.core.fleet import Fleet
+from fairwarning.core.model import (
+    Approvals,
+    HostId,
+    Kind,
+    Machine,
+    MachineRef,
+    Power,
+    Scope,
+    ScopeId,
+    Status,
+    VmName,
+)
+from fairwarning.core.scaleset import latest_model_applied
+from fairwarning.core.scope import Blueprint
+from fairwarning.engine.clock import new_event_id
+from fairwarning.engine.engine import Engine
+from fairwarning.operator import shapes
+from fairwarning.operator.desk import Desk
+from fairwarning.operator.problems import naming
+from fairwarning.operator.walks import walk_shape
+
+State = Literal["running", "warned", "frozen", "rebooting", "moving", "evicting", "terminating", "stopped"]
+
+#: What a started event does to a machine, the gravest first; a rebalance recommendation does nothing to it.
+STATES: Mapping[Kind, State] = {
+    Kind.TERMINATE: "terminating",
+    Kind.PREEMPT: "evicting",
+    Kind.REDEPLOY: "moving",
+    Kind.REBOOT: "rebooting",
+    Kind.FREEZE: "frozen",
+}
+
+
+async def machines(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Machines:
+    """Return every machine, scope by scope."""
+    refs = [m.ref for scope in desk.engine.scopes().values() for m in scope.machines.values()]
+    return machines_shape(desk, refs)
+
+
+async def machine(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Machine:
+    """Return one machine."""
+    return machine_shape(desk, desk.engine.directory.machine(name))
+
+
+async def set_power(desk: Desk, name: str, asked: shapes.PowerWanted) -> shapes.Machine:
+    """Start or stop a machine and return it."""
+    ref = desk.engine.directory.machine(name)
+    await desk.engine.handle(SetPower(machine=ref, power=asked.power, by=asked.by))
+    return machine_shape(desk, ref)
+
+
+async def scopes(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Scopes:
+    """Return every scope."""
+    return shapes.Scopes(scopes=[scope_shape(scope) for scope in desk.engine.scopes().values()])
+
+
+async def scope(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Scope:
+    """Return one scope."""
+    return scope_shape(desk.engine.scope(ScopeId(name)))
+
+
+async def make(desk: Desk, _: str, asked: shapes.ScopeWanted) -> shapes.Scopes:
+    """Bring up a set and return its scopes."""
+    command = Make(seed=new_event_id(), blueprint=_blueprint(asked), by=asked.by)
+    changes = await desk.engine.handle(command)
+    made = [change.scope for change in changes if isinstance(change, ScopeMade)]
+    return shapes.Scopes(scopes=[scope_shape(desk.engine.scope(scope_id)) for scope_id in made])
+
+
+async def change(desk: Desk, name: str, asked: shapes.ScopeChange) -> shapes.Scopes:
+    """Change what a set wants of its instances, or what it approves by itself, and return its scopes."""
+    engine = desk.engine
+    ids = scopes_called(engine, name)
+    if asked.terminate_notice is not UNSET:
+        notice = asked.terminate_notice
+        wanted = None if notice is None else durations.parse(notice, "terminate_notice")
+        await engine.handle(ChangeModel(scopes=ids, terminate_notice=wanted, by=asked.by))
+    if asked.approvals is not UNSET:
+        for scope_id in ids:
+            approvals = _approvals(asked.approvals, engine.scope(scope_id).facts.approvals)
+            await engine.handle(SetApprovals(scope=scope_id, approvals=approvals, by=asked.by))
+    return shapes.Scopes(scopes=[scope_shape(engine.scope(scope_id)) for scope_id in ids])
+
+
+async def grow(desk: Desk, name: str, asked: shapes.Growth) -> shapes.Machines:
+    """Add machines to a scope and return them."""
+    command = Add(seed=new_event_id(), scope=ScopeId(name), count=asked.count, by=asked.by)
+    changes = await desk.engine.handle(command)
+    return machines_shape(desk, [c.machine.ref for c in changes if isinstance(c, MachineChanged)])
+
+
+async def upgrade(desk: Desk, name: str, asked: shapes.UpgradeWanted) -> shapes.Machines:
+    """Bring instances of a set to its latest model and return them."""
+    engine = desk.engine
+    ids = scopes_called(engine, name)
+    if asked.machines is None:
+        refs = [m.ref for scope_id in ids for m in engine.scope(scope_id).machines.values()]
+    else:
+        refs = _members(engine, ids, asked.machines)
+    await engine.handle(Upgrade(machines=tuple(refs), by=asked.by))
+    return machines_shape(desk, refs)
+
+
+def scopes_called(engine: Engine, name: str) -> tuple[ScopeId, ...]:
+    """Return the scopes of the set called ``name``, or the one scope that has this id."""
+    found = engine.directory.scopes_of_set(name)
+    if not found and ScopeId(name) not in engine.scopes():
+        raise UnknownScope(name)
+    return found or (ScopeId(name),)
+
+
+def machines_shape(desk: Desk, refs: Iterable[MachineRef]) -> shapes.Machines:
+    """Return the machines that are still there, as the operator sees them."""
+    known = desk.engine.scopes()
+    there = (ref for ref in refs if ref.scope in known and ref.name in known[ref.scope].machines)
+    return shapes.Machines(machines=[machine_shape(desk, ref) for ref in there])
+
+
+def machine_shape(desk: Desk, ref: MachineRef) -> shapes.Machine:
+    """Return a machine as the operator sees it."""
+    one = desk.engine.machine(ref)
+    its = desk.engine.scope(ref.scope)
+    return shapes.Machine(
+        name=one.name,
+        scope=one.scope,
+        set=its.facts.set_name,
+        instance=one.instance,
+        power=one.power,
+        state=_state(its, one),
+        update_domain=one.update_domain,
+        fault_domain=one.fault_domain,
+        host=one.host,
+        spot=one.spot,
+        enabled=its.enabled,
+        polled_at=its.facts.polled_at,
+        latest_model_applied=latest_model_applied(Fleet({its.id: its}), one),
+        metadata=desk.endpoints(ref),
+    )
+
+
+def scope_shape(its: Scope) -> shapes.Scope:
+    """Return a scope as the operator sees it."""
+    facts = its.facts
+    notice, approvals = facts.model.terminate_notice, facts.approvals
+    return shapes.Scope(
+        id=its.id,
+        set=facts.set_name,
+        kind=facts.kind,
+        zone=facts.zone,
+        incarnation=its.incarnation,
+        version=its.version,
+        enabled=its.enabled,
+        enabled_at=facts.enabled_at,
+        polled_at=facts.polled_at,
+        machines=list(its.machines),
+        events=list(its.events),
+        update_domains=facts.update_domains,
+        fault_domains=facts.fault_domains,
+        terminate_notice=None if notice is None else durations.spell(notice),
+        approvals=shapes.Approvals(
+            user_reboot=approvals.user_reboot,
+            user_redeploy=approvals.user_redeploy,
+            all_instances_down=approvals.all_instances_down,
+        ),
+        walk=None if facts.walk is None else walk_shape(its, facts.walk),
+    )
+
+
+def _state(its: Scope, one: Machine) -> State:
+    if one.power is Power.STOPPED:
+        return "stopped"
+    concerning = [e for e in its.events.values() if one.name in e.resources and one.name not in e.done]
+    acting = {event.kind for event in concerning if event.status is Status.STARTED}
+    for kind, state in STATES.items():
+        if kind in acting:
+            return state
+    return "warned" if any(event.seen for event in concerning) else "running"
+
+
+def _members(engine: Engine, ids: tuple[ScopeId, ...], names: list[str]) -> list[MachineRef]:
+    refs = []
+    for number, name in enumerate(names):
+        with naming(f"machines[{number}]"):
+            plain = VmName(name)
+            own = [MachineRef(one, plain) for one in ids if plain in engine.scope(one).machines]
+            ref = own[0] if own else engine.directory.machine(name)
+            if ref.scope not in ids:
+                raise UnknownMachine(name)
+            refs.append(ref)
+    return refs
+
+
+def _blueprint(asked: shapes.ScopeWanted) -> Blueprint:
+    notice = asked.terminate_notice
+    return Blueprint(
+        name=asked.name,
+        kind=asked.kind,
+        count=asked.count,
+        zones=tuple(asked.zones),
+        roles=tuple(asked.roles.items()),
+        names=tuple(asked.names),
+        update_domains=asked.update_domains,
+        fault_domains=asked.fault_domains,
+        broadcast=asked.broadcast,
+        spot=asked.spot,
+        eviction=asked.eviction,
+        terminate_notice=None if notice is None else durations.parse(notice, "terminate_notice"),
+        approvals=_approvals(asked.approvals, Approvals()),
+        host=None if asked.host is None else HostId(asked.host),
+        tags=tuple(asked.tags.items()),
+    )
+
+
+def _approvals(asked: shapes.ApprovalsWanted, now: Approvals) -> Approvals:
+    reboot, redeploy, down = asked.user_reboot, asked.user_redeploy, asked.all_instances_down
+    return Approvals(
+        user_reboot=now.user_reboot if reboot is UNSET else reboot,
+        user_redeploy=now.user_redeploy if redeploy is UNSET else redeploy,
+        all_instances_down=now.all_instances_down if down is UNSET else down,
+    )

@@ -1,0 +1,120 @@
+"""Refusals as RFC 9457 problem documents: the one place where errors become answers.
+
+    FairWarningError
+    ├── Refusal      the request itself is at fault; carries its status
+    ├── Misnamed     a member of the body names what does not exist; carries the core's error
+    └── WrongClock   this kind of clock cannot do that
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.operator.shapes import Problem
+
+_PLACE = re.compile(r" - at (?:`key` in )?`\$?\.?(?P<path>.*)`\Z")
+_MEMBER = re.compile(r"(?:unknown|required) field `(?P<member>.*)`\Z", re.DOTALL)
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class Refusal(FairWarningError):
+    """The request itself is at fault."""
+
+    def __init__(self, status: int, detail: str, field: str | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.field = field
+
+
+class Misnamed(FairWarningError):
+    """A member of the body names something that does not exist or is not one thing."""
+
+    def __init__(self, field: str, error: FairWarningError) -> None:
+        super().__init__(str(error))
+        self.field = field
+        self.error = error
+
+
+class WrongClock(FairWarningError):
+    """This kind of clock cannot do that."""
+
+    status_hint = 409
+
+
+@contextmanager
+def naming(field: str) -> Iterator[None]:
+    """Let refusals of the block say which member of the body they are about."""
+    try:
+        yield
+    except FairWarningError as error:
+        raise Misnamed(field, error) from error
+
+
+def malformed(error: msgspec.ValidationError) -> Refusal:
+    """Return the refusal of a value that is not of the type it should be."""
+    text = str(error)
+    place = _PLACE.search(text)
+    said = text[: place.start()] if place else text
+    path = place["path"] if place else ""
+    member = _MEMBER.search(said)
+    if member:
+        path = f"{path}.{member['member']}" if path else member["member"]
+    said = said[:1].lower() + said[1:]
+    return Refusal(422, f"{path}: {said}" if path else said, path or None)
+
+
+def answer(
+    status: int, detail: str, *, kind: str = "", title: str = "", field: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:  # fmt: skip
+    """Return a problem document."""
+    named: str | UnsetType = UNSET if field is None else field
+    problem = Problem(
+        type=f"urn:fairwarning:problem:{kind}" if kind else "about:blank",
+        title=title or HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        field=named,
+    )
+    return Response(
+        msgspec.json.encode(problem), status, headers=headers, media_type="application/problem+json"
+    )
+
+
+async def refuse(request: Request, error: Exception) -> Response:
+    """Answer what the core or the engine refused."""
+    match error:
+        case Misnamed(field=field, error=reason):
+            return _refused(reason, field)
+        case Refusal(status=status, field=field):
+            return answer(status, str(error), field=field)
+        case Invalid(field=field):
+            return _refused(error, field)
+        case FairWarningError():
+            return _refused(error)
+        case HTTPException(status_code=status, headers=headers):
+            return answer(status, _at(request, status), headers=headers)
+        case _:
+            return answer(500, "the server failed; its log says why")
+
+
+def _refused(error: FairWarningError, field: str | None = None) -> Response:
+    name = type(error).__name__
+    title = (type(error).__doc__ or name).partition("\n")[0].rstrip(".")
+    kind = _WORDS.sub("-", name).lower()
+    return answer(error.status_hint, str(error), kind=kind, title=title, field=field)
+
+
+def _at(request: Request, status: int) -> str:
+    path = request.url.path
+    return {404: f"there is nothing at {path}", 405: f"{path} does not take {request.method}"}.get(
+        status, HTTPStatus(status).phrase.lower()
+    )

@@ -1,0 +1,322 @@
+"""The bodies of the operator API, as types: what may be asked, and what is answered.
+
+What is asked refuses members it does not know. The names of these types are the names of the OpenAPI document.
+"""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from fairwarning.core.model import Eviction, Kind, Power, ScopeKind, Source, Status
+
+# Python's $ also matches before a last line break, and JSON Schema has no \Z.
+_END = r"(?![\s\S])"
+
+#: Who asks: it ends up on terminals, so nothing in it may steer one.
+By = Annotated[str, Meta(min_length=1, max_length=100, pattern=rf"^[^\x00-\x1f\x7f-\x9f]+{_END}")]
+Text = Annotated[str, Meta(max_length=200)]
+Duration = Annotated[str, Meta(max_length=40, description="30s, 15m, 1h30m, 2d, or ISO 8601: PT5M")]
+Host = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,62}}(~[0-9]{{1,9}})?{_END}")]
+Zone = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9]{{1,16}}{_END}")]
+Names = Annotated[list[Text], Meta(max_length=1000)]
+Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+Seq = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+# -- what is asked
+
+
+class Nothing(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Nothing needs to be said."""
+
+
+class Asker(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Who asks."""
+
+    by: By = "operator"
+
+
+class Removal(Asker, frozen=True, kw_only=True):
+    """How to delete: with force, the notice is skipped."""
+
+    force: bool = False
+
+
+class PowerWanted(Asker, frozen=True, kw_only=True):
+    """Whether a machine is to run."""
+
+    power: Power
+
+
+class ApprovalsWanted(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What a scope is to approve by itself; what is left out stays as it is."""
+
+    user_reboot: bool | UnsetType = UNSET
+    user_redeploy: bool | UnsetType = UNSET
+    all_instances_down: bool | UnsetType = UNSET
+
+
+class ScopeWanted(Asker, frozen=True, kw_only=True):
+    """A set of machines to bring up."""
+
+    name: Text
+    kind: ScopeKind = ScopeKind.SCALE_SET
+    count: Count = 1
+    zones: Annotated[list[Zone], Meta(max_length=10)] = []
+    roles: Annotated[dict[Text, Count], Meta(max_length=20)] = {}
+    names: Names = []
+    spot: bool = False
+    eviction: Eviction = Eviction.DEALLOCATE
+    terminate_notice: Duration | None = None
+    update_domains: Annotated[int, Meta(ge=0, le=1000)] | None = None
+    fault_domains: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    host: Host | None = None
+    broadcast: bool = True
+    approvals: ApprovalsWanted = ApprovalsWanted()
+    tags: dict[str, str] = {}
+
+
+class ScopeChange(Asker, frozen=True, kw_only=True):
+    """What is to change about a set; what is left out stays as it is."""
+
+    terminate_notice: Duration | None | UnsetType = UNSET
+    approvals: ApprovalsWanted | UnsetType = UNSET
+
+
+class Growth(Asker, frozen=True, kw_only=True):
+    """How many machines are to be added."""
+
+    count: Count = 1
+
+
+class UpgradeWanted(Asker, frozen=True, kw_only=True):
+    """Which instances are to be brought to the latest model; all unless named."""
+
+    machines: Names | None = None
+
+
+class EventWanted(Asker, frozen=True, kw_only=True):
+    """Something to do to machines, by name or all those of a host."""
+
+    cause: Text
+    machines: Names = []
+    host: Text | None = None
+    notice: Duration | None = None
+    kind: Kind | None = None
+    force: bool = False
+
+
+class WalkWanted(Asker, frozen=True, kw_only=True):
+    """Maintenance to take through a scope, domain by domain."""
+
+    scope: Text
+    cause: Text = "host-update"
+    notice: Duration | None = None
+
+
+class Advance(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How far to move manual time."""
+
+    by: Duration
+
+
+class SpeedWanted(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How many times faster than announced durations are to pass."""
+
+    speed: Annotated[float, Meta(ge=0.01, le=100_000)]
+
+
+class HistoryPage(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Which part of the history is asked for."""
+
+    event: Text | None = None
+    after: Seq = 0
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class FeedStart(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The line after which the feed is to begin; now unless given."""
+
+    after: Seq | None = None
+
+
+# -- what is answered
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """One machine."""
+
+    name: str
+    scope: str
+    set: str
+    instance: str
+    power: Power
+    state: Literal[
+        "running", "warned", "frozen", "rebooting", "moving", "evicting", "terminating", "stopped"
+    ]
+    update_domain: int
+    fault_domain: int
+    host: str
+    spot: bool
+    enabled: bool
+    polled_at: datetime | None
+    latest_model_applied: bool
+    metadata: str | None
+
+
+class Machines(Struct, frozen=True, kw_only=True):
+    """Some machines."""
+
+    machines: list[Machine]
+
+
+class Approvals(Struct, frozen=True, kw_only=True):
+    """What a scope approves by itself."""
+
+    user_reboot: bool
+    user_redeploy: bool
+    all_instances_down: bool
+
+
+class Walk(Struct, frozen=True, kw_only=True):
+    """Maintenance under way: the domain it is at, and those it has yet to visit."""
+
+    id: str
+    scope: str
+    cause: str
+    current: int | None
+    remaining: list[int]
+    notice: str | None
+    by: str
+    events: list[str]
+
+
+class Walks(Struct, frozen=True, kw_only=True):
+    """The walks under way."""
+
+    walks: list[Walk]
+
+
+class Scope(Struct, frozen=True, kw_only=True):
+    """The machines that share one document."""
+
+    id: str
+    set: str
+    kind: ScopeKind
+    zone: str
+    incarnation: int
+    version: int
+    enabled: bool
+    enabled_at: datetime | None
+    polled_at: datetime | None
+    machines: list[str]
+    events: list[str]
+    update_domains: int
+    fault_domains: int
+    terminate_notice: str | None
+    approvals: Approvals
+    walk: Walk | None
+
+
+class Scopes(Struct, frozen=True, kw_only=True):
+    """Some scopes."""
+
+    scopes: list[Scope]
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """One announced impact; what is over is Gone."""
+
+    id: str
+    scope: str
+    cause: str
+    type: Kind
+    source: Source
+    status: Status
+    resources: list[str]
+    description: str
+    duration: int
+    created_at: datetime
+    not_before: datetime
+    started_at: datetime | None
+    approved_by: str | None
+    seen: bool
+    attempt: int
+    retry_at: datetime | None
+    walk: str | None
+
+
+class Events(Struct, frozen=True, kw_only=True):
+    """The pending events."""
+
+    events: list[Event]
+
+
+class Announced(Struct, frozen=True, kw_only=True):
+    """What a request led to, and whether anybody was there to be warned."""
+
+    events: list[Event]
+    warned: bool
+    hint: str | None
+
+
+class Clock(Struct, frozen=True, kw_only=True):
+    """What time it is for the fleet, and when it will next change anything."""
+
+    mode: Literal["real", "manual"]
+    now: datetime
+    speed: float
+    next_deadline: datetime | None
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One line of the history."""
+
+    seq: int
+    at: datetime
+    kind: str
+    event: str | None
+    type: str
+    scope: str
+    by: str
+    resources: list[str]
+    reason: str
+
+
+class History(Struct, frozen=True, kw_only=True):
+    """A page of the history; ``next`` continues it, null when there is no more."""
+
+    history: list[Line]
+    next: int | None
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """Something that can be done to a machine."""
+
+    name: str
+    type: Kind
+    source: Source
+    summary: str
+
+
+class Causes(Struct, frozen=True, kw_only=True):
+    """Everything that can be done to a machine."""
+
+    causes: list[Cause]
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """The server answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """Why a request was refused (RFC 9457); ``field`` is the path of the member at fault."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | UnsetType = UNSET

@@ -1,0 +1,303 @@
+"""Keeps the fleet in one SQLite file.
+
+A thread of its own does all the work, so that the event loop never waits for the disk. One commit of a batch
+is one transaction that has reached the disk when it returns. The SQL is plain, so that another database can
+take the same statements.
+
+    FairWarningError
+    ├── DataDirectoryInUse      another server has it
+    ├── DataDirectoryUnusable   it cannot be made or written to
+    ├── DatabaseDamaged         the file is not what was written
+    ├── StoreFailed             the disk is full, the file is gone, …
+    ├── NewerDatabase           (migrate) a later version wrote it
+    └── ChangedMigration        (migrate) it was made by other means than ours
+"""
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from fairwarning.core.errors import Conflict, FairWarningError
+from fairwarning.core.model import EventId, Scope, ScopeId
+from fairwarning.engine.ports import Commit, Entry
+from fairwarning.store.entries import number
+from fairwarning.store.migrate import migrate, migrations
+from fairwarning.store.rows import (
+    Unreadable,
+    Writes,
+    event_row,
+    journal_row,
+    machine_row,
+    read_entry,
+    read_scopes,
+    scope_row,
+)
+
+Result = TypeVar("Result")
+
+DATABASE, LOCK = "fairwarning.db", "lock"
+
+#: An approval that was answered has reached the disk: FULL syncs the log at every commit.
+SETTINGS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA busy_timeout = 5000",
+)
+
+DELETE_SCOPE = "DELETE FROM scope WHERE id = ?"
+DELETE_MACHINE = "DELETE FROM machine WHERE scope = ? AND name = ?"
+DELETE_EVENT = "DELETE FROM event WHERE scope = ? AND id = ?"
+
+KEEP_SCOPE = """
+    INSERT INTO scope (id, set_name, kind, version, incarnation, body) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET
+        set_name = excluded.set_name, kind = excluded.kind, version = excluded.version,
+        incarnation = excluded.incarnation, body = excluded.body
+"""
+KEEP_MACHINE = """
+    INSERT INTO machine (scope, name, body) VALUES (?, ?, ?)
+    ON CONFLICT (scope, name) DO UPDATE SET body = excluded.body
+"""
+KEEP_EVENT = """
+    INSERT INTO event (scope, id, status, not_before, barrier, body) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (scope, id) DO UPDATE SET
+        status = excluded.status, not_before = excluded.not_before, barrier = excluded.barrier,
+        body = excluded.body
+"""
+ADD_LINE = "INSERT INTO journal (seq, at, scope, version, kind, event, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+KEEP_NOTE = """
+    INSERT INTO note (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+"""
+
+LAST_LINE = "SELECT coalesce(max(seq), 0) FROM journal"
+LINES = "SELECT seq, at, version, kind, body FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"
+LINES_OF_EVENT = """
+    SELECT seq, at, version, kind, body FROM journal WHERE event = ? AND seq > ? ORDER BY seq LIMIT ?
+"""
+
+
+class DataDirectoryInUse(FairWarningError):
+    """Another server keeps its fleet here."""
+
+    status_hint = 500
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(f"data directory {directory} is in use by another server")
+        self.directory = directory
+
+
+class DataDirectoryUnusable(FairWarningError):
+    """Nothing can be kept here."""
+
+    status_hint = 500
+
+    def __init__(self, directory: Path, problem: str) -> None:
+        super().__init__(f"data directory {directory} cannot be used: {problem}")
+        self.directory = directory
+        self.problem = problem
+
+
+class DatabaseDamaged(FairWarningError):
+    """The database does not hold what was written to it."""
+
+    status_hint = 500
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"database {path} is damaged: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class StoreFailed(FairWarningError):
+    """The database could not do what it was asked; nothing of it was kept."""
+
+    status_hint = 503
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"database {path} failed: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class SqliteStore:
+    """Keeps the fleet of one server in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._path = directory / DATABASE
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._lock = -1
+        self._database: sqlite3.Connection | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(cls, directory: Path) -> "SqliteStore":
+        """Return the store kept in ``directory``, made or brought up to date as needed.
+
+        Raises:
+            DataDirectoryInUse: another server has it.
+            DataDirectoryUnusable: it cannot be made or written to.
+            DatabaseDamaged: the file is not what was written.
+            NewerDatabase: a later version wrote it.
+        """
+        store = cls(directory)
+        try:
+            await store._in_thread(store._open)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def load(self) -> Mapping[ScopeId, Scope]:
+        """Return all scopes as of the last commit."""
+        return await self._work(_load)
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+        """Keep all commits or none, in order, and return the journal lines of each."""
+        return await self._work(lambda database: _commit(database, commits))
+
+    async def journal(
+        self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
+    ) -> Sequence[Entry]:
+        """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
+        return await self._work(lambda database: _journal(database, after, limit, event))
+
+    async def note(self, key: str, value: str) -> None:
+        """Remember a fact about the service itself."""
+        await self._work(lambda database: database.execute(KEEP_NOTE, (key, value)).close())
+
+    async def noted(self, key: str) -> str | None:
+        """Return a fact remembered by ``note``."""
+        return await self._work(lambda database: _noted(database, key))
+
+    async def close(self) -> None:
+        """Finish what is being written, then let go of the database and its directory."""
+        if not self._closed:
+            self._closed = True
+            await self._in_thread(self._close)
+            self._thread.shutdown()
+
+    async def _work(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
+        database = self._database
+        if self._closed or database is None:
+            raise StoreFailed(self._path, "it is not open")
+
+        def work() -> Result:
+            with _explained(self._path):
+                return job(database)
+
+        return await self._in_thread(work)
+
+    async def _in_thread(self, job: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
+
+    def _open(self) -> None:
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as problem:
+            raise DataDirectoryInUse(self._directory) from problem
+        except OSError as problem:
+            raise DataDirectoryUnusable(self._directory, problem.strerror or str(problem)) from problem
+        with _explained(self._path):
+            self._database = sqlite3.connect(self._path, isolation_level=None)
+            for setting in SETTINGS:
+                self._database.execute(setting)
+            migrate(self._database, migrations())
+
+    def _close(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Say what went wrong in our words; what the database said comes along."""
+    try:
+        yield
+    except Unreadable as problem:
+        raise DatabaseDamaged(path, str(problem)) from problem
+    except sqlite3.ProgrammingError:
+        raise
+    except sqlite3.DatabaseError as problem:
+        primary = problem.sqlite_errorcode & 0xFF
+        damaged = primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        raise (DatabaseDamaged if damaged else StoreFailed)(path, str(problem)) from problem
+
+
+@contextmanager
+def _transaction(database: sqlite3.Connection, begin: str) -> Iterator[None]:
+    database.execute(begin)
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+
+
+def _load(database: sqlite3.Connection) -> Mapping[ScopeId, Scope]:
+    with _transaction(database, "BEGIN"):
+        return read_scopes(
+            database.execute("SELECT version, incarnation, body FROM scope ORDER BY position"),
+            database.execute("SELECT body FROM machine ORDER BY position"),
+            database.execute("SELECT body FROM event ORDER BY position"),
+        )
+
+
+def _commit(database: sqlite3.Connection, commits: Sequence[Commit]) -> list[list[Entry]]:
+    with _transaction(database, "BEGIN IMMEDIATE"):
+        _check(database, commits)
+        ((last,),) = database.execute(LAST_LINE)
+        numbered = number(commits, last)
+        writes = Writes(commits)
+        database.executemany(DELETE_SCOPE, ((scope,) for scope in writes.wiped))
+        database.executemany(DELETE_MACHINE, writes.machines.dropped())
+        database.executemany(DELETE_EVENT, writes.events.dropped())
+        database.executemany(KEEP_SCOPE, map(scope_row, writes.scopes.values()))
+        database.executemany(KEEP_MACHINE, map(machine_row, writes.machines))
+        database.executemany(KEEP_EVENT, map(event_row, writes.events))
+        database.executemany(ADD_LINE, (journal_row(entry) for entries in numbered for entry in entries))
+    return numbered
+
+
+def _check(database: sqlite3.Connection, commits: Sequence[Commit]) -> None:
+    versions: dict[ScopeId, int] = {}
+    for commit in commits:
+        for scope_id, expected in commit.expected.items():
+            if scope_id not in versions:
+                versions[scope_id] = _version(database, scope_id)
+            if versions[scope_id] != expected:
+                raise Conflict(scope_id, expected)
+            versions[scope_id] = commit.after[scope_id].version if scope_id in commit.after else 0
+
+
+def _version(database: sqlite3.Connection, scope_id: ScopeId) -> int:
+    for (version,) in database.execute("SELECT version FROM scope WHERE id = ?", (scope_id,)):
+        return int(version)
+    return 0
+
+
+def _journal(database: sqlite3.Connection, after: int, limit: int, event: EventId | None) -> Sequence[Entry]:
+    if event is None:
+        return [read_entry(row) for row in database.execute(LINES, (after, limit))]
+    return [read_entry(row) for row in database.execute(LINES_OF_EVENT, (event, after, limit))]
+
+
+def _noted(database: sqlite3.Connection, key: str) -> str | None:
+    for (value,) in database.execute("SELECT value FROM note WHERE key = ?", (key,)):
+        return str(value)
+    return None

@@ -1,0 +1,30 @@
+"""What every test may ask for, and the check that tests only name rules that exist."""
+
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+RULES = Path(__file__).parent.parent / "docs" / "rules.md"
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
+# A loaded machine is no reason for a property to fail; a build repeats the same examples.
+settings.register_profile("desk", deadline=None)
+settings.register_profile("build", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("build" if os.environ.get("CI") else "desk")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    stated = {rule for item in items for mark in item.iter_markers("rule") for rule in mark.args}
+    known = set(re.findall(r"^\| ([A-Z]-\d+a?) \|", RULES.read_text(), re.MULTILINE))
+    if unknown := stated - known:
+        raise pytest.UsageError(f"tests name rules that docs/rules.md lacks: {sorted(unknown)}")
+
+
+@pytest.fixture
+def noon() -> datetime:
+    return NOON

@@ -1,0 +1,163 @@
+"""When events start: alone, with the tenants of one host, with the deletes of one scale set."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairwarning.core.barrier import released
+from fairwarning.core.model import BarrierId, Event, EventId, HostId, Kind, ScopeId, ScopeKind, Source, Status, VmName
+from fairwarning.core.scope import Blueprint
+from tests.stage import NOON, Stage, span
+
+SHARED = BarrierId("deletes:web")
+TENANTS = (
+    Blueprint(name="red", kind=ScopeKind.STANDALONE, host=HostId("rack-7")),
+    Blueprint(name="blue", kind=ScopeKind.STANDALONE, host=HostId("rack-7")),
+    Blueprint(name="green", kind=ScopeKind.STANDALONE, host=HostId("rack-7")),
+)
+
+
+def waiting(name: str, not_before: datetime, approved: bool, barrier: BarrierId = SHARED) -> Event:
+    return Event(
+        id=EventId(name),
+        scope=ScopeId("web"),
+        cause="delete",
+        kind=Kind.TERMINATE,
+        source=Source.USER,
+        resources=(VmName(name),),
+        description="",
+        duration=-1,
+        created_at=NOON,
+        not_before=not_before,
+        barrier=barrier,
+        approved_by=name if approved else None,
+    )
+
+
+def pending(rows: Mapping[str, tuple[str, bool]]) -> list[Event]:
+    return [waiting(name, NOON + span(notice), approved) for name, (notice, approved) in rows.items()]
+
+
+@pytest.mark.rule("T-14")
+@pytest.mark.parametrize(
+    ("events", "after", "starting"),
+    [
+        pytest.param({"1": ("5m", False), "2": ("6m", True)}, "1m", [], id="one approval of two holds both"),
+        pytest.param({"1": ("5m", True), "2": ("6m", True)}, "1m", ["1", "2"], id="both approved start both"),
+        pytest.param({"1": ("5m", False), "2": ("6m", True)}, "5m", ["1", "2"], id="the unapproved one runs out"),
+        pytest.param({"1": ("5m", True), "2": ("6m", False)}, "5m", ["1"], id="its own time is up first"),
+        pytest.param({"1": ("5m", False), "2": ("5m", False)}, "4m59s", [], id="nobody approves and time is left"),
+        pytest.param({"1": ("5m", False), "2": ("5m", False)}, "5m", ["1", "2"], id="both run out together"),
+    ],
+)
+def test_a_barrier_releases(
+    events: Mapping[str, tuple[str, bool]], after: str, starting: Sequence[str]
+) -> None:
+    assert [event.id for event in released(pending(events), NOON + span(after))] == starting
+
+
+def test_an_event_behind_another_barrier_waits_for_nobody_here() -> None:
+    held = waiting("1", NOON + span("5m"), approved=False)
+    free = waiting("2", NOON + span("5m"), approved=True, barrier=BarrierId("event:2"))
+
+    assert released([held, free], NOON) == (free,)
+
+
+@pytest.mark.rule("L-02")
+@pytest.mark.rule("T-14")
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=6), st.integers(0, 6))
+def test_whatever_waits_behind_a_barrier_starts_as_the_formula_says(
+    rows: Sequence[tuple[int, bool]], minute: int
+) -> None:
+    now = NOON + span(f"{minute}m")
+    events = [
+        waiting(str(number), NOON + span(f"{notice}m"), approved)
+        for number, (notice, approved) in enumerate(rows)
+    ]
+
+    starting = released(events, now)
+
+    for event in events:
+        due = event.not_before <= now
+        allowed = event.approved_by is not None and all(
+            other.approved_by is not None or other.not_before <= now for other in events
+        )
+        assert (event in starting) == (due or allowed)
+
+
+@pytest.mark.rule("L-02")
+def test_the_host_waits_until_every_tenant_has_approved() -> None:
+    stage = Stage(*TENANTS)
+    red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
+
+    stage.approve(red, by="red")
+    stage.approve(blue, by="blue")
+
+    assert stage.statuses(red, blue, green) == [Status.SCHEDULED] * 3
+
+    stage.approve(green, by="green")
+
+    assert stage.statuses(red, blue, green) == [Status.STARTED] * 3
+
+
+@pytest.mark.rule("L-02")
+def test_the_host_waits_for_a_silent_tenant_no_longer_than_its_notice() -> None:
+    stage = Stage(*TENANTS)
+    events = stage.cause("host-reboot", "red", "blue", "green")
+    stage.approve(events[0], by="red")
+
+    stage.advance("14m59s")
+
+    assert stage.statuses(*events) == [Status.SCHEDULED] * 3
+
+    stage.advance("1s")
+
+    assert stage.statuses(*events) == [Status.STARTED] * 3
+
+
+@pytest.mark.rule("L-02")
+def test_a_tenant_whose_event_is_withdrawn_holds_nobody_up() -> None:
+    stage = Stage(*TENANTS)
+    red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
+    stage.approve(red, by="red")
+    stage.approve(blue, by="blue")
+
+    stage.cancel(green)
+
+    assert stage.statuses(red, blue, green) == [Status.STARTED, Status.STARTED, Status.GONE]
+
+
+@pytest.mark.rule("L-02")
+def test_two_maintenances_of_one_host_do_not_wait_for_each_other() -> None:
+    stage = Stage(*TENANTS)
+    (red,) = stage.cause("host-reboot", "red")
+    (blue,) = stage.cause("host-reboot", "blue")
+
+    stage.approve(red, by="red")
+
+    assert stage.statuses(red, blue) == [Status.STARTED, Status.SCHEDULED]
+
+
+@pytest.mark.rule("L-02")
+def test_a_barrier_across_scopes_survives_a_restart() -> None:
+    stage = Stage(*TENANTS)
+    red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
+    stage.approve(red, by="red")
+    stage.approve(blue, by="blue")
+
+    stage.restart()
+    stage.approve(green, by="green")
+
+    assert stage.statuses(red, blue, green) == [Status.STARTED] * 3
+
+
+@pytest.mark.rule("R-18")
+def test_a_tenant_neither_sees_nor_approves_its_neighbours_event() -> None:
+    stage = Stage(*TENANTS)
+    red, blue, _ = stage.cause("host-reboot", "red", "blue", "green")
+
+    assert [event.id for event in stage.shown("red")] == [red]
+    assert [event.id for event in stage.shown("blue")] == [blue]

@@ -1,0 +1,213 @@
+"""Who is calling is a matter of the listener, whatever the caller says."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.commands import Add, Make, Schedule
+from fairwarning.core.errors import Invalid
+from fairwarning.core.model import MachineRef, ScopeId, VmName
+from fairwarning.core.policy import Policy, Profile
+from fairwarning.core.scope import Blueprint
+from fairwarning.drivers.simulated import SimulatedDriver
+from fairwarning.engine.clock import ManualClock
+from fairwarning.engine.engine import Engine
+from fairwarning.metadata.app import MetadataApp
+from fairwarning.metadata.doors import Doors, Plan
+from fairwarning.metadata.identity import Inventory
+from fairwarning.metadata.server import MetadataServer
+from fairwarning.store.memory import MemoryStore
+from tests.guest import E1, NOON
+
+WEB_0, WEB_1, WEB_2 = (MachineRef(ScopeId("web"), VmName(f"web_{n}")) for n in range(3))
+NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+
+
+async def fetch(
+    target: str | Path,
+    path: str = NAME,
+    *,
+    source: str | None = None,
+    headers: Mapping[str, str] = {},
+) -> tuple[int, str]:
+    """Ask over a real socket and return status and body."""
+    if isinstance(target, Path):
+        reader, writer = await asyncio.open_unix_connection(target)
+    else:
+        host, _, port = target.removeprefix("http://").partition(":")
+        local = None if source is None else (source, 0)
+        reader, writer = await asyncio.open_connection(host, int(port), local_addr=local)
+    lines = [f"GET {path} HTTP/1.1", "Host: 169.254.169.254", "Metadata: true", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    writer.write("\r\n".join([*lines, "", ""]).encode())
+    head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+    writer.close()
+    await writer.wait_closed()
+    return int(head.split()[1]), body
+
+
+class House:
+    """A fleet with real doors."""
+
+    def __init__(self, plan: Plan, count: int = 3) -> None:
+        self.notes: list[str] = []
+        self.engine = Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy())
+        app = MetadataApp(self.engine, Profile(requests_per_second=1e9, burst=1e9))
+        self.server = MetadataServer[MachineRef](app.answer, self.engine.clock.now)
+        self.doors = Doors(self.server, plan, self.remember)
+        self.count = count
+
+    async def remember(self, slots: str) -> None:
+        self.notes.append(slots)
+
+    async def __aenter__(self) -> "House":
+        await self.engine.handle(Make(seed="s", blueprint=Blueprint(name="web", count=self.count)))
+        await self.doors.open_shared()
+        await self.doors.open(m.ref for m in self.engine.scope(ScopeId("web")).machines.values())
+        return self
+
+    async def __aexit__(self, *problem: object) -> None:
+        await self.server.close()
+
+
+def url(house: House, machine: MachineRef) -> str:
+    found = house.doors.url(machine)
+    assert found is not None
+    return found
+
+
+@pytest.mark.rule("R-03")
+def test_each_machine_has_a_port_an_address_and_a_socket_of_its_own(tmp_path: Path) -> None:
+    async def story() -> list[tuple[int, str]]:
+        async with House(Plan(port=0, sockets=tmp_path)) as house:
+            own, address, unix = url(house, WEB_1), *house.doors.alternatives(WEB_1)
+            assert address.startswith("http://127.0.10.2:")
+            assert unix == f"unix:{tmp_path}/web_1.sock"
+            return [await fetch(own), await fetch(address), await fetch(tmp_path / "web_1.sock")]
+
+    assert asyncio.run(story()) == [(200, "web_1")] * 3
+
+
+@pytest.mark.rule("R-03")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-Machine": "web_0"},
+        {"X-Fairwarning-Machine": "web_0"},
+        {"X-Real-IP": "127.1.0.1"},
+        {"Forwarded": "for=127.1.0.1"},
+        {"Host": "web_0"},
+    ],
+    ids=lambda headers: next(iter(headers)),
+)
+def test_no_header_makes_a_machine_another(headers: dict[str, str]) -> None:
+    async def story() -> tuple[int, str]:
+        async with House(Plan(port=0)) as house:
+            return await fetch(url(house, WEB_1), headers=headers)
+
+    status, body = asyncio.run(story())
+
+    assert (status, body) == (200, "web_1") or status == 400
+
+
+@pytest.mark.rule("R-03")
+def test_on_a_shared_listener_the_source_address_tells_who_is_calling() -> None:
+    plan = Plan(port=0, shared=(("127.0.0.1", 0),), addresses={"web_0": "127.7.0.1", "web_1": "127.7.0.2"})
+
+    async def story() -> list[tuple[int, str]]:
+        async with House(plan) as house:
+            (shared,) = house.doors.shared_urls()
+            return [await fetch(shared, source=f"127.7.0.{n}") for n in (1, 2, 3)]
+
+    (known, other, stranger) = asyncio.run(story())
+
+    assert (known, other) == ((200, "web_0"), (200, "web_1"))
+    assert stranger[0] == 403
+    assert "no machine" in json.loads(stranger[1])["error"]
+
+
+def test_machines_beyond_the_first_share_a_listener() -> None:
+    async def story() -> tuple[str, tuple[int, str]]:
+        async with House(Plan(port=0, own=2)) as house:
+            (interface,) = house.doors.alternatives(WEB_2)
+            source = interface.removeprefix("--interface ")
+            return interface, await fetch(url(house, WEB_2), source=source)
+
+    interface, answer = asyncio.run(story())
+
+    assert interface.startswith("--interface 127.1.")
+    assert answer == (200, "web_2")
+
+
+def test_a_machine_that_goes_takes_its_door_along_and_a_new_one_takes_its_place() -> None:
+    async def story() -> tuple[str, str]:
+        async with House(Plan(port=0, sockets=None)) as house:
+            gone = url(house, WEB_1)
+            await house.doors.close(WEB_1)
+            with pytest.raises(ConnectionRefusedError):
+                await fetch(gone)
+            await house.engine.handle(Add(seed="t", scope=ScopeId("web")))
+            new = MachineRef(ScopeId("web"), VmName("web_3"))
+            await house.doors.open([new])
+            assert (await fetch(url(house, new)))[1] == "web_3"
+            return house.notes[0], house.notes[-1]
+
+    first, last = asyncio.run(story())
+
+    assert json.loads(first) == {"web/web_0": 0, "web/web_1": 1, "web/web_2": 2}
+    assert json.loads(last) == {"web/web_0": 0, "web/web_2": 2, "web/web_3": 1}
+
+
+def test_machines_of_one_name_get_sockets_of_different_names(tmp_path: Path) -> None:
+    async def story() -> list[str]:
+        async with House(Plan(port=0, sockets=tmp_path)) as house:
+            twin = MachineRef(ScopeId("other"), VmName("web_0"))
+            await house.doors.open([twin])
+            return sorted(path.name for path in tmp_path.iterdir())
+
+    assert asyncio.run(story()) == ["other.web_0.sock", "web_0.sock", "web_1.sock", "web_2.sock"]
+
+
+def test_a_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
+    async def story() -> int:
+        async with House(Plan(port=0, sockets=tmp_path)):
+            return (tmp_path / "web_0.sock").stat().st_mode & 0o777
+
+    assert asyncio.run(story()) == 0o600
+
+
+def test_an_address_belongs_to_one_machine() -> None:
+    inventory = Inventory()
+    inventory.assign(WEB_0, "10.0.0.1")
+
+    with pytest.raises(Invalid, match="belongs to web_0 already"):
+        inventory.assign(WEB_1, "10.0.0.1")
+
+
+def test_a_door_keeps_working_while_an_event_goes_by() -> None:
+    async def story() -> list[str]:
+        async with House(Plan(port=0)) as house:
+            events = "/metadata/scheduledevents?api-version=2020-07-01"
+            await fetch(url(house, WEB_0), events)
+            await house.engine.handle(Schedule(id=E1, cause="restart", machines=(WEB_0,)))
+            return [(await fetch(url(house, ref), events))[1] for ref in (WEB_0, WEB_1)]
+
+    seen = asyncio.run(story())
+
+    assert seen[0] == seen[1]
+    assert E1 in seen[0]
+
+
+def test_a_port_that_is_taken_is_an_error() -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            plan = Plan(port=taken.getsockname()[1] - 1)
+            async with House(plan):
+                pass
+
+    with pytest.raises(OSError, match="in use"):
+        asyncio.run(story())

@@ -1,0 +1,473 @@
+"""The metadata server over real sockets."""
+
+import asyncio
+import logging
+import socket
+import stat
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fairwarning.metadata.http import Request, Response, failure
+from fairwarning.metadata.server import Limits, MetadataServer
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+NAMES = {"127.0.0.1": "web_0"}
+QUICK = Limits(idle=0.05, head=0.05, grace=0.05)
+
+Reply = Response | Awaitable[Response]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+def get(path: str, *lines: str, version: str = "1.1") -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/{version}", "Host: h", *lines, "", ""]).encode()
+
+
+def last(path: str) -> bytes:
+    return get(path, "Connection: close")
+
+
+def name_the_caller(caller: str | None, request: Request) -> Response:
+    if caller is None:
+        return failure(403, "caller is unknown")
+    return Response(200, f"{caller} {request.path} {len(request.body)}".encode())
+
+
+def identify(peer: tuple[str, int]) -> str | None:
+    return NAMES.get(peer[0])
+
+
+class Held:
+    """Answers that wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.go = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    def __call__(self, caller: str | None, request: Request) -> Reply:
+        return self._wait(request) if request.path == "/wait" else name_the_caller(caller, request)
+
+    async def _wait(self, request: Request) -> Response:
+        self.asked.set()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return Response(200, b"waited")
+
+
+@asynccontextmanager
+async def serving(
+    answer: Callable[[str | None, Request], Reply], limits: Limits | None = None
+) -> AsyncIterator[tuple[str, int]]:
+    server = MetadataServer(answer, lambda: NOON, limits)
+    listener = await server.listen_tcp("127.0.0.1", 0, identify)
+    try:
+        yield listener.address
+    finally:
+        await server.close()
+
+
+@asynccontextmanager
+async def calling(address: tuple[str, int] | Path, source: str = "127.0.0.1") -> AsyncIterator[Streams]:
+    if isinstance(address, Path):
+        reader, writer = await asyncio.open_unix_connection(address)
+    else:
+        reader, writer = await asyncio.open_connection(*address, local_addr=(source, 0))
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Read one framed answer."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    (length,) = (line[16:] for line in head.split("\r\n") if line.startswith("Content-Length: "))
+    return int(head.split(" ")[1]), await reader.readexactly(int(length))
+
+
+async def exchange(
+    address: tuple[str, int] | Path, raw: bytes, source: str = "127.0.0.1", half_close: bool = False
+) -> str:
+    """Send bytes and read until the server closes."""
+    async with calling(address, source) as (reader, writer):
+        writer.write(raw)
+        if half_close:
+            writer.write_eof()
+        return (await reader.read()).decode()
+
+
+def test_a_caller_is_known_by_its_address() -> None:
+    async def scenario() -> tuple[str, str]:
+        async with serving(name_the_caller) as address:
+            known = await exchange(address, last("/a"))
+            unknown = await exchange(address, last("/a"), source="127.0.0.2")
+        return known, unknown
+
+    known, unknown = asyncio.run(scenario())
+
+    assert known.startswith("HTTP/1.1 200 OK\r\nDate: Tue, 01 Jan 2030 12:00:00 GMT\r\n")
+    assert known.endswith("Connection: close\r\n\r\nweb_0 /a 0")
+    assert unknown.startswith("HTTP/1.1 403 ")
+    assert unknown.endswith('{"error":"caller is unknown"}')
+
+
+def test_a_caller_is_identified_once_per_connection() -> None:
+    peers: list[tuple[str, int]] = []
+
+    def note(peer: tuple[str, int]) -> str:
+        peers.append(peer)
+        return "db"
+
+    async def scenario() -> str:
+        server = MetadataServer(name_the_caller, lambda: NOON)
+        listener = await server.listen_tcp("127.0.0.1", 0, note)
+        text = await exchange(listener.address, get("/a") + last("/b"))
+        await server.close()
+        return text
+
+    text = asyncio.run(scenario())
+
+    assert [peer[0] for peer in peers] == ["127.0.0.1"]
+    assert "db /a 0" in text
+    assert "db /b 0" in text
+
+
+def test_a_connection_is_used_again_in_both_versions() -> None:
+    async def scenario() -> list[tuple[int, bytes]]:
+        answers = []
+        async with serving(name_the_caller) as address, calling(address) as (reader, writer):
+            for raw in (get("/a"), get("/b", "Connection: keep-alive", version="1.0"), get("/c")):
+                writer.write(raw)
+                answers.append(await read_answer(reader))
+        return answers
+
+    assert asyncio.run(scenario()) == [(200, b"web_0 /%b 0" % path) for path in (b"a", b"b", b"c")]
+
+
+def test_pipelined_requests_are_answered_in_order_also_behind_one_that_waits() -> None:
+    async def scenario() -> list[bytes]:
+        held = Held()
+        async with serving(held) as address, calling(address) as (reader, writer):
+            writer.write(get("/a") + get("/wait") + get("/b"))
+            first = await read_answer(reader)
+            await held.asked.wait()
+            held.go.set()
+            return [body for _, body in [first, await read_answer(reader), await read_answer(reader)]]
+
+    assert asyncio.run(scenario()) == [b"web_0 /a 0", b"waited", b"web_0 /b 0"]
+
+
+def test_a_client_that_expects_100_continue_is_told_to_go_on() -> None:
+    async def scenario() -> tuple[bytes, tuple[int, bytes]]:
+        async with serving(name_the_caller) as address, calling(address) as (reader, writer):
+            writer.write(get("/p", "Expect: 100-continue", "Content-Length: 2"))
+            interim = await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"ok")
+            return interim, await read_answer(reader)
+
+    assert asyncio.run(scenario()) == (b"HTTP/1.1 100 Continue\r\n\r\n", (200, b"web_0 /p 2"))
+
+
+def test_an_answer_to_head_has_no_body_so_that_the_next_answer_is_found() -> None:
+    async def scenario() -> str:
+        async with serving(name_the_caller) as address:
+            return await exchange(address, b"HEAD /a HTTP/1.1\r\nHost: h\r\n\r\n" + last("/b"))
+
+    text = asyncio.run(scenario())
+
+    assert "Content-Length: 10\r\n\r\nHTTP/1.1 200 OK" in text
+    assert text.endswith("web_0 /b 0")
+
+
+def test_a_refusal_reaches_a_client_that_is_still_sending() -> None:
+    async def scenario() -> str:
+        async with serving(name_the_caller) as address, calling(address) as (reader, writer):
+            writer.write(get("/p", "Content-Length: 4000000") + b"x" * 4_000_000)
+            await writer.drain()
+            return (await reader.read()).decode()
+
+    text = asyncio.run(scenario())
+
+    assert text.startswith("HTTP/1.1 413 ")
+    assert "Connection: close" in text
+    assert text.endswith('{"error":"Request body is larger than MaxBodyLength: 65536"}')
+
+
+def fail_at_once(caller: str | None, request: Request) -> Reply:
+    if request.path == "/fine":
+        return name_the_caller(caller, request)
+    raise LookupError("no such thing")
+
+
+def fail_later(caller: str | None, request: Request) -> Reply:
+    async def later() -> Response:
+        return fail_now(request)
+
+    def fail_now(request: Request) -> Response:
+        raise LookupError("no such thing")
+
+    return name_the_caller(caller, request) if request.path == "/fine" else later()
+
+
+def give_up(caller: str | None, request: Request) -> Reply:
+    async def later() -> Response:
+        raise asyncio.CancelledError
+
+    return name_the_caller(caller, request) if request.path == "/fine" else later()
+
+
+def break_the_frame(caller: str | None, request: Request) -> Reply:
+    if request.path == "/fine":
+        return name_the_caller(caller, request)
+    return Response(200, headers=(("X", "a\r\nY: b"),))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(fail_at_once, id="an answer that fails at once"),
+        pytest.param(fail_later, id="an answer that fails later"),
+        pytest.param(give_up, id="an answer that is cancelled from inside"),
+        pytest.param(break_the_frame, id="an answer that cannot be written"),
+    ],
+)
+def test_a_broken_answer_is_logged_and_is_a_500_on_a_connection_that_lives_on(
+    answer: Callable[[str | None, Request], Reply], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> list[tuple[int, bytes]]:
+        async with serving(answer) as address, calling(address) as (reader, writer):
+            writer.write(get("/bad") + get("/fine"))
+            return [await read_answer(reader), await read_answer(reader)]
+
+    with caplog.at_level(logging.ERROR, logger="fairwarning.metadata"):
+        answers = asyncio.run(scenario())
+
+    assert answers == [(500, b'{"error":"Internal server error"}'), (200, b"web_0 /fine 0")]
+    assert [record.getMessage() for record in caplog.records] == ["answer_failed method=GET path=/bad"]
+
+
+def test_an_answer_nobody_waits_for_any_more_is_cancelled() -> None:
+    async def scenario() -> None:
+        held = Held()
+        async with serving(held) as address, calling(address) as (_, writer):
+            writer.write(get("/wait"))
+            await held.asked.wait()
+            reset = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            writer.transport.abort()
+            await held.cancelled.wait()
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+def test_a_client_that_closed_is_not_waited_for_much_longer_than_one_that_only_stopped_sending() -> None:
+    async def scenario() -> None:
+        held = Held()
+        async with serving(held, QUICK) as address, calling(address) as (_, writer):
+            writer.write(get("/wait"))
+            await held.asked.wait()
+            writer.close()
+            await held.cancelled.wait()
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
+
+
+def test_a_client_that_stopped_sending_still_gets_every_answer() -> None:
+    async def scenario() -> str:
+        held = Held()
+        held.go.set()
+        async with serving(held) as address:
+            return await exchange(address, get("/wait") + get("/a"), half_close=True)
+
+    text = asyncio.run(scenario())
+
+    assert "waited" in text
+    assert text.endswith("web_0 /a 0")
+
+
+def test_an_idle_connection_is_closed_and_a_waiting_one_is_not() -> None:
+    async def scenario() -> tuple[str, tuple[int, bytes]]:
+        held = Held()
+        async with serving(held, QUICK) as address, calling(address) as (reader, writer):
+            writer.write(get("/wait"))
+            await held.asked.wait()
+            idle = await exchange(address, get("/a"))
+            held.go.set()
+            return idle, await read_answer(reader)
+
+    idle, waited = asyncio.run(scenario())
+
+    assert idle.endswith("web_0 /a 0")
+    assert waited == (200, b"waited")
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(b"GET / HT", id="a head that does not end"),
+        pytest.param(get("/", "Content-Length: 9") + b"x", id="a body that does not end"),
+        pytest.param(get("/a") + b"G", id="a second request that does not end"),
+    ],
+)
+def test_a_request_that_takes_too_long_to_arrive_is_refused(begun: bytes) -> None:
+    async def scenario() -> str:
+        async with serving(name_the_caller, Limits(head=0.05)) as address:
+            return await exchange(address, begun)
+
+    assert asyncio.run(scenario()).endswith('{"error":"request did not arrive in time"}')
+
+
+def test_a_client_cannot_win_time_by_sending_byte_after_byte() -> None:
+    async def scenario() -> bytes:
+        limits = Limits(head=0.05)
+        async with serving(name_the_caller, limits) as address, calling(address) as (reader, writer):
+            writer.write(get("/", "Content-Length: 65536"))
+            answer = asyncio.ensure_future(reader.readline())
+            while not answer.done():
+                writer.write(b"x")
+                await asyncio.sleep(0)
+            return await answer
+
+    assert asyncio.run(scenario()) == b"HTTP/1.1 408 Request Timeout\r\n"
+
+
+def test_a_connection_too_many_is_told_so() -> None:
+    async def scenario() -> tuple[str, str]:
+        limits = Limits(connections=1)
+        async with serving(name_the_caller, limits) as address:
+            async with calling(address) as (reader, writer):
+                writer.write(get("/a"))
+                await read_answer(reader)
+                second = await exchange(address, b"")
+                writer.write(last("/b"))
+                return second, (await reader.read()).decode()
+
+    second, first = asyncio.run(scenario())
+
+    assert second.startswith("HTTP/1.1 503 ")
+    assert second.endswith('{"error":"too many connections"}')
+    assert first.endswith("web_0 /b 0")
+
+
+def test_a_client_that_does_not_read_is_not_answered_further_until_it_does() -> None:
+    asked: list[str] = []
+
+    def answer(caller: str | None, request: Request) -> Response:
+        asked.append(request.path)
+        return Response(200, b"x" * 1_000_000)
+
+    async def scenario() -> tuple[int, int]:
+        async with serving(answer) as address, calling(address) as (reader, writer):
+            writer.write(get("/big") * 100)
+            await writer.drain()
+            async with calling(address) as (other, other_writer):
+                other_writer.write(get("/other"))
+                await read_answer(other)
+            meanwhile = asked.count("/big")
+            for _ in range(100):
+                await read_answer(reader)
+            return meanwhile, asked.count("/big")
+
+    meanwhile, finally_asked = asyncio.run(scenario())
+
+    assert meanwhile < 100
+    assert finally_asked == 100
+
+
+def test_requests_behind_one_that_waits_are_read_when_there_is_room() -> None:
+    async def scenario() -> list[bytes]:
+        held = Held()
+        upload = get("/p", "Content-Length: 60000") + b"x" * 60_000
+        async with serving(held) as address, calling(address) as (reader, writer):
+            writer.write(get("/wait") + upload * 100)
+            await held.asked.wait()
+            held.go.set()
+            return [(await read_answer(reader))[1] for _ in range(101)]
+
+    assert asyncio.run(scenario()) == [b"waited", *[b"web_0 /p 60000"] * 100]
+
+
+def test_a_unix_socket_belongs_to_one_caller(tmp_path: Path) -> None:
+    path = tmp_path / "web_7.sock"
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(str(path))
+    stale.close()
+
+    async def scenario() -> tuple[int, str]:
+        server = MetadataServer(name_the_caller, lambda: NOON)
+        listener = await server.listen_unix(path, "web_7")
+        mode = stat.S_IMODE(path.stat().st_mode)
+        text = await exchange(listener.address, last("/a"))
+        await server.close()
+        return mode, text
+
+    mode, text = asyncio.run(scenario())
+
+    assert mode == 0o600
+    assert text.endswith("web_7 /a 0")
+    assert not path.exists()
+
+
+def test_closing_one_listener_drops_its_connections_and_no_others(tmp_path: Path) -> None:
+    async def scenario() -> tuple[bytes, tuple[int, bytes], bool]:
+        held = Held()
+        server = MetadataServer(held, lambda: NOON)
+        kept = await server.listen_tcp("127.0.0.1", 0, identify)
+        gone = await server.listen_unix(tmp_path / "s", "web_1")
+        async with calling(kept.address) as streams, calling(gone.address) as (reader, writer):
+            writer.write(get("/wait"))
+            await held.asked.wait()
+            await gone.close()
+            await gone.close()
+            streams[1].write(get("/a"))
+            answer = await read_answer(streams[0])
+            rest = await reader.read()
+        await server.close()
+        return rest, answer, held.cancelled.is_set()
+
+    assert asyncio.run(scenario()) == (b"", (200, b"web_0 /a 0"), True)
+
+
+def test_a_closing_server_lets_answers_finish_and_says_that_it_closes() -> None:
+    async def scenario() -> tuple[bytes, str]:
+        held = Held()
+        server = MetadataServer(held, lambda: NOON, Limits(grace=10))
+        address = (await server.listen_tcp("127.0.0.1", 0, identify)).address
+        async with calling(address) as (idle, idle_writer), calling(address) as (reader, writer):
+            idle_writer.write(get("/a"))
+            await read_answer(idle)
+            writer.write(get("/wait"))
+            await held.asked.wait()
+            closing = asyncio.ensure_future(server.close())
+            nothing = await idle.read()
+            held.go.set()
+            await closing
+            return nothing, (await reader.read()).decode()
+
+    nothing, text = asyncio.run(scenario())
+
+    assert nothing == b""
+    assert text.endswith("Connection: close\r\n\r\nwaited")
+
+
+def test_a_closing_server_does_not_wait_for_ever() -> None:
+    async def scenario() -> bytes:
+        held = Held()
+        server = MetadataServer(held, lambda: NOON, QUICK)
+        address = (await server.listen_tcp("127.0.0.1", 0, identify)).address
+        async with calling(address) as (reader, writer):
+            writer.write(get("/wait"))
+            await held.asked.wait()
+            await server.close()
+            await held.cancelled.wait()
+            return await reader.read()
+
+    assert asyncio.run(scenario()) == b""

@@ -1,0 +1,96 @@
+"""What the tests with real programs share: their tools, two networks and a server in each."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.real.namespaces import ENDPOINT, Namespace, alone, fleet
+from tests.real.server import FAIRWARNING, Server, up
+
+HERE = Path(__file__).parent
+CACHE = HERE.parents[1] / ".cache" / "real-clients"
+
+# What must be there, and the Debian package that brings it.
+NEEDED = {
+    "ip": "iproute2",
+    "unshare": "util-linux",
+    "curl": "curl",
+    "/usr/lib/ocf/resource.d/heartbeat/azure-events-az": "resource-agents",
+    "/usr/lib/python3/dist-packages/cloudinit": "cloud-init",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A scale set of two machines, each in a namespace of its own, and their server."""
+
+    server: Server
+    web_0: Namespace
+    web_1: Namespace
+    stranger: Namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Single:
+    """One Spot machine that shares its namespace with the server."""
+
+    server: Server
+    batch: Namespace
+
+
+@pytest.fixture(scope="session")
+def tools() -> None:
+    lacking = [
+        f"{tool} (Debian package {package})"
+        for tool, package in NEEDED.items()
+        if not (shutil.which(tool) or Path(tool).exists())
+    ]
+    if os.geteuid() != 0:
+        lacking.append("root")
+    if not Path(FAIRWARNING).exists():
+        lacking.append(f"{FAIRWARNING} (./dev installs it)")
+    if lacking:
+        pytest.fail(f"tests marked netns need {', '.join(lacking)}")
+
+
+@pytest.fixture
+def pair(tools: None, tmp_path: Path) -> Iterator[Pair]:
+    with fleet(["web000000", "web000001", "stranger"]) as network:
+        web_0, web_1, stranger = network.guests
+        known = {"web_0": web_0.address, "web_1": web_1.address}
+        with up(network.host, tmp_path, ("--scale-set", "web=2"), known) as server:
+            yield Pair(server=server, web_0=web_0, web_1=web_1, stranger=stranger)
+
+
+@pytest.fixture
+def single(tools: None, tmp_path: Path) -> Iterator[Single]:
+    with (
+        alone() as box,
+        up(box, tmp_path, ("--spot-vm", "batch"), {"batch": ENDPOINT}) as server,
+    ):
+        yield Single(server=server, batch=box)
+
+
+@pytest.fixture(scope="session")
+def client_python() -> str:
+    """Return a Python that has the programs of clients.txt; made once per set of versions."""
+    wanted = HERE / "clients.txt"
+    home = CACHE / hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]
+    python = home / "bin" / "python"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "complete").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+            install = ["-m", "pip", "install", "--quiet", "--no-input", "--no-deps"]
+            subprocess.run([str(python), *install, "--requirement", str(wanted)], check=True)
+            (home / "complete").touch()
+    return str(python)

@@ -1,0 +1,290 @@
+"""A fleet on a table: the engine, a clock one moves by hand and machines on paper, without async in sight."""
+
+import asyncio
+import atexit
+import re
+from collections.abc import Coroutine, Iterable
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import TypeVar
+
+from fairwarning.core.changes import Change, EventChanged
+from fairwarning.core.commands import (
+    Add,
+    Approve,
+    Cancel,
+    ChangeModel,
+    Command,
+    Make,
+    Remove,
+    Schedule,
+    SetApprovals,
+    SetPower,
+    StartWalk,
+    StopWalk,
+    Upgrade,
+)
+from fairwarning.core.errors import UnknownEvent
+from fairwarning.core.fleet import visible
+from fairwarning.core.history import Line, line
+from fairwarning.core.model import (
+    Approvals,
+    Event,
+    EventId,
+    Kind,
+    Machine,
+    MachineRef,
+    Power,
+    Scope,
+    ScopeId,
+    Status,
+    VmName,
+    derive_id,
+)
+from fairwarning.core.policy import Policy
+from fairwarning.core.scope import Blueprint
+from fairwarning.core.versions import EVENT_VERSIONS
+from fairwarning.core.wire import document
+from fairwarning.drivers.simulated import Fault, Mishap, SimulatedDriver
+from fairwarning.engine.clock import ManualClock
+from fairwarning.engine.engine import Engine
+from fairwarning.engine.ports import Entry, Store
+from fairwarning.engine.travel import travel
+from fairwarning.store.memory import MemoryStore
+
+T = TypeVar("T")
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+NEWEST = "2020-07-01"
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    # Stages act one after the other, so one loop serves them all.
+    loop = asyncio.new_event_loop()
+    atexit.register(loop.close)
+    return loop
+
+
+def run(coroutine: Coroutine[object, object, T]) -> T:
+    """Run a coroutine to its end and return its result."""
+    return _loop().run_until_complete(coroutine)
+
+
+def span(text: str) -> timedelta:
+    """Return the duration that ``1h30m`` or ``999ms`` stands for."""
+    parts = re.findall(r"(\d+)(ms|[smhd])", text)
+    return sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
+
+
+class Stage:
+    """Everything a test does to a fleet and asks of it, in one word each."""
+
+    def __init__(
+        self,
+        *blueprints: Blueprint,
+        policy: Policy | None = None,
+        store: Store | None = None,
+        azure_timings: bool = False,
+        watched: bool = True,
+        start: datetime = NOON,
+    ) -> None:
+        self.store: Store = MemoryStore() if store is None else store
+        self.driver = SimulatedDriver(azure_timings=azure_timings)
+        self.clock = ManualClock(start)
+        self.engine = Engine(self.store, self.clock, self.driver, policy or Policy())
+        self._ids = 0
+        run(self.engine.open())
+        for blueprint in blueprints:
+            self.make(blueprint, watched=watched)
+
+    def do(self, command: Command) -> tuple[Change, ...]:
+        """Carry out any command."""
+        return run(self.engine.handle(command))
+
+    # -- what operators and users ask for
+
+    def make(self, blueprint: Blueprint, *, watched: bool = True) -> None:
+        """Bring up a set; a watched one has a machine that polls in each of its scopes."""
+        self.do(Make(seed="seed", blueprint=blueprint))
+        if watched:
+            for scope_id in self.engine.directory.scopes_of_set(blueprint.name):
+                for ref in list(self.scope(scope_id).machines.values())[:1]:
+                    run(self.engine.poll(ref.ref))
+
+    def grow(self, scope: str, count: int = 1) -> None:
+        """Add machines to a set."""
+        self.do(Add(seed="more", scope=ScopeId(scope), count=count))
+
+    def cause(
+        self,
+        cause: str,
+        *machines: str,
+        notice: str | None = None,
+        kind: Kind | None = None,
+        force: bool = False,
+    ) -> tuple[EventId, ...]:
+        """Do something to machines and return the events this leads to."""
+        command = Schedule(
+            id=self.new_id(),
+            cause=cause,
+            machines=tuple(self.ref(name) for name in machines),
+            notice=None if notice is None else span(notice),
+            kind=kind,
+            force=force,
+        )
+        known = {event.id for scope in self.engine.scopes().values() for event in scope.events.values()}
+        return tuple(one for one in events_of(self.do(command)) if one not in known)
+
+    def remove(self, set_name: str, *, force: bool = False) -> tuple[EventId, ...]:
+        """Delete a whole set and return the events this leads to."""
+        scopes = self.engine.directory.scopes_of_set(set_name)
+        return events_of(self.do(Remove(id=self.new_id(), scopes=scopes, force=force)))
+
+    def approve(self, *ids: str, by: str | None = None) -> None:
+        """Approve events, as one of the machines or as the operator of the first event's scope."""
+        wanted = tuple(EventId(one) for one in ids)
+        if by is None:
+            scope, _ = self.engine.directory.event(ids[0])
+            self.do(Approve(scope=scope, ids=wanted))
+        else:
+            ref = self.ref(by)
+            self.do(Approve(scope=ref.scope, ids=wanted, machine=ref.name, by=ref.name))
+
+    def cancel(self, event_id: str) -> None:
+        """Withdraw an event."""
+        scope, known = self.engine.directory.event(event_id)
+        self.do(Cancel(scope=scope, id=known))
+
+    def stop(self, *machines: str) -> None:
+        """Switch machines off."""
+        for name in machines:
+            self.do(SetPower(machine=self.ref(name), power=Power.STOPPED))
+
+    def change_notice(self, set_name: str, notice: str | None) -> None:
+        """Change the terminate profile of a set's model."""
+        scopes = self.engine.directory.scopes_of_set(set_name)
+        self.do(ChangeModel(scopes=scopes, terminate_notice=None if notice is None else span(notice)))
+
+    def upgrade(self, *machines: str) -> None:
+        """Bring instances to the latest model."""
+        self.do(Upgrade(machines=tuple(self.ref(name) for name in machines)))
+
+    def set_approvals(self, scope: str, approvals: Approvals) -> None:
+        """Change what a scope approves by itself."""
+        self.do(SetApprovals(scope=ScopeId(scope), approvals=approvals))
+
+    def walk(self, scope: str, cause: str = "host-update", notice: str | None = None) -> None:
+        """Take a maintenance through a scope."""
+        asked = None if notice is None else span(notice)
+        self.do(StartWalk(id=self.new_id(), scope=ScopeId(scope), cause=cause, notice=asked))
+
+    def stop_walk(self, scope: str) -> None:
+        """End a walk."""
+        self.do(StopWalk(scope=ScopeId(scope)))
+
+    # -- what guests, machines and time do
+
+    def poll(self, *machines: str) -> None:
+        """Ask for the document, as these machines."""
+        for name in machines:
+            run(self.engine.poll(self.ref(name)))
+
+    def advance(self, by: str) -> None:
+        """Let time pass, stopping at every deadline on the way."""
+        self.wait_until(self.now + span(by))
+
+    def wait_until(self, when: datetime) -> None:
+        """Let time pass up to an instant."""
+        run(travel(self.engine, self.clock, when))
+
+    def break_machine(self, name: str, mishap: Mishap, attempts: int = 1) -> None:
+        """Let the next attempts to act on a machine go wrong."""
+        self.driver.faults[VmName(name)] = Fault(mishap, attempts)
+
+    def restart(self) -> None:
+        """End the engine and start another on the same store."""
+        run(self.engine.close())
+        self.engine = Engine(self.store, self.clock, self.driver, self.engine.policy)
+        run(self.engine.open())
+
+    # -- what there is to see
+
+    @property
+    def now(self) -> datetime:
+        """The time on the stage."""
+        return self.clock.now()
+
+    def ref(self, name: str) -> MachineRef:
+        """Return the machine people call ``name``."""
+        return self.engine.directory.machine(name)
+
+    def machine(self, name: str) -> Machine:
+        """Return a machine as it is now."""
+        return self.engine.machine(self.ref(name))
+
+    def scope(self, scope: str) -> Scope:
+        """Return a scope as it is now."""
+        return self.engine.scope(ScopeId(scope))
+
+    def machines(self, scope: str) -> list[str]:
+        """Return the names of a scope's machines, in order."""
+        return [str(name) for name in self.scope(scope).machines]
+
+    def incarnation(self, scope: str) -> int:
+        """Return the number of the scope's document."""
+        return self.scope(scope).incarnation
+
+    def event(self, event_id: str) -> Event:
+        """Return a pending event."""
+        scope, known = self.engine.directory.event(event_id)
+        return self.scope(scope).events[known]
+
+    def status(self, event_id: str) -> Status:
+        """Return where an event is in its life."""
+        try:
+            return self.event(event_id).status
+        except UnknownEvent:
+            return Status.GONE
+
+    def statuses(self, *ids: str) -> list[Status]:
+        """Return where some events are in their lives."""
+        return [self.status(one) for one in ids]
+
+    def shown(self, machine: str) -> tuple[Event, ...]:
+        """Return the events a machine sees."""
+        ref = self.ref(machine)
+        return visible(self.scope(ref.scope), ref.name)
+
+    def pending(self, scope: str) -> tuple[Event, ...]:
+        """Return the events of a scope, seen or not."""
+        return tuple(self.scope(scope).events.values())
+
+    def document(self, machine: str, version: str = NEWEST) -> bytes:
+        """Return what a machine would read."""
+        scope = self.scope(self.ref(machine).scope)
+        return document(scope.incarnation, self.shown(machine), EVENT_VERSIONS[version], scope.facts.kind)
+
+    def journal(self) -> tuple[Entry, ...]:
+        """Return everything that was ever kept."""
+        return tuple(run(self.store.journal(limit=1_000_000)))
+
+    def history(self, event_id: str | None = None) -> list[Line]:
+        """Return the journal as people read it, of one event or of all."""
+        lines = (line(entry.seq, entry.at, entry.change) for entry in self.journal())
+        return [one for one in lines if one is not None and event_id in (None, one.event)]
+
+    def story(self, event_id: str) -> list[str]:
+        """Return what happened to an event, a word each."""
+        return [one.kind for one in self.history(event_id)]
+
+    def new_id(self) -> EventId:
+        """Return an id nobody has used on this stage."""
+        self._ids += 1
+        return derive_id("stage", str(self._ids))
+
+
+def events_of(changes: Iterable[Change]) -> tuple[EventId, ...]:
+    """Return the events that changes speak of, each once, in order."""
+    return tuple(dict.fromkeys(one.event.id for one in changes if isinstance(one, EventChanged)))
