@@ -22,9 +22,8 @@ from tests.guest import E1, NOON, UNHURRIED
 WEB_0 = MachineRef(ScopeId("web"), VmName("web_0"))
 REQUESTS, AT_ONCE = 1000, 50
 
-METHODS = ["GET", "GET", "GET", "POST", "POST", "POST", "PUT", "HEAD", "OPTIONS", "get", "G\x00T", ""]
+METHODS = ["GET", "POST", "POST", "PUT", "HEAD", "OPTIONS", "get", "G\x00T", ""]
 PATHS = [
-    "/metadata/scheduledevents",
     "/metadata/scheduledevents",
     "/metadata/ScheduledEvents/",
     "/metadata/instance",
@@ -58,8 +57,6 @@ PARAMETERS = [
 ]
 HEADERS = [
     "Metadata: true",
-    "Metadata: true",
-    "Metadata: true",
     "Metadata: maybe",
     "X-Forwarded-For: 1.2.3.4",
     'If-None-Match: "1"',
@@ -92,17 +89,22 @@ BODIES = [
 ]
 
 
+def pick(options: list[str], chance: random.Random) -> str:
+    """Return the first, which is as it should be, more often than not."""
+    return options[0] if chance.random() < 0.7 else chance.choice(options)
+
+
 def request(chance: random.Random) -> bytes:
     """Return something like a request."""
-    query = "&".join(chance.choices(PARAMETERS, k=chance.randrange(4)))
-    target = chance.choice(PATHS) + (f"?{query}" if query else "")
-    version = chance.choice(["HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "FTP"])
-    headers = ["Host: 169.254.169.254", *chance.choices(HEADERS, k=chance.randrange(5))]
+    query = "&".join(pick(PARAMETERS, chance) for _ in range(chance.randrange(1, 3)))
+    target = f"{pick(PATHS, chance)}?{query}"
+    version = pick(["HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "FTP"], chance)
+    headers = ["Host: 169.254.169.254", *(pick(HEADERS, chance) for _ in range(chance.randrange(4)))]
     body = chance.choice(BODIES)
     if chance.random() < 0.5:
         headers.append(f"Content-Length: {len(body)}")
-    end = chance.choice(["\r\n", "\r\n", "\r\n", "\n"])
-    head = end.join([f"{chance.choice(METHODS)} {target} {version}", *headers, "", ""])
+    end = "\n" if chance.random() < 0.05 else "\r\n"
+    head = end.join([f"{pick(METHODS, chance)} {target} {version}", *headers, "", ""])
     whole = head.encode("latin-1") + body
     if chance.random() < 0.1:
         at = chance.randrange(len(whole))
@@ -127,7 +129,7 @@ async def converse(address: tuple[str, int], parts: list[bytes]) -> list[int]:
             await asyncio.sleep(0)
         writer.write_eof()
         answer = await reader.read()
-    except ConnectionError:
+    except OSError:  # the server had heard enough
         pass
     finally:
         writer.close()
@@ -161,10 +163,11 @@ async def storm(seed: int) -> tuple[Counter[int], bytes]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_bad_input_gets_a_clear_error_and_loses_nothing(seed: int) -> None:
+def test_bad_input_gets_a_clear_error_and_loses_nothing(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     statuses, sober = asyncio.run(storm(seed))
 
     assert not [status for status in statuses if status >= 500 and status != 505]
+    assert caplog.record_tuples == []
     assert {200, 400, 404, 405} <= set(statuses)
     (event,) = json.loads(sober)["Events"]
     assert (event["EventId"], event["EventStatus"]) == (E1, "Scheduled")

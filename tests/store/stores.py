@@ -1,6 +1,6 @@
 """Every store there is, and commits to give them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -90,6 +90,6 @@ def event(scope: str, number: int, *names: str) -> Event:
     )
 
 
-def replayed(entries: list[Entry]) -> Scopes:
+def replayed(entries: Sequence[Entry]) -> Scopes:
     """Return the scopes that the journal tells of, versions left out."""
     return apply(NOTHING, [line.change for line in entries if not isinstance(line.change, Refused)])

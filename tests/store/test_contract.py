@@ -178,8 +178,10 @@ def test_a_commit_on_a_stale_version_is_refused(play: Stage) -> None:
     play(story)
 
 
+DB_MADE = commit(NOTHING, *made("db"))
+DB_MOVED = commit(DB_MADE.after, MachineChanged(scope=DB, machine=machine("db", "x")))
 STALE = {
-    "a scope that moved on": commit(evolve(NOTHING, made("db")), *made("db", "x")),
+    "a scope that moved on": DB_MOVED,
     "a scope that should not be there": commit(NOTHING, *made("web")),
     "a scope that should be there": commit(evolve(NOTHING, made("app")), ScopeRemoved(scope=ScopeId("app"))),
 }
@@ -191,9 +193,7 @@ def test_of_a_batch_with_one_stale_commit_nothing_is_kept(play: Stage, bad: Comm
     async def story(store: Store) -> None:
         start = commit(NOTHING, *made("web", "a"))
         second = commit(start.after, happened(1))
-        await store.commit(
-            [start, commit(NOTHING, *made("db")), commit(evolve(NOTHING, made("db")), *made("db"))]
-        )
+        await store.commit([start, DB_MADE, DB_MOVED])
         before, lines = await store.load(), await store.journal()
         batch = [second, commit(second.after, happened(2))]
         batch.insert(place, bad)

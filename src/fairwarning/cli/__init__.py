@@ -1,7 +1,8 @@
 """The command line: thin, and honest about what went wrong.
 
-May import ``serve``, ``config`` and ``core``; talks to a running server only through its operator API. Heavy libraries
-are imported where they are used, so that ``--help`` answers at once. Start reading at ``fleet.py``, then ``up.py``.
+May import ``serve``, ``config`` and ``core``; talks to a running server only through its operator API. Heavy
+libraries are imported where they are used, so that ``--help`` answers at once. Start reading at ``fleet.py``,
+then ``up.py``.
 """
 
 import click

@@ -1,7 +1,7 @@
 """Talks to a running server, and reads its answers into types.
 
-The HTTP library is loaded on the first request, so that ``--help`` stays quick. Proxies of the environment are
-never used: what a proxy would answer for 127.0.0.1 is not our server.
+The HTTP library is loaded with the first client, so that ``--help`` stays quick. Proxies of the environment
+are never used: what a proxy would answer for 127.0.0.1 is not our server.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
+import click
+
 from fairwarning import config
-from fairwarning.cli.output import Failure
+from fairwarning.cli.output import Failure, Unreachable
 from fairwarning.core.wire import Json
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-UNREACHABLE = 3
+#: How many lines of the history are asked for at a time.
+PAGE = 1000
 
 #: What may help, by the beginning of what the server says.
 _HINTS: Mapping[str, str] = {
@@ -26,6 +29,7 @@ _HINTS: Mapping[str, str] = {
     "no scheduled event": "fairwarning events lists what is pending, fairwarning history what has been",
     "no scope is called": "fairwarning vms lists the machines with their scopes",
     "no walk is under way": "fairwarning events lists what is pending",
+    "the clock is real": "start the server with: fairwarning up --clock manual",
     "scope": "fairwarning events lists what is pending",
 }
 _STATUS_HINTS: Mapping[int, str] = {
@@ -145,7 +149,18 @@ class Client:
 
         self.url = url
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=30)
+        # A long journey of a manual clock takes a while to answer.
+        patience = httpx2.Timeout(10, read=120)
+        try:
+            self._http = httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=patience)
+        except httpx2.InvalidURL as error:
+            raise Failure(
+                f"{url!r} is no address: {error}", "FAIRWARNING_URL is like http://127.0.0.1:8080"
+            ) from error
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._http.close()
 
     def get(self, path: str, **query: str | int) -> bytes:
         """Return what the server says at ``path``."""
@@ -164,14 +179,14 @@ class Client:
         try:
             response = self._http.request(method, f"/fleet/v1{path}", json=body, params=query)
         except httpx2.TransportError as error:
-            raise unreachable(self.url, str(error)) from error
+            raise Unreachable(self.url, str(error)) from error
         if response.is_error:
             raise _refusal(response)
         return response.content
 
     def history(self, event: str | None = None) -> Iterator[bytes]:
         """Yield the history page by page, oldest first."""
-        query: dict[str, str | int] = {} if event is None else {"event": event}
+        query: dict[str, str | int] = {"limit": PAGE} if event is None else {"limit": PAGE, "event": event}
         while True:
             page = self.get("/history", **query)
             yield page
@@ -186,7 +201,7 @@ class Client:
         return max(seqs, default=0)
 
     def feed(self, after: int, connected: Callable[[], None]) -> Iterator[str]:
-        """Yield every line of the history behind ``after``, as JSON, as it is written; ends with the connection."""
+        """Yield every line of the history behind ``after`` as it is written, until the connection ends."""
         import httpx2
 
         # The server sends a sign of life every 15 seconds.
@@ -203,22 +218,14 @@ class Client:
                     if message.data:
                         yield message.data
         except httpx2.TransportError as error:
-            raise unreachable(self.url, str(error)) from error
+            raise Unreachable(self.url, str(error)) from error
 
 
 def connect() -> Client:
     """Return a client of the server that the environment names."""
-    return Client(config.server_url(), config.server_token())
-
-
-def unreachable(url: str, reason: str) -> Failure:
-    """Return the failure of not reaching the server."""
-    return Failure(
-        f"no server answers at {url}: {reason}",
-        "start one with: fairwarning up",
-        "if it runs elsewhere, set FAIRWARNING_URL",
-        exit_code=UNREACHABLE,
-    )
+    client = Client(config.server_url(), config.server_token())
+    click.get_current_context().call_on_close(client.close)
+    return client
 
 
 def _refusal(response: "httpx2.Response") -> Failure:

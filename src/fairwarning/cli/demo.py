@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 
 from fairwarning.cli import paste
-from fairwarning.cli.client import Client, History, decode
+from fairwarning.cli.client import Client, History, Machine, decode
 from fairwarning.cli.output import Failure
 from fairwarning.cli.watch import timed
 from fairwarning.config import Settings
@@ -59,7 +59,10 @@ def demo() -> None:
     Example:
       fairwarning demo
     """
-    asyncio.run(_tell())
+    try:
+        asyncio.run(_tell())
+    except TimeoutError as problem:
+        raise Failure("the story got stuck: what was announced did not happen in time") from problem
 
 
 async def _tell() -> None:
@@ -85,6 +88,7 @@ async def _tell() -> None:
         for page in await asyncio.to_thread(lambda: list(stage.client.history())):
             for line in decode(page, History).history:
                 click.echo(f"  {timed(line)}")
+        stage.client.close()
     click.echo("\nYour turn: fairwarning up")
 
 
@@ -111,7 +115,7 @@ class Stage:
 
     def __init__(self, service: "Service") -> None:
         self.client = Client(service.operator_url)
-        self._endpoints = {ref.name: url for ref, url in service.endpoints().items()}
+        self._endpoints = {str(ref.name): url for ref, url in service.endpoints().items()}
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
 
@@ -126,6 +130,8 @@ class Stage:
         self.say("operator", f"fairwarning cause {cause} {machine}")
         await asyncio.to_thread(self.client.call, "POST", "/events", {"cause": cause, "machines": [machine]})
         await guest.lives()
+        body = await asyncio.to_thread(self.client.get, f"/machines/{machine}")
+        self.say("operator", f"fairwarning vms: {machine} is {decode(body, Machine).state}")
 
 
 @dataclass
@@ -163,7 +169,8 @@ class Guest:
             return
         self.status = event["EventStatus"]
         if self.status == "Started":
-            self.say(f"sees {event['EventType']} Started: it is happening now")
+            why = "it is happening now" if self.approves else "the notice is over, so it happens unapproved"
+            self.say(f"sees {event['EventType']} Started: {why}")
             return
         self.say(f"sees {event['EventType']} {self.status}, not before {event['NotBefore']}")
         if not self.approves:

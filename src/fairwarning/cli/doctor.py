@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import click
 
 from fairwarning import config
-from fairwarning.cli.client import UNREACHABLE, Client, Clock, Machine, Machines, decode
-from fairwarning.cli.output import Failure, as_json, names, note, table
+from fairwarning.cli.client import Clock, Machine, Machines, connect, decode
+from fairwarning.cli.output import Failure, Unreachable, as_json, names, note, table
 
 OLDEST_PYTHON = (3, 11)
 OK, NOTE, WRONG = "ok", "note", "wrong"
@@ -66,14 +66,14 @@ def _python() -> Finding:
 
 
 def _server() -> Iterator[Finding]:
-    client = Client(config.server_url(), config.server_token())
+    client = connect()
     try:
         machines = decode(client.get("/machines"), Machines).machines
         clock = decode(client.get("/clock"), Clock)
     except Failure as failure:
         hint = failure.hints[0] if failure.hints else ""
         yield Finding(about="server", verdict=WRONG, says=failure.message, hint=hint)
-        if failure.exit_code == UNREACHABLE:
+        if isinstance(failure, Unreachable):
             yield _port(client.url)
         return
     yield Finding(about="server", verdict=OK, says=f"{client.url} answers; {len(machines)} machines")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from typing import TypeVar
+from urllib.parse import quote
 
 import click
 
@@ -13,6 +14,7 @@ from fairwarning.cli.client import (
     Event,
     Events,
     History,
+    Line,
     Machine,
     Machines,
     connect,
@@ -89,7 +91,7 @@ def events(watching: bool, json_: bool) -> None:
     note(f"watching {client.url}; Ctrl-C ends")
     try:
         for text in watch.Watch(client, after):
-            click.echo(text if json_ else watch.timed(decode(text, watch.Line)))
+            click.echo(text if json_ else watch.timed(decode(text, Line)))
     except KeyboardInterrupt:
         return
 
@@ -126,7 +128,8 @@ def cause(
 ) -> None:
     """Let something happen to machines, with the warning that is due.
 
-    Returns once the guests can see it. Machines are named as guests see them; scope/name where that is ambiguous.
+    Returns once the guests can see it. Machines are named as guests see them; scope/name where a name is
+    ambiguous.
 
     \b
     Example:
@@ -172,7 +175,7 @@ def cancel(event_ids: tuple[str, ...], json_: bool) -> None:
 
 def _act(verb: str, event_ids: Iterable[str], json_: bool) -> None:
     client = connect()
-    bodies = [client.call("POST", f"/events/{event_id}/{verb}", {}) for event_id in event_ids]
+    bodies = [client.call("POST", f"/events/{quote(event_id, safe='')}/{verb}", {}) for event_id in event_ids]
     if json_:
         as_json([json.loads(body) for body in bodies])
     else:
@@ -204,13 +207,14 @@ def history(event: str | None, json_: bool) -> None:
             line.kind,
             line.type,
             names(line.resources),
-            line.by or "-",
-            line.event or line.reason,
+            line.by,
+            line.event or "-",
+            line.reason,
         )
         for page in pages
         for line in decode(page, History).history
     ]
-    table(("AT", "WHAT", "TYPE", "MACHINES", "BY", "EVENT"), rows)
+    table(("AT", "WHAT", "TYPE", "MACHINES", "BY", "EVENT", "REASON"), rows)
 
 
 @click.group()

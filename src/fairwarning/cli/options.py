@@ -1,17 +1,15 @@
 """How words on the command line become values; what makes no sense is a usage error that shows an example."""
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
 import click
 
-T = TypeVar("T")
+from fairwarning.core import durations
+from fairwarning.core.errors import Invalid
 
-_SHORT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
-_MOST_DIGITS = 9
+T = TypeVar("T")
 
 
 class Word(click.ParamType[T]):
@@ -32,20 +30,15 @@ class Word(click.ParamType[T]):
             self.fail(f"{value!r} makes no sense here; write it like {self._example}", param, ctx)
 
 
-def duration(text: str) -> timedelta:
-    """Return the length of time that ``30s``, ``1h30m`` or ``PT5M`` stands for."""
-    match = _SHORT.fullmatch(text) or _ISO.fullmatch(text)
-    if match is None or not any(match.groups()) or len(text) > 4 * _MOST_DIGITS:
-        raise ValueError(text)
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+def _duration(text: str) -> timedelta:
     try:
-        return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    except OverflowError:
-        raise ValueError(text) from None
+        return durations.parse(text, "duration")
+    except Invalid as problem:
+        raise ValueError(text) from problem
 
 
 def _length(text: str) -> str:
-    duration(text)
+    _duration(text)
     return text
 
 
@@ -77,7 +70,7 @@ def _listed(text: str) -> tuple[str, ...]:
     return parts
 
 
-DURATION = Word("duration", "30s, 15m or 1h30m", duration)
+DURATION = Word("duration", "30s, 15m or 1h30m", _duration)
 #: A duration that the server reads: checked here, sent as it was written.
 LENGTH = Word("duration", "30s, 15m or 1h30m", _length)
 COUNTED = Word("name=count", "web=3", _counted)

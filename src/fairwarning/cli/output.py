@@ -1,4 +1,4 @@
-"""What the commands print: tables and JSON on stdout, everything else on stderr; no colours, so none to switch off."""
+"""What the commands print: tables and JSON on stdout, everything else on stderr; plain, without colours."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,16 +12,27 @@ from fairwarning.core.wire import Json
 class Failure(click.ClickException):
     """The command could not do what it was asked; says why and what may help."""
 
-    def __init__(self, message: str, *hints: str, exit_code: int = 1) -> None:
+    exit_code = 1
+
+    def __init__(self, message: str, *hints: str) -> None:
         super().__init__(message)
         self.hints = hints
-        self.exit_code = exit_code
 
     def show(self, file: object = None) -> None:
         """Print the reason and the hints."""
         note(f"error: {self.message}")
         for hint in self.hints:
             note(f"hint: {hint}")
+
+
+class Unreachable(Failure):
+    """No server answers."""
+
+    exit_code = 3
+
+    def __init__(self, url: str, reason: str) -> None:
+        hints = "start one with: fairwarning up", "if it runs elsewhere, set FAIRWARNING_URL"
+        super().__init__(f"no server answers at {url}: {reason}", *hints)
 
 
 def note(text: str) -> None:

@@ -5,7 +5,7 @@ import json
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -16,7 +16,7 @@ from fairwarning import config
 from fairwarning.cli import paste
 from fairwarning.cli.client import Client, Event, Events, Line, Machine, decode
 from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, ZONES
-from fairwarning.cli.output import Failure, instant, note, table
+from fairwarning.cli.output import Failure, instant, names, note, table
 from fairwarning.cli.watch import Watch, timed
 from fairwarning.cli.wishes import Wishes, settings
 from fairwarning.core.errors import FairWarningError
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 
 #: More machines than this are not listed one by one.
 MOST_ROWS = 40
+
+#: How many seconds the reporter gets to finish.
+LAST_WORDS = 2.0
+
+#: What may help, by what went wrong.
+_HINTS: Mapping[str, tuple[str, ...]] = {
+    "CannotListen": ("--port-base N takes other ports, --port-base 0 any that are free",),
+    "DataDirectoryInUse": ("stop the other server, or choose another --data directory",),
+}
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -45,11 +54,23 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 )
 @click.option("--zones", type=ZONES, help="Spread scale sets over zones: one scope in each.")
 @click.option("--terminate-notice", type=DURATION, help="Warn before deletes: 5m to 15m.")
-@click.option("--profile", type=click.Choice(list(PROFILES)), default="azure", show_default=True)
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    default="azure",
+    show_default=True,
+    help="Whose rules hold.",
+)
 @click.option(
     "--speed", type=click.FloatRange(min=0, min_open=True), help="Divide every duration: 60 makes 15m 15s."
 )
-@click.option("--clock", type=click.Choice(["real", "manual"]), default="real", show_default=True)
+@click.option(
+    "--clock",
+    type=click.Choice(["real", "manual"]),
+    default="real",
+    show_default=True,
+    help="Who moves time.",
+)
 @click.option(
     "--timings",
     type=click.Choice(["brief", "azure"]),
@@ -73,7 +94,13 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 )
 @click.option("--sockets", type=_FOLDER, help="A unix socket per machine in this folder.")
 @click.option("--preview-version", is_flag=True, help="Serve api-version 2024-07-09 too.")
-@click.option("--first-call", type=click.Choice(list(map(str, FirstCall))), default="none", show_default=True)
+@click.option(
+    "--first-call",
+    type=click.Choice(list(map(str, FirstCall))),
+    default="none",
+    show_default=True,
+    help="What the first poll meets.",
+)
 @click.option(
     "--first-call-delay", type=DURATION, default="0s", help="How long switching on takes, like 30s."
 )
@@ -83,8 +110,8 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 def up(**wishes: Unpack[Wishes]) -> None:
     """Run a stand-in for the metadata service of a small fleet, until Ctrl-C.
 
-    Without machines: scale set web (3), availability set app (3), machine db and Spot machine batch. Prints a command
-    to paste for each machine, and everything that happens. Without --data nothing is left behind.
+    Without machines: scale set web (3), availability set app (3), machine db and Spot machine batch. Prints a
+    command to paste for each machine, and everything that happens. Without --data nothing is left behind.
 
     \b
     Example:
@@ -96,18 +123,9 @@ def up(**wishes: Unpack[Wishes]) -> None:
     try:
         asyncio.run(_serve(wanted, wishes["ready_file"], wishes["json_"]))
     except FairWarningError as problem:
-        raise _clear(problem) from problem
+        raise Failure(str(problem), *_HINTS.get(type(problem).__name__, ())) from problem
     except OSError as problem:
         raise Failure(str(problem)) from problem
-
-
-def _clear(problem: FairWarningError) -> Failure:
-    from fairwarning.serve import PortTaken
-
-    if isinstance(problem, PortTaken):
-        hints = ["--port-base N takes other ports, --port-base 0 any that are free"]
-        return Failure(str(problem), *hints)
-    return Failure(str(problem))
 
 
 async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) -> None:
@@ -127,6 +145,7 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
         with _published(ready_file, ready), reporter:
             await stop.wait()
             note("stopping")
+    reporter.close()
 
 
 def ready_document(service: "Service") -> dict[str, Json]:
@@ -188,11 +207,16 @@ class Reporter:
     def __exit__(self, *problem: object) -> None:
         self._watch.ending.set()
 
+    def close(self) -> None:
+        """Wait a moment for the last words, once the server has closed its feed."""
+        self._thread.join(LAST_WORDS)
+        self._client.close()
+
     def _tell(self) -> None:
         with suppress(BrokenPipeError):
             if not self._json:
                 for event in self._pending:
-                    self._invite(event)
+                    self._remind(event)
             for text in self._watch:
                 self._report(text)
 
@@ -203,6 +227,11 @@ class Reporter:
             # The event may be over by now: then there is nothing to approve.
             with suppress(Failure):
                 self._invite(decode(self._client.get(f"/events/{line.event}"), Event))
+
+    def _remind(self, event: Event) -> None:
+        click.echo(f"{'':9}  {event.type} of {names(event.resources)} was {event.status} before")
+        with suppress(Failure):
+            self._invite(event)
 
     def _invite(self, event: Event) -> None:
         if event.status != "Scheduled":

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import click
 
-from fairwarning.cli.client import Client, Event, Events, History, Line, Machines, connect, decode
+from fairwarning.cli.client import Client, History, Line, Machines, connect, decode
 from fairwarning.cli.fleet import json_option
 from fairwarning.cli.options import LENGTH
 from fairwarning.cli.output import as_json, note
@@ -18,13 +19,23 @@ from fairwarning.core.wire import Json
 #: S-04: what a platform does to whole hosts; the rest is done to single machines.
 MAINTENANCE = [n for n, cause in CAUSES.items() if cause.source is Source.PLATFORM and not cause.spot_only]
 
+_ENDS = ("finished", "cancelled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """A walk, with the events of the domain it is at."""
+
+    scope: str
+    events: tuple[str, ...]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """A scope, as far as its walk goes."""
 
-    id: str
-    walk: Json = None
+    update_domains: int
+    walk: Walk | None
 
 
 @click.command()
@@ -48,7 +59,7 @@ def walk(what: str, scope: str, notice: str | None, follow: bool, stop: bool, js
     """
     client = connect()
     if stop:
-        client.call("DELETE", f"/walks/{scope}")
+        client.call("DELETE", f"/walks/{quote(scope, safe='')}")
         note(f"the walk through {scope} has ended")
         return
     asked: dict[str, Json] = {"scope": scope, "cause": what}
@@ -58,21 +69,26 @@ def walk(what: str, scope: str, notice: str | None, follow: bool, stop: bool, js
     if json_:
         as_json(json.loads(answer))
     if follow:
-        _follow(client, scope, json_)
+        _follow(client, decode(answer, Walk), json_)
     elif not json_:
         note(f"a {what} walks through {scope}; fairwarning events --watch tells how it goes")
 
 
-def _follow(client: Client, scope: str, json_: bool) -> None:
+def _follow(client: Client, begun: Walk, json_: bool) -> None:
+    scope = begun.scope
     machines = [one for one in decode(client.get("/machines"), Machines).machines if one.scope == scope]
-    domains = {machine.name: machine.update_domain for machine in machines}
+    # S-04: where there are no update domains, fault domains are respected.
+    by_update = _scope(client, scope).update_domains > 0
+    domains = {one.name: one.update_domain if by_update else one.fault_domain for one in machines}
+    last: int | None = None
     try:
-        for text in Watch(client, _beginning(client, scope)):
+        for text in Watch(client, _beginning(client, begun)):
             line = decode(text, Line)
-            if line.scope != scope:
-                continue
-            click.echo(text if json_ else f"{_progress(line, domains)}  {timed(line)}")
-            if line.kind in ("finished", "cancelled") and _over(client, scope):
+            if line.scope == scope:
+                click.echo(text if json_ else f"{_progress(line, domains)}  {timed(line)}")
+            if last is None and line.kind in _ENDS and _scope(client, scope).walk is None:
+                last = client.position()
+            if last is not None and line.seq >= last:
                 note(f"the walk through {scope} is done")
                 return
     except KeyboardInterrupt:
@@ -87,15 +103,11 @@ def _progress(line: Line, domains: Mapping[str, int]) -> str:
     return f"domain {min(own)} ({known.index(min(own)) + 1} of {len(known)})"
 
 
-def _beginning(client: Client, scope: str) -> int:
+def _beginning(client: Client, begun: Walk) -> int:
     """Return the place in the history just before the walk's first event."""
-    pending = decode(client.get("/events"), Events).events
-    walked: list[Event] = [event for event in pending if event.scope == scope and event.walk is not None]
-    if not walked:
-        return client.position()
-    first = decode(client.get("/history", event=walked[0].id), History).history
-    return first[0].seq - 1 if first else client.position()
+    lines = decode(client.get("/history", event=begun.events[0]), History).history
+    return lines[0].seq - 1
 
 
-def _over(client: Client, scope: str) -> bool:
-    return decode(client.get(f"/scopes/{scope}"), Scope).walk is None
+def _scope(client: Client, scope: str) -> Scope:
+    return decode(client.get(f"/scopes/{quote(scope, safe='')}"), Scope)

@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Iterator, Mapping
 
-from fairwarning.cli.client import UNREACHABLE, Client, Event, Line, decode
-from fairwarning.cli.output import Failure, instant, names, note
+from fairwarning.cli.client import Client, Event, Line, decode
+from fairwarning.cli.output import Unreachable, instant, names, note
 
 #: How a line of the history reads; ``{what}`` is "Reboot of web_0".
 _SENTENCES: Mapping[str, str] = {
@@ -58,9 +58,8 @@ class Watch:
                 for text in self._client.feed(self._after, self._found):
                     self._after = decode(text, Line).seq
                     yield text
-            except Failure as failure:
-                if failure.exit_code != UNREACHABLE:
-                    raise
+            except Unreachable:
+                pass
             self._lose()
             self.ending.wait(PAUSE)
 

@@ -180,7 +180,7 @@ def concerns(command: Command) -> frozenset[ScopeId]:
     """Return the scopes a command speaks of; the engine loads these and whoever shares a barrier."""
     match command:
         case Make(blueprint=blueprint):
-            return frozenset(scope_ids(blueprint))
+            return frozenset((ScopeId(blueprint.name), *scope_ids(blueprint)))
         case Remove(scopes=scopes) | Tick(scopes=scopes) | ChangeModel(scopes=scopes):
             return frozenset(scopes)
         case Schedule(machines=machines) | Upgrade(machines=machines):

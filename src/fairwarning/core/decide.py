@@ -98,9 +98,9 @@ def _answer(fleet: Fleet, command: Command, now: datetime) -> Iterator[Change]:
 
 
 def _make(fleet: Fleet, command: Make, now: datetime) -> Iterator[Change]:
-    for scope_id in scope_ids(command.blueprint):
-        if scope_id in fleet.scopes:
-            raise NameTaken(command.blueprint.name)
+    name, wanted = command.blueprint.name, scope_ids(command.blueprint)
+    if any(scope.facts.set_name == name or scope.id in wanted for scope in fleet.scopes.values()):
+        raise NameTaken(name)
     yield from build(command.blueprint, command.seed, fleet.policy, now, command.by)
 
 

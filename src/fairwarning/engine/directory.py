@@ -69,8 +69,10 @@ class Directory:
             scope_id = left.pop()
             found.add(scope_id)
             scope = self._scopes.get(scope_id)
+            # What does not exist yet concerns the set that has its name already.
+            set_name = scope_id if scope is None else scope.facts.set_name
+            left |= self._sets.get(set_name, set()) - found
             if scope is not None:
-                left |= self._sets[scope.facts.set_name] - found
                 for event in scope.events.values():
                     left |= self._barriers.get(event.barrier, set()) - found
         return frozenset(found)

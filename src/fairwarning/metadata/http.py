@@ -6,8 +6,7 @@ come out; ``server.py`` connects it to sockets. ``Fault`` lists what is refused.
 
 ===========  =====================================================================================
 method       any token; the router answers 405
-target       ``/path?query``, or ``http://host:port/path?query`` so that ``http_proxy=`` works (the
-             host is ignored)
+target       ``/path?query``, or ``http://any-host/path?query`` so that ``http_proxy=`` works
 version      HTTP/1.0 and HTTP/1.1
 persistence  1.1 unless ``Connection: close``; 1.0 only with ``Connection: keep-alive``
 body         by one ``Content-Length``, or ``Transfer-Encoding: chunked`` on 1.1; trailers are
@@ -131,6 +130,12 @@ class _Head:
     expects: bool
 
 
+def _lines(block: bytes) -> list[str]:
+    if _STRAY.search(block):
+        raise _Refused(Fault.STRAY)
+    return block[:-2].decode("latin-1").split("\r\n")
+
+
 def _fields(lines: Iterable[str]) -> dict[str, list[str]]:
     fields: dict[str, list[str]] = {}
     for line in lines:
@@ -171,7 +176,7 @@ def _keeps_alive(fields: Mapping[str, list[str]], version: str) -> bool:
 # Guests poll with the same head each second, so most heads have been read before.
 @lru_cache(maxsize=512)
 def _read_head(block: bytes) -> _Head:
-    first, *rest = block.decode("latin-1").split("\r\n")
+    first, *rest = _lines(block)
     line = _REQUEST_LINE.fullmatch(first)
     if line is None:
         raise _Refused(Fault.REQUEST_LINE)
@@ -212,7 +217,6 @@ class _Inbox:
         self._checked = 0
 
     def take(self, size: int) -> bytes | None:
-        """Take exactly this many bytes, or none."""
         if len(self.data) < size:
             return None
         taken = bytes(self.data[:size])
@@ -220,27 +224,25 @@ class _Inbox:
         return taken
 
     def take_block(self) -> bytes | None:
-        """Take the lines before the next empty line, without the breaks that end them."""
+        """Take the lines before the next empty line."""
         end = self.data.find(b"\r\n\r\n", max(0, self._checked - 3), HEAD_LIMIT)
-        stop = min(len(self.data), HEAD_LIMIT) if end < 0 else end + 4
+        if end >= 0:
+            block = bytes(self.data[: end + 2])
+            del self.data[: end + 4]
+            self._checked = 0
+            return block
+        stop = min(len(self.data), HEAD_LIMIT)
         # Looked for in every piece, so that a client with other line ends is told at once.
         if _STRAY.search(self.data, max(0, self._checked - 1), stop):
             raise _Refused(Fault.STRAY)
-        if end < 0:
-            if stop == HEAD_LIMIT:
-                raise _Refused(Fault.HEAD_SIZE)
-            self._checked = stop
-            return None
-        self._checked = 0
-        block = bytes(self.data[:end])
-        del self.data[:stop]
-        return block
+        if stop == HEAD_LIMIT:
+            raise _Refused(Fault.HEAD_SIZE)
+        self._checked = stop
+        return None
 
 
 class _Chunks:
     """A chunked body, taken out of the inbox piece by piece."""
-
-    __slots__ = ("_body", "_size")
 
     def __init__(self) -> None:
         self._body = bytearray()
@@ -288,7 +290,7 @@ def _take_trailers(inbox: _Inbox) -> bool:
     block = inbox.take_block()
     if block is None:
         return False
-    if not _HEAD_ONLY.isdisjoint(_fields(block.decode("latin-1").split("\r\n"))):
+    if not _HEAD_ONLY.isdisjoint(_fields(_lines(block))):
         raise _Refused(Fault.TRAILER)
     return True
 
@@ -380,20 +382,18 @@ def encode(
 ) -> bytes:
     """Return the bytes of an answer; ``head`` leaves the body out and keeps its length."""
     status = response.status
-    lines = [f"HTTP/1.1 {status} {_PHRASES.get(status, '')}"]
-    fields = [("Date", _date(now.replace(microsecond=0))), ("Server", "IMDS/fairwarning")]
-    if response.content_type is not None:
-        fields.append(("Content-Type", response.content_type))
-    fields += response.headers
-    if status not in _BODILESS:
-        fields.append(("Content-Length", str(len(response.body))))
-    if not keep_alive:
-        fields.append(("Connection", "close"))
-    elif version == "1.0":
-        fields.append(("Connection", "keep-alive"))
-    for name, value in fields:
+    text = f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n"
+    text += f"Date: {_date(now.replace(microsecond=0))}\r\nServer: IMDS/fairwarning\r\n"
+    typed = [] if response.content_type is None else [("Content-Type", response.content_type)]
+    for name, value in (*typed, *response.headers):
         if not (_TOKEN.fullmatch(name) and _FIELD_VALUE.fullmatch(value)):
             raise ValueError(f"response header {name!r} has unsendable value {value!r}")
-        lines.append(f"{name}: {value}")
-    start = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+        text += f"{name}: {value}\r\n"
+    if status not in _BODILESS:
+        text += f"Content-Length: {len(response.body)}\r\n"
+    if not keep_alive:
+        text += "Connection: close\r\n"
+    elif version == "1.0":
+        text += "Connection: keep-alive\r\n"
+    start = f"{text}\r\n".encode("latin-1")
     return start if head or status in _BODILESS else start + response.body

@@ -44,11 +44,8 @@ async def cause(desk: Desk, _: str, asked: shapes.EventWanted) -> shapes.Announc
 
 async def delete_machine(desk: Desk, name: str, asked: shapes.Removal) -> shapes.Announced:
     """Delete a machine, with the notice its model calls for."""
-    wanted = shapes.EventWanted(cause="delete", machines=[name], force=asked.force, by=asked.by)
     ref = desk.engine.directory.machine(name)
-    command = Schedule(
-        id=new_event_id(), cause=wanted.cause, machines=(ref,), force=asked.force, by=asked.by
-    )
+    command = Schedule(id=new_event_id(), cause="delete", machines=(ref,), force=asked.force, by=asked.by)
     return _announced(desk.engine, command.id, await desk.engine.handle(command))
 
 
@@ -75,13 +72,11 @@ async def cancel(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Event:
 
 async def causes(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Causes:
     """Return everything that can be done to a machine."""
-    rows = CAUSES.items()
-    return shapes.Causes(
-        causes=[
-            shapes.Cause(name=name, type=one.kind, source=one.source, summary=one.summary)
-            for name, one in rows
-        ]
-    )
+    rows = [
+        shapes.Cause(name=name, type=one.kind, source=one.source, summary=one.summary)
+        for name, one in CAUSES.items()
+    ]
+    return shapes.Causes(causes=rows)
 
 
 def event_shape(one: Event) -> shapes.Event:
@@ -120,16 +115,14 @@ def _machines(engine: Engine, asked: shapes.EventWanted) -> tuple[MachineRef, ..
     return tuple(refs)
 
 
-def _afterwards(
-    engine: Engine, scope_id: ScopeId, event_id: EventId, changes: Iterable[Change]
-) -> Event:
+def _afterwards(engine: Engine, scope_id: ScopeId, event_id: EventId, changes: Iterable[Change]) -> Event:
     """Return an event as ``changes`` left it, or as it stands if they do not speak of it."""
-    changed = _changed(changes).get(event_id)
     scope = engine.scopes().get(scope_id)
     pending = None if scope is None else scope.events.get(event_id)
-    if changed is None and pending is None:
+    found = _changed(changes).get(event_id, pending)
+    if found is None:
         raise UnknownEvent(event_id)
-    return changed or pending
+    return found
 
 
 def _changed(changes: Iterable[Change]) -> dict[EventId, Event]:

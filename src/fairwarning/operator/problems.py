@@ -1,9 +1,9 @@
 """Refusals as RFC 9457 problem documents: the one place where errors become answers.
 
-    FairWarningError
-    ├── Refusal      the request itself is at fault; carries its status
-    ├── Misnamed     a member of the body names what does not exist; carries the core's error
-    └── WrongClock   this kind of clock cannot do that
+FairWarningError
+├── Refusal      the request itself is at fault; carries its status
+├── Misnamed     a member of the body names what does not exist; carries the core's error
+└── WrongClock   this kind of clock cannot do that
 """
 
 import re
@@ -14,7 +14,7 @@ from http import HTTPStatus
 import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from fairwarning.core.errors import FairWarningError, Invalid
@@ -22,6 +22,8 @@ from fairwarning.operator.shapes import Problem
 
 _PLACE = re.compile(r" - at (?:`key` in )?`\$?\.?(?P<path>.*)`\Z")
 _MEMBER = re.compile(r"(?:unknown|required) field `(?P<member>.*)`\Z", re.DOTALL)
+#: The answer to a failure is written outside the app, where nothing else adds it.
+_UNCACHED: Mapping[str, str] = {"Cache-Control": "no-store"}
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -102,8 +104,10 @@ async def refuse(request: Request, error: Exception) -> Response:
             return _refused(error)
         case HTTPException(status_code=status, headers=headers):
             return answer(status, _at(request, status), headers=headers)
+        case ClientDisconnect():
+            return answer(400, "the request ended before its body did")
         case _:
-            return answer(500, "the server failed; its log says why")
+            return answer(500, "the server failed; its log says why", headers=_UNCACHED)
 
 
 def _refused(error: FairWarningError, field: str | None = None) -> Response:

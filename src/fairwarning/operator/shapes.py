@@ -1,6 +1,6 @@
 """The bodies of the operator API, as types: what may be asked, and what is answered.
 
-What is asked refuses members it does not know. The names of these types are the names of the OpenAPI document.
+What is asked refuses members it does not know. The OpenAPI document calls these types by the same names.
 """
 
 from datetime import datetime
@@ -80,7 +80,7 @@ class ScopeWanted(Asker, frozen=True, kw_only=True):
 class ScopeChange(Asker, frozen=True, kw_only=True):
     """What is to change about a set; what is left out stays as it is."""
 
-    terminate_notice: Duration | None | UnsetType = UNSET
+    terminate_notice: Duration | UnsetType | None = UNSET
     approvals: ApprovalsWanted | UnsetType = UNSET
 
 
@@ -152,9 +152,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     set: str
     instance: str
     power: Power
-    state: Literal[
-        "running", "warned", "frozen", "rebooting", "moving", "evicting", "terminating", "stopped"
-    ]
+    state: Literal["running", "warned", "frozen", "rebooting", "moving", "evicting", "terminating", "stopped"]
     update_domain: int
     fault_domain: int
     host: str

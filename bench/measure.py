@@ -1,0 +1,94 @@
+"""CPU time, spreads and ratios: what makes figures from a noisy machine comparable.
+
+Wall rates swing with whatever else the machine does; the CPU time a request costs hardly does. Contestants
+take turns in rounds, and a claim is made of the ratios inside each round.
+"""
+
+import math
+import os
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+#: A reference that varies by more than this says nothing about whoever is compared with it.
+NOISY = 0.30
+
+#: Gives the CPU seconds that a process and its descendants have used so far.
+Meter = Callable[[int], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What some rounds gave."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the rounds differ too much to be believed."""
+        return self.high - self.low > NOISY * self.median
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return the median of all rounds, between the lowest and the highest."""
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> tuple[float, ...]:
+    """Return one ratio per round: what was measured together is compared together."""
+    return tuple(above / below for above, below in zip(numerators, denominators, strict=True))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that ``share`` of all values do not exceed."""
+    return sorted(values)[max(math.ceil(len(values) * share), 1) - 1]
+
+
+def scheduler_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process tree, to the nanosecond; threads that ended are left out."""
+    tasks = (task for one in family(pid) for task in Path(f"/proc/{one}/task").iterdir())
+    return sum(int(_text(task / "schedstat").partition(" ")[0] or 0) for task in tasks) / 1e9
+
+
+def accounted_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process tree, to the clock tick; threads that ended are counted."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    stats = (Path(f"/proc/{one}/stat").read_text() for one in family(pid))
+    # The name in parentheses may hold spaces; the user and system times are fields 14 and 15.
+    return sum(sum(map(int, stat.rpartition(")")[2].split()[11:13])) for stat in stats) / ticks
+
+
+def family(pid: int) -> Iterator[int]:
+    """Yield a process and all its descendants."""
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in _text(task / "children").split():
+            yield from family(int(child))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):  # the thread has just ended
+        return ""
+
+
+def cores() -> tuple[int, int]:
+    """Return the core for servers and the core for who loads them; the same if there is only one."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[0], allowed[-1]
+
+
+@contextmanager
+def pinned(core: int) -> Iterator[None]:
+    """Stay on one core during the block, and give it to every process started there."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,212 @@
+"""What durability costs: approvals per second that have reached the disk, and how long each caller waits."""
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from bench.measure import percentile
+from bench.report import Figure, Section, claim
+from fairwarning.core.commands import Approve, Make, Schedule
+from fairwarning.core.model import EventId, Machine, Scope, ScopeId
+from fairwarning.core.policy import Policy
+from fairwarning.core.scope import Blueprint
+from fairwarning.drivers.simulated import SimulatedDriver
+from fairwarning.engine.clock import SystemClock, new_event_id
+from fairwarning.engine.engine import Engine
+from fairwarning.engine.ports import Commit, Entry, Store
+from fairwarning.store.sqlite import SqliteStore
+
+CALLERS = 32
+MACHINES = 10  # of a set
+PAGE = b"\0" * 4096
+
+_READING = (
+    "Rates: ours ÷ one transaction per approval, more is better. Waiting: ours ÷ the median fdatasync of a "
+    "4 KB page in the same directory, less is better."
+)
+_NOTES = (
+    f"An approval is a command to the engine, answered once it is on the disk; sets of {MACHINES} machines.",
+    "One by one is the same engine and the same store, given one decision per transaction.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How many approvals each trial has."""
+
+    rounds: int
+    alone: int
+    one_by_one: int
+    together: int
+    syncs: int
+
+
+QUICK, USUAL = Effort(3, 200, 400, 1200, 100), Effort(5, 1000, 1500, 5000, 400)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What callers got who approved one event after the other."""
+
+    seconds: float
+    waits: list[float]
+
+    @property
+    def rate(self) -> float:
+        """Approvals per second."""
+        return len(self.waits) / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What was measured together."""
+
+    sync: float
+    alone: Trial
+    one_by_one: Trial
+    together: Trial
+
+
+class OneByOne:
+    """A store that lets nobody share a transaction."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+
+    async def load(self) -> Mapping[ScopeId, Scope]:
+        return await self._inner.load()
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+        return [entries for commit in commits for entries in await self._inner.commit([commit])]
+
+    async def journal(
+        self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
+    ) -> Sequence[Entry]:
+        return await self._inner.journal(after=after, limit=limit, event=event)
+
+    async def note(self, key: str, value: str) -> None:
+        await self._inner.note(key, value)
+
+    async def noted(self, key: str) -> str | None:
+        return await self._inner.noted(key)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def suite(effort: Effort, folder: Path) -> Section:
+    """Measure rounds in fresh databases below ``folder``, which should be on a real disk."""
+    folder.mkdir(exist_ok=True)
+    rounds = []
+    for _ in range(effort.rounds):
+        with tempfile.TemporaryDirectory(dir=folder, prefix="store-") as fresh:
+            rounds.append(asyncio.run(_round(Path(fresh), effort)))
+    return section(rounds)
+
+
+def section(rounds: Sequence[Round]) -> Section:
+    """Return what some rounds show."""
+    sync = _figure("fdatasync, median", "ms", (one.sync * 1e3 for one in rounds))
+    single = _figure("1 caller", "approvals/s", (one.alone.rate for one in rounds))
+    split = _figure(f"{CALLERS} callers, one by one", "approvals/s", (one.one_by_one.rate for one in rounds))
+    grouped = _figure(f"{CALLERS} callers", "approvals/s", (one.together.rate for one in rounds))
+    claims = [
+        claim(f"rate, {CALLERS} callers", "one by one", above=grouped, below=split, reference=split),
+        claim(f"rate, {CALLERS} callers", "1 caller", above=grouped, below=single, reference=single),
+    ]
+    figures = [sync, single, split, grouped]
+    for name, trials in (
+        ("1 caller", [one.alone for one in rounds]),
+        (f"{CALLERS} callers", [one.together for one in rounds]),
+    ):
+        for share in (0.50, 0.99):
+            what = f"{name}, waiting p{share:.0%}".rstrip("%")
+            waits = _figure(what, "ms", (percentile(trial.waits, share) * 1e3 for trial in trials))
+            figures.append(waits)
+            claims.append(claim(what, "fdatasync", above=waits, below=sync, reference=sync))
+    return Section(
+        title="store: durable approvals",
+        reading=_READING,
+        claims=tuple(claims),
+        figures=tuple(figures),
+        notes=_NOTES,
+    )
+
+
+def _figure(name: str, unit: str, values: Iterator[float]) -> Figure:
+    return Figure(name=name, unit=unit, values=tuple(values))
+
+
+async def _round(folder: Path, effort: Effort) -> Round:
+    store = await SqliteStore.open(folder)
+    try:
+        wanted = effort.alone + effort.one_by_one + effort.together
+        approvals = iter(await _prepare(store, wanted))
+        return Round(
+            _median_sync(folder, effort.syncs),
+            await _trial(store, 1, list(islice(approvals, effort.alone))),
+            await _trial(OneByOne(store), CALLERS, list(islice(approvals, effort.one_by_one))),
+            await _trial(store, CALLERS, list(islice(approvals, effort.together))),
+        )
+    finally:
+        await store.close()
+
+
+async def _prepare(store: Store, wanted: int) -> list[Approve]:
+    """Schedule an event for every approval that will be needed; return the approvals."""
+    engine = await _engine(store)
+    sets = [Blueprint(name=f"set{number}", count=MACHINES) for number in range(-(-wanted // MACHINES))]
+    await asyncio.gather(*(engine.handle(Make(seed="bench", blueprint=one)) for one in sets))
+    machines = [one for scope in engine.scopes().values() for one in scope.machines.values()]
+    approvals = await asyncio.gather(*(_schedule(engine, one) for one in machines[:wanted]))
+    await engine.close()
+    return approvals
+
+
+async def _schedule(engine: Engine, machine: Machine) -> Approve:
+    event = new_event_id()
+    await engine.handle(Schedule(id=event, cause="restart", machines=(machine.ref,)))
+    return Approve(scope=machine.scope, ids=(event,), machine=machine.name, by=machine.name)
+
+
+async def _engine(store: Store) -> Engine:
+    engine = Engine(store, SystemClock(), SimulatedDriver(), Policy(start_enabled=True))
+    await engine.open()
+    return engine
+
+
+async def _trial(store: Store, callers: int, approvals: Sequence[Approve]) -> Trial:
+    engine = await _engine(store)
+    left = iter(approvals)
+    waits: list[float] = []
+
+    async def call() -> None:
+        for approve in left:
+            asked = time.perf_counter()
+            await engine.handle(approve)
+            waits.append(time.perf_counter() - asked)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(call() for _ in range(callers)))
+    seconds = time.perf_counter() - began
+    await engine.close()
+    return Trial(seconds, waits)
+
+
+def _median_sync(folder: Path, times: int) -> float:
+    waits = []
+    file = os.open(folder / "sync", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        for _ in range(times):
+            os.write(file, PAGE)
+            asked = time.perf_counter()
+            os.fdatasync(file)
+            waits.append(time.perf_counter() - asked)
+    finally:
+        os.close(file)
+    return percentile(waits, 0.50)

@@ -1,0 +1,360 @@
+"""The expression language that deployment templates are written in, and nothing of what templates mean.
+
+``"[concat('web-', parameters('n'))]"`` is an expression because it is a string in brackets. It is parsed into a
+small tree before anything is evaluated, so that a template can be searched for what it calls, and so that ``if``
+evaluates only the branch it takes. What a function does is in ``functions.py``; this module only calls it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Never, TypeAlias, assert_never
+
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.wire import Json
+
+DEEPEST = 64  # levels of nesting, in an expression as well as in a document
+LARGEST = 4 * 1024 * 1024  # characters one resource may evaluate to; few lines can ask for far more
+LONGEST = 131_072  # characters one function may write
+_NODE = 16  # what a value costs before its characters are counted
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<whole>-?[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<mark>[().,\[\]])|$)"
+)
+_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
+
+_WORDS: Mapping[type, str] = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+class InvalidTemplate(FairWarningError):
+    """The template cannot be deployed; says where in it and why."""
+
+    status_hint = 400
+
+    def __init__(self, problem: str, place: str = "") -> None:
+        super().__init__(f"{place}: {problem}" if place else problem)
+        self.problem = problem
+        self.place = place
+
+    def at(self, place: str) -> "InvalidTemplate":
+        """Return the same problem with its place, unless a closer place is known already."""
+        return self if self.place else InvalidTemplate(self.problem, place)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value that stands for itself."""
+
+    value: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function and what it is given; functions are known by their lower-case names."""
+
+    name: str
+    arguments: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One property of an object, or one item of an array."""
+
+    whole: "Node"
+    key: "Node"
+
+
+Node: TypeAlias = Literal | Call | Member
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a function was given, read as the types the function needs."""
+
+    function: str
+    values: Sequence[Json]
+
+    def text(self, place: int) -> str:
+        """Return an argument that must be a string."""
+        value = self.values[place]
+        return value if isinstance(value, str) else self._refuse(place, "a string")
+
+    def whole(self, place: int) -> int:
+        """Return an argument that must be an integer."""
+        value = self.values[place]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        return self._refuse(place, "an integer")
+
+    def claim(self, place: int) -> bool:
+        """Return an argument that must be true or false."""
+        value = self.values[place]
+        return value if isinstance(value, bool) else self._refuse(place, "a boolean")
+
+    def items(self, place: int) -> list[Json]:
+        """Return an argument that must be an array."""
+        value = self.values[place]
+        return value if isinstance(value, list) else self._refuse(place, "an array")
+
+    def fields(self, place: int) -> dict[str, Json]:
+        """Return an argument that must be an object."""
+        value = self.values[place]
+        return value if isinstance(value, dict) else self._refuse(place, "an object")
+
+    def texts(self, start: int = 0) -> list[str]:
+        """Return the arguments from ``start`` on, all of which must be strings."""
+        return [self.text(place) for place in range(start, len(self.values))]
+
+    def _refuse(self, place: int, wanted: str) -> Never:
+        found = called(self.values[place])
+        raise InvalidTemplate(f"{self.function}: argument {place + 1} must be {wanted}, not {found}")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What a name in a template calls, and how many arguments it takes."""
+
+    least: int
+    most: int
+    act: Callable[[Arguments], Json]
+
+
+Functions: TypeAlias = Mapping[str, Function]
+
+
+def called(value: Json) -> str:
+    """Return what messages call the type of a value."""
+    return _WORDS[type(value)]
+
+
+def whole(text: str) -> int:
+    """Return the integer a string spells.
+
+    Raises:
+        InvalidTemplate: it spells none, or one that 64 bits cannot hold.
+    """
+    number = int(text) if _WHOLE.fullmatch(text) else None
+    if number is None or not -(2**63) <= number < 2**63:
+        raise InvalidTemplate(f"{text[:40]!r} is not a 64-bit integer")
+    return number
+
+
+def source(text: str) -> str | None:
+    """Return the expression inside a string's brackets, or nothing if the string is only a string."""
+    if text.startswith("[") and text.endswith("]") and not text.startswith("[["):
+        return text[1:-1]
+    return None
+
+
+@lru_cache(maxsize=1024)
+def parse(expression: str) -> Node:
+    """Return the tree of an expression that stood in brackets.
+
+    Raises:
+        InvalidTemplate: it follows no grammar, or nests too deeply.
+    """
+    parser = _Parser(expression)
+    node = parser.node(0)
+    parser.expect("")
+    return node
+
+
+def calls(value: Json) -> Iterator[Call]:
+    """Yield every function call in the expressions of a document."""
+    waiting: list[Json | Node] = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                expression = source(text)
+                waiting.extend([] if expression is None else [parse(expression)])
+            case list() as items:
+                waiting.extend(items)
+            case dict() as fields:
+                waiting.extend([*fields, *fields.values()])
+            case Call() as call:
+                yield call
+                waiting.extend(call.arguments)
+            case Member(whole=node, key=key):
+                waiting.extend([node, key])
+            case _:
+                pass
+
+
+class _Parser:
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+        self._tokens = list(self._split())
+        self._next = 0
+
+    def _split(self) -> Iterator[tuple[str, str]]:
+        position = 0
+        while match := _TOKEN.match(self._expression, position):
+            yield match.lastgroup or "", match.group(match.lastgroup or 0).strip()
+            if match.lastgroup is None:
+                return
+            position = match.end()
+        self._refuse(f"unexpected {self._expression[position:].lstrip()[:1]!r}")
+
+    def _refuse(self, problem: str) -> Never:
+        raise InvalidTemplate(f"{problem} in the expression [{self._expression[:200]}]")
+
+    def _take(self) -> tuple[str, str]:
+        token = self._tokens[self._next]
+        self._next += 1
+        return token
+
+    def _at(self, text: str) -> bool:
+        return self._tokens[self._next] == ("mark" if text else "", text)
+
+    def expect(self, text: str) -> None:
+        """Step over a mark that has to be next; the empty mark is the end."""
+        if not self._at(text):
+            found = self._tokens[self._next][1]
+            wanted = repr(text) if text else "the end"
+            self._refuse(f"expected {wanted}, not {repr(found) if found else 'the end'}")
+        self._next += 1
+
+    def node(self, depth: int) -> Node:
+        """Read one value with the properties and items taken from it."""
+        if depth > DEEPEST:
+            raise InvalidTemplate(f"an expression nests deeper than {DEEPEST} levels")
+        node = self._plain(depth)
+        steps = depth
+        while self._at(".") or self._at("["):
+            steps += 1
+            if steps > DEEPEST:
+                raise InvalidTemplate(f"an expression nests deeper than {DEEPEST} levels")
+            node = Member(node, self._key(depth))
+        return node
+
+    def _key(self, depth: int) -> Node:
+        if self._at("["):
+            self.expect("[")
+            key = self.node(depth + 1)
+            self.expect("]")
+            return key
+        self.expect(".")
+        kind, text = self._take()
+        if kind != "name":
+            self._refuse(f"expected a property name after '.', not {repr(text) if text else 'the end'}")
+        return Literal(text)
+
+    def _plain(self, depth: int) -> Node:
+        kind, text = self._take()
+        match kind:
+            case "text":
+                return Literal(text[1:-1].replace("''", "'"))
+            case "whole":
+                return Literal(whole(text))
+            case "name":
+                return self._call(text, depth)
+            case _:
+                self._refuse(f"expected a value, not {repr(text) if text else 'the end'}")
+
+    def _call(self, name: str, depth: int) -> Node:
+        if not self._at("("):
+            self._refuse(f"{name!r} is neither a quoted string nor a function call")
+        self.expect("(")
+        arguments: list[Node] = []
+        while not self._at(")"):
+            if arguments:
+                self.expect(",")
+            arguments.append(self.node(depth + 1))
+        self.expect(")")
+        return Call(name.lower(), tuple(arguments))
+
+
+class Evaluation:
+    """Evaluates the expressions of one document, and stops before it grows out of hand."""
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+        self._room = LARGEST
+
+    def text(self, text: str) -> Json:
+        """Return what a string stands for: an expression's value, or the string."""
+        expression = source(text)
+        if expression is not None:
+            return self.node(parse(expression))
+        escaped = text.startswith("[[") and text.endswith("]")
+        return text[1:] if escaped else text
+
+    def node(self, node: Node) -> Json:
+        """Return the value of a tree."""
+        match node:
+            case Literal(value=value):
+                return value
+            case Member(whole=inner, key=key):
+                return member(self.node(inner), self.node(key))
+            case Call(name="if", arguments=(test, yes, no)):
+                verdict = Arguments("if", [self.node(test)]).claim(0)
+                return self.node(yes if verdict else no)
+            case Call(name=name, arguments=arguments):
+                return self._call(name, arguments)
+            case _:
+                assert_never(node)
+
+    def _call(self, name: str, arguments: Sequence[Node]) -> Json:
+        function = known(name, self._functions)
+        if not function.least <= len(arguments) <= function.most:
+            raise InvalidTemplate(f"{name}: {len(arguments)} arguments are too many or too few")
+        value = function.act(Arguments(name, [self.node(argument) for argument in arguments]))
+        self._charge(value)
+        return value
+
+    def _charge(self, value: Json) -> None:
+        waiting: list[tuple[Json, int]] = [(value, 0)]
+        while waiting:
+            part, depth = waiting.pop()
+            self._room -= _NODE + (len(part) if isinstance(part, str) else 0)
+            if self._room < 0:
+                raise InvalidTemplate(f"it evaluates to more than {LARGEST} characters")
+            if depth > DEEPEST:
+                raise InvalidTemplate(f"it evaluates to more than {DEEPEST} levels of nesting")
+            if isinstance(part, list | dict):
+                inside = part.values() if isinstance(part, dict) else part
+                waiting.extend((inner, depth + 1) for inner in inside)
+
+
+def known(name: str, functions: Functions) -> Function:
+    """Return the function a template calls.
+
+    Raises:
+        InvalidTemplate: there is none of this name.
+    """
+    function = functions.get(name)
+    if function is None:
+        raise InvalidTemplate(f"the template function {name!r} is not supported")
+    return function
+
+
+def member(whole: Json, key: Json) -> Json:
+    """Return one property of an object, in whatever case it is written, or one item of an array.
+
+    Raises:
+        InvalidTemplate: there is no such property or item.
+    """
+    match whole, key:
+        case dict(), str():
+            folded = {name.lower(): name for name in whole}
+            name = key if key in whole else folded.get(key.lower())
+            if name is None:
+                raise InvalidTemplate(
+                    f"there is no property {key!r} among {', '.join(whole) or 'none'}"[:400]
+                )
+            return whole[name]
+        case list(), int() if 0 <= key < len(whole):
+            return whole[key]
+        case list(), int():
+            raise InvalidTemplate(f"there is no item {key} in an array of {len(whole)}")
+        case _:
+            raise InvalidTemplate(f"{called(whole)} has no member {key!r}")

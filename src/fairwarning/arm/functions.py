@@ -1,0 +1,281 @@
+"""The template functions that need nothing but their arguments.
+
+A table, so that what is supported can be read in one place. Functions that look at the template or at what is
+deployed (``parameters``, ``reference``, ``resourceId`` and their like) are in ``templates.py``.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from fairwarning.arm.expressions import LONGEST, Arguments, Function, InvalidTemplate, called, whole
+from fairwarning.core.wire import Json
+
+_ANY = 1_000_000
+_HOLE = re.compile(r"\{\{|\}\}|\{([0-9]{1,3})(?::([^{}]*))?\}|[{}]")
+_DIGITS = re.compile(r"[dD]([0-9]{1,2})")
+_NAMES = uuid.UUID("9e6f2d0c-58a4-4b1b-8d57-0a4f0f1c7e63")  # ours alone: guid() only has to be stable
+
+
+def written(value: Json) -> str:
+    """Return a value as ``string()`` writes it; booleans are written True and False."""
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, bool) else json.dumps(value, separators=(",", ":"))
+
+
+def unique(parts: Sequence[str]) -> str:
+    """Return 13 letters and digits that depend on ``parts`` alone."""
+    digest = hashlib.sha256("\0".join(parts).encode()).digest()
+    return base64.b32encode(digest).decode().lower()[:13]
+
+
+def _joined(pieces: Iterable[str]) -> str:
+    kept: list[str] = []
+    length = 0
+    for piece in pieces:
+        length += len(piece)
+        if length > LONGEST:  # before it is built: three short functions could ask for a terabyte
+            raise InvalidTemplate(f"a string would be longer than {LONGEST} characters")
+        kept.append(piece)
+    return "".join(kept)
+
+
+def _concat(a: Arguments) -> Json:
+    if a.values and isinstance(a.values[0], list):
+        return [item for place in range(len(a.values)) for item in a.items(place)]
+    if any(isinstance(value, list | dict) for value in a.values):
+        raise InvalidTemplate("concat: joins strings, or arrays, not one with the other")
+    return _joined(written(value) for value in a.values)
+
+
+def _format(a: Arguments) -> str:
+    return _joined(_filled(a.text(0), a.values[1:]))
+
+
+def _filled(pattern: str, values: Sequence[Json]) -> Iterator[str]:
+    done = 0
+    for hole in _HOLE.finditer(pattern):
+        yield pattern[done : hole.start()]
+        done = hole.end()
+        number, style = hole.groups()
+        if number is not None:
+            yield _styled(int(number), style, values)
+        elif len(hole[0]) == 2:
+            yield hole[0][0]
+        else:
+            raise InvalidTemplate(f"format: {pattern[:80]!r} has a brace without its partner")
+    yield pattern[done:]
+
+
+def _styled(number: int, style: str | None, values: Sequence[Json]) -> str:
+    if number >= len(values):
+        raise InvalidTemplate(f"format: there is no value for {{{number}}}")
+    value = values[number]
+    if not style:
+        return written(value)
+    digits = _DIGITS.fullmatch(style)
+    if digits is None or not isinstance(value, int):
+        raise InvalidTemplate(f"format: the style {style!r} is not supported for {called(value)}")
+    return f"{'-' if value < 0 else ''}{str(abs(value)).zfill(int(digits[1]))}"
+
+
+def _pad_left(a: Arguments) -> str:
+    fill = a.text(2) if len(a.values) > 2 else " "
+    if len(fill) != 1 or not 0 <= a.whole(1) <= LONGEST:
+        raise InvalidTemplate("padLeft: takes a length and one character to fill it with")
+    return written(a.values[0]).rjust(a.whole(1), fill)
+
+
+def _replace(a: Arguments) -> str:
+    text, old, new = a.texts()
+    if not old:
+        raise InvalidTemplate("replace: there is nothing to look for")
+    return _joined(
+        piece for index, part in enumerate(text.split(old)) for piece in (new if index else "", part)
+    )
+
+
+def _split(a: Arguments) -> Json:
+    marks = a.values[1] if isinstance(a.values[1], list) else [a.values[1]]
+    texts = Arguments("split", marks).texts()
+    if not texts or not all(texts):
+        raise InvalidTemplate("split: there is nothing to split at")
+    return list[Json](re.split("|".join(re.escape(text) for text in texts), a.text(0)))
+
+
+def _substring(a: Arguments) -> str:
+    text, start = a.text(0), a.whole(1)
+    length = a.whole(2) if len(a.values) > 2 else len(text) - start
+    if start < 0 or length < 0 or start + length > len(text):
+        raise InvalidTemplate(
+            f"substring: {start} and {length} lie outside a string of {len(text)} characters"
+        )
+    return text[start : start + length]
+
+
+def _json(a: Arguments) -> Json:
+    def refuse(constant: str) -> Json:
+        raise ValueError(constant)
+
+    try:
+        value: Json = json.loads(a.text(0), parse_constant=refuse)
+    except (ValueError, RecursionError):
+        raise InvalidTemplate(f"json: {a.text(0)[:80]!r} is not JSON") from None
+    return value
+
+
+def _int(a: Arguments) -> int:
+    return whole(a.text(0)) if isinstance(a.values[0], str) else a.whole(0)
+
+
+def _bool(a: Arguments) -> bool:
+    value = a.values[0]
+    if isinstance(value, str) and value.lower() in {"true", "false", "1", "0"}:
+        return value.lower() in {"true", "1"}
+    return bool(a.whole(0)) if isinstance(value, int) and not isinstance(value, bool) else a.claim(0)
+
+
+def _length(a: Arguments) -> int:
+    value = a.values[0]
+    return len(value) if isinstance(value, str | list | dict) else len(a.text(0))
+
+
+def _empty(a: Arguments) -> bool:
+    return a.values[0] is None or _length(a) == 0
+
+
+def _contains(a: Arguments) -> bool:
+    match a.values[0]:
+        case str() as text:
+            return written(a.values[1]) in text
+        case dict() as fields:
+            return a.text(1).lower() in {name.lower() for name in fields}
+        case _:
+            return any(_same(item, a.values[1]) for item in a.items(0))
+
+
+def _same(one: Json, other: Json) -> bool:
+    return type(one) is type(other) and one == other
+
+
+def _union(a: Arguments) -> Json:
+    if isinstance(a.values[0], dict):
+        merged: dict[str, Json] = {}
+        for place in range(len(a.values)):
+            merged = _merged(merged, a.fields(place))
+        return merged
+    items = [item for place in range(len(a.values)) for item in a.items(place)]
+    return list({json.dumps(item, sort_keys=True): item for item in reversed(items)}.values())[::-1]
+
+
+def _merged(old: dict[str, Json], new: dict[str, Json]) -> dict[str, Json]:
+    both = dict(old)
+    for name, value in new.items():
+        kept = both.get(name)
+        inside = isinstance(kept, dict) and isinstance(value, dict)
+        both[name] = _merged(kept, value) if inside else value
+    return both
+
+
+def _object(a: Arguments) -> Json:
+    if len(a.values) % 2:
+        raise InvalidTemplate("createObject: every name needs a value")
+    return {a.text(place): a.values[place + 1] for place in range(0, len(a.values), 2)}
+
+
+def _part(cut: Callable[[int], slice]) -> Callable[[Arguments], Json]:
+    def act(a: Arguments) -> Json:
+        piece = cut(max(0, a.whole(1)))
+        return a.text(0)[piece] if isinstance(a.values[0], str) else a.items(0)[piece]
+
+    return act
+
+
+def _end(place: int) -> Callable[[Arguments], Json]:
+    def act(a: Arguments) -> Json:
+        if isinstance(a.values[0], str):
+            return a.text(0)[place:][:1]
+        return a.items(0)[place] if a.items(0) else None
+
+    return act
+
+
+def _sum(calculate: Callable[[int, int], int]) -> Function:
+    def act(a: Arguments) -> Json:
+        try:
+            return whole(str(calculate(a.whole(0), a.whole(1))))
+        except ZeroDivisionError:
+            raise InvalidTemplate(f"{a.function}: cannot divide by zero") from None
+
+    return Function(2, 2, act)
+
+
+def _order(holds: Callable[[int], bool]) -> Function:
+    def act(a: Arguments) -> Json:
+        if isinstance(a.values[0], str):
+            one, other = a.texts()
+            return holds((one > other) - (one < other))
+        return holds(a.whole(0) - a.whole(1))
+
+    return Function(2, 2, act)
+
+
+def _truncated(one: int, other: int) -> int:
+    # Rounds towards zero as the real thing does, where Python rounds down.
+    return abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
+
+
+_TABLE: Mapping[str, Function] = {
+    "concat": Function(0, _ANY, _concat),
+    "format": Function(1, _ANY, _format),
+    "toLower": Function(1, 1, lambda a: a.text(0).lower()),
+    "toUpper": Function(1, 1, lambda a: a.text(0).upper()),
+    "trim": Function(1, 1, lambda a: a.text(0).strip()),
+    "padLeft": Function(2, 3, _pad_left),
+    "replace": Function(3, 3, _replace),
+    "split": Function(2, 2, _split),
+    "substring": Function(2, 3, _substring),
+    "startsWith": Function(2, 2, lambda a: a.text(0).lower().startswith(a.text(1).lower())),
+    "endsWith": Function(2, 2, lambda a: a.text(0).lower().endswith(a.text(1).lower())),
+    "base64": Function(1, 1, lambda a: base64.b64encode(a.text(0).encode()).decode()),
+    "uniqueString": Function(1, _ANY, lambda a: unique(a.texts())),
+    "guid": Function(1, _ANY, lambda a: str(uuid.uuid5(_NAMES, "\0".join(a.texts())))),
+    "string": Function(1, 1, lambda a: _joined([written(a.values[0])])),
+    "int": Function(1, 1, _int),
+    "bool": Function(1, 1, _bool),
+    "json": Function(1, 1, _json),
+    "true": Function(0, 0, lambda a: True),
+    "false": Function(0, 0, lambda a: False),
+    "null": Function(0, 0, lambda a: None),
+    "if": Function(3, 3, lambda a: a.values[1] if a.claim(0) else a.values[2]),
+    "equals": Function(2, 2, lambda a: _same(a.values[0], a.values[1])),
+    "not": Function(1, 1, lambda a: not a.claim(0)),
+    "and": Function(2, _ANY, lambda a: all([a.claim(place) for place in range(len(a.values))])),
+    "or": Function(2, _ANY, lambda a: any([a.claim(place) for place in range(len(a.values))])),
+    "coalesce": Function(1, _ANY, lambda a: next((value for value in a.values if value is not None), None)),
+    "greater": _order(lambda sign: sign > 0),
+    "greaterOrEquals": _order(lambda sign: sign >= 0),
+    "less": _order(lambda sign: sign < 0),
+    "lessOrEquals": _order(lambda sign: sign <= 0),
+    "length": Function(1, 1, _length),
+    "empty": Function(1, 1, _empty),
+    "contains": Function(2, 2, _contains),
+    "createArray": Function(0, _ANY, lambda a: list(a.values)),
+    "createObject": Function(0, _ANY, _object),
+    "union": Function(1, _ANY, _union),
+    "first": Function(1, 1, _end(0)),
+    "last": Function(1, 1, _end(-1)),
+    "skip": Function(2, 2, _part(lambda count: slice(count, None))),
+    "take": Function(2, 2, _part(lambda count: slice(0, count))),
+    "add": _sum(lambda one, other: one + other),
+    "sub": _sum(lambda one, other: one - other),
+    "mul": _sum(lambda one, other: one * other),
+    "div": _sum(_truncated),
+    "mod": _sum(lambda one, other: one - other * _truncated(one, other)),
+}
+
+PURE: Mapping[str, Function] = {name.lower(): function for name, function in _TABLE.items()}

@@ -1,0 +1,69 @@
+"""Who may come in: a token where one is set, and on loopback no stranger's web page."""
+
+import hmac
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fairwarning.operator.problems import answer
+
+#: What anybody may ask: it says nothing about the fleet.
+OPEN = frozenset({"/healthz"})
+
+_CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
+
+
+class Access:
+    """Lets a request through to the app, or answers that it may not."""
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self._app = app
+        self._token = None if token is None else token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; whatever is answered is kept by nobody on the way."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_uncached(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["Cache-Control"] = "no-store"
+            await send(message)
+
+        refusal = None if scope["path"] in OPEN else self._refusal(Headers(scope=scope))
+        await (refusal or self._app)(scope, receive, send_uncached)
+
+    def _refusal(self, headers: Headers) -> Response | None:
+        if self._token is not None:
+            if _holds(headers.getlist("authorization"), self._token):
+                return None
+            return answer(401, "a bearer token is needed", headers=_CHALLENGE)
+        # A name that leads here by somebody else's DNS must not lend a web page our address.
+        hosts = headers.getlist("host")
+        if not hosts or not all(map(_loopback, hosts)):
+            return answer(403, "only names of this machine are served without a token")
+        # A web page of another site may send requests here, though it cannot read the answers.
+        if any(origin not in {f"http://{host}" for host in hosts} for origin in headers.getlist("origin")):
+            return answer(403, "web pages of other sites may not call this API")
+        return None
+
+
+def _holds(given: Iterable[str], token: bytes) -> bool:
+    schemes = (one.partition(" ") for one in given)
+    return any(
+        scheme.lower() == "bearer" and hmac.compare_digest(value.strip().encode("latin-1"), token)
+        for scheme, _, value in schemes
+    )
+
+
+def _loopback(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False

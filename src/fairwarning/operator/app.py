@@ -1,0 +1,62 @@
+"""The operator API as an ASGI app."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.routing import Route as Door
+from starlette.types import ASGIApp
+
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.model import MachineRef
+from fairwarning.engine.engine import Engine
+from fairwarning.operator.access import Access
+from fairwarning.operator.desk import Desk
+from fairwarning.operator.problems import refuse
+from fairwarning.operator.route import Route
+from fairwarning.operator.routes import ROUTES
+
+
+def create_app(
+    engine: Engine,
+    *,
+    endpoints: Callable[[MachineRef], str | None],
+    token: str | None = None,
+    loopback: bool = True,
+    closing: asyncio.Event | None = None,
+) -> Starlette:
+    """Return the app; a token that is given is asked for, and off loopback one must be given.
+
+    Feeds end once ``closing`` is set; until then they would keep a server from ending by itself.
+    """
+    if not loopback and not token:
+        raise ValueError("off loopback the operator API needs a token")
+    desk = Desk(engine=engine, endpoints=endpoints, closing=closing or asyncio.Event())
+    app = Starlette(
+        routes=list(_doors(desk, ROUTES)),
+        middleware=[Middleware(Access, token=token)],
+        exception_handlers=dict.fromkeys(
+            (FairWarningError, HTTPException, ClientDisconnect, Exception), refuse
+        ),
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _doors(desk: Desk, routes: Iterable[Route]) -> Iterable[Door]:
+    by_path: dict[str, dict[str, Route]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, {})[route.method] = route
+    for path, methods in by_path.items():
+        yield Door(path, _endpoint(desk, methods), methods=list(methods))
+
+
+def _endpoint(desk: Desk, methods: dict[str, Route]) -> Callable[[Request], Awaitable[ASGIApp]]:
+    async def endpoint(request: Request) -> ASGIApp:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await methods[method].serve(desk, request)
+
+    return endpoint

@@ -1,0 +1,207 @@
+"""The arithmetic behind every claim of the bench, and that all of it runs."""
+
+import json
+import os
+import subprocess
+import threading
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from bench import poll, report, start, store
+from bench.load import Unanswered, whole_answer
+from bench.measure import Meter, accounted_seconds, family, percentile, ratios, scheduler_seconds, spread
+from bench.references import nginx_configuration
+from bench.report import Claim, Figure, Section
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"
+
+
+def figure(*values: float) -> Figure:
+    return Figure(name="cost", unit="µs", values=values)
+
+
+def burn(seconds: float) -> None:
+    while time.thread_time() < seconds:
+        pass
+
+
+def test_rounds_are_told_by_their_median_between_the_lowest_and_the_highest() -> None:
+    found = spread([3.0, 1.0, 2.5])
+
+    assert (found.median, found.low, found.high) == (2.5, 1.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "noisy"),
+    [
+        pytest.param([10.0, 10.0, 10.0], False, id="rounds that agree are quiet"),
+        pytest.param([10.0, 13.0, 10.0], False, id="rounds that differ by 30 percent are quiet"),
+        pytest.param([10.0, 13.1, 10.0], True, id="rounds that differ by more are noisy"),
+    ],
+)
+def test_a_reference_that_varies_by_more_than_30_percent_is_noisy(values: list[float], noisy: bool) -> None:
+    assert spread(values).noisy is noisy
+
+
+def test_only_what_was_measured_in_the_same_round_is_compared() -> None:
+    assert ratios([10.0, 20.0], [5.0, 40.0]) == (2.0, 0.5)
+
+
+def test_a_round_without_its_reference_cannot_be_compared() -> None:
+    with pytest.raises(ValueError, match="longer"):
+        ratios([10.0], [5.0, 40.0])
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        pytest.param(0.0, 1.0, id="none of them is the smallest"),
+        pytest.param(0.50, 50.0, id="the middle of a hundred is the fiftieth"),
+        pytest.param(0.99, 99.0, id="one of a hundred is above the ninety-ninth"),
+        pytest.param(1.0, 100.0, id="all of them is the largest"),
+    ],
+)
+def test_a_percentile_is_a_value_that_was_measured(share: float, expected: float) -> None:
+    values = [float(number) for number in range(100, 0, -1)]
+
+    assert percentile(values, share) == expected
+
+
+def test_a_claim_is_as_noisy_as_its_reference_and_no_noisier() -> None:
+    quiet, wild = figure(10.0, 10.0), figure(10.0, 20.0)
+
+    steady = report.claim("keep-alive", "nginx", above=quiet, below=wild, reference=quiet)
+    doubtful = report.claim("keep-alive", "nginx", above=wild, below=quiet, reference=wild)
+
+    assert (steady.values, steady.noisy) == ((1.0, 0.5), False)
+    assert (doubtful.values, doubtful.noisy) == ((1.0, 2.0), True)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        pytest.param([0.5], "0.50 [0.50..0.50]", id="small figures have two places"),
+        pytest.param([12.34, 8.0, 56.78], "12.3 [8.00..56.8]", id="each figure has places of its own"),
+        pytest.param([34567.8], "34,568 [34,568..34,568]", id="large figures have none"),
+    ],
+)
+def test_figures_are_shown_with_as_many_digits_as_one_can_believe(values: list[float], text: str) -> None:
+    assert report.show(spread(values)) == text
+
+
+def test_the_page_and_the_data_tell_the_same(tmp_path: Path, noon: datetime) -> None:
+    claim = Claim(name="keep-alive", against="nginx", values=(0.9, 1.1, 1.0), noisy=True)
+    section = Section(title="poll", reading="More is better.", claims=(claim,), figures=(figure(8.0, 9.0),))
+
+    page = report.save(tmp_path, [section], {"cores": 2}, noon)
+
+    assert "| keep-alive | nginx | **1.00 [0.90..1.10]** | noisy |" in page.read_text()
+    data = json.loads(page.with_suffix(".json").read_text())
+    (suite,) = data["suites"]
+    assert data["machine"] == {"cores": 2}
+    assert suite["claims"][0]["rounds"] == [0.9, 1.1, 1.0]
+    assert suite["claims"][0]["median"] == 1.0
+    assert suite["figures"][0]["max"] == 9.0
+
+
+def test_the_store_is_claimed_by_rates_and_by_waits_in_syncs() -> None:
+    alone, split, together = (store.Trial(1.0, [0.002] * count) for count in (100, 50, 400))
+
+    found = store.section([store.Round(0.001, alone, split, together)])
+
+    assert {(one.name, one.against): one.values for one in found.claims} == {
+        ("rate, 32 callers", "one by one"): (8.0,),
+        ("rate, 32 callers", "1 caller"): (4.0,),
+        ("1 caller, waiting p50", "fdatasync"): (2.0,),
+        ("1 caller, waiting p99", "fdatasync"): (2.0,),
+        ("32 callers, waiting p50", "fdatasync"): (2.0,),
+        ("32 callers, waiting p99", "fdatasync"): (2.0,),
+    }
+
+
+def test_a_start_is_compared_with_the_references_that_are_there() -> None:
+    ours, theirs = start.Started(0.2, 0.1), start.Started(0.1, 0.1)
+
+    found = start.section({"http.server": [theirs], start.METADATA: [ours], start.OPERATOR: [ours]})
+
+    assert {one.against for one in found.claims} == {"http.server"}
+    assert {one.name: one.values for one in found.claims} == {
+        f"{start.METADATA}: CPU": (1.0,),
+        f"{start.METADATA}: time": (0.5,),
+        f"{start.OPERATOR}: CPU": (1.0,),
+        f"{start.OPERATOR}: time": (0.5,),
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "length"),
+    [
+        pytest.param(HEAD[:-1], 0, id="half a head does not say"),
+        pytest.param(HEAD, len(HEAD) + 4, id="a head announces its body"),
+        pytest.param(HEAD + b"body", len(HEAD) + 4, id="a whole answer is as long as it is"),
+    ],
+)
+def test_an_answer_is_as_long_as_its_head_says(data: bytes, length: int) -> None:
+    assert whole_answer(data) == length
+
+
+def test_an_answer_without_a_length_is_no_answer() -> None:
+    with pytest.raises(Unanswered, match="Content-Length"):
+        whole_answer(b"HTTP/1.1 200 OK\r\n\r\ncontent-length: 4\r\n")
+
+
+def test_nginx_is_given_the_document_in_quotes_and_only_folders_it_knows() -> None:
+    text = nginx_configuration("it's \\ {}", 8100, Path("/here"), "--without-http_scgi_module")
+
+    assert r"return 200 'it\'s \\ {}';" in text
+    assert "listen 127.0.0.1:8100 " in text
+    assert "uwsgi_temp_path /here/uwsgi;" in text
+    assert "scgi_temp_path /here/scgi;" not in text
+
+
+def test_nginx_is_not_given_what_it_would_take_for_a_variable() -> None:
+    with pytest.raises(ValueError, match="variable"):
+        nginx_configuration("$host", 8100, Path("/here"), "")
+
+
+def test_a_process_is_measured_with_its_children() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        found = set(family(os.getpid()))
+
+    assert {os.getpid(), child.pid} <= found
+
+
+@pytest.mark.parametrize(
+    ("meter", "counted"),
+    [
+        pytest.param(accounted_seconds, True, id="the account of the process counts threads that ended"),
+        pytest.param(scheduler_seconds, False, id="the account of the threads does not"),
+    ],
+)
+def test_threads_that_ended_are_measured_by_one_account_alone(meter: Meter, counted: bool) -> None:
+    before = meter(os.getpid())
+    thread = threading.Thread(target=burn, args=(0.4,))
+
+    thread.start()
+    thread.join()
+
+    assert (meter(os.getpid()) - before > 0.3) is counted
+
+
+@pytest.mark.slow
+def test_every_suite_measures_something(tmp_path: Path, noon: datetime) -> None:
+    sections = [
+        poll.suite(poll.Effort(rounds=1, warm_up=0.01, seconds=0.05)),
+        store.suite(store.Effort(rounds=1, alone=10, one_by_one=40, together=80, syncs=10), tmp_path),
+        start.suite(1),
+    ]
+
+    page = report.save(tmp_path, sections, report.machine(), noon)
+
+    assert "| keep-alive | uvicorn raw ASGI |" in page.read_text()
+    claimed = [value for section in sections for one in section.claims for value in one.values]
+    measured = [value for section in sections for one in section.figures for value in one.values]
+    assert min(claimed + measured) > 0.0

@@ -1,0 +1,15 @@
+"""A server that several tests of the command line share: they only look at it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.server import Server, up
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    scratch: Path = tmp_path_factory.mktemp("bare")
+    with up(scratch, "--start-enabled") as server:
+        yield server

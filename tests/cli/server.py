@@ -1,0 +1,126 @@
+"""A ``fairwarning up`` of its own process, and the commands that talk to it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import TypedDict
+
+FAIRWARNING = (sys.executable, "-W", "error", "-m", "fairwarning")
+
+#: How often a condition is looked at, and how many times.
+LOOK, LOOKS = 0.05, 400
+
+
+class Row(TypedDict):
+    """One line of ``history --json``."""
+
+    at: str
+    kind: str
+    event: str
+    type: str
+    by: str
+    resources: list[str]
+
+
+class Shown(TypedDict):
+    """One event as a guest or an operator reads it."""
+
+    id: str
+    type: str
+    status: str
+    resources: list[str]
+
+
+class Ready(TypedDict):
+    """What ``--ready-file`` says."""
+
+    operator: str
+    arm: str | None
+    ca: str | None
+    metadata: dict[str, str]
+
+
+def run(*words: str, url: str = "http://127.0.0.1:1") -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end."""
+    environment = {**os.environ, "FAIRWARNING_URL": url}
+    return subprocess.run([*FAIRWARNING, *words], capture_output=True, text=True, timeout=60, env=environment)
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    """Return once ``holds`` is true; give up after twenty seconds."""
+    for _ in range(LOOKS):
+        if holds():
+            return
+        Event().wait(LOOK)
+    raise AssertionError(f"not in time: {what}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A running server, from outside."""
+
+    process: "subprocess.Popen[bytes]"
+    ready: Ready
+    scratch: Path
+
+    def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command against this server."""
+        return run(*words, url=self.ready["operator"])
+
+    def tell(self, *words: str) -> str:
+        """Return what a command prints; it must succeed."""
+        done = self.command(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def cause(self, *words: str) -> list[Shown]:
+        """Cause something and return its events."""
+        events: list[Shown] = json.loads(self.tell("cause", *words, "--json"))
+        return events
+
+    def history(self) -> list[Row]:
+        """Return what has happened so far."""
+        rows: list[Row] = json.loads(self.tell("history", "--json"))
+        return rows
+
+    def printed(self) -> str:
+        """Return what ``up`` has printed on stdout so far."""
+        return (self.scratch / "stdout").read_text()
+
+    def complained(self) -> str:
+        """Return what ``up`` has printed on stderr so far."""
+        return (self.scratch / "stderr").read_text()
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> int:
+        """Ask the server to stop and return its exit code."""
+        self.process.send_signal(how)
+        return self.process.wait(timeout=20)
+
+
+@contextmanager
+def up(scratch: Path, *words: str) -> Iterator[Server]:
+    """Give a server on free ports; ends it if the test did not."""
+    ready = scratch / "ready.json"
+    arguments = [*FAIRWARNING, "up", "--port-base", "0", "--ready-file", str(ready), *words]
+    with (scratch / "stdout").open("wb") as out, (scratch / "stderr").open("wb") as err:
+        process = subprocess.Popen(arguments, stdout=out, stderr=err)
+    try:
+        until(lambda: ready.exists() or process.poll() is not None, "up is ready")
+        assert process.poll() is None, (scratch / "stderr").read_text()
+        said: Ready = json.loads(ready.read_text())
+        yield Server(process=process, ready=said, scratch=scratch)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

@@ -1,0 +1,198 @@
+"""The commands that talk to a running server, as a person or a script uses them."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.server import FAIRWARNING, Server, until, up
+
+
+@pytest.fixture
+def manual(tmp_path: Path) -> Iterator[Server]:
+    with up(tmp_path, "--clock", "manual", "--start-enabled") as server:
+        yield server
+
+
+def test_an_event_can_be_caused_approved_and_looked_up(manual: Server) -> None:
+    (event,) = manual.cause("restart", "web_0")
+    approved = manual.tell("approve", event["id"].lower())
+    manual.tell("clock", "advance", "1m")
+    rows = manual.history()
+
+    assert (event["type"], event["status"], event["resources"]) == ("Reboot", "Scheduled", ["web_0"])
+    assert f"{event['id']}  Reboot  Started  web_0     -" in approved
+    assert [row["kind"] for row in rows] == ["scheduled", "approved", "started", "finished"]
+    assert {row["event"] for row in rows} == {event["id"]}
+    assert {tuple(row["resources"]) for row in rows} == {("web_0",)}
+    assert rows[1]["by"] == "operator"
+
+
+def test_the_table_of_a_cause_says_what_will_happen_when(manual: Server) -> None:
+    printed = manual.tell("cause", "freeze", "app-0", "--notice", "30s").splitlines()
+
+    assert printed[0].split() == ["EVENT", "TYPE", "STATUS", "MACHINES", "NOT", "BEFORE"]
+    assert printed[1].split()[1:4] == ["Freeze", "Scheduled", "app-0"]
+    assert printed[1].endswith("Z")
+
+
+def test_a_cause_can_name_a_host(manual: Server) -> None:
+    (machine,) = (one for one in json.loads(manual.tell("vms", "--json")) if one["name"] == "db")
+
+    (event,) = manual.cause("freeze", "--host", machine["host"])
+
+    assert event["resources"] == ["db"]
+
+
+def test_a_hardware_failure_can_be_of_another_kind(manual: Server) -> None:
+    (event,) = manual.cause("hardware-failure", "db", "--kind", "Reboot")
+
+    assert (event["type"], event["status"]) == ("Reboot", "Started")
+
+
+def test_an_event_can_be_withdrawn(manual: Server) -> None:
+    (event,) = manual.cause("freeze", "db")
+
+    manual.tell("cancel", event["id"])
+    listed = manual.command("events")
+
+    assert listed.stdout == ""
+    assert listed.stderr == "no events are pending\n"
+    assert [row["kind"] for row in manual.history()] == ["scheduled", "cancelled"]
+
+
+def test_the_history_of_one_event_leaves_out_the_others(manual: Server) -> None:
+    (event,) = manual.cause("freeze", "db")
+    manual.cause("freeze", "web_0")
+
+    rows = json.loads(manual.tell("history", event["id"], "--json"))
+
+    assert [row["resources"] for row in rows] == [["db"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        pytest.param(
+            ["cause", "restart", "nobody"], "no machine is called nobody",
+            "fairwarning vms lists the machines", id="a machine that does not exist",
+        ),
+        pytest.param(
+            ["approve", "C7061BAC"], "no scheduled event has the id C7061BAC",
+            "fairwarning events lists what is pending, fairwarning history what has been",
+            id="an event that does not exist",
+        ),
+        pytest.param(
+            ["walk", "--scope", "nowhere"], "no scope is called nowhere",
+            "fairwarning vms lists the machines with their scopes", id="a scope that does not exist",
+        ),
+        pytest.param(
+            ["clock", "advance", "1m"], "the clock is real: it cannot be advanced; start with a manual clock",
+            "start the server with: fairwarning up --clock manual", id="a clock that cannot be moved",
+        ),
+    ],
+)  # fmt: skip
+def test_a_refusal_ends_with_1_and_a_hint(bare: Server, words: list[str], error: str, hint: str) -> None:
+    done = bare.command(*words)
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == f"error: {error}\nhint: {hint}\n"
+
+
+@pytest.mark.rule("R-23")
+def test_a_cause_says_when_nobody_polls(tmp_path: Path) -> None:
+    with up(tmp_path, "--vm", "db") as server:
+        done = server.command("cause", "restart", "db")
+
+    assert "Started" in done.stdout
+    assert done.stderr == "nobody polls db: acted at once; hint: poll first, or up --start-enabled\n"
+
+
+@pytest.mark.rule("L-16")
+def test_the_eleventh_restart_of_the_first_preview_is_refused(tmp_path: Path) -> None:
+    words = ["--profile", "preview2017", "--availability-set", "app=11", "--clock", "manual"]
+    with up(tmp_path, *words, "--start-enabled") as server:
+        for number in range(10):
+            server.cause("restart", f"app-{number}")
+
+        eleventh = server.command("cause", "restart", "app-10")
+
+        assert eleventh.returncode == 1
+        assert "scope app has 10 user operations under way" in eleventh.stderr
+        assert len(json.loads(server.tell("events", "--json"))) == 10
+        assert server.history()[-1]["kind"] == "refused"
+
+
+def test_the_clock_is_shown_and_moved_to_where_something_falls_due(manual: Server) -> None:
+    manual.cause("freeze", "db", "--notice", "10m")
+    due = json.loads(manual.tell("clock", "show", "--json"))["next_deadline"]
+
+    moved = json.loads(manual.tell("clock", "next", "--json"))
+
+    assert moved["mode"] == "manual"
+    assert moved["now"] == due
+    assert [row["kind"] for row in manual.history()] == ["scheduled", "started"]
+
+
+def test_the_speed_of_a_real_clock_can_be_changed(tmp_path: Path) -> None:
+    with up(tmp_path, "--vm", "db", "--speed", "60") as server:
+        before = json.loads(server.tell("clock", "show", "--json"))["speed"]
+        after = json.loads(server.tell("clock", "speed", "120", "--json"))["speed"]
+
+    assert (before, after) == (60, 120)
+
+
+@pytest.mark.rule("S-05")
+def test_a_walk_that_is_followed_tells_of_each_domain_in_turn(tmp_path: Path) -> None:
+    with up(tmp_path, "--availability-set", "app=3", "--speed", "100") as server:
+        told = server.tell("walk", "host-update", "--scope", "app", "--notice", "10s", "--follow")
+
+    lines = [line.partition("Z  ") for line in told.splitlines()]
+    happened = [(when.split("  ")[0], what) for when, _, what in lines]
+    assert happened == [
+        (f"domain {number} ({number + 1} of 3)", f"Freeze of app-{number} {what}")
+        for number in range(3)
+        for what in ("is scheduled by operator", "has started", "is over")
+    ]
+
+
+def test_a_walk_can_be_stopped(manual: Server) -> None:
+    manual.tell("walk", "--scope", "web")
+
+    manual.tell("walk", "--scope", "web", "--stop")
+
+    assert [row["kind"] for row in manual.history()] == ["scheduled", "cancelled"]
+
+
+def test_watching_goes_on_after_the_server_was_away(tmp_path: Path) -> None:
+    data, out, err = str(tmp_path / "data"), tmp_path / "watch.out", tmp_path / "watch.err"
+    with up(tmp_path, "--data", data, "--clock", "manual", "--start-enabled") as first:
+        operator = first.ready["operator"]
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            watching = subprocess.Popen(
+                [*FAIRWARNING, "events", "--watch"], stdout=stdout, stderr=stderr,
+                env={**os.environ, "FAIRWARNING_URL": operator},
+            )  # fmt: skip
+        until(lambda: "watching" in err.read_text(), "the watch has begun")
+        first.cause("freeze", "db")
+        until(lambda: "Freeze of db is scheduled" in out.read_text(), "the first event is told")
+        first.stop()
+    until(lambda: "is lost; trying again" in err.read_text(), "the loss is told")
+
+    try:
+        address = operator.removeprefix("http://")
+        with up(tmp_path, "--data", data, "--clock", "manual", "--operator", address) as second:
+            second.cause("freeze", "web_0")
+            until(lambda: "Freeze of web_0 is scheduled" in out.read_text(), "the second event is told")
+    finally:
+        watching.send_signal(signal.SIGINT)
+        code = watching.wait(timeout=20)
+
+    assert code == 0
+    assert "again\n" in err.read_text()
+    assert out.read_text().count("is scheduled") == 2

@@ -1,0 +1,178 @@
+"""``up`` in a process of its own: who is there, what it prints, and how it ends."""
+
+import json
+import shlex
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.server import Server, run, until, up
+
+MANUAL = ("--clock", "manual", "--start-enabled")
+
+
+def curl(line: str) -> str:
+    """Run a printed curl command and return what it prints."""
+    words = ["curl", "--silent", "--fail-with-body", "--noproxy", "*", *shlex.split(line)[1:]]
+    return subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+def printed_curls(server: Server, containing: str) -> list[str]:
+    """Return the commands that ``up`` has printed."""
+    lines = server.printed().splitlines()
+    return [line[line.index("curl ") :] for line in lines if "curl " in line and containing in line]
+
+
+def test_a_bare_up_brings_the_four_kinds_of_machines(bare: Server) -> None:
+    machines = json.loads(bare.tell("vms", "--json"))
+
+    assert [(machine["name"], machine["scope"]) for machine in machines] == [
+        *((f"web_{number}", "web") for number in range(3)),
+        *((f"app-{number}", "app") for number in range(3)),
+        ("db", "db"),
+        ("batch", "batch"),
+    ]
+    assert {machine["name"]: machine["metadata"] for machine in machines} == bare.ready["metadata"]
+
+
+def test_the_ready_file_says_where_everything_listens(bare: Server) -> None:
+    assert bare.ready["operator"].startswith("http://127.0.0.1:")
+    assert bare.ready["arm"] is None
+    assert bare.ready["ca"] is None
+    assert all(url.startswith("http://127.0.0.1:") for url in bare.ready["metadata"].values())
+
+
+def test_the_printed_curl_of_each_machine_works_as_it_stands(bare: Server) -> None:
+    commands = printed_curls(bare, "2020-07-01")[:8]
+
+    assert len(commands) == 8
+    assert [json.loads(curl(command))["Events"] for command in commands] == [[]] * 8
+
+
+def test_a_name_that_two_scopes_have_is_written_with_its_scope(tmp_path: Path) -> None:
+    with up(tmp_path, "--vm", "web_0", "--scale-set", "web=1") as server:
+        assert sorted(server.ready["metadata"]) == ["web/web_0", "web_0/web_0"]
+
+
+def test_options_name_every_kind_of_set(tmp_path: Path) -> None:
+    words = ["--scale-set", "z=2", "--flexible-set", "f=1", "--cloud-service", "FrontEnd=2", "--zones", "1,2"]
+    with up(tmp_path, *words, "--terminate-notice", "5m") as server:
+        machines = json.loads(server.tell("vms", "--json"))
+
+    found = {(machine["scope"], machine["name"].partition("_")[0]) for machine in machines}
+    assert found == {
+        ("z.zone1", "z"), ("z.zone2", "z"), ("f.zone1", "f"), ("cloud-service", "FrontEnd")
+    }  # fmt: skip
+
+
+def test_a_scheduled_event_is_told_with_a_command_that_approves_it(tmp_path: Path) -> None:
+    with up(tmp_path, "--start-enabled") as server:
+        (event,) = server.cause("restart", "web_0")
+        until(lambda: bool(printed_curls(server, event["id"])), "up prints the command to approve")
+        (command,) = printed_curls(server, event["id"])
+
+        curl(command)
+
+        assert server.ready["metadata"]["web_0"] in command
+        until(lambda: "Reboot of web_0 is over" in server.printed(), "the restart is over")
+        told = [line.partition("  ")[2] for line in server.printed().splitlines() if "Z  Reboot" in line]
+        assert told == [
+            "Reboot of web_0 is scheduled by operator",
+            "Reboot of web_0 is approved by web_0",
+            "Reboot of web_0 has started",
+            "Reboot of web_0 is over",
+        ]
+
+
+def test_up_can_talk_to_programs(tmp_path: Path) -> None:
+    with up(tmp_path, *MANUAL, "--json") as server:
+        (event,) = server.cause("freeze", "db")
+        until(lambda: event["id"] in server.printed(), "the event is told")
+
+        first, told = map(json.loads, server.printed().splitlines())
+
+    assert first == server.ready
+    assert (told["kind"], told["event"], told["resources"]) == ("scheduled", event["id"], ["db"])
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param(signal.SIGINT, id="Ctrl-C"), pytest.param(signal.SIGTERM, id="SIGTERM")]
+)
+def test_a_server_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
+    with up(tmp_path, "--vm", "db") as server:
+        code = server.stop(how)
+
+    assert code == 0
+    assert "Traceback" not in server.complained()
+    assert server.complained().endswith("stopping\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr", "stdout"]
+
+
+def test_a_second_up_goes_on_where_the_first_stopped(tmp_path: Path) -> None:
+    words = [*MANUAL, "--data", str(tmp_path / "data"), "--scale-set", "web=2"]
+    with up(tmp_path, *words) as first:
+        (event,) = first.cause("restart", "web_0")
+        before = first.history()
+        first.stop()
+
+    with up(tmp_path, *words, "--vm", "db") as second:
+        (pending,) = json.loads(second.tell("events", "--json"))
+        assert (pending["id"], pending["status"]) == (event["id"], "Scheduled")
+        assert second.history() == before
+        assert set(second.ready["metadata"]) == {"web_0", "web_1", "db"}
+        until(lambda: event["id"] in second.printed(), "what is pending is told again")
+        second.tell("clock", "advance", "16m")
+        assert [row["kind"] for row in second.history()] == ["scheduled", "started", "finished"]
+
+
+def test_two_servers_do_not_share_a_data_directory(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with up(tmp_path, "--data", data):
+        done = run("up", "--port-base", "0", "--data", data)
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    error, hint = done.stderr.splitlines()
+    assert error.startswith("error: ")
+    assert data in error
+    assert hint == "hint: stop the other server, or choose another --data directory"
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run("up", "--port-base", "0", "--operator", address)
+
+    assert done.returncode == 1
+    error, hint = done.stderr.splitlines()
+    assert error.startswith(f"error: cannot listen on {address}")
+    assert hint.startswith("hint: --port-base")
+
+
+def test_off_loopback_a_token_is_required(tmp_path: Path) -> None:
+    done = run("up", "--port-base", "0", "--operator", "0.0.0.0:0")
+
+    assert done.returncode == 1
+    assert "a token is required" in done.stderr
+
+
+def test_a_token_that_was_given_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("open-sesame\n")
+    with up(tmp_path, "--token-file", str(tmp_path / "token")) as server:
+        stranger = server.command("vms")
+        monkeypatch.setenv("FAIRWARNING_TOKEN", "open-sesame")
+        friend = server.command("vms")
+
+    assert stranger.returncode == 1
+    assert "hint: set FAIRWARNING_TOKEN to the server's token\n" in stranger.stderr
+    assert friend.returncode == 0
+
+
+def test_a_terminate_notice_beyond_the_limits_is_refused() -> None:
+    done = run("up", "--port-base", "0", "--terminate-notice", "20m")
+
+    assert done.returncode == 1
+    assert "terminate_notice: must be between 5 and 15 minutes" in done.stderr

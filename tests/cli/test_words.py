@@ -1,0 +1,111 @@
+"""What can be said on the command line, and what is answered to what cannot."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from fairwarning.cli import cli
+
+#: Nothing listens on this port.
+NOWHERE = {"FAIRWARNING_URL": "http://127.0.0.1:1"}
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    """Yield every command of a group, by the words that call it."""
+    for name, command in group.commands.items():
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+ALL = [pytest.param(path, id=" ".join(path)) for path in commands(cli)]
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_command_shows_an_example_of_itself(path: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, [*path, "--help"])
+
+    assert done.exit_code == 0
+    assert f"Example:\n    fairwarning {' '.join(path)}" in done.stdout
+
+
+def test_the_help_lists_the_exit_codes() -> None:
+    done = CliRunner().invoke(cli, ["--help"])
+
+    assert "0  done\n    1  refused, or failed\n    2  the command line makes no sense\n" in done.stdout
+    assert "3  no server answers" in done.stdout
+
+
+def test_asking_for_help_loads_no_heavy_library() -> None:
+    heavy = "{'starlette', 'uvicorn', 'httpx2', 'msgspec', 'sqlite3'}"
+    code = (
+        "import sys; from fairwarning.cli import cli; cli(['--help'], standalone_mode=False); "
+        f"sys.exit(bool({heavy} & set(sys.modules)))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param(["up", "--scale-set", "web"], "like web=3", id="a set without a count"),
+        pytest.param(["up", "--scale-set", "web=many"], "like web=3", id="a count that is no number"),
+        pytest.param(["up", "--operator", "here"], "like 127.0.0.1:8080", id="an address without a port"),
+        pytest.param(["up", "--listen", "0.0.0.0:70000"], "like 127.0.0.1:8080", id="a port that cannot be"),
+        pytest.param(["up", "--address", "web_0"], "like web_0=10.0.0.4", id="an address of nothing"),
+        pytest.param(["up", "--zones", "1,,2"], "like 1,2,3", id="an empty zone"),
+        pytest.param(["up", "--terminate-notice", "soon"], "like 30s", id="a notice that is no duration"),
+        pytest.param(["up", "--clock", "manual", "--speed", "9"], "--speed is for the real", id="two clocks"),
+        pytest.param(["up", "--speed", "0"], "0.0", id="a speed of nothing"),
+        pytest.param(["up", "--profile", "aws"], "'aws'", id="a profile that does not exist"),
+        pytest.param(["cause", "restart"], "name a machine, or --host", id="a cause without a machine"),
+        pytest.param(["cause", "explode", "web_0"], "'explode'", id="a cause that does not exist"),
+        pytest.param(["cause", "freeze", "web_0", "--notice", "1x"], "like 30s", id="a notice in no unit"),
+        pytest.param(["walk", "restart", "--scope", "web"], "'restart'", id="a walk that is no maintenance"),
+        pytest.param(["clock", "advance", "-5m"], "-5", id="time that goes back"),
+        pytest.param(["clock", "speed", "fast"], "'fast'", id="a speed in words"),
+        pytest.param(["approve"], "EVENT", id="an approval of nothing"),
+    ],
+)
+def test_words_that_make_no_sense_end_with_2_and_say_why(words: list[str], complaint: str) -> None:
+    done = CliRunner().invoke(cli, words, env=NOWHERE)
+
+    assert done.exit_code == 2
+    assert complaint in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["vms"], id="vms"),
+        pytest.param(["events", "--watch"], id="events --watch"),
+        pytest.param(["history", "--json"], id="history --json"),
+        pytest.param(["cause", "restart", "web_0"], id="cause"),
+        pytest.param(["clock", "show"], id="clock show"),
+        pytest.param(["walk", "--scope", "web"], id="walk"),
+    ],
+)
+def test_without_a_server_a_command_ends_with_3_and_a_hint(words: list[str]) -> None:
+    done = CliRunner().invoke(cli, words, env=NOWHERE)
+
+    assert done.exit_code == 3
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: no server answers at http://127.0.0.1:1: ")
+    assert "hint: start one with: fairwarning up\n" in done.stderr
+
+
+def test_the_package_can_be_run_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fairwarning", "--version"], capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("fairwarning ")

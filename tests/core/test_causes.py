@@ -1,0 +1,338 @@
+"""What each cause announces, what is refused, and what a scope approves by itself."""
+
+from dataclasses import replace
+
+import pytest
+
+from fairwarning.core.causes import CAUSES, Text
+from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotSpot, TooManyUserEvents, UnknownEvent
+from fairwarning.core.model import Approvals, Eviction, HostId, Kind, Power, ScopeKind, Source, Status, VmName
+from fairwarning.core.policy import PROFILES, Policy
+from fairwarning.core.scope import Blueprint
+from fairwarning.drivers.simulated import Mishap
+from tests.stage import NOON, Stage, span
+
+WEB = Blueprint(name="web", count=3)
+SPOT = Blueprint(name="cheap", count=3, spot=True)
+
+
+@pytest.mark.rule("L-06")
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        pytest.param(None, Kind.REDEPLOY, id="a Redeploy by default"),
+        pytest.param(Kind.REBOOT, Kind.REBOOT, id="a Reboot by choice"),
+    ],
+)
+def test_a_hardware_failure_arrives_started(asked: Kind | None, kind: Kind) -> None:
+    stage = Stage(WEB)
+
+    (event,) = stage.cause("hardware-failure", "web_1", kind=asked)
+
+    (shown,) = stage.shown("web_0")
+    assert (shown.id, shown.status, shown.kind) == (event, Status.STARTED, kind)
+    assert b'"NotBefore":""' in stage.document("web_0")
+    assert stage.story(event) == ["started"]
+
+
+@pytest.mark.rule("L-06")
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        pytest.param("hardware-failure", Kind.TERMINATE, id="a failure deletes nothing"),
+        pytest.param("restart", Kind.FREEZE, id="only a hardware failure leaves a choice"),
+    ],
+)
+def test_a_kind_that_makes_no_sense_is_refused(cause: str, kind: Kind) -> None:
+    stage = Stage(WEB)
+
+    with pytest.raises(Invalid, match="kind: "):
+        stage.cause(cause, "web_1", kind=kind)
+
+
+@pytest.mark.rule("L-06")
+def test_a_predicted_failure_is_announced_a_week_ahead_and_survives_silence() -> None:
+    stage = Stage(WEB)
+    (event,) = stage.cause("predicted-failure", "web_0")
+
+    stage.advance("6d23h59m59s")
+
+    assert stage.status(event) is Status.SCHEDULED
+
+    stage.advance("1s")
+
+    assert stage.status(event) is Status.STARTED
+
+
+@pytest.mark.rule("L-06")
+def test_maintenance_found_too_risky_vanishes_after_eight_minutes() -> None:
+    stage = Stage(WEB)
+    (event,) = stage.cause("cancelled-maintenance", "web_0")
+
+    stage.advance("7m59s")
+
+    assert [one.status for one in stage.shown("web_0")] == [Status.SCHEDULED]
+
+    stage.advance("1s")
+
+    assert stage.shown("web_0") == ()
+    assert stage.story(event) == ["scheduled", "cancelled"]
+
+
+@pytest.mark.rule("L-06")
+def test_an_operator_withdraws_what_has_not_started() -> None:
+    stage = Stage(WEB)
+    (event,) = stage.cause("freeze", "web_0")
+
+    stage.cancel(event)
+    stage.advance("1h")
+
+    assert stage.story(event) == ["scheduled", "cancelled"]
+
+
+@pytest.mark.rule("L-01")
+def test_what_has_started_cannot_be_withdrawn() -> None:
+    stage = Stage(WEB)
+    (event,) = stage.cause("hardware-failure", "web_0")
+
+    with pytest.raises(Exception, match="is Started; it cannot be cancelled"):
+        stage.cancel(event)
+
+    assert stage.story(event) == ["started", "refused"]
+
+
+@pytest.mark.rule("L-07")
+@pytest.mark.parametrize(
+    ("cause", "kind", "source", "duration", "scheduled", "started", "text"),
+    [
+        ("live-migrate", Kind.FREEZE, Source.PLATFORM, 5, "15m", "5m", Text.LIVE_MIGRATION),
+        ("freeze", Kind.FREEZE, Source.PLATFORM, 9, "15m", "10m", Text.HOST),
+        ("host-update", Kind.FREEZE, Source.PLATFORM, 30, "15m", "8m", Text.HOST),
+        ("restart", Kind.REBOOT, Source.USER, -1, "15m", "10m", Text.RESTART),
+        ("redeploy", Kind.REDEPLOY, Source.USER, -1, "10m", "10m", Text.REDEPLOY),
+        ("hardware-failure", Kind.REDEPLOY, Source.PLATFORM, -1, "0s", "10m", Text.FAILURE),
+        ("platform-redeploy", Kind.REDEPLOY, Source.PLATFORM, -1, "15m", "10m", Text.FAILURE),
+        ("evict", Kind.PREEMPT, Source.PLATFORM, -1, "30s", "30s", Text.NOTHING),
+    ],
+)
+def test_a_scenario_takes_as_long_as_it_does_on_azure(
+    cause: str, kind: Kind, source: Source, duration: int, scheduled: str, started: str, text: Text
+) -> None:
+    stage = Stage(SPOT, azure_timings=True)
+    (event_id,) = stage.cause(cause, "cheap_0")
+    event = stage.event(event_id)
+
+    stage.advance("1h")
+
+    at = {line.kind: line.at for line in stage.history(event_id)}
+    assert (event.kind, event.source, event.duration, event.description) == (kind, source, duration, text)
+    assert at["started"] == NOON + span(scheduled)
+    assert at["finished"] == at["started"] + span(started)
+
+
+@pytest.mark.rule("L-08")
+def test_every_description_is_one_of_the_exact_texts_and_present_even_when_empty() -> None:
+    stage = Stage(SPOT)
+    stage.cause("evict", "cheap_0")
+
+    assert b'"Description":""' in stage.document("cheap_0")
+    assert set(Text) == {
+        "Host server is undergoing maintenance.",
+        "Host Server infrastructure is undergoing maintenance.",
+        "Virtual machine is being paused because of a memory-preserving Live Migration operation.",
+        "Virtual machine is going to be restarted as requested by authorized user.",
+        "Virtual machine is going to be redeployed as requested by authorized user.",
+        "Host server is undergoing an emergency repair.",
+        "Virtual machine has encountered a failure.",
+        "",
+    }
+
+
+@pytest.mark.rule("L-09")
+def test_users_are_behind_restart_redeploy_and_delete_and_behind_nothing_else() -> None:
+    users = {name for name, cause in CAUSES.items() if cause.source is Source.USER}
+
+    assert users == {"restart", "redeploy", "delete"}
+
+
+@pytest.mark.rule("L-10")
+def test_only_a_freeze_knows_how_long_it_interrupts() -> None:
+    known = {cause.kind for cause in CAUSES.values() if cause.duration != -1}
+
+    assert known == {Kind.FREEZE}
+    assert all(cause.duration > 0 for cause in CAUSES.values() if cause.kind is Kind.FREEZE)
+
+
+@pytest.mark.rule("L-14")
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [("restart", Kind.REBOOT), ("redeploy", Kind.REDEPLOY), ("evict", Kind.PREEMPT)],
+)
+def test_a_user_operation_makes_its_kind_of_event(cause: str, kind: Kind) -> None:
+    stage = Stage(SPOT)
+
+    (event,) = stage.cause(cause, "cheap_0")
+
+    assert stage.event(event).kind is kind
+
+
+@pytest.mark.rule("L-14")
+@pytest.mark.rule("T-09")
+def test_stopping_growing_and_updating_make_no_event() -> None:
+    stage = Stage(replace(WEB, terminate_notice=span("5m")))
+
+    stage.stop("web_0")
+    stage.grow("web")
+    stage.change_notice("web", "10m")
+    stage.upgrade("web_1")
+
+    assert stage.pending("web") == ()
+    assert stage.incarnation("web") == 1
+
+
+@pytest.mark.rule("L-16")
+def test_the_preview_allows_ten_unfinished_user_events_in_a_scope() -> None:
+    stage = Stage(replace(WEB, count=12), policy=PROFILES["preview2017"].policy)
+    events = stage.cause("restart", *(f"web_{number}" for number in range(10)))
+
+    with pytest.raises(TooManyUserEvents, match="scope web has 10 user operations under way") as refusal:
+        stage.cause("restart", "web_10")
+
+    assert refusal.value.status_hint == 409
+
+    stage.cause("freeze", "web_10")
+    stage.approve(events[0], by="web_0")
+    stage.advance("5s")
+
+    assert stage.cause("restart", "web_10") != ()
+
+
+@pytest.mark.rule("L-16")
+def test_asking_for_too_many_at_once_makes_none() -> None:
+    stage = Stage(replace(WEB, count=12), policy=PROFILES["preview2017"].policy)
+
+    with pytest.raises(TooManyUserEvents):
+        stage.cause("restart", *stage.machines("web"))
+
+    assert stage.pending("web") == ()
+
+
+@pytest.mark.rule("L-16")
+def test_today_there_is_no_limit() -> None:
+    stage = Stage(replace(WEB, count=150))
+
+    assert len(stage.cause("restart", *stage.machines("web"))) == 150
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param("restart", "restart", id="two restarts"),
+        pytest.param("redeploy", "redeploy", id="two redeploys"),
+        pytest.param("host-reboot", "restart", id="a restart on top of a platform reboot"),
+        pytest.param("evict", "evict", id="two evictions"),
+    ],
+)
+def test_a_second_operation_of_the_same_kind_is_refused_until_the_first_is_done(
+    first: str, second: str
+) -> None:
+    stage = Stage(SPOT)
+    (event,) = stage.cause(first, "cheap_0")
+
+    with pytest.raises(AlreadyUnderWay, match=f"event {event} is Scheduled") as refusal:
+        stage.cause(second, "cheap_0")
+
+    assert refusal.value.status_hint == 409
+    assert [one.id for one in stage.pending("cheap")] == [event]
+
+
+@pytest.mark.parametrize(
+    ("cause", "machines", "notice", "problem"),
+    [
+        pytest.param("explode", ("web_0",), None, "cause: 'explode' is none of restart", id="no such cause"),
+        pytest.param("restart", (), None, "machines: name at least one", id="nobody named"),
+        pytest.param("restart", ("web_0", "web_0"), None, "machines: .* named twice", id="a machine twice"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused(
+    cause: str, machines: tuple[str, ...], notice: str | None, problem: str
+) -> None:
+    stage = Stage(WEB)
+
+    with pytest.raises(Invalid, match=problem):
+        stage.cause(cause, *machines, notice=notice)
+
+
+@pytest.mark.rule("L-17")
+@pytest.mark.parametrize(
+    ("approvals", "cause", "status"),
+    [
+        pytest.param(Approvals(user_reboot=True), "restart", Status.STARTED, id="a user's restart is waived"),
+        pytest.param(Approvals(user_reboot=True), "redeploy", Status.SCHEDULED, id="a redeploy is not meant"),
+        pytest.param(Approvals(user_redeploy=True), "redeploy", Status.STARTED, id="a redeploy is waived"),
+        pytest.param(Approvals(user_redeploy=True), "restart", Status.SCHEDULED, id="a restart is not meant"),
+        pytest.param(Approvals(user_reboot=True), "host-reboot", Status.SCHEDULED, id="the platform waits"),
+    ],
+)
+def test_a_scope_may_waive_the_notice_of_its_users_operations(
+    approvals: Approvals, cause: str, status: Status
+) -> None:
+    stage = Stage(WEB)
+    stage.set_approvals("web", approvals)
+
+    (event,) = stage.cause(cause, "web_0")
+
+    assert [(one.id, one.status) for one in stage.shown("web_0")] == [(event, status)]
+
+
+@pytest.mark.rule("L-05")
+@pytest.mark.parametrize(
+    ("eviction", "left"),
+    [
+        pytest.param(Eviction.DEALLOCATE, ["cheap_0", "cheap_1", "cheap_2"], id="it is kept, stopped"),
+        pytest.param(Eviction.DELETE, ["cheap_1", "cheap_2"], id="it is deleted"),
+    ],
+)
+def test_an_evicted_machine_ends_as_its_eviction_policy_says(eviction: Eviction, left: list[str]) -> None:
+    stage = Stage(replace(SPOT, eviction=eviction))
+    (event,) = stage.cause("evict", "cheap_0")
+
+    stage.advance("30s")
+
+    assert stage.status(event) is Status.STARTED
+
+    stage.advance("5s")
+
+    assert stage.status(event) is Status.GONE
+    assert stage.machines("cheap") == left
+    machines = stage.scope("cheap").machines
+    assert all(one.power is Power.RUNNING for one in machines.values() if one.name != "cheap_0")
+    assert VmName("cheap_0") not in machines or stage.machine("cheap_0").power is Power.STOPPED
+
+
+@pytest.mark.rule("L-02")
+def test_an_eviction_starts_early_when_approved() -> None:
+    stage = Stage(SPOT)
+    (event,) = stage.cause("evict", "cheap_0")
+
+    stage.approve(event, by="cheap_0")
+
+    assert stage.status(event) is Status.STARTED
+
+
+@pytest.mark.parametrize("cause", ["evict", "rebalance"])
+def test_only_spot_machines_can_be_evicted(cause: str) -> None:
+    stage = Stage(WEB)
+
+    with pytest.raises(NotSpot, match="web_0 is not a Spot machine"):
+        stage.cause(cause, "web_0")
+
+
+def test_a_rebalance_recommendation_passes_without_an_impact() -> None:
+    stage = Stage(SPOT)
+    (event,) = stage.cause("rebalance", "cheap_0")
+
+    stage.advance("15m")
+
+    assert stage.story(event) == ["scheduled", "cancelled"]
+    assert stage.machine("cheap_0").power is Power.RUNNING

@@ -1,0 +1,130 @@
+"""What happens between the start of an event and its end, also when it goes wrong."""
+
+from dataclasses import replace
+
+import pytest
+
+from fairwarning.core.causes import CAUSES, Text
+from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotSpot, TooManyUserEvents, UnknownEvent
+from fairwarning.core.model import Approvals, Eviction, HostId, Kind, Power, ScopeKind, Source, Status, VmName
+from fairwarning.core.policy import PROFILES, Policy
+from fairwarning.core.scope import Blueprint
+from fairwarning.drivers.simulated import Mishap
+from tests.stage import NOON, Stage, span
+
+WEB = Blueprint(name="web", count=3)
+PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_domains=1, fault_domains=1)
+
+
+@pytest.mark.rule("L-04")
+def test_an_event_stays_started_until_every_machine_has_had_its_impact() -> None:
+    stage = Stage(PAIR)
+    stage.break_machine("app-1", Mishap.FAILS)
+    (event,) = stage.cause("host-update", "app-0", "app-1")
+    stage.approve(event, by="app-0")
+
+    stage.advance("30s")
+
+    assert stage.status(event) is Status.STARTED
+    assert stage.event(event).done == ("app-0",)
+
+    stage.advance("35s")
+
+    assert stage.status(event) is Status.GONE
+
+
+@pytest.mark.rule("L-04")
+def test_after_removal_nothing_more_happens() -> None:
+    stage = Stage(WEB)
+    (event,) = stage.cause("redeploy", "web_0")
+    stage.advance("11m")
+    moved_to = stage.machine("web_0").host
+
+    stage.advance("23h")
+
+    assert stage.story(event) == ["scheduled", "started", "finished"]
+    assert stage.machine("web_0").host == moved_to
+
+
+@pytest.mark.rule("L-04")
+def test_a_redeployed_machine_is_on_another_host() -> None:
+    stage = Stage(WEB)
+    host = stage.machine("web_0").host
+    (event,) = stage.cause("redeploy", "web_0")
+
+    stage.approve(event, by="web_0")
+    stage.advance("5s")
+
+    assert stage.machine("web_0").host not in (host, stage.machine("web_1").host)
+
+
+@pytest.mark.parametrize("mishap", [Mishap.FAILS, Mishap.LIES, Mishap.HANGS])
+def test_an_impact_that_goes_wrong_is_noted_and_tried_again_until_it_is_true(mishap: Mishap) -> None:
+    stage = Stage(WEB)
+    stage.break_machine("web_0", mishap, attempts=3)
+    (event,) = stage.cause("restart", "web_0")
+    stage.approve(event, by="web_0")
+    started = stage.incarnation("web")
+
+    while stage.event(event).attempt < 3:
+        stage.wait_until(stage.engine.next_deadline() or NOON)
+
+        assert stage.status(event) is Status.STARTED
+        assert stage.incarnation("web") == started
+
+    stage.advance("1h")
+
+    story = stage.story(event)
+    assert story == ["scheduled", "approved", "started", "failed", "failed", "failed", "finished"]
+    assert all("web_0: " in line.reason for line in stage.history(event) if line.kind == "failed")
+
+
+def test_retries_rest_longer_each_time() -> None:
+    stage = Stage(WEB)
+    stage.break_machine("web_0", Mishap.FAILS, attempts=5)
+    (event,) = stage.cause("restart", "web_0")
+
+    stage.advance("2h")
+
+    failures = [line.at for line in stage.history(event) if line.kind == "failed"]
+    rests = [later - earlier for earlier, later in zip(failures, failures[1:], strict=False)]
+    assert rests == [span("10s"), span("15s"), span("25s"), span("45s")]
+
+
+def test_an_impact_that_never_succeeds_never_completes() -> None:
+    stage = Stage(WEB, policy=Policy(disable_after=None))
+    stage.break_machine("web_0", Mishap.LIES, attempts=1_000_000)
+    (event,) = stage.cause("restart", "web_0")
+
+    stage.advance("1d")
+
+    assert stage.status(event) is Status.STARTED
+    assert stage.event(event).attempt > 100
+
+
+def test_a_machine_deleted_under_a_pending_event_takes_the_event_with_it() -> None:
+    stage = Stage(WEB)
+    (restart,) = stage.cause("restart", "web_0")
+
+    stage.cause("delete", "web_0")
+    stage.advance("5s")
+
+    assert stage.machines("web") == ["web_1", "web_2"]
+    assert stage.story(restart) == ["scheduled", "cancelled"]
+
+
+def test_a_machine_deleted_under_a_shared_event_leaves_the_event_to_the_others() -> None:
+    stage = Stage(PAIR)
+    stage.break_machine("app-1", Mishap.HANGS)
+    (event,) = stage.cause("host-update", "app-0", "app-1")
+    stage.approve(event, by="app-1")
+
+    stage.cause("delete", "app-0")
+    stage.advance("1m")
+
+    assert stage.machines("app") == ["app-1"]
+    assert stage.status(event) is Status.STARTED
+
+    stage.advance("10m")
+
+    assert stage.story(event) == ["scheduled", "approved", "started", "failed", "finished"]

@@ -1,0 +1,83 @@
+"""When to look at which scope again."""
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairwarning.core.model import ScopeId
+from fairwarning.engine.agenda import Agenda
+from tests.stage import NOON, span
+
+A, B = ScopeId("a"), ScopeId("b")
+
+
+def minute(number: int) -> datetime:
+    return NOON + span(f"{number}m")
+
+
+def test_an_empty_agenda_has_no_next_deadline() -> None:
+    assert Agenda().next() is None
+    assert Agenda().take(NOON) == []
+
+
+def test_the_earliest_deadline_of_all_is_next() -> None:
+    agenda = Agenda()
+    agenda.put(A, minute(2))
+    agenda.put(B, minute(1))
+
+    assert agenda.next() == minute(1)
+
+
+@pytest.mark.parametrize(
+    ("later", "due"),
+    [
+        pytest.param(3, [], id="a deadline put off is not due at the old time"),
+        pytest.param(1, [A], id="a deadline brought forward is due earlier"),
+        pytest.param(None, [], id="a deadline that was cleared is not due"),
+    ],
+)
+def test_the_last_word_about_a_scope_counts(later: int | None, due: list[ScopeId]) -> None:
+    agenda = Agenda()
+    agenda.put(A, minute(2))
+
+    agenda.put(A, None if later is None else minute(later))
+
+    assert agenda.take(minute(2)) == due
+
+
+def test_what_was_taken_is_not_due_again() -> None:
+    agenda = Agenda()
+    agenda.put(A, minute(1))
+
+    assert agenda.take(minute(1)) == [A]
+    assert agenda.take(minute(1)) == []
+
+
+def test_a_deadline_that_returns_is_due_once() -> None:
+    agenda = Agenda()
+    for number in (1, 2, 1):
+        agenda.put(A, minute(number))
+
+    assert agenda.take(minute(5)) == [A]
+
+
+deadlines = st.none() | st.integers(0, 9)
+
+
+@given(st.lists(st.tuples(st.sampled_from([A, B, ScopeId("c")]), deadlines)), st.integers(0, 9))
+def test_an_agenda_is_a_table_of_deadlines(puts: list[tuple[ScopeId, int | None]], now: int) -> None:
+    agenda, table = Agenda(), dict[ScopeId, int]()
+    for scope, number in puts:
+        agenda.put(scope, None if number is None else minute(number))
+        table.pop(scope, None)
+        if number is not None:
+            table[scope] = number
+
+    due = {scope for scope, number in table.items() if number <= now}
+    left = [number for scope, number in table.items() if scope not in due]
+
+    assert agenda.next() == (minute(min(table.values())) if table else None)
+    assert set(agenda.take(minute(now))) == due
+    assert agenda.next() == (minute(min(left)) if left else None)

@@ -1,0 +1,323 @@
+"""Load, decide, commit, publish: in that order, also when the store fails or somebody else writes."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from fairwarning.core.commands import Approve, Make, Schedule
+from fairwarning.core.errors import NameTaken, UnknownEvent, UnknownMachine, UnknownScope
+from fairwarning.core.model import EventId, MachineRef, Scope, ScopeId, ScopeKind, Status, VmName
+from fairwarning.core.policy import Policy
+from fairwarning.core.scope import Blueprint
+from fairwarning.drivers.simulated import SimulatedDriver
+from fairwarning.engine.clock import ManualClock, SystemClock
+from fairwarning.engine.engine import SLICE, Engine
+from fairwarning.engine.ports import Commit, Entry
+from fairwarning.engine.timer import run as run_timer
+from fairwarning.store.memory import MemoryStore
+from tests.stage import NOON, Stage, run, span
+
+WEB, APP = Blueprint(name="web", count=3), Blueprint(name="app", count=3)
+SCOPE = ScopeId("web")
+WEB_0 = MachineRef(SCOPE, VmName("web_0"))
+APP_0 = MachineRef(ScopeId("app"), VmName("app_0"))
+RESTART = EventId("3F1C0A52-7B7E-4C55-9E0B-0C6A4B1D2E01")
+
+
+class BadDisk(MemoryStore):
+    """A store that fails, or takes its time, when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures = 0
+        self.broken_reads = 0
+        self.batches: list[int] = []
+        self.may_write = asyncio.Event()
+        self.may_read = asyncio.Event()
+        self.may_write.set()
+        self.may_read.set()
+
+    async def load(self) -> Mapping[ScopeId, Scope]:
+        scopes = await super().load()
+        await self.may_read.wait()
+        if self.broken_reads:
+            self.broken_reads -= 1
+            raise OSError("cannot read")
+        return scopes
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+        await self.may_write.wait()
+        if self.failures:
+            self.failures -= 1
+            raise OSError("disk full")
+        self.batches.append(len(commits))
+        return await super().commit(commits)
+
+
+def restart(ref: MachineRef = WEB_0, event: EventId = RESTART) -> Schedule:
+    return Schedule(id=event, cause="restart", machines=(ref,))
+
+
+async def turn(times: int = 20) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+# -- a store that fails
+
+
+def test_what_could_not_be_kept_has_not_happened() -> None:
+    disk = BadDisk()
+    stage = Stage(WEB, store=disk)
+    before = stage.scope("web")
+    disk.failures = 1
+
+    with pytest.raises(OSError, match="disk full"):
+        stage.do(restart())
+
+    assert stage.scope("web") == before
+    assert stage.story(RESTART) == []
+
+    with pytest.raises(UnknownEvent):
+        stage.approve(RESTART, by="web_0")
+    stage.do(restart())
+
+    assert stage.status(RESTART) is Status.SCHEDULED
+
+
+def test_an_approval_that_was_lost_is_not_taken_for_granted() -> None:
+    disk = BadDisk()
+    stage = Stage(WEB, store=disk)
+    stage.do(restart())
+    disk.failures = 1
+
+    with pytest.raises(OSError, match="disk full"):
+        stage.approve(RESTART, by="web_0")
+    stage.approve(RESTART, by="web_1")
+
+    assert stage.event(RESTART).approved_by == "web_1"
+    assert stage.story(RESTART) == ["scheduled", "approved", "started"]
+
+
+def test_a_deadline_that_could_not_be_kept_is_due_still() -> None:
+    disk = BadDisk()
+    stage = Stage(WEB, store=disk)
+    stage.do(restart())
+    disk.failures = 1
+
+    with pytest.raises(OSError, match="disk full"):
+        stage.advance("15m")
+
+    assert stage.engine.next_deadline() == NOON + span("15m")
+
+    stage.advance("1h")
+
+    assert stage.story(RESTART) == ["scheduled", "started", "finished"]
+
+
+def test_nothing_is_decided_on_what_was_lost_until_the_truth_could_be_read() -> None:
+    disk = BadDisk()
+    stage = Stage(WEB, store=disk)
+    disk.failures, disk.broken_reads = 1, 2
+
+    for problem in ("disk full", "cannot read", "cannot read"):
+        with pytest.raises(OSError, match=problem):
+            stage.do(restart())
+    stage.do(restart())
+
+    assert [entry.version for entry in stage.journal()][-1] == stage.scope("web").version
+    assert stage.story(RESTART) == ["scheduled"]
+
+
+@pytest.mark.rule("L-11")
+def test_no_document_goes_back_while_the_truth_is_being_read() -> None:
+    async def story() -> list[int]:
+        disk = BadDisk()
+        engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
+        for blueprint in (WEB, APP):
+            await engine.handle(Make(seed="seed", blueprint=blueprint))
+        disk.failures = 1
+        with pytest.raises(OSError, match="disk full"):
+            await engine.handle(restart())
+        disk.may_read.clear()
+        first = asyncio.create_task(engine.handle(restart()))
+        await turn()
+        other = asyncio.create_task(engine.handle(restart(APP_0, EventId("OTHER"))))
+        await turn()
+        numbers = [engine.scope(APP_0.scope).incarnation]
+        disk.may_read.set()
+        await asyncio.gather(first, other)
+        return [*numbers, engine.scope(APP_0.scope).incarnation, engine.scope(SCOPE).incarnation]
+
+    assert run(story()) == [1, 2, 2]
+
+
+# -- order and batches
+
+
+def test_nobody_sees_a_change_before_it_is_kept() -> None:
+    async def story() -> tuple[int, int, int]:
+        disk = BadDisk()
+        engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
+        await engine.handle(Make(seed="seed", blueprint=WEB))
+        disk.may_write.clear()
+        with engine.feed.listen() as listener:
+            task = asyncio.create_task(engine.handle(restart()))
+            await turn()
+            early = engine.scope(SCOPE).incarnation
+            disk.may_write.set()
+            await task
+            entry = await listener.next()
+        return early, engine.scope(SCOPE).incarnation, entry.seq
+
+    early, late, seq = run(story())
+
+    assert (early, late) == (1, 2)
+    assert seq > 0
+
+
+def test_an_answer_that_rests_on_an_unkept_decision_waits_for_it() -> None:
+    async def story() -> bool:
+        disk = BadDisk()
+        engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
+        await engine.handle(Make(seed="seed", blueprint=WEB))
+        await engine.handle(restart())
+        approve = Approve(scope=SCOPE, ids=(RESTART,))
+        disk.may_write.clear()
+        first = asyncio.create_task(engine.handle(approve))
+        second = asyncio.create_task(engine.handle(approve))
+        await turn()
+        answered = second.done()
+        disk.may_write.set()
+        await asyncio.gather(first, second)
+        return answered
+
+    assert not run(story())
+
+
+def test_what_is_decided_while_the_store_writes_is_written_together() -> None:
+    async def story() -> list[int]:
+        disk = BadDisk()
+        engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
+        await engine.handle(Make(seed="seed", blueprint=Blueprint(name="web", count=50)))
+        disk.batches.clear()
+        machines = engine.scope(SCOPE).machines.values()
+        await asyncio.gather(*(engine.handle(restart(m.ref, EventId(m.name.upper()))) for m in machines))
+        assert engine.scope(SCOPE).incarnation == 51
+        return disk.batches
+
+    batches = run(story())
+
+    assert sum(batches) == 50
+    assert len(batches) <= 3
+
+
+def test_scopes_beyond_one_slice_are_all_attended_to() -> None:
+    stage = Stage(policy=Policy(start_enabled=True))
+    count = SLICE + 10
+    for number in range(count):
+        stage.make(Blueprint(name=f"vm{number}", kind=ScopeKind.STANDALONE), watched=False)
+        stage.cause("restart", f"vm{number}")
+
+    stage.advance("15m5s")
+
+    assert sum(line.kind == "finished" for line in stage.history()) == count
+
+
+# -- somebody else
+
+
+def test_a_command_decided_on_old_news_is_decided_again() -> None:
+    store = MemoryStore()
+    here = Stage(WEB, store=store)
+    there = Stage(store=store)
+
+    there.do(restart())
+    here.do(restart(MachineRef(SCOPE, VmName("web_1")), EventId("OTHER")))
+
+    assert [event.id for event in here.pending("web")] == [RESTART, "OTHER"]
+    assert here.incarnation("web") == 3
+
+
+def test_a_command_that_somebody_elses_change_forbids_is_refused_after_all() -> None:
+    store = MemoryStore()
+    here, there = Stage(store=store), Stage(store=store)
+    there.make(WEB)
+
+    with pytest.raises(NameTaken):
+        here.make(WEB)
+
+
+# -- the rest
+
+
+@pytest.mark.rule("L-11")
+def test_a_command_that_changes_nothing_writes_nothing() -> None:
+    stage = Stage(WEB)
+    stage.do(restart())
+    stage.approve(RESTART, by="web_0")
+    written = stage.journal()
+
+    stage.approve(RESTART, by="web_1")
+    run(stage.engine.tick())
+
+    assert stage.journal() == written
+
+
+def test_a_refusal_is_part_of_the_history() -> None:
+    stage = Stage(WEB)
+    stage.do(restart())
+
+    with pytest.raises(UnknownEvent):
+        stage.approve(EventId("NOBODY"), by="web_2")
+
+    *_, line = stage.history()
+    assert (line.kind, line.type, line.by, line.event) == ("refused", "approve", "web_2", "NOBODY")
+    assert line.reason == "no scheduled event has the id NOBODY"
+    assert line.resources == ("web_2",)
+
+
+@pytest.mark.rule("L-05")
+def test_a_change_of_speed_moves_what_is_under_way_and_no_promise() -> None:
+    stage = Stage(WEB, azure_timings=True)
+    stage.do(restart())
+    promised = stage.event(RESTART).not_before
+
+    stage.engine.set_speed(60)
+    stage.wait_until(promised)
+
+    assert stage.event(RESTART).started_at == promised
+
+    stage.advance("10s")
+
+    assert stage.status(RESTART) is Status.GONE
+
+
+def test_what_does_not_exist_is_unknown() -> None:
+    stage = Stage(WEB)
+
+    with pytest.raises(UnknownScope):
+        stage.scope("nothing")
+    with pytest.raises(UnknownMachine):
+        stage.engine.machine(MachineRef(SCOPE, VmName("web_9")))
+    with pytest.raises(UnknownMachine):
+        run(stage.engine.poll(MachineRef(SCOPE, VmName("web_9"))))
+
+
+@pytest.mark.rule("L-02")
+def test_in_real_time_a_timer_keeps_every_deadline() -> None:
+    async def story() -> list[str]:
+        clock = SystemClock()
+        engine = Engine(MemoryStore(), clock, SimulatedDriver(), Policy(start_enabled=True, speed=100_000))
+        await engine.open()
+        timer = asyncio.create_task(run_timer(engine, clock))
+        await engine.handle(Make(seed="seed", blueprint=WEB))
+        await engine.handle(Schedule(id=RESTART, cause="hardware-failure", machines=(WEB_0,)))
+        while engine.scope(SCOPE).events:
+            await engine.feed.document_change(SCOPE)
+        timer.cancel()
+        await asyncio.wait([timer])
+        return [type(entry.change).__name__ for entry in await engine.store.journal(event=RESTART)]
+
+    assert run(story()) == ["EventChanged"] * 3

@@ -1,0 +1,92 @@
+"""Whoever listens is told what was committed, in order, once."""
+
+import asyncio
+
+import pytest
+
+from fairwarning.core.changes import Published, ScopeRemoved
+from fairwarning.core.model import ScopeId
+from fairwarning.engine.feed import Feed, Lagging
+from fairwarning.engine.ports import Entry
+from tests.stage import NOON, run
+
+WEB, APP = ScopeId("web"), ScopeId("app")
+
+
+def published(seq: int, scope: ScopeId = WEB) -> Entry:
+    return Entry(seq=seq, at=NOON, version=seq, change=Published(scope=scope, incarnation=seq))
+
+
+def test_every_listener_hears_every_line_in_order() -> None:
+    async def story() -> list[list[int]]:
+        feed = Feed()
+        with feed.listen() as one, feed.listen() as other:
+            feed.publish([published(1), published(2)])
+            feed.publish([published(3)])
+            return [[(await listener.next()).seq for _ in range(3)] for listener in (one, other)]
+
+    assert run(story()) == [[1, 2, 3], [1, 2, 3]]
+
+
+def test_a_listener_hears_only_what_comes_while_it_listens() -> None:
+    async def story() -> int:
+        feed = Feed()
+        feed.publish([published(1)])
+        with feed.listen() as listener:
+            feed.publish([published(2)])
+            return (await listener.next()).seq
+
+    assert run(story()) == 2
+
+
+def test_a_listener_that_is_too_slow_is_told_so_and_holds_nobody_up() -> None:
+    async def story() -> tuple[list[int], list[int]]:
+        feed = Feed()
+        with feed.listen(size=2) as slow, feed.listen() as quick:
+            feed.publish([published(seq) for seq in range(1, 5)])
+            heard = [(await quick.next()).seq for _ in range(4)]
+            with pytest.raises(Lagging):
+                await slow.next()
+            newer = [(await slow.next()).seq for _ in range(2)]
+            return heard, newer
+
+    heard, newer = run(story())
+
+    assert heard == [1, 2, 3, 4]
+    assert newer == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(published(2), id="its document changes"),
+        pytest.param(Entry(seq=2, at=NOON, version=2, change=ScopeRemoved(scope=WEB)), id="it is removed"),
+    ],
+)
+def test_who_waits_for_a_document_is_woken_when(entry: Entry) -> None:
+    async def story() -> list[bool]:
+        feed = Feed()
+        waiting = [asyncio.create_task(feed.document_change(WEB)) for _ in range(3)]
+        await asyncio.sleep(0)
+        feed.publish([published(1, APP)])
+        await asyncio.sleep(0)
+        early = any(task.done() for task in waiting)
+        feed.publish([entry])
+        await asyncio.gather(*waiting)
+        return [early, *(task.done() for task in waiting)]
+
+    assert run(story()) == [False, True, True, True]
+
+
+def test_who_gives_up_waiting_disturbs_nobody() -> None:
+    async def story() -> None:
+        feed = Feed()
+        impatient = asyncio.create_task(feed.document_change(WEB))
+        patient = asyncio.create_task(feed.document_change(WEB))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await asyncio.sleep(0)
+        feed.publish([published(1)])
+        await patient
+
+    run(story())

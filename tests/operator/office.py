@@ -1,0 +1,125 @@
+"""A fleet on a table with an operator's desk in front of it: every request is one call, without async in sight."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import httpx2
+import msgspec
+from starlette.applications import Starlette
+
+from fairwarning.core.model import MachineRef
+from fairwarning.core.policy import Policy
+from fairwarning.core.scope import Blueprint
+from fairwarning.core.wire import Json
+from fairwarning.engine.clock import SystemClock
+from fairwarning.engine.engine import Engine
+from fairwarning.operator import shapes
+from fairwarning.operator.app import create_app
+from tests.stage import Stage, run
+
+URL = "http://127.0.0.1:8080"
+
+
+def address(ref: MachineRef) -> str | None:
+    """Return where a machine's metadata would be; the one called elsewhere has no door."""
+    return None if ref.name == "elsewhere" else f"http://metadata/{ref.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """The API over a stage; paths are written without ``/fleet/v1``."""
+
+    stage: Stage
+    app: Starlette
+    closing: asyncio.Event
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Json = None,
+        *,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        url: str = URL,
+    ) -> httpx2.Response:
+        """Send one request and return the answer, whatever it is."""
+        prefix = "" if path.startswith("/healthz") else "/fleet/v1"
+        raw = content if body is None else msgspec.json.encode(body)
+        lines = [(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()]
+
+        async def talk() -> httpx2.Response:
+            transport = httpx2.ASGITransport(self.app, raise_app_exceptions=False)
+            async with httpx2.AsyncClient(transport=transport, base_url=url) as client:
+                return await client.request(method, prefix + path, content=raw, headers=lines)
+
+        return run(talk())
+
+    def refused(self, method: str, path: str, body: Json = None) -> shapes.Problem:
+        """Send a request that is refused and return the problem."""
+        response = self.send(method, path, body)
+        assert response.headers["content-type"] == "application/problem+json"
+        problem = msgspec.json.decode(response.content, type=shapes.Problem)
+        assert problem.status == response.status_code
+        return problem
+
+    # -- the answers, as the types they are
+
+    def machine(self, name: str) -> shapes.Machine:
+        """Return a machine."""
+        return msgspec.json.decode(self.get(f"/machines/{name}"), type=shapes.Machine)
+
+    def scope(self, name: str) -> shapes.Scope:
+        """Return a scope."""
+        return msgspec.json.decode(self.get(f"/scopes/{name}"), type=shapes.Scope)
+
+    def events(self) -> list[shapes.Event]:
+        """Return the pending events."""
+        return msgspec.json.decode(self.get("/events"), type=shapes.Events).events
+
+    def history(self, query: str = "") -> shapes.History:
+        """Return a page of the history."""
+        return msgspec.json.decode(self.get(f"/history{query}"), type=shapes.History)
+
+    def get(self, path: str) -> bytes:
+        """Return what there is at a path."""
+        return self.fine("GET", path)
+
+    def fine(self, method: str, path: str, body: Json = None, status: int = 200) -> bytes:
+        """Send a request that is granted and return the answer."""
+        response = self.send(method, path, body)
+        assert response.status_code == status, response.text
+        return response.content
+
+    def cause(self, cause: str, *machines: str, **more: Json) -> shapes.Announced:
+        """Do something to machines and return what that led to."""
+        answer = self.fine("POST", "/events", {"cause": cause, "machines": [*machines], **more}, 201)
+        return msgspec.json.decode(answer, type=shapes.Announced)
+
+    def advance(self, by: str) -> shapes.Clock:
+        """Move the clock."""
+        return msgspec.json.decode(self.fine("POST", "/clock/advance", {"by": by}), type=shapes.Clock)
+
+    def walks(self) -> list[shapes.Walk]:
+        """Return the walks under way."""
+        return msgspec.json.decode(self.get("/walks"), type=shapes.Walks).walks
+
+
+def office(
+    *blueprints: Blueprint,
+    watched: bool = True,
+    policy: Policy | None = None,
+    token: str | None = None,
+    loopback: bool = True,
+    real_clock: bool = False,
+    endpoints: Callable[[MachineRef], str | None] = address,
+) -> Office:
+    """Return a desk over these sets; a watched one has a machine that polls."""
+    stage = Stage(*blueprints, watched=watched, policy=policy)
+    if real_clock:
+        stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
+        run(stage.engine.open())
+    closing = asyncio.Event()
+    app = create_app(stage.engine, endpoints=endpoints, token=token, loopback=loopback, closing=closing)
+    return Office(stage, app, closing)

@@ -1,0 +1,101 @@
+"""Who may come in."""
+
+import pytest
+
+from fairwarning.core.scope import Blueprint
+from fairwarning.operator.app import create_app
+from tests.operator.office import office
+from tests.stage import Stage
+
+WEB = Blueprint(name="web")
+TOKEN = "correct horse"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:8080", "http://localhost:8080", "http://localhost", "http://[::1]:8080", "http://127.9.9.9"],
+)
+def test_on_loopback_a_name_of_this_machine_needs_no_token(url: str) -> None:
+    desk = office(WEB)
+
+    assert desk.send("GET", "/machines", url=url).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param("http://evil.example:8080", id="a rebound name"),
+        pytest.param("http://127.0.0.1.evil.example", id="a name that looks like an address"),
+        pytest.param("http://192.0.2.7:8080", id="another address"),
+        pytest.param("http://localhost.evil.example", id="a name that begins like ours"),
+    ],
+)
+def test_on_loopback_a_name_that_is_not_ours_is_refused(url: str) -> None:
+    desk = office(WEB)
+
+    response = desk.send("GET", "/machines", url=url)
+
+    assert response.status_code == 403
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:9999", "http://["])
+def test_a_web_page_of_another_site_may_not_call(origin: str) -> None:
+    desk = office(WEB)
+
+    response = desk.send("POST", "/events", {"cause": "restart", "machines": ["web_0"]}, headers={"Origin": origin})
+
+    assert response.status_code == 403
+    assert desk.events() == []
+
+
+def test_a_web_page_of_our_own_may_call() -> None:
+    desk = office(WEB)
+
+    assert desk.send("GET", "/events", headers={"Origin": "http://127.0.0.1:8080"}).status_code == 200
+
+
+@pytest.mark.parametrize("loopback", [True, False], ids=["on loopback", "elsewhere"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param({}, id="no token"),
+        pytest.param({"Authorization": "Bearer wrong"}, id="another token"),
+        pytest.param({"Authorization": TOKEN}, id="the token without its scheme"),
+        pytest.param({"Authorization": f"Basic {TOKEN}"}, id="another scheme"),
+        pytest.param({"Authorization": "Bearer \xe9"}, id="a token of odd letters"),
+    ],
+)
+def test_where_a_token_is_set_it_must_be_shown(header: dict[str, str], loopback: bool) -> None:
+    desk = office(WEB, token=TOKEN, loopback=loopback)
+
+    response = desk.send("GET", "/machines", headers=header)
+
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert TOKEN not in response.text
+
+
+def test_with_the_token_every_name_is_served() -> None:
+    desk = office(WEB, token=TOKEN, loopback=False)
+
+    response = desk.send(
+        "GET", "/machines", headers={"Authorization": f"bearer {TOKEN}"}, url="http://fleet.example"
+    )
+
+    assert response.status_code == 200
+
+
+def test_anybody_may_ask_whether_the_server_answers() -> None:
+    desk = office(WEB, token=TOKEN, loopback=False)
+
+    response = desk.send("GET", "/healthz", url="http://192.0.2.7")
+
+    assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+def test_off_loopback_nothing_is_served_without_a_token() -> None:
+    stage = Stage()
+
+    with pytest.raises(ValueError, match="needs a token"):
+        create_app(stage.engine, endpoints=lambda ref: None, loopback=False)

@@ -1,0 +1,73 @@
+"""The OpenAPI document is valid, complete and true."""
+
+from datetime import timedelta
+
+import schemathesis
+from hypothesis import HealthCheck, settings
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from schemathesis import Case
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from schemathesis.specs.openapi.schemas import OpenApiSchema
+
+from fairwarning.core.scope import Blueprint
+from fairwarning.core.wire import Json
+from fairwarning.operator.openapi import document
+from fairwarning.operator.routes import ROUTES
+from tests.operator.office import URL, office
+
+WEB = Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5))
+
+
+def described() -> OpenApiSchema:
+    """Return the API as it describes itself, over a small fleet."""
+    desk = office(WEB)
+    # A closing server ends its feeds, so that each can be read to its end.
+    desk.closing.set()
+    return schemathesis.openapi.from_asgi(
+        "/fleet/v1/openapi.json", desk.app, headers={"Host": "127.0.0.1:8080"}
+    )
+
+
+def test_the_document_is_valid_openapi() -> None:
+    OpenAPIV31SpecValidator(document(ROUTES)).validate()
+
+
+def test_every_route_is_in_the_document() -> None:
+    paths = document(ROUTES)["paths"]
+
+    assert isinstance(paths, dict)
+    described = {(path, method) for path, methods in paths.items() for method in members(methods)}
+    assert described == {(route.path.replace(":path", ""), route.method.lower()) for route in ROUTES}
+
+
+def test_every_operation_has_an_id_of_its_own() -> None:
+    paths = document(ROUTES)["paths"]
+
+    operations = [operation for methods in members(paths).values() for operation in members(methods).values()]
+    ids = [str(members(operation)["operationId"]) for operation in operations]
+    assert sorted(set(ids)) == sorted(ids)
+
+
+def members(value: Json) -> dict[str, Json]:
+    """Return the members of what must be an object."""
+    assert isinstance(value, dict)
+    return value
+
+
+@described().parametrize()
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+def test_no_request_makes_the_server_fail_or_answer_otherwise_than_the_document_says(case: Case) -> None:
+    case.call_and_validate(
+        base_url=URL,
+        checks=[
+            not_a_server_error,
+            status_code_conformance,
+            content_type_conformance,
+            response_schema_conformance,
+        ],
+    )

@@ -1,0 +1,250 @@
+"""Whatever happens to a fleet: rows, journal and memory tell the same story, in every store."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairwarning.core.causes import CAUSES
+from fairwarning.core.changes import Scopes
+from fairwarning.core.commands import (
+    Add,
+    Approve,
+    Cancel,
+    ChangeModel,
+    Command,
+    Make,
+    Poll,
+    Remove,
+    Schedule,
+    SetPower,
+    StartWalk,
+    StopWalk,
+    Upgrade,
+)
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.history import Refused
+from fairwarning.core.model import (
+    Event,
+    EventId,
+    MachineRef,
+    Power,
+    Scope,
+    ScopeId,
+    ScopeKind,
+    VmName,
+    derive_id,
+)
+from fairwarning.core.policy import Policy
+from fairwarning.core.scope import Blueprint
+from fairwarning.drivers.simulated import Fault, Mishap, SimulatedDriver
+from fairwarning.engine.clock import ManualClock
+from fairwarning.engine.engine import Engine
+from fairwarning.engine.ports import Entry, Store
+from fairwarning.engine.travel import travel
+from fairwarning.store.memory import MemoryStore
+from fairwarning.store.sqlite import SqliteStore
+from tests.conftest import NOON
+from tests.store.stores import replayed
+
+MINUTES = timedelta(minutes=5)
+BLUEPRINTS = (
+    Blueprint(name="web", count=4, zones=("1", "2"), terminate_notice=MINUTES),
+    Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=3, update_domains=2),
+    Blueprint(name="db", kind=ScopeKind.STANDALONE),
+    Blueprint(name="batch", count=2, spot=True),
+)
+LEAPS = (timedelta(seconds=3), timedelta(seconds=40), timedelta(minutes=6), timedelta(hours=25))
+FAULTY = {VmName("web_0"): Fault(Mishap.FAILS), VmName("app-1"): Fault(Mishap.HANGS)}
+
+
+class Step(NamedTuple):
+    """Something to do, and two numbers that pick whom to do it to."""
+
+    action: str
+    one: int
+    other: int
+
+
+class Stage:
+    """The fleet as one step finds it."""
+
+    def __init__(self, scopes: Mapping[ScopeId, Scope], number: str, step: Step) -> None:
+        self.scopes = sorted(scopes)
+        self.machines = sorted(m.ref for scope in scopes.values() for m in scope.machines.values())
+        self.events = [e for scope_id in self.scopes for e in scopes[scope_id].events.values()]
+        self.id = derive_id("step", number)
+        self.one, self.other = step.one, step.other
+
+    def scope(self) -> ScopeId:
+        return self.scopes[self.one % len(self.scopes)] if self.scopes else ScopeId("nowhere")
+
+    def machine(self, number: int) -> MachineRef:
+        return self.machines[number % len(self.machines)]
+
+    def event(self) -> Event:
+        return self.events[self.one % len(self.events)]
+
+    def cause(self) -> str:
+        return sorted(CAUSES)[self.other % len(CAUSES)]
+
+
+def make(stage: Stage) -> Command:
+    return Make(seed=stage.id, blueprint=BLUEPRINTS[stage.one % len(BLUEPRINTS)])
+
+
+def schedule(stage: Stage) -> Command | None:
+    if not stage.machines:
+        return None
+    machines = tuple(dict.fromkeys((stage.machine(stage.one), stage.machine(stage.other // len(CAUSES)))))
+    return Schedule(id=stage.id, cause=stage.cause(), machines=machines, force=stage.other % 7 == 0)
+
+
+def approve(stage: Stage) -> Command | None:
+    if not stage.events:
+        return None
+    event = stage.event()
+    return Approve(scope=event.scope, ids=(event.id,), machine=event.resources[0], by=event.resources[0])
+
+
+def approve_nothing(stage: Stage) -> Command | None:
+    return Approve(scope=stage.scope(), ids=(EventId("NONE"),)) if stage.scopes else None
+
+
+def cancel(stage: Stage) -> Command | None:
+    return Cancel(scope=stage.event().scope, id=stage.event().id) if stage.events else None
+
+
+def poll(stage: Stage) -> Command | None:
+    return Poll(machine=stage.machine(stage.one)) if stage.machines else None
+
+
+def power(stage: Stage) -> Command | None:
+    state = (Power.RUNNING, Power.STOPPED)[stage.other % 2]
+    return SetPower(machine=stage.machine(stage.one), power=state) if stage.machines else None
+
+
+def upgrade(stage: Stage) -> Command | None:
+    return Upgrade(machines=(stage.machine(stage.one),)) if stage.machines else None
+
+
+ACTIONS: Mapping[str, Callable[[Stage], Command | None]] = {
+    "make": make,
+    "schedule": schedule,
+    "approve": approve,
+    "approve nothing": approve_nothing,
+    "cancel": cancel,
+    "poll": poll,
+    "power": power,
+    "upgrade": upgrade,
+    "add": lambda stage: Add(seed=stage.id, scope=stage.scope(), count=1 + stage.other % 2),
+    "remove": lambda stage: Remove(id=stage.id, scopes=(stage.scope(),), force=stage.other % 2 == 0),
+    "model": lambda stage: ChangeModel(scopes=(stage.scope(),), terminate_notice=2 * MINUTES),
+    "walk": lambda stage: StartWalk(id=stage.id, scope=stage.scope()),
+    "stop": lambda stage: StopWalk(scope=stage.scope()),
+}
+#: Twice in the hat is what makes things happen: machines, events, time.
+HAT = (*ACTIONS, "make", "schedule", "schedule", "approve", "poll", "leap", "leap", "crowd", "reopen")
+CROWD = ("schedule", "approve", "poll", "power", "approve nothing")
+NUMBERS = st.integers(0, 199)
+STEPS = st.builds(Step, st.sampled_from(HAT), NUMBERS, NUMBERS)
+#: Somebody listens to the first machines there are; else everything happens unannounced.
+PROLOGUE = (
+    *(Step("make", number, 0) for number in range(3)),
+    *(Step("poll", number, 0) for number in range(9)),
+)
+HISTORIES = st.lists(STEPS, min_size=5, max_size=30).map(lambda steps: (*PROLOGUE, *steps))
+
+
+class Told(NamedTuple):
+    """What is left when a history has been lived through."""
+
+    kept: Scopes
+    seen: Scopes
+    lines: Sequence[Entry]
+
+
+class Player:
+    """Lives through a history on one kind of store."""
+
+    def __init__(self, open_store: Callable[[], Awaitable[Store]]) -> None:
+        self._open_store = open_store
+        self._clock = ManualClock(NOON)
+
+    async def play(self, history: Sequence[Step]) -> Told:
+        engine = await self._start()
+        for number, step in enumerate(history):
+            if step.action == "leap":
+                await travel(engine, self._clock, self._clock.now() + LEAPS[step.one % len(LEAPS)])
+            elif step.action == "reopen":
+                await self._stop(engine)
+                engine = await self._start()
+            elif step.action == "crowd":
+                crowd = enumerate(step._replace(action=action) for action in CROWD)
+                await asyncio.gather(*(act(engine, f"{number}.{place}", one) for place, one in crowd))
+            else:
+                await act(engine, str(number), step)
+        await engine.close()
+        told = Told(await engine.store.load(), engine.scopes(), await engine.store.journal(limit=100_000))
+        await engine.store.close()
+        return told
+
+    async def _start(self) -> Engine:
+        driver = SimulatedDriver()
+        driver.faults.update(FAULTY)
+        engine = Engine(await self._open_store(), self._clock, driver, Policy())
+        await engine.open()
+        return engine
+
+    async def _stop(self, engine: Engine) -> None:
+        await engine.close()
+        await engine.store.close()
+
+
+async def act(engine: Engine, number: str, step: Step) -> None:
+    command = ACTIONS[step.action](Stage(engine.scopes(), number, step))
+    if command is not None:
+        with suppress(FairWarningError):
+            await engine.handle(command)
+
+
+def lived_through(history: Sequence[Step]) -> Mapping[str, Told]:
+    """Return what each store makes of a history."""
+
+    async def remembered() -> Store:
+        return memory
+
+    memory = MemoryStore()
+    with TemporaryDirectory() as directory:
+        return {
+            "memory": asyncio.run(Player(remembered).play(history)),
+            "sqlite": asyncio.run(Player(lambda: SqliteStore.open(Path(directory))).play(history)),
+        }
+
+
+def in_order(scopes: Scopes) -> list[tuple[Scope, list[str], list[str]]]:
+    return [(one, list(one.machines), list(one.events)) for one in scopes.values()]
+
+
+def from_journal(lines: Sequence[Entry]) -> Scopes:
+    """Return the scopes that the journal tells of; a scope is as old as the last line about it."""
+    versions = {line.change.scope: line.version for line in lines if not isinstance(line.change, Refused)}
+    return {one: replace(scope, version=versions[one]) for one, scope in replayed(lines).items()}
+
+
+@given(HISTORIES)
+def test_replaying_the_journal_gives_what_is_stored_and_every_store_agrees(history: Sequence[Step]) -> None:
+    told = lived_through(history)
+
+    for one in told.values():
+        assert sorted(in_order(one.kept), key=str) == sorted(in_order(from_journal(one.lines)), key=str)
+        assert in_order(one.kept) == in_order(one.seen)
+    assert in_order(told["sqlite"].kept) == in_order(told["memory"].kept)
+    assert list(told["sqlite"].lines) == list(told["memory"].lines)

@@ -1,0 +1,330 @@
+"""What only a store on disk has to promise."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar, get_args
+
+import pytest
+
+from fairwarning.core.changes import Change, EventChanged, ScopeRemoved, What
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.history import Refused
+from fairwarning.core.model import Scope, ScopeId
+from fairwarning.engine.ports import Commit, Entry
+from fairwarning.store.migrate import ChangedMigration, Migration, NewerDatabase, migrate, migrations
+from fairwarning.store.rows import KINDS
+from fairwarning.store.sqlite import (
+    DATABASE,
+    LINES_OF_EVENT,
+    DatabaseDamaged,
+    DataDirectoryInUse,
+    DataDirectoryUnusable,
+    SqliteStore,
+    StoreFailed,
+)
+from tests.store.stores import NOTHING, commit, event, made
+
+T = TypeVar("T")
+WEB = ScopeId("web")
+
+
+def kept(number: int) -> EventChanged:
+    return EventChanged(scope=WEB, event=event("web", number, "a"), what=What.SCHEDULED, by="operator")
+
+
+def with_store(directory: Path, story: Callable[[SqliteStore], Coroutine[None, None, T]]) -> T:
+    async def scene() -> T:
+        store = await SqliteStore.open(directory)
+        try:
+            return await story(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(scene())
+
+
+async def filled(store: SqliteStore) -> Commit:
+    first = commit(NOTHING, *made("web", "b", "a"), kept(2), kept(1))
+    await store.commit([first])
+    await store.note("clock", "noon")
+    return first
+
+
+def edit(directory: Path, *statements: str) -> None:
+    """Change the database behind the store's back."""
+    with closing(sqlite3.connect(directory / DATABASE, isolation_level=None)) as database:
+        for statement in statements:
+            database.execute(statement)
+
+
+def test_a_store_opened_again_holds_the_same(tmp_path: Path) -> None:
+    first = with_store(tmp_path, filled)
+
+    async def story(store: SqliteStore) -> tuple[Scope, list[Entry], str | None]:
+        return (await store.load())[WEB], list(await store.journal()), await store.noted("clock")
+
+    scope, lines, note = with_store(tmp_path, story)
+
+    assert scope == first.after[WEB]
+    assert (list(scope.machines), list(scope.events)) == (["b", "a"], ["E2", "E1"])
+    assert [line.change for line in lines] == list(first.changes)
+    assert note == "noon"
+
+
+def test_a_store_opened_again_numbers_its_journal_on(tmp_path: Path) -> None:
+    first = with_store(tmp_path, filled)
+
+    async def story(store: SqliteStore) -> int:
+        ((line,),) = await store.commit([commit(first.after, kept(3))])
+        return line.seq
+
+    assert with_store(tmp_path, story) == len(first.changes) + 1
+
+
+def test_of_a_removed_scope_no_row_is_left(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        first = await filled(store)
+        await store.commit([commit(first.after, ScopeRemoved(scope=WEB))])
+
+    with_store(tmp_path, story)
+
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
+        rows = [*database.execute("SELECT name FROM machine UNION SELECT id FROM event")]
+    assert rows == []
+
+
+def test_only_what_changed_is_written(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        first = await filled(store)
+        edit(tmp_path, "UPDATE machine SET body = 'left alone'", "UPDATE event SET body = 'left alone'")
+        await store.commit([commit(first.after, kept(2))])
+
+    with_store(tmp_path, story)
+
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
+        machines = [*database.execute("SELECT name FROM machine WHERE body = 'left alone'")]
+        events = [*database.execute("SELECT id FROM event WHERE body = 'left alone'")]
+    assert (machines, events) == ([("b",), ("a",)], [("E1",)])
+
+
+def test_a_commit_has_reached_the_disk_when_it_returns(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> tuple[object, object]:
+        settings = await store._work(
+            lambda database: (
+                database.execute("PRAGMA synchronous").fetchone()[0],
+                database.execute("PRAGMA journal_mode").fetchone()[0],
+            )
+        )
+        return settings
+
+    full = 2
+    assert with_store(tmp_path, story) == (full, "wal")
+
+
+def test_the_loop_goes_on_while_the_disk_is_busy(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> int:
+        with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            writing = asyncio.create_task(store.commit([commit(NOTHING, *made("web"))]))
+            turns = 0
+            while not writing.done() and turns < 100:
+                await asyncio.sleep(0)
+                turns += 1
+            other.execute("ROLLBACK")
+            await writing
+        return turns
+
+    assert with_store(tmp_path, story) == 100
+
+
+def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(tmp_path)
+        writing = asyncio.create_task(store.commit([commit(NOTHING, *made("web"))]))
+        await asyncio.sleep(0)
+        await store.close()
+        await writing
+
+    asyncio.run(story())
+
+    async def loaded(store: SqliteStore) -> list[ScopeId]:
+        return list(await store.load())
+
+    assert with_store(tmp_path, loaded) == [WEB]
+
+
+def test_a_closed_store_says_so_and_leaves_no_thread(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(tmp_path)
+        await store.close()
+        await store.close()
+        with pytest.raises(StoreFailed, match="is not open"):
+            await store.load()
+
+    asyncio.run(story())
+
+    assert [one.name for one in threading.enumerate() if one.name.startswith("store")] == []
+
+
+def test_a_data_directory_serves_one_server_at_a_time(tmp_path: Path) -> None:
+    async def story(_: SqliteStore) -> None:
+        with pytest.raises(DataDirectoryInUse) as refusal:
+            await SqliteStore.open(tmp_path)
+
+        assert str(refusal.value) == f"data directory {tmp_path} is in use by another server"
+
+    with_store(tmp_path, story)
+    with_store(tmp_path, filled)
+
+
+def test_a_data_directory_is_made_when_missing(tmp_path: Path) -> None:
+    with_store(tmp_path / "deep" / "down", filled)
+
+    assert (tmp_path / "deep" / "down" / DATABASE).exists()
+
+
+def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+
+    with pytest.raises(DataDirectoryUnusable, match="taken cannot be used: "):
+        with_store(tmp_path / "taken", filled)
+
+
+def overwrite_all(path: Path) -> None:
+    path.write_bytes(b"this is no database at all. " * 400)
+
+
+def overwrite_the_end(path: Path) -> None:
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:4096] + b"\xff" * (size - 4096))
+
+
+def garble_an_event(path: Path) -> None:
+    edit(path.parent, "UPDATE event SET body = '{\"id\":1}'")
+
+
+def garble_a_line(path: Path) -> None:
+    edit(path.parent, "UPDATE journal SET body = '{' WHERE seq = 1")
+
+
+def date_a_line_wrongly(path: Path) -> None:
+    edit(path.parent, "UPDATE journal SET at = 'yesterday' WHERE seq = 1")
+
+
+def invent_a_kind(path: Path) -> None:
+    edit(path.parent, "UPDATE journal SET kind = 'Miracle' WHERE seq = 1")
+
+
+DAMAGE = [
+    pytest.param(overwrite_all, id="a file that is no database"),
+    pytest.param(overwrite_the_end, id="pages that were overwritten"),
+    pytest.param(garble_an_event, id="an event that is none"),
+    pytest.param(garble_a_line, id="a journal line that is none"),
+    pytest.param(date_a_line_wrongly, id="a journal line of no time"),
+    pytest.param(invent_a_kind, id="a journal line of an unknown kind"),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_database_is_named(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    with_store(tmp_path, filled)
+    damage(tmp_path / DATABASE)
+
+    async def read(store: SqliteStore) -> None:
+        await store.load()
+        await store.journal()
+
+    with pytest.raises(DatabaseDamaged, match=f"database {tmp_path / DATABASE} is damaged: "):
+        with_store(tmp_path, read)
+
+
+def test_a_database_that_cannot_be_written_fails_without_keeping_anything(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        first = await filled(store)
+        edit(tmp_path, "CREATE TRIGGER full BEFORE INSERT ON journal BEGIN SELECT raise(ABORT, 'full'); END")
+        with pytest.raises(StoreFailed, match="failed: full"):
+            await store.commit([commit(first.after, kept(3))])
+
+        assert await store.load() == first.after
+        edit(tmp_path, "DROP TRIGGER full")
+        await store.commit([commit(first.after, kept(3))])
+
+    with_store(tmp_path, story)
+
+
+def test_the_journal_of_an_event_and_due_events_are_found_by_index(tmp_path: Path) -> None:
+    with_store(tmp_path, filled)
+    due = "SELECT scope FROM event WHERE status = 'Scheduled' AND not_before <= ? ORDER BY not_before"
+
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
+        journal = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {LINES_OF_EVENT}", ("E", 0, 1))]
+        events = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {due}", ("2026",))]
+
+    assert ["journal_event" in step for step in journal] == [True]
+    assert ["event_due" in step for step in events] == [True]
+
+
+def test_every_kind_of_change_can_be_read_back() -> None:
+    assert set(KINDS) == {kind.__name__ for kind in (*get_args(Change), Refused)}
+
+
+def test_migrations_are_numbered_from_one_without_gaps() -> None:
+    assert [step.number for step in migrations()] == list(range(1, len(migrations()) + 1))
+
+
+def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    with_store(tmp_path, filled)
+    edit(tmp_path, "PRAGMA user_version = 99")
+
+    with pytest.raises(NewerDatabase, match="schema 99, this version knows schemas up to") as refusal:
+        with_store(tmp_path, filled)
+
+    assert refusal.value.found == 99
+
+
+FIRST = Migration(1, "0001-first", "CREATE TABLE one (a TEXT) STRICT;")
+SECOND = Migration(2, "0002-second", "ALTER TABLE one ADD COLUMN b TEXT; -- done")
+BROKEN = Migration(2, "0002-broken", "CREATE TABLE two (a TEXT); INSERT INTO nowhere VALUES (1);")
+
+
+def columns(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as database:
+        return [name for (name,) in database.execute("SELECT name FROM pragma_table_info('one')")]
+
+
+def bring_up(path: Path, *steps: Migration) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        migrate(database, steps)
+
+
+def test_migrations_run_once_each_and_in_order(tmp_path: Path) -> None:
+    bring_up(tmp_path / "x", FIRST)
+    bring_up(tmp_path / "x", FIRST, SECOND)
+    bring_up(tmp_path / "x", FIRST, SECOND)
+
+    assert columns(tmp_path / "x") == ["a", "b"]
+
+
+def test_a_migration_that_was_edited_after_it_ran_is_refused(tmp_path: Path) -> None:
+    bring_up(tmp_path / "x", FIRST)
+
+    with pytest.raises(ChangedMigration, match="migration 0001-first has changed since") as refusal:
+        bring_up(tmp_path / "x", replace(FIRST, sql=f"{FIRST.sql} "), SECOND)
+
+    assert isinstance(refusal.value, FairWarningError)
+    assert columns(tmp_path / "x") == ["a"]
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:
+    bring_up(tmp_path / "x", FIRST)
+
+    with pytest.raises(sqlite3.OperationalError, match="nowhere"):
+        bring_up(tmp_path / "x", FIRST, BROKEN)
+    bring_up(tmp_path / "x", FIRST, SECOND)
+
+    assert columns(tmp_path / "x") == ["a", "b"]
