@@ -1,23 +1,17 @@
 """What we are compared with: servers that answer every request with the same bytes, and do nothing else.
 
 None of them knows its callers, checks a header, counts requests or has state: they are limits, not equals.
-``python -m bench.references NAME PORT FILE`` runs one of those written in Python.
 """
 
-import asyncio
-import http.server
 import shutil
 import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.measure import Meter, accounted_seconds, scheduler_seconds
 from bench.servers import LOOPBACK, Server, free_port, module, serving
-
-Message = Mapping[str, object]
 
 _CONFIGURATION = """
 daemon off;
@@ -97,7 +91,7 @@ def nginx_configuration(text: str, port: int, folder: Path, built: str) -> str:
 
 
 def _python(name: str) -> Callable[[int, Path], Sequence[str]]:
-    return lambda port, document: module("bench.references", name, port, document)
+    return lambda port, document: module("bench.python_references", name, port, document)
 
 
 REFERENCES = (
@@ -106,49 +100,3 @@ REFERENCES = (
     Reference(name="http.server", command=_python("http.server"), meter=accounted_seconds),
     Reference(name="uvicorn raw ASGI", command=_python("uvicorn")),
 )
-
-
-def _serve_http_server(port: int, body: bytes) -> None:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            return
-
-    class Threads(http.server.ThreadingHTTPServer):
-        request_queue_size = 1024
-
-        def handle_error(self, request: object, client_address: object) -> None:
-            return  # callers hang up when their time is over
-
-    Threads((LOOPBACK, port), Handler).serve_forever()
-
-
-def _serve_uvicorn(port: int, body: bytes) -> None:
-    import uvicorn
-
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-
-    async def app(
-        scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-    ) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    config = uvicorn.Config(
-        app, host=LOOPBACK, port=port, lifespan="off", log_config=None, access_log=False, backlog=1024
-    )
-    asyncio.run(uvicorn.Server(config).serve())
-
-
-if __name__ == "__main__":
-    _, which, where, what = sys.argv
-    {"http.server": _serve_http_server, "uvicorn": _serve_uvicorn}[which](int(where), Path(what).read_bytes())

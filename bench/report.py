@@ -122,12 +122,12 @@ def save(folder: Path, sections: Sequence[Section], context: Mapping[str, Json],
 
 
 def show(found: Spread) -> str:
-    """Return a spread as people read it: three significant digits."""
+    """Return a spread as people read it, with as many digits as one can believe."""
     return f"{_digits(found.median)} [{_digits(found.low)}..{_digits(found.high)}]"
 
 
 def _digits(value: float) -> str:
-    for limit, places in ((10, 2), (100, 1)):
+    for limit, places in ((0.1, 3), (10, 2), (100, 1)):
         if value < limit:
             return f"{value:.{places}f}"
     return f"{value:,.0f}"

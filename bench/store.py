@@ -26,8 +26,8 @@ MACHINES = 10  # of a set
 PAGE = b"\0" * 4096
 
 _READING = (
-    "Rates: ours ÷ one transaction per approval, more is better. Waiting: ours ÷ the median fdatasync of a "
-    "4 KB page in the same directory, less is better."
+    "Rate: ours ÷ the other's, CPU: the other's ÷ ours; more is better. Waiting: ours ÷ the median fdatasync "
+    "of a 4 KB page in the same directory; less is better."
 )
 _NOTES = (
     f"An approval is a command to the engine, answered once it is on the disk; sets of {MACHINES} machines.",
@@ -46,7 +46,7 @@ class Effort:
     syncs: int
 
 
-QUICK, USUAL = Effort(3, 200, 400, 1200, 100), Effort(5, 1000, 1500, 5000, 400)
+QUICK, USUAL = Effort(3, 100, 200, 1000, 50), Effort(5, 500, 800, 4000, 200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,18 @@ class Trial:
     """What callers got who approved one event after the other."""
 
     seconds: float
+    cpu: float
     waits: list[float]
 
     @property
     def rate(self) -> float:
         """Approvals per second."""
         return len(self.waits) / self.seconds
+
+    @property
+    def cost(self) -> float:
+        """CPU seconds per approval."""
+        return self.cpu / len(self.waits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +121,14 @@ def section(rounds: Sequence[Round]) -> Section:
     single = _figure("1 caller", "approvals/s", (one.alone.rate for one in rounds))
     split = _figure(f"{CALLERS} callers, one by one", "approvals/s", (one.one_by_one.rate for one in rounds))
     grouped = _figure(f"{CALLERS} callers", "approvals/s", (one.together.rate for one in rounds))
+    split_cpu = _figure(split.name, "µs CPU per approval", (one.one_by_one.cost * 1e6 for one in rounds))
+    grouped_cpu = _figure(grouped.name, "µs CPU per approval", (one.together.cost * 1e6 for one in rounds))
     claims = [
         claim(f"rate, {CALLERS} callers", "one by one", above=grouped, below=split, reference=split),
         claim(f"rate, {CALLERS} callers", "1 caller", above=grouped, below=single, reference=single),
+        claim(f"CPU, {CALLERS} callers", "one by one", split_cpu, grouped_cpu, reference=split_cpu),
     ]
-    figures = [sync, single, split, grouped]
+    figures = [sync, single, split, grouped, split_cpu, grouped_cpu]
     for name, trials in (
         ("1 caller", [one.alone for one in rounds]),
         (f"{CALLERS} callers", [one.together for one in rounds]),
@@ -191,11 +200,11 @@ async def _trial(store: Store, callers: int, approvals: Sequence[Approve]) -> Tr
             await engine.handle(approve)
             waits.append(time.perf_counter() - asked)
 
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     await asyncio.gather(*(call() for _ in range(callers)))
-    seconds = time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, time.process_time() - used
     await engine.close()
-    return Trial(seconds, waits)
+    return Trial(seconds, cpu, waits)
 
 
 def _median_sync(folder: Path, times: int) -> float:

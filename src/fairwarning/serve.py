@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -135,10 +135,24 @@ class Service:
         from fairwarning.operator.app import create_app
 
         host, port = self._settings.operator_address
+        closing = asyncio.Event()
         app = create_app(
-            self.engine, endpoints=self.doors.url, token=self._settings.token, loopback=loopback(host)
+            self.engine,
+            endpoints=self.doors.url,
+            welcome=self._welcome,
+            token=self._settings.token,
+            loopback=loopback(host),
+            closing=closing,
         )
         self.operator_url = await self._stack.enter_async_context(_http_server(app, host, port))
+        self._stack.callback(closing.set)
+
+    async def _welcome(self, machines: Sequence[MachineRef]) -> None:
+        """Open the doors of new machines; one that cannot be opened is told, not fatal."""
+        try:
+            await self.doors.open(machines)
+        except OSError as problem:
+            log.error("door_not_opened problem=%s", problem)
 
     async def _background(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.create_task(work)

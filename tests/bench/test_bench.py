@@ -12,7 +12,7 @@ import pytest
 
 from bench import poll, report, start, store
 from bench.load import Unanswered, whole_answer
-from bench.measure import Meter, accounted_seconds, family, percentile, ratios, scheduler_seconds, spread
+from bench.measure import accounted_seconds, family, percentile, ratios, scheduler_seconds, spread
 from bench.references import nginx_configuration
 from bench.report import Claim, Figure, Section
 
@@ -83,7 +83,8 @@ def test_a_claim_is_as_noisy_as_its_reference_and_no_noisier() -> None:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        pytest.param([0.5], "0.50 [0.50..0.50]", id="small figures have two places"),
+        pytest.param([0.0123], "0.012 [0.012..0.012]", id="tiny figures have three places"),
+        pytest.param([0.5], "0.50 [0.50..0.50]", id="small figures have two"),
         pytest.param([12.34, 8.0, 56.78], "12.3 [8.00..56.8]", id="each figure has places of its own"),
         pytest.param([34567.8], "34,568 [34,568..34,568]", id="large figures have none"),
     ],
@@ -108,13 +109,14 @@ def test_the_page_and_the_data_tell_the_same(tmp_path: Path, noon: datetime) -> 
 
 
 def test_the_store_is_claimed_by_rates_and_by_waits_in_syncs() -> None:
-    alone, split, together = (store.Trial(1.0, [0.002] * count) for count in (100, 50, 400))
+    alone, split, together = (store.Trial(1.0, 0.5, [0.002] * count) for count in (100, 50, 400))
 
     found = store.section([store.Round(0.001, alone, split, together)])
 
     assert {(one.name, one.against): one.values for one in found.claims} == {
         ("rate, 32 callers", "one by one"): (8.0,),
         ("rate, 32 callers", "1 caller"): (4.0,),
+        ("CPU, 32 callers", "one by one"): (8.0,),
         ("1 caller, waiting p50", "fdatasync"): (2.0,),
         ("1 caller, waiting p99", "fdatasync"): (2.0,),
         ("32 callers, waiting p50", "fdatasync"): (2.0,),
@@ -174,21 +176,22 @@ def test_a_process_is_measured_with_its_children() -> None:
     assert {os.getpid(), child.pid} <= found
 
 
-@pytest.mark.parametrize(
-    ("meter", "counted"),
-    [
-        pytest.param(accounted_seconds, True, id="the account of the process counts threads that ended"),
-        pytest.param(scheduler_seconds, False, id="the account of the threads does not"),
-    ],
-)
-def test_threads_that_ended_are_measured_by_one_account_alone(meter: Meter, counted: bool) -> None:
-    before = meter(os.getpid())
-    thread = threading.Thread(target=burn, args=(0.4,))
+def test_threads_that_ended_stay_in_the_account_of_their_process() -> None:
+    before = accounted_seconds(os.getpid())
+    thread = threading.Thread(target=burn, args=(0.3,))
 
     thread.start()
     thread.join()
 
-    assert (meter(os.getpid()) - before > 0.3) is counted
+    assert accounted_seconds(os.getpid()) - before > 0.2
+
+
+def test_work_is_seen_in_the_account_of_the_threads() -> None:
+    before = scheduler_seconds(os.getpid())
+
+    burn(time.thread_time() + 0.3)
+
+    assert scheduler_seconds(os.getpid()) - before > 0.2
 
 
 @pytest.mark.slow

@@ -12,7 +12,14 @@ from pathlib import Path
 from threading import Event
 from typing import TypedDict
 
+from click.testing import CliRunner
+
+from fairwarning.cli import cli
+
 FAIRWARNING = (sys.executable, "-W", "error", "-m", "fairwarning")
+
+#: Nothing listens on this port.
+NOWHERE = "http://127.0.0.1:1"
 
 #: How often a condition is looked at, and how many times.
 LOOK, LOOKS = 0.05, 400
@@ -47,10 +54,28 @@ class Ready(TypedDict):
     metadata: dict[str, str]
 
 
-def run(*words: str, url: str = "http://127.0.0.1:1") -> "subprocess.CompletedProcess[str]":
-    """Run a command to its end."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """How a command ended and what it printed."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def run(*words: str, url: str = NOWHERE) -> Done:
+    """Run a command to its end, in a process of its own."""
     environment = {**os.environ, "FAIRWARNING_URL": url}
-    return subprocess.run([*FAIRWARNING, *words], capture_output=True, text=True, timeout=60, env=environment)
+    done = subprocess.run([*FAIRWARNING, *words], capture_output=True, text=True, timeout=60, env=environment)
+    return Done(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+
+def call(*words: str, url: str = NOWHERE) -> Done:
+    """Run a command to its end, in this process: quicker, and with the same outcome."""
+    done = CliRunner().invoke(cli, words, env={"FAIRWARNING_URL": url}, prog_name="fairwarning")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Done(code=done.exit_code, stdout=done.stdout, stderr=done.stderr)
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
@@ -70,14 +95,14 @@ class Server:
     ready: Ready
     scratch: Path
 
-    def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def command(self, *words: str) -> Done:
         """Run a command against this server."""
-        return run(*words, url=self.ready["operator"])
+        return call(*words, url=self.ready["operator"])
 
     def tell(self, *words: str) -> str:
         """Return what a command prints; it must succeed."""
         done = self.command(*words)
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.stderr
         return done.stdout
 
     def cause(self, *words: str) -> list[Shown]:

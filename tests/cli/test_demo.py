@@ -13,7 +13,7 @@ def test_the_demo_tells_the_story_in_under_thirty_seconds() -> None:
     loop.close()
 
     story = iter(line[10:] for line in done.stdout.splitlines())
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert done.stderr == ""
     assert took < 30
     for step in (

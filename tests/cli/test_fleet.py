@@ -99,7 +99,7 @@ def test_the_history_of_one_event_leaves_out_the_others(manual: Server) -> None:
 def test_a_refusal_ends_with_1_and_a_hint(bare: Server, words: list[str], error: str, hint: str) -> None:
     done = bare.command(*words)
 
-    assert done.returncode == 1
+    assert done.code == 1
     assert done.stdout == ""
     assert done.stderr == f"error: {error}\nhint: {hint}\n"
 
@@ -122,7 +122,7 @@ def test_the_eleventh_restart_of_the_first_preview_is_refused(tmp_path: Path) ->
 
         eleventh = server.command("cause", "restart", "app-10")
 
-        assert eleventh.returncode == 1
+        assert eleventh.code == 1
         assert "scope app has 10 user operations under way" in eleventh.stderr
         assert len(json.loads(server.tell("events", "--json"))) == 10
         assert server.history()[-1]["kind"] == "refused"

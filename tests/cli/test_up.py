@@ -133,7 +133,7 @@ def test_two_servers_do_not_share_a_data_directory(tmp_path: Path) -> None:
     with up(tmp_path, "--data", data):
         done = run("up", "--port-base", "0", "--data", data)
 
-    assert done.returncode == 1
+    assert done.code == 1
     assert done.stdout == ""
     error, hint = done.stderr.splitlines()
     assert error.startswith("error: ")
@@ -141,21 +141,29 @@ def test_two_servers_do_not_share_a_data_directory(tmp_path: Path) -> None:
     assert hint == "hint: stop the other server, or choose another --data directory"
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = run("up", "--port-base", "0", "--operator", address)
 
-    assert done.returncode == 1
+    assert done.code == 1
     error, hint = done.stderr.splitlines()
     assert error.startswith(f"error: cannot listen on {address}")
     assert hint.startswith("hint: --port-base")
 
 
-def test_off_loopback_a_token_is_required(tmp_path: Path) -> None:
+def test_a_ready_file_that_cannot_be_written_is_refused_before_anything_listens(tmp_path: Path) -> None:
+    done = run("up", "--port-base", "0", "--ready-file", str(tmp_path / "nowhere" / "ready.json"))
+
+    assert done.code == 1
+    assert done.stdout == ""
+    assert done.stderr.endswith(f"{tmp_path / 'nowhere'} is no directory\n")
+
+
+def test_off_loopback_a_token_is_required() -> None:
     done = run("up", "--port-base", "0", "--operator", "0.0.0.0:0")
 
-    assert done.returncode == 1
+    assert done.code == 1
     assert "a token is required" in done.stderr
 
 
@@ -166,13 +174,13 @@ def test_a_token_that_was_given_is_asked_for(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setenv("FAIRWARNING_TOKEN", "open-sesame")
         friend = server.command("vms")
 
-    assert stranger.returncode == 1
+    assert stranger.code == 1
     assert "hint: set FAIRWARNING_TOKEN to the server's token\n" in stranger.stderr
-    assert friend.returncode == 0
+    assert friend.code == 0
 
 
 def test_a_terminate_notice_beyond_the_limits_is_refused() -> None:
     done = run("up", "--port-base", "0", "--terminate-notice", "20m")
 
-    assert done.returncode == 1
+    assert done.code == 1
     assert "terminate_notice: must be between 5 and 15 minutes" in done.stderr

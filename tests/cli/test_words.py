@@ -6,12 +6,9 @@ from collections.abc import Iterator
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from fairwarning.cli import cli
-
-#: Nothing listens on this port.
-NOWHERE = {"FAIRWARNING_URL": "http://127.0.0.1:1"}
+from tests.cli.server import call, run
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
@@ -27,14 +24,14 @@ ALL = [pytest.param(path, id=" ".join(path)) for path in commands(cli)]
 
 @pytest.mark.parametrize("path", ALL)
 def test_every_command_shows_an_example_of_itself(path: tuple[str, ...]) -> None:
-    done = CliRunner().invoke(cli, [*path, "--help"])
+    done = call(*path, "--help")
 
-    assert done.exit_code == 0
+    assert done.code == 0
     assert f"Example:\n    fairwarning {' '.join(path)}" in done.stdout
 
 
 def test_the_help_lists_the_exit_codes() -> None:
-    done = CliRunner().invoke(cli, ["--help"])
+    done = call("--help")
 
     assert "0  done\n    1  refused, or failed\n    2  the command line makes no sense\n" in done.stdout
     assert "3  no server answers" in done.stdout
@@ -75,9 +72,9 @@ def test_asking_for_help_loads_no_heavy_library() -> None:
     ],
 )
 def test_words_that_make_no_sense_end_with_2_and_say_why(words: list[str], complaint: str) -> None:
-    done = CliRunner().invoke(cli, words, env=NOWHERE)
+    done = call(*words)
 
-    assert done.exit_code == 2
+    assert done.code == 2
     assert complaint in done.stderr
     assert done.stdout == ""
 
@@ -94,18 +91,16 @@ def test_words_that_make_no_sense_end_with_2_and_say_why(words: list[str], compl
     ],
 )
 def test_without_a_server_a_command_ends_with_3_and_a_hint(words: list[str]) -> None:
-    done = CliRunner().invoke(cli, words, env=NOWHERE)
+    done = call(*words)
 
-    assert done.exit_code == 3
+    assert done.code == 3
     assert done.stdout == ""
     assert done.stderr.startswith("error: no server answers at http://127.0.0.1:1: ")
     assert "hint: start one with: fairwarning up\n" in done.stderr
 
 
 def test_the_package_can_be_run_as_a_module() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "fairwarning", "--version"], capture_output=True, text=True, timeout=60
-    )
+    done = run("--version")
 
-    assert done.returncode == 0
+    assert done.code == 0
     assert done.stdout.startswith("fairwarning ")

@@ -8,7 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.core.barrier import released
-from fairwarning.core.model import BarrierId, Event, EventId, HostId, Kind, ScopeId, ScopeKind, Source, Status, VmName
+from fairwarning.core.model import (
+    BarrierId,
+    Event,
+    EventId,
+    HostId,
+    Kind,
+    ScopeId,
+    ScopeKind,
+    Source,
+    Status,
+    VmName,
+)
 from fairwarning.core.scope import Blueprint
 from tests.stage import NOON, Stage, span
 
@@ -47,9 +58,13 @@ def pending(rows: Mapping[str, tuple[str, bool]]) -> list[Event]:
     [
         pytest.param({"1": ("5m", False), "2": ("6m", True)}, "1m", [], id="one approval of two holds both"),
         pytest.param({"1": ("5m", True), "2": ("6m", True)}, "1m", ["1", "2"], id="both approved start both"),
-        pytest.param({"1": ("5m", False), "2": ("6m", True)}, "5m", ["1", "2"], id="the unapproved one runs out"),
+        pytest.param(
+            {"1": ("5m", False), "2": ("6m", True)}, "5m", ["1", "2"], id="the unapproved one runs out"
+        ),
         pytest.param({"1": ("5m", True), "2": ("6m", False)}, "5m", ["1"], id="its own time is up first"),
-        pytest.param({"1": ("5m", False), "2": ("5m", False)}, "4m59s", [], id="nobody approves and time is left"),
+        pytest.param(
+            {"1": ("5m", False), "2": ("5m", False)}, "4m59s", [], id="nobody approves and time is left"
+        ),
         pytest.param({"1": ("5m", False), "2": ("5m", False)}, "5m", ["1", "2"], id="both run out together"),
     ],
 )

@@ -55,17 +55,27 @@ CANCELLED = EventId("0E1F2A3B-4455-4667-8889-AABBCCDDEE06")
 STORIES = {
     "A-availability-set": Story(
         Blueprint(
-            name="app", kind=ScopeKind.AVAILABILITY_SET, count=3, names=APPS, update_domains=2, fault_domains=2
+            name="app",
+            kind=ScopeKind.AVAILABILITY_SET,
+            count=3,
+            names=APPS,
+            update_domains=2,
+            fault_domains=2,
         ),
         "app-a",
         [
             (
                 at("16T10:00:00"),
                 Schedule(
-                    id=EventId(FREEZE), cause="live-migrate", machines=(vm("app", "app-a"), vm("app", "app-c"))
+                    id=EventId(FREEZE),
+                    cause="live-migrate",
+                    machines=(vm("app", "app-a"), vm("app", "app-c")),
                 ),
             ),
-            (at("16T10:03:30"), Schedule(id=EventId(REBOOT), cause="restart", machines=(vm("app", "app-b"),))),
+            (
+                at("16T10:03:30"),
+                Schedule(id=EventId(REBOOT), cause="restart", machines=(vm("app", "app-b"),)),
+            ),
             (at("16T10:06:00"), approve("app", REBOOT, "app-b")),
             (at("16T10:30:00"), None),
         ],
@@ -74,8 +84,14 @@ STORIES = {
         Blueprint(name="web", count=3, terminate_notice=timedelta(minutes=5), incarnation=12),
         "web_0",
         [
-            (at("16T11:00:00"), Schedule(id=EventId(DELETE_1), cause="delete", machines=(vm("web", "web_1"),))),
-            (at("16T11:01:10"), Schedule(id=EventId(DELETE_2), cause="delete", machines=(vm("web", "web_2"),))),
+            (
+                at("16T11:00:00"),
+                Schedule(id=EventId(DELETE_1), cause="delete", machines=(vm("web", "web_1"),)),
+            ),
+            (
+                at("16T11:01:10"),
+                Schedule(id=EventId(DELETE_2), cause="delete", machines=(vm("web", "web_2"),)),
+            ),
             (at("16T11:02:00"), approve("web", DELETE_2, "web_2")),
             (at("16T11:02:30"), approve("web", DELETE_1, "web_1")),
             (at("16T11:30:00"), None),

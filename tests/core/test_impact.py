@@ -1,13 +1,11 @@
 """What happens between the start of an event and its end, also when it goes wrong."""
 
-from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from fairwarning.core.causes import CAUSES, Text
-from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotSpot, TooManyUserEvents, UnknownEvent
-from fairwarning.core.model import Approvals, Eviction, HostId, Kind, Power, ScopeKind, Source, Status, VmName
-from fairwarning.core.policy import PROFILES, Policy
+from fairwarning.core.model import ScopeKind, Status
+from fairwarning.core.policy import Policy
 from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Mishap
 from tests.stage import NOON, Stage, span
@@ -87,7 +85,7 @@ def test_retries_rest_longer_each_time() -> None:
     stage.advance("2h")
 
     failures = [line.at for line in stage.history(event) if line.kind == "failed"]
-    rests = [later - earlier for earlier, later in zip(failures, failures[1:], strict=False)]
+    rests = [later - earlier for earlier, later in pairwise(failures)]
     assert rests == [span("10s"), span("15s"), span("25s"), span("45s")]
 
 

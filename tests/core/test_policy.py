@@ -45,7 +45,7 @@ def test_the_azure_profile_is_what_azure_does_today() -> None:
 def test_the_first_preview_knows_one_version_ten_user_events_and_no_sleep() -> None:
     profile = PROFILES["preview2017"]
 
-    assert profile.versions == {"2017-03-01"}
+    assert profile.versions == frozenset({"2017-03-01"})
     assert profile.unsupported_version_status == 400
     assert profile.policy.max_user_events == 10
     assert profile.policy.disable_after is None

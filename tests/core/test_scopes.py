@@ -127,7 +127,9 @@ def test_machines_are_spread_over_the_domains_of_their_kind(
 
     assert len({machine.update_domain for machine in machines}) == max(update_domains, 1)
     assert len({machine.fault_domain for machine in machines}) == fault_domains
-    assert all(len({m.update_domain for m in machines if m.host == host}) == 1 for host in {m.host for m in machines})
+    assert all(
+        len({m.update_domain for m in machines if m.host == host}) == 1 for host in {m.host for m in machines}
+    )
 
 
 @pytest.mark.rule("S-04")
@@ -150,7 +152,9 @@ def test_each_zone_spreads_its_own_machines() -> None:
         pytest.param(PAIR, ["app-0", "app-1", "app-2"], id="an availability set counts"),
         pytest.param(replace(PAIR, names=("a", "b", "c")), ["a", "b", "c"], id="or has names given"),
         pytest.param(WEB, ["web_0", "web_1", "web_2"], id="a scale set appends the instance id"),
-        pytest.param(SHOP, ["FrontEnd_IN_0", "FrontEnd_IN_1", "BackEnd_IN_0"], id="a role numbers its instances"),
+        pytest.param(
+            SHOP, ["FrontEnd_IN_0", "FrontEnd_IN_1", "BackEnd_IN_0"], id="a role numbers its instances"
+        ),
     ],
 )
 def test_machines_are_named_after_their_kind(blueprint: Blueprint, names: list[str]) -> None:
@@ -189,7 +193,9 @@ def test_names_are_bare_and_unique_only_inside_their_scope() -> None:
     (event,) = stage.cause("restart", "bank/FrontEnd_IN_0")
 
     assert stage.event(event).resources == ("FrontEnd_IN_0",)
-    assert b'"ResourceType":"VirtualMachine","Resources":["FrontEnd_IN_0"]' in stage.document("bank/BackEnd_IN_0")
+    assert b'"ResourceType":"VirtualMachine","Resources":["FrontEnd_IN_0"]' in stage.document(
+        "bank/BackEnd_IN_0"
+    )
     assert stage.pending("shop") == ()
     with pytest.raises(AmbiguousName, match="say which: bank/FrontEnd_IN_0, shop/FrontEnd_IN_0"):
         stage.cause("restart", "FrontEnd_IN_0")
@@ -245,9 +251,15 @@ def test_some_scopes_do_not_grow(blueprint: Blueprint) -> None:
         pytest.param(replace(WEB, zones=("1", "1")), "zones: a zone is named twice", id="a zone twice"),
         pytest.param(replace(WEB, fault_domains=0), "fault_domains: ", id="no fault domain"),
         pytest.param(replace(WEB, update_domains=-1), "update_domains: ", id="negative update domains"),
-        pytest.param(replace(WEB, roles=(("A", 1),)), "roles: a scale-set has no roles", id="roles in a scale set"),
-        pytest.param(replace(SHOP, roles=(("A", 1), ("A", 1))), "roles: a role is named twice", id="a role twice"),
-        pytest.param(replace(WEB, terminate_notice=span("4m")), "terminate_notice: ", id="too short a notice"),
+        pytest.param(
+            replace(WEB, roles=(("A", 1),)), "roles: a scale-set has no roles", id="roles in a scale set"
+        ),
+        pytest.param(
+            replace(SHOP, roles=(("A", 1), ("A", 1))), "roles: a role is named twice", id="a role twice"
+        ),
+        pytest.param(
+            replace(WEB, terminate_notice=span("4m")), "terminate_notice: ", id="too short a notice"
+        ),
     ],
 )
 def test_a_blueprint_that_makes_no_sense_is_refused(blueprint: Blueprint, problem: str) -> None:
@@ -262,7 +274,9 @@ def test_a_blueprint_that_makes_no_sense_is_refused(blueprint: Blueprint, proble
         pytest.param(WEB, replace(WEB, kind=ScopeKind.AVAILABILITY_SET), id="another kind of set"),
         pytest.param(WEB, replace(WEB, zones=("1", "2")), id="a zonal set of a plain set's name"),
         pytest.param(replace(WEB, zones=("1", "2")), WEB, id="a plain set of a zonal set's name"),
-        pytest.param(replace(WEB, zones=("1",)), replace(WEB, zones=("2",)), id="another zone of a zonal set"),
+        pytest.param(
+            replace(WEB, zones=("1",)), replace(WEB, zones=("2",)), id="another zone of a zonal set"
+        ),
         pytest.param(replace(VM, name="web.zone1"), replace(WEB, zones=("1",)), id="a zone's name is in use"),
     ],
 )

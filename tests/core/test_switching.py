@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.causes import CAUSES, Text
-from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotSpot, TooManyUserEvents, UnknownEvent
-from fairwarning.core.model import Approvals, Eviction, HostId, Kind, Power, ScopeKind, Source, Status, VmName
-from fairwarning.core.policy import PROFILES, Policy
+from fairwarning.core.errors import UnknownEvent
+from fairwarning.core.model import Status
+from fairwarning.core.policy import Policy
 from fairwarning.core.scope import Blueprint
-from fairwarning.drivers.simulated import Mishap
 from tests.stage import NOON, Stage, span
 
 WEB = Blueprint(name="web", count=3)

@@ -248,7 +248,8 @@ def test_at_not_before_the_delete_happens_in_any_case() -> None:
 
 @pytest.mark.rule("T-17")
 @pytest.mark.parametrize(
-    ("version", "shown"), [("2017-03-01", False), ("2017-11-01", False), ("2019-01-01", True), ("2020-07-01", True)]
+    ("version", "shown"),
+    [("2017-03-01", False), ("2017-11-01", False), ("2019-01-01", True), ("2020-07-01", True)],
 )
 def test_a_terminate_is_shown_from_2019_01_01_on(version: str, shown: bool) -> None:
     stage = Stage(WEB)

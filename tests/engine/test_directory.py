@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import AmbiguousName, UnknownEvent, UnknownMachine
+from fairwarning.core.errors import AmbiguousName, UnknownEvent, UnknownHost, UnknownMachine
 from fairwarning.core.model import HostId, ScopeId, ScopeKind
 from fairwarning.core.scope import Blueprint
 from tests.stage import Stage, span
@@ -58,7 +58,7 @@ def test_a_host_is_known_by_the_machines_on_it() -> None:
     stage.advance("11m")
 
     assert [ref.full for ref in stage.engine.directory.on_host("rack-7")] == ["bank/Front_IN_0"]
-    with pytest.raises(UnknownMachine, match="host nowhere"):
+    with pytest.raises(UnknownHost, match="no machine is on host nowhere"):
         stage.engine.directory.on_host("nowhere")
 
 

@@ -1,4 +1,4 @@
-"""A fleet on a table with an operator's desk in front of it: every request is one call, without async in sight."""
+"""A fleet on a table with an operator's desk in front of it: every request is one call."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -13,7 +13,13 @@ TOKEN = "correct horse"
 
 @pytest.mark.parametrize(
     "url",
-    ["http://127.0.0.1:8080", "http://localhost:8080", "http://localhost", "http://[::1]:8080", "http://127.9.9.9"],
+    [
+        "http://127.0.0.1:8080",
+        "http://localhost:8080",
+        "http://localhost",
+        "http://[::1]:8080",
+        "http://127.9.9.9",
+    ],
 )
 def test_on_loopback_a_name_of_this_machine_needs_no_token(url: str) -> None:
     desk = office(WEB)
@@ -43,7 +49,9 @@ def test_on_loopback_a_name_that_is_not_ours_is_refused(url: str) -> None:
 def test_a_web_page_of_another_site_may_not_call(origin: str) -> None:
     desk = office(WEB)
 
-    response = desk.send("POST", "/events", {"cause": "restart", "machines": ["web_0"]}, headers={"Origin": origin})
+    response = desk.send(
+        "POST", "/events", {"cause": "restart", "machines": ["web_0"]}, headers={"Origin": origin}
+    )
 
     assert response.status_code == 403
     assert desk.events() == []

@@ -33,7 +33,10 @@ def test_manual_time_stands_still_and_tells_when_it_will_matter() -> None:
 def test_instants_are_written_in_utc() -> None:
     desk = office()
 
-    assert desk.get("/clock") == b'{"mode":"manual","now":"2026-11-16T12:00:00Z","speed":1.0,"next_deadline":null}'
+    assert (
+        desk.get("/clock")
+        == b'{"mode":"manual","now":"2026-11-16T12:00:00Z","speed":1.0,"next_deadline":null}'
+    )
 
 
 def test_advancing_lets_everything_happen_that_falls_due_on_the_way() -> None:
@@ -93,7 +96,9 @@ def test_journeys_asked_for_at_once_are_made_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize(
-    "by", ["-5m", "0.5h", "367d", "999999999d", "later", "", "30", "P1Y"], ids=lambda by: f"by {by or 'nothing'}"
+    "by",
+    ["-5m", "0.5h", "367d", "999999999d", "later", "", "30", "P1Y"],
+    ids=lambda by: f"by {by or 'nothing'}",
 )
 def test_a_journey_that_makes_no_sense_is_refused(by: str) -> None:
     desk = office()

@@ -302,7 +302,7 @@ ZONAL_TWIN = Blueprint(name="twin", count=2, zones=("1", "2"))
         pytest.param("GET", "/scopes/nowhere", None, 404, None, id="an unknown scope"),
         pytest.param("PATCH", "/scopes/nowhere", {}, 404, None, id="changing an unknown set"),
         pytest.param(
-            "PATCH", "/scopes/web", {"terminate_notice": "1h"}, 422, "terminate_notice", id="too long a notice"
+            "PATCH", "/scopes/web", {"terminate_notice": "1h"}, 422, "terminate_notice", id="a long notice"
         ),
         pytest.param(
             "PATCH", "/scopes/web", {"terminate_notice": "soon"}, 422, "terminate_notice", id="no duration"

@@ -8,10 +8,9 @@ from datetime import timedelta
 import httpx2
 import msgspec
 import pytest
-
 from starlette.types import Message
 
-from fairwarning.core.commands import Cancel, Make, Schedule
+from fairwarning.core.commands import Cancel, Command, Make, Schedule
 from fairwarning.core.history import Line
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName, derive_id
 from fairwarning.core.scope import Blueprint
@@ -210,12 +209,13 @@ def test_a_listener_that_lags_is_told_what_it_missed() -> None:
     desk = office(WEB)
     engine = desk.stage.engine
     crowd = [Make(seed="s", blueprint=Blueprint(name=name, count=1000)) for name in ("many", "more")]
+    meanwhile: list[Command] = [restart("web_1"), *crowd, restart("web_2")]
 
     async def listen() -> list[Line | None]:
         async with aclosing(follow(engine, 0, desk.closing, LONG)) as lines:
             await engine.handle(restart("web_0"))
             told = await take(lines, 1)
-            for command in (restart("web_1"), *crowd, restart("web_2")):
+            for command in meanwhile:
                 await engine.handle(command)
             return told + await take(lines, 2)
 
@@ -244,7 +244,7 @@ def test_a_feed_ends_when_the_server_does() -> None:
         desk.closing.set()
         return await listening
 
-    assert run(listen())[:1] == desk.stage.history()
+    assert run(listen()) == desk.stage.history()
 
 
 def test_a_feed_whose_listener_left_takes_nothing_with_it() -> None:

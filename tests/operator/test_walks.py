@@ -25,7 +25,6 @@ def concerned(desk: Office) -> list[list[str]]:
 
 
 @pytest.mark.rule("S-04")
-@pytest.mark.rule("S-05")
 def test_a_walk_announces_one_update_domain_and_the_next_once_that_has_finished() -> None:
     desk = office(APP)
 

@@ -32,9 +32,7 @@ print(json.dumps([provider(timeout=20), asyncio.run(AzureProvider().check_metada
 
 @pytest.mark.rule("I-05")
 def test_elastic_apm_finds_azure_and_the_machine(pair: Pair, client_python: str) -> None:
-    found: dict[str, str | dict[str, str]] = json.loads(
-        pair.web_1.run(client_python, "-c", ELASTIC_APM)
-    )
+    found: dict[str, str | dict[str, str]] = json.loads(pair.web_1.run(client_python, "-c", ELASTIC_APM))
 
     instance = found["instance"]
     assert isinstance(instance, dict)

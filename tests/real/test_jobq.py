@@ -73,9 +73,7 @@ def seen(output: IO[str]) -> list[str]:
     raise AssertionError(f"the poller ended after {lines}")
 
 
-def test_a_worker_stops_when_its_machine_is_to_be_evicted(
-    single: Single, client_python: str
-) -> None:
+def test_a_worker_stops_when_its_machine_is_to_be_evicted(single: Single, client_python: str) -> None:
     single.batch.run("curl", "-sS", "-H", "Metadata:true", EVENTS)  # the first poll switches it on
 
     with running(single.batch, client_python, "-c", WORKER) as (_, output):
@@ -87,9 +85,7 @@ def test_a_worker_stops_when_its_machine_is_to_be_evicted(
 
 
 @pytest.mark.rule("V-03", "L-01", "L-03")
-def test_its_poller_follows_an_event_from_the_warning_to_the_end(
-    pair: Pair, client_python: str
-) -> None:
+def test_its_poller_follows_an_event_from_the_warning_to_the_end(pair: Pair, client_python: str) -> None:
     with running(pair.web_0, client_python, "-c", POLLER) as (step, output):
 
         def poll() -> list[str]:

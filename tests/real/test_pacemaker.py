@@ -96,9 +96,7 @@ def test_two_nodes_that_are_to_restart_go_one_after_the_other(pair: Pair, cluste
     assert pair.server.kinds("web_1") == ["scheduled", "approved", "started"]
 
 
-def test_the_agent_does_not_approve_while_something_still_stops(
-    pair: Pair, cluster: Cluster
-) -> None:
+def test_the_agent_does_not_approve_while_something_still_stops(pair: Pair, cluster: Cluster) -> None:
     cluster.monitor(pair.web_0)
     pair.server.tell("cause", "redeploy", "web_0")
     cluster.monitor(pair.web_0)

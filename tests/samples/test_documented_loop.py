@@ -24,9 +24,7 @@ def documents(sequence: Path) -> list[Document]:
 
 def heard(sequence: Path, this_host: str) -> list[str]:
     """Return what the loop says on ``this_host`` while the documents follow one another."""
-    return [
-        line for each in documents(sequence) for line in handle_scheduled_events(each, this_host)
-    ]
+    return [line for each in documents(sequence) for line in handle_scheduled_events(each, this_host)]
 
 
 def test_every_version_and_scenario_is_here() -> None:

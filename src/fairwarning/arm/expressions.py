@@ -1,8 +1,9 @@
 """The expression language that deployment templates are written in, and nothing of what templates mean.
 
-``"[concat('web-', parameters('n'))]"`` is an expression because it is a string in brackets. It is parsed into a
-small tree before anything is evaluated, so that a template can be searched for what it calls, and so that ``if``
-evaluates only the branch it takes. What a function does is in ``functions.py``; this module only calls it.
+``"[concat('web-', parameters('n'))]"`` is an expression because it is a string in brackets. It is parsed
+into a small tree before anything is evaluated, so that a template can be searched for what it calls, and so
+that ``if`` evaluates only the branch it takes. What a function does is in ``functions.py``; this module only
+calls it.
 """
 
 import re
@@ -22,6 +23,7 @@ _NODE = 16  # what a value costs before its characters are counted
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<whole>-?[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<mark>[().,\[\]])|$)"
 )
+_WHOLES = range(-(2**63), 2**63)
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
 
 _WORDS: Mapping[type, str] = {
@@ -63,6 +65,7 @@ class Call:
 
     name: str
     arguments: tuple["Node", ...]
+    spelling: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,9 @@ class Arguments:
     def whole(self, place: int) -> int:
         """Return an argument that must be an integer."""
         value = self.values[place]
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool) and value in _WHOLES:
             return value
-        return self._refuse(place, "an integer")
+        return self._refuse(place, "an integer of 64 bits")
 
     def claim(self, place: int) -> bool:
         """Return an argument that must be true or false."""
@@ -143,7 +146,7 @@ def whole(text: str) -> int:
         InvalidTemplate: it spells none, or one that 64 bits cannot hold.
     """
     number = int(text) if _WHOLE.fullmatch(text) else None
-    if number is None or not -(2**63) <= number < 2**63:
+    if number is None or number not in _WHOLES:
         raise InvalidTemplate(f"{text[:40]!r} is not a 64-bit integer")
     return number
 
@@ -270,15 +273,40 @@ class _Parser:
                 self.expect(",")
             arguments.append(self.node(depth + 1))
         self.expect(")")
-        return Call(name.lower(), tuple(arguments))
+        return Call(name.lower(), tuple(arguments), name)
+
+
+class Budget:
+    """How much one evaluation may still grow, so that few lines cannot ask for a whole memory."""
+
+    def __init__(self) -> None:
+        self._room = LARGEST
+
+    def charge(self, value: Json) -> None:
+        """Take a value's size off what is left.
+
+        Raises:
+            InvalidTemplate: too little is left, or the value nests too deeply.
+        """
+        waiting: list[tuple[Json, int]] = [(value, 0)]
+        while waiting:
+            part, depth = waiting.pop()
+            self._room -= _NODE + (len(part) if isinstance(part, str) else 0)
+            if self._room < 0:
+                raise InvalidTemplate(f"it evaluates to more than {LARGEST} characters")
+            if depth > DEEPEST:
+                raise InvalidTemplate(f"it evaluates to more than {DEEPEST} levels of nesting")
+            if isinstance(part, list | dict):
+                inside = part.values() if isinstance(part, dict) else part
+                waiting.extend((inner, depth + 1) for inner in inside)
 
 
 class Evaluation:
-    """Evaluates the expressions of one document, and stops before it grows out of hand."""
+    """Gives expressions their values, by the functions it was given and within a budget."""
 
-    def __init__(self, functions: Functions) -> None:
+    def __init__(self, functions: Functions, budget: Budget) -> None:
         self._functions = functions
-        self._room = LARGEST
+        self._budget = budget
 
     def text(self, text: str) -> Json:
         """Return what a string stands for: an expression's value, or the string."""
@@ -298,42 +326,31 @@ class Evaluation:
             case Call(name="if", arguments=(test, yes, no)):
                 verdict = Arguments("if", [self.node(test)]).claim(0)
                 return self.node(yes if verdict else no)
-            case Call(name=name, arguments=arguments):
-                return self._call(name, arguments)
+            case Call():
+                return self._call(node)
             case _:
                 assert_never(node)
 
-    def _call(self, name: str, arguments: Sequence[Node]) -> Json:
-        function = known(name, self._functions)
-        if not function.least <= len(arguments) <= function.most:
-            raise InvalidTemplate(f"{name}: {len(arguments)} arguments are too many or too few")
-        value = function.act(Arguments(name, [self.node(argument) for argument in arguments]))
-        self._charge(value)
+    def _call(self, call: Call) -> Json:
+        function = known(call, self._functions)
+        value = function.act(Arguments(call.spelling, [self.node(argument) for argument in call.arguments]))
+        self._budget.charge(value)
         return value
 
-    def _charge(self, value: Json) -> None:
-        waiting: list[tuple[Json, int]] = [(value, 0)]
-        while waiting:
-            part, depth = waiting.pop()
-            self._room -= _NODE + (len(part) if isinstance(part, str) else 0)
-            if self._room < 0:
-                raise InvalidTemplate(f"it evaluates to more than {LARGEST} characters")
-            if depth > DEEPEST:
-                raise InvalidTemplate(f"it evaluates to more than {DEEPEST} levels of nesting")
-            if isinstance(part, list | dict):
-                inside = part.values() if isinstance(part, dict) else part
-                waiting.extend((inner, depth + 1) for inner in inside)
 
-
-def known(name: str, functions: Functions) -> Function:
+def known(call: Call, functions: Functions) -> Function:
     """Return the function a template calls.
 
     Raises:
-        InvalidTemplate: there is none of this name.
+        InvalidTemplate: there is none of this name, or it takes another number of arguments.
     """
-    function = functions.get(name)
+    function = functions.get(call.name)
     if function is None:
-        raise InvalidTemplate(f"the template function {name!r} is not supported")
+        raise InvalidTemplate(f"the template function {call.spelling!r} is not supported")
+    count = len(call.arguments)
+    if not function.least <= count <= function.most:
+        bound = f"at least {function.least}" if count < function.least else f"at most {function.most}"
+        raise InvalidTemplate(f"{call.spelling}: takes {bound} arguments, not {count}")
     return function
 
 

@@ -122,7 +122,7 @@ def _json(a: Arguments) -> Json:
         raise ValueError(constant)
 
     try:
-        value: Json = json.loads(a.text(0), parse_constant=refuse)
+        value: Json = json.loads(a.text(0), parse_int=whole, parse_constant=refuse)
     except (ValueError, RecursionError):
         raise InvalidTemplate(f"json: {a.text(0)[:80]!r} is not JSON") from None
     return value
@@ -169,15 +169,14 @@ def _union(a: Arguments) -> Json:
             merged = _merged(merged, a.fields(place))
         return merged
     items = [item for place in range(len(a.values)) for item in a.items(place)]
-    return list({json.dumps(item, sort_keys=True): item for item in reversed(items)}.values())[::-1]
+    return list({json.dumps(item, sort_keys=True): item for item in items}.values())
 
 
 def _merged(old: dict[str, Json], new: dict[str, Json]) -> dict[str, Json]:
     both = dict(old)
     for name, value in new.items():
         kept = both.get(name)
-        inside = isinstance(kept, dict) and isinstance(value, dict)
-        both[name] = _merged(kept, value) if inside else value
+        both[name] = _merged(kept, value) if isinstance(kept, dict) and isinstance(value, dict) else value
     return both
 
 

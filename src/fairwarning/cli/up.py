@@ -6,7 +6,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -135,17 +135,25 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if ready_file is not None:
-        ready_file.unlink(missing_ok=True)
-    async with Service(wanted) as service:
-        client = Client(service.operator_url, wanted.token)
-        reporter = Reporter(client, paste.api_version(wanted.profile), json_)
-        await asyncio.to_thread(reporter.open)
-        ready = ready_document(service)
-        click.echo(json.dumps(ready)) if json_ else _introduce(service, paste.api_version(wanted.profile))
-        with _published(ready_file, ready), reporter:
-            await stop.wait()
-            note("stopping")
-    reporter.close()
+        _make_way(ready_file)
+    version = paste.api_version(wanted.profile)
+    # The reporter listens to the server, so it ends after it.
+    with ExitStack() as last:
+        async with Service(wanted) as service:
+            reporter = Reporter(Client(service.operator_url, wanted.token), version, json_)
+            last.callback(reporter.close)
+            await asyncio.to_thread(reporter.open)
+            ready = ready_document(service)
+            click.echo(json.dumps(ready)) if json_ else _introduce(service, version)
+            with _published(ready_file, ready), reporter:
+                await stop.wait()
+                note("stopping")
+
+
+def _make_way(ready_file: Path) -> None:
+    if not ready_file.parent.is_dir():
+        raise Failure(f"{ready_file} cannot be written: {ready_file.parent} is no directory")
+    ready_file.unlink(missing_ok=True)
 
 
 def ready_document(service: "Service") -> dict[str, Json]:
@@ -166,7 +174,8 @@ def _introduce(service: "Service", version: str) -> None:
         note(f"and {len(rows) - MOST_ROWS} more; fairwarning vms lists them all")
     note(f"operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
     if service.operator_url == config.DEFAULT_URL:
-        note("try in a second terminal: fairwarning cause restart " + (rows[0][0] if rows else "VM"))
+        note("paste one of these first: who has asked will be warned")
+        note(f"then in a second terminal: fairwarning cause restart {rows[0][0] if rows else 'VM'}")
     else:
         note(f"for the other commands: export FAIRWARNING_URL={service.operator_url}")
 
@@ -209,7 +218,8 @@ class Reporter:
 
     def close(self) -> None:
         """Wait a moment for the last words, once the server has closed its feed."""
-        self._thread.join(LAST_WORDS)
+        if self._thread.is_alive():
+            self._thread.join(LAST_WORDS)
         self._client.close()
 
     def _tell(self) -> None:

@@ -22,7 +22,7 @@ from fairwarning.core.model import (
     Status,
     derive_id,
 )
-from fairwarning.core.policy import NOTICE, Policy, whole_second
+from fairwarning.core.policy import LONGEST_NOTICE, NOTICE, Policy, whole_second
 from fairwarning.core.scope import domain
 
 _SCALE_SETS = (ScopeKind.SCALE_SET, ScopeKind.FLEXIBLE_SET)
@@ -55,8 +55,8 @@ def announce(
     cause = cause_named(request.cause)
     if not machines:
         raise Invalid("machines", "name at least one machine")
-    if request.notice is not None and request.notice < timedelta(0):
-        raise Invalid("notice", "must not be negative")
+    if request.notice is not None and not timedelta(0) <= request.notice <= LONGEST_NOTICE:
+        raise Invalid("notice", "must be between nothing and ten years")
     _check_kind(request, cause)
     _check(fleet, cause, machines)
     for number, group in enumerate(_groups(fleet, cause, machines)):

@@ -4,6 +4,7 @@
     ├── Invalid             a value makes no sense; names the field
     ├── UnknownEvent        no pending event has this id
     ├── UnknownMachine      no machine goes by this name
+    ├── UnknownHost         no machine is on a host of this name
     ├── UnknownScope        no scope goes by this name
     ├── UnknownWalk         no walk is under way in this scope
     ├── NameTaken           a scope of this name exists already
@@ -59,6 +60,16 @@ class UnknownMachine(FairWarningError):
     def __init__(self, name: str) -> None:
         super().__init__(f"no machine is called {name}")
         self.name = name
+
+
+class UnknownHost(FairWarningError):
+    """No machine is on a host of this name."""
+
+    status_hint = 404
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"no machine is on host {host}")
+        self.host = host
 
 
 class UnknownScope(FairWarningError):

@@ -83,5 +83,5 @@ def _aftermath(kind: Kind, machine: Machine) -> Iterator[Change]:
 
 def next_host(host: HostId) -> HostId:
     """Return another host than this one."""
-    name, _, number = host.partition("~")
-    return HostId(f"{name}~{int(number or 1) + 1}")
+    name, _, number = host.rpartition("~")
+    return HostId(f"{name}~{int(number) + 1}" if name and number.isdecimal() else f"{host}~2")

@@ -26,6 +26,9 @@ NOTICE: Mapping[Kind, timedelta] = {
 #: T-02: the shortest and the longest notice a terminate profile may ask for.
 TERMINATE_NOTICE = (timedelta(minutes=5), timedelta(minutes=15))
 
+#: The longest notice anybody may ask for.
+LONGEST_NOTICE = timedelta(days=3650)
+
 #: How long a failed impact rests before its first retry, and the longest it ever rests.
 RETRY_FIRST, RETRY_MOST = timedelta(seconds=5), timedelta(minutes=5)
 

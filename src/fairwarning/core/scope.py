@@ -195,6 +195,8 @@ def _check(blueprint: Blueprint) -> None:
         raise Invalid("zones", f"a {blueprint.kind} has no zones of its own")
     if len(set(blueprint.zones)) != len(blueprint.zones):
         raise Invalid("zones", "a zone is named twice")
+    if not all(zone.isalnum() for zone in blueprint.zones):
+        raise Invalid("zones", "a zone is named by letters and digits")
     if blueprint.fault_domains is not None and blueprint.fault_domains < 1:
         raise Invalid("fault_domains", "there is at least one")
     if blueprint.update_domains is not None and blueprint.update_domains < 0:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
 
-from fairwarning.core.errors import AmbiguousName, UnknownEvent, UnknownMachine
+from fairwarning.core.errors import AmbiguousName, UnknownEvent, UnknownHost, UnknownMachine
 from fairwarning.core.model import BarrierId, EventId, HostId, MachineRef, Scope, ScopeId, VmName
 
 K = TypeVar("K")
@@ -47,7 +47,7 @@ class Directory:
         """Return the machines on a host."""
         refs = self._hosts.get(HostId(host))
         if not refs:
-            raise UnknownMachine(f"any machine on host {host}")
+            raise UnknownHost(host)
         return tuple(sorted(refs))
 
     def event(self, event_id: str) -> tuple[ScopeId, EventId]:

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from fairwarning.metadata.http import (
     Action,
@@ -26,15 +26,6 @@ from fairwarning.metadata.http import (
     encode,
     failure,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import override
-else:  # typing.override is younger than Python 3.11
-
-    def override(method):
-        """Stand in for the mark that only the type checker reads."""
-        return method
-
 
 C = TypeVar("C")
 A = TypeVar("A")
@@ -115,7 +106,6 @@ class _Conversation(asyncio.Protocol):
         self._ended = False  # the client will send nothing more
         self._finishing = False  # the next answer is the last, or was
 
-    @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
@@ -128,11 +118,9 @@ class _Conversation(asyncio.Protocol):
         else:
             self._reply = self._guests.greet(transport)
 
-    @override
     def data_received(self, data: bytes) -> None:
         self._perform(self._http.feed(data))
 
-    @override
     def eof_received(self) -> bool:
         self._ended = True
         if self._request is None:
@@ -142,12 +130,10 @@ class _Conversation(asyncio.Protocol):
         self._deadline = self._loop.time() + self._guests.limits.head
         return True
 
-    @override
     def pause_writing(self) -> None:
         self._writable = False
         self._transport.pause_reading()
 
-    @override
     def resume_writing(self) -> None:
         self._writable = True
         if self._held and not self._finishing:
@@ -156,7 +142,6 @@ class _Conversation(asyncio.Protocol):
         else:
             self._settle()
 
-    @override
     def connection_lost(self, error: Exception | None) -> None:
         self._guests.remove(self)
         if self._task is not None:

@@ -1,7 +1,7 @@
 """The operator API as an ASGI app."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -24,6 +24,7 @@ def create_app(
     engine: Engine,
     *,
     endpoints: Callable[[MachineRef], str | None],
+    welcome: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
     token: str | None = None,
     loopback: bool = True,
     closing: asyncio.Event | None = None,
@@ -34,7 +35,12 @@ def create_app(
     """
     if not loopback and not token:
         raise ValueError("off loopback the operator API needs a token")
-    desk = Desk(engine=engine, endpoints=endpoints, closing=closing or asyncio.Event())
+    desk = Desk(
+        engine=engine,
+        endpoints=endpoints,
+        welcome=welcome or _nothing_to_open,
+        closing=closing or asyncio.Event(),
+    )
     app = Starlette(
         routes=list(_doors(desk, ROUTES)),
         middleware=[Middleware(Access, token=token)],
@@ -44,6 +50,10 @@ def create_app(
     )
     app.router.redirect_slashes = False
     return app
+
+
+async def _nothing_to_open(machines: Sequence[MachineRef]) -> None:
+    """Machines of a server without a metadata face need nothing opened."""
 
 
 def _doors(desk: Desk, routes: Iterable[Route]) -> Iterable[Door]:

@@ -1,7 +1,7 @@
 """What every route works with."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from fairwarning.core.model import MachineRef
@@ -14,6 +14,8 @@ class Desk:
 
     engine: Engine
     endpoints: Callable[[MachineRef], str | None]
+    #: Opens the metadata endpoints of new machines, so that whoever made them can use them at once.
+    welcome: Callable[[Sequence[MachineRef]], Awaitable[None]]
     #: Set when the server is about to end: feeds end then, so that nobody has to cut them off.
     closing: asyncio.Event
     #: Held while manual time moves: two travellers at once would each see half a journey.

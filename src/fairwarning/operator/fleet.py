@@ -75,6 +75,7 @@ async def make(desk: Desk, _: str, asked: shapes.ScopeWanted) -> shapes.Scopes:
     """Bring up a set and return its scopes."""
     command = Make(seed=new_event_id(), blueprint=_blueprint(asked), by=asked.by)
     changes = await desk.engine.handle(command)
+    await desk.welcome([c.machine.ref for c in changes if isinstance(c, MachineChanged)])
     made = [change.scope for change in changes if isinstance(change, ScopeMade)]
     return shapes.Scopes(scopes=[scope_shape(desk.engine.scope(scope_id)) for scope_id in made])
 
@@ -98,7 +99,9 @@ async def grow(desk: Desk, name: str, asked: shapes.Growth) -> shapes.Machines:
     """Add machines to a scope and return them."""
     command = Add(seed=new_event_id(), scope=ScopeId(name), count=asked.count, by=asked.by)
     changes = await desk.engine.handle(command)
-    return machines_shape(desk, [c.machine.ref for c in changes if isinstance(c, MachineChanged)])
+    new = [c.machine.ref for c in changes if isinstance(c, MachineChanged)]
+    await desk.welcome(new)
+    return machines_shape(desk, new)
 
 
 async def upgrade(desk: Desk, name: str, asked: shapes.UpgradeWanted) -> shapes.Machines:

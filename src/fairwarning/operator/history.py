@@ -113,9 +113,9 @@ async def _entries(
                 behind = True
                 continue
             behind = False
-            if news is None:
+            if news is None and not closing.is_set():
                 yield None
-            elif after is None or news.seq > after:
+            elif news is not None and (after is None or news.seq > after):
                 after = news.seq
                 yield news
 

@@ -1,0 +1,46 @@
+"""A resource group to deploy templates to, and short words for writing them."""
+
+from fairwarning.arm.context import Surroundings
+from fairwarning.arm.templates import Planned, outputs, plan
+from fairwarning.core.wire import Json
+
+SUBSCRIPTION = "22222222-2222-4222-8222-222222222222"
+TENANT = "11111111-1111-4111-8111-111111111111"
+ROOT = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/lab"
+NETWORK = f"{ROOT}/providers/Microsoft.Network"
+COMPUTE = f"{ROOT}/providers/Microsoft.Compute"
+
+
+class Cloud:
+    """What has been deployed so far, by id."""
+
+    def __init__(self) -> None:
+        self.documents: dict[str, Json] = {}
+        self.surroundings = Surroundings(
+            subscription=SUBSCRIPTION,
+            group="lab",
+            group_document={"id": ROOT, "name": "lab", "location": "westeurope"},
+            tenant=TENANT,
+            lookup=lambda resource_id: self.documents.get(resource_id.lower()),
+        )
+
+    def plan(self, template: Json, parameters: Json = None) -> tuple[Planned, ...]:
+        return plan(template, parameters, self.surroundings)
+
+    def outputs(self, template: Json, parameters: Json = None) -> dict[str, Json]:
+        return outputs(template, parameters, self.surroundings)
+
+    def deploy(self, template: Json, parameters: Json = None) -> dict[str, dict[str, Json]]:
+        bodies = {}
+        for planned in self.plan(template, parameters):
+            bodies[planned.name] = planned.body()
+            self.documents[planned.id.lower()] = {"id": planned.id, **bodies[planned.name]}
+        return bodies
+
+
+def resource(name: str, *needs: Json, kind: str = "Microsoft.Network/virtualNetworks", **more: Json) -> Json:
+    return {"type": kind, "name": name, "apiVersion": "2022-01-01", "dependsOn": list(needs), **more}
+
+
+def template(*resources: Json, **more: Json) -> Json:
+    return {"contentVersion": "1.0.0.0", "resources": list(resources), **more}

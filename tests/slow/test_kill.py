@@ -1,0 +1,194 @@
+"""A server that is killed without warning has lost nothing that it answered."""
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TypedDict
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.cli.server import Server, up
+
+ROUNDS = 50
+SETS, SIZE = 10, 10
+#: How many events each of the hundred clients has to approve in a round; the rate limit lets five through.
+EACH = 3
+FLEET = tuple(word for number in range(SETS) for word in ("--scale-set", f"s{number}={SIZE}"))
+APPROVALS = "/metadata/scheduledevents?api-version=2020-07-01"
+PAGE = 1000
+
+
+class Line(TypedDict):
+    """One line of the history."""
+
+    seq: int
+    kind: str
+    event: str | None
+    by: str
+
+
+class Page(TypedDict):
+    """What the history answers."""
+
+    history: list[Line]
+    next: int | None
+
+
+class Made(TypedDict):
+    """An event that was caused."""
+
+    id: str
+
+
+class Caused(TypedDict):
+    """What causing answers."""
+
+    events: list[Made]
+
+
+@dataclass
+class Approved:
+    """What the clients of one round were told, and when the server has to die."""
+
+    last_words: int
+    answered: dict[str, str] = field(default_factory=dict)
+    refused: list[int] = field(default_factory=list)
+    time_is_up: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def told(self, event: str, by: str, status: int) -> None:
+        if status != 200:
+            self.refused.append(status)
+        else:
+            self.answered[event] = by
+        if len(self.answered) >= self.last_words:
+            self.time_is_up.set()
+
+
+class Connection:
+    """A kept-alive HTTP connection."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._host, self._port = parts.hostname or "", parts.port or 80
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(self._host, self._port)
+        reader, writer = self._streams
+        head = f"{method} {target} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nMetadata: true\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        status, *fields = answer.decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (one.partition(": ") for one in fields)}
+        return int(status.split()[1]), await reader.readexactly(int(headers.get("content-length", "0")))
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+
+
+async def announce(server: Server) -> dict[str, list[str]]:
+    """Give every machine some events of its own; return their ids by machine."""
+
+    async def one_set(names: list[str]) -> list[tuple[str, str]]:
+        operator = Connection(server.ready["operator"])
+        made = []
+        for name in names * EACH:
+            wish = {"cause": "freeze", "machines": [name], "notice": "2d"}
+            status, body = await operator.ask("POST", "/fleet/v1/events", json.dumps(wish).encode())
+            assert status == 201, body
+            caused: Caused = json.loads(body)
+            made += [(name, event["id"]) for event in caused["events"]]
+        operator.close()
+        return made
+
+    names = sorted(server.ready["metadata"])
+    sets = [names[start : start + SIZE] for start in range(0, len(names), SIZE)]
+    events: dict[str, list[str]] = {name: [] for name in names}
+    for made in await asyncio.gather(*map(one_set, sets)):
+        for name, event in made:
+            events[name].append(event)
+    return events
+
+
+async def approve(server: Server, name: str, events: Sequence[str], round_: Approved) -> None:
+    """Approve one event after the other, until all are or the server is no more."""
+    guest = Connection(server.ready["metadata"][name])
+    try:
+        for event in events:
+            body = json.dumps({"StartRequests": [{"EventId": event}]}).encode()
+            status, _ = await guest.ask("POST", APPROVALS, body)
+            round_.told(event, name, status)
+    except (OSError, asyncio.IncompleteReadError):
+        pass  # the connection died with the server: nothing was answered
+    finally:
+        guest.close()
+
+
+async def approve_until_killed(server: Server, chance: random.Random) -> Approved:
+    """Let every machine approve at once and kill the server in the middle of it."""
+    events = await announce(server)
+    round_ = Approved(last_words=chance.randrange(1, SETS * SIZE * EACH))
+    clients = [asyncio.create_task(approve(server, *one, round_)) for one in events.items()]
+    await round_.time_is_up.wait()
+    asyncio.get_running_loop().call_later(chance.uniform(0, 0.004), server.process.kill)
+    await asyncio.gather(*clients)
+    return round_
+
+
+async def history(server: Server, after: int) -> list[Line]:
+    """Return every line of the history behind ``after``."""
+    operator = Connection(server.ready["operator"])
+    lines: list[Line] = []
+    start: int | None = after
+    while start is not None:
+        status, body = await operator.ask("GET", f"/fleet/v1/history?after={start}&limit={PAGE}")
+        assert status == 200, body
+        page: Page = json.loads(body)
+        lines += page["history"]
+        start = page["next"]
+    operator.close()
+    return lines
+
+
+def servers(scratch: Path) -> Iterator[Server]:
+    """Yield one server after the other, all of them on the same data directory."""
+    words = ("--data", str(scratch / "data"), "--start-enabled", "--speed", "1000", *FLEET)
+    for number in count():
+        room = scratch / str(number)  # the ready file of a killed server stays behind
+        room.mkdir()
+        with up(room, *words) as server:
+            yield server
+            server.process.kill()
+            server.process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.rule("R-12")
+def test_every_approval_that_was_answered_is_there_after_the_server_was_killed(tmp_path: Path) -> None:
+    chance = random.Random(20261116)
+    before: Approved | None = None
+    seen, cut_short = 0, 0
+
+    for number, server in enumerate(servers(tmp_path)):
+        if before is not None:
+            lines = asyncio.run(history(server, seen))
+            seen = max(line["seq"] for line in lines)
+            kept = {line["event"]: line["by"] for line in lines if line["kind"] == "approved"}
+            lost = {event: by for event, by in before.answered.items() if kept.get(event) != by}
+            assert (number, lost) == (number, {})
+            assert before.refused == []
+            cut_short += len(before.answered) < SETS * SIZE * EACH
+        if number == ROUNDS:
+            break
+        before = asyncio.run(approve_until_killed(server, chance))
+
+    # The server was killed in the middle of things, not after the last answer.
+    assert cut_short > ROUNDS / 2
