@@ -95,6 +95,9 @@ class OneByOne:
     ) -> Sequence[Entry]:
         return await self._inner.journal(after=after, limit=limit, event=event)
 
+    async def documents(self) -> Mapping[str, str]:
+        return await self._inner.documents()
+
     async def note(self, key: str, value: str) -> None:
         await self._inner.note(key, value)
 

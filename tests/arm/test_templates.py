@@ -276,6 +276,15 @@ def test_a_condition_decides(cloud: Cloud, condition: Json, left: list[str]) -> 
     assert names(planned) == left
 
 
+def test_one_resource_may_be_written_twice_under_opposite_conditions(cloud: Cloud) -> None:
+    twins = [resource("net", condition=wanted, properties={"open": wanted}) for wanted in (True, False)]
+    asks = resource("asks", "net", properties={"seen": "[reference('net').open]"})
+
+    bodies = cloud.deploy(template(asks, *twins))
+
+    assert bodies["asks"]["properties"] == {"seen": True}
+
+
 def test_a_nested_deployment_is_evaluated_from_outside(cloud: Cloud) -> None:
     inside = template(resource("[parameters('name')]"))
     nested = resource(

@@ -1,4 +1,4 @@
-"""What each cause announces, what is refused, and what a scope approves by itself."""
+"""What each cause announces, and what is refused."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.core.causes import CAUSES, Text
 from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotSpot, TooManyUserEvents
-from fairwarning.core.model import Approvals, Eviction, Kind, Power, Source, Status, VmName
+from fairwarning.core.model import Eviction, Kind, Power, Source, Status, VmName
 from fairwarning.core.policy import PROFILES
 from fairwarning.core.scope import Blueprint
 from tests.stage import NOON, Stage, span
@@ -148,10 +148,17 @@ def test_every_description_is_one_of_the_exact_texts_and_present_even_when_empty
 
 
 @pytest.mark.rule("L-09")
-def test_users_are_behind_restart_redeploy_and_delete_and_behind_nothing_else() -> None:
-    users = {name for name, cause in CAUSES.items() if cause.source is Source.USER}
-
-    assert users == {"restart", "redeploy", "delete"}
+@pytest.mark.parametrize(
+    ("cause", "source"),
+    [
+        *((cause, Source.USER) for cause in ("restart", "redeploy", "delete")),
+        *((cause, Source.PLATFORM) for cause in ("freeze", "host-reboot", "hardware-failure", "evict")),
+    ],
+)
+def test_users_are_behind_restart_redeploy_and_delete_and_the_platform_behind_the_rest(
+    cause: str, source: Source
+) -> None:
+    assert CAUSES[cause].source is source
 
 
 @pytest.mark.rule("L-10")
@@ -260,28 +267,6 @@ def test_a_request_that_makes_no_sense_is_refused(
 
     with pytest.raises(Invalid, match=problem):
         stage.cause(cause, *machines, notice=notice)
-
-
-@pytest.mark.rule("L-17")
-@pytest.mark.parametrize(
-    ("approvals", "cause", "status"),
-    [
-        pytest.param(Approvals(user_reboot=True), "restart", Status.STARTED, id="a user's restart is waived"),
-        pytest.param(Approvals(user_reboot=True), "redeploy", Status.SCHEDULED, id="a redeploy is not meant"),
-        pytest.param(Approvals(user_redeploy=True), "redeploy", Status.STARTED, id="a redeploy is waived"),
-        pytest.param(Approvals(user_redeploy=True), "restart", Status.SCHEDULED, id="a restart is not meant"),
-        pytest.param(Approvals(user_reboot=True), "host-reboot", Status.SCHEDULED, id="the platform waits"),
-    ],
-)
-def test_a_scope_may_waive_the_notice_of_its_users_operations(
-    approvals: Approvals, cause: str, status: Status
-) -> None:
-    stage = Stage(WEB)
-    stage.set_approvals("web", approvals)
-
-    (event,) = stage.cause(cause, "web_0")
-
-    assert [(one.id, one.status) for one in stage.shown("web_0")] == [(event, status)]
 
 
 @pytest.mark.rule("L-05")

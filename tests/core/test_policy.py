@@ -12,7 +12,6 @@ from fairwarning.core.policy import (
     FirstCall,
     Policy,
     retry_delay,
-    terminate_notice,
     whole_second,
     with_speed,
 )
@@ -78,8 +77,3 @@ def test_a_whole_second_is_never_earlier_and_less_than_a_second_later(instant: d
 @given(st.integers(min_value=1, max_value=10_000))
 def test_a_failed_impact_rests_longer_each_time_up_to_five_minutes(attempt: int) -> None:
     assert span("5s") <= retry_delay(attempt) <= retry_delay(attempt + 1) <= span("5m")
-
-
-@pytest.mark.parametrize("minutes", [5, 10, 15])
-def test_a_terminate_notice_is_five_to_fifteen_minutes(minutes: int) -> None:
-    assert terminate_notice(timedelta(minutes=minutes)) == timedelta(minutes=minutes)

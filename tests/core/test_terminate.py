@@ -1,11 +1,11 @@
-"""Deletes with notice: the profile, the event, the barrier, and what approves itself (T rules)."""
+"""Deletes with notice: the profile, the event and the barrier (T rules)."""
 
 from dataclasses import replace
 
 import pytest
 
 from fairwarning.core.errors import AlreadyUnderWay, Invalid, UnknownScope
-from fairwarning.core.model import Approvals, Kind, ScopeKind, Source, Status
+from fairwarning.core.model import Kind, ScopeKind, Source, Status
 from fairwarning.core.scope import Blueprint
 from tests.stage import NOON, Stage, span
 
@@ -381,64 +381,3 @@ def test_an_availability_set_has_no_barrier_of_deletes() -> None:
     stage.approve(first, by="web-0")
 
     assert stage.statuses(first, second) == [STARTED, SCHEDULED]
-
-
-# -- nobody is left to approve
-
-
-@pytest.mark.rule("T-21")
-def test_when_no_machine_runs_an_event_is_approved_at_creation() -> None:
-    stage = Stage(WEB)
-    stage.stop("web_0", "web_1", "web_2", "web_3")
-
-    (event,) = stage.cause("host-reboot", "web_0")
-
-    assert stage.status(event) is STARTED
-    assert stage.event(event).approved_by == "all-instances-down"
-
-
-@pytest.mark.rule("T-21")
-def test_events_are_approved_as_soon_as_the_last_machine_stops() -> None:
-    stage = Stage(WEB)
-    first, second = stage.cause("delete", "web_0", "web_1")
-    stage.stop("web_0", "web_1", "web_2")
-
-    assert stage.statuses(first, second) == [SCHEDULED, SCHEDULED]
-
-    stage.stop("web_3")
-
-    assert stage.statuses(first, second) == [STARTED, STARTED]
-
-
-@pytest.mark.rule("T-21")
-def test_events_are_approved_as_soon_as_the_last_running_machine_is_evicted() -> None:
-    stage = Stage(Blueprint(name="cheap", count=2, spot=True))
-    stage.stop("cheap_1")
-    (eviction,) = stage.cause("evict", "cheap_0")
-    (restart,) = stage.cause("restart", "cheap_1")
-
-    stage.approve(eviction, by="cheap_0")
-    stage.advance("5s")
-
-    assert stage.statuses(eviction, restart) == [GONE, STARTED]
-
-
-@pytest.mark.rule("T-21")
-def test_a_scope_may_insist_on_its_notice_even_when_it_is_down() -> None:
-    stage = Stage(replace(WEB, approvals=Approvals(all_instances_down=False)))
-    stage.stop("web_0", "web_1", "web_2", "web_3")
-
-    (event,) = stage.cause("host-reboot", "web_0")
-
-    assert stage.status(event) is SCHEDULED
-
-
-@pytest.mark.rule("T-21")
-def test_a_scope_that_changes_its_mind_while_it_is_down_approves_at_once() -> None:
-    stage = Stage(replace(WEB, approvals=Approvals(all_instances_down=False)))
-    stage.stop("web_0", "web_1", "web_2", "web_3")
-    (event,) = stage.cause("host-reboot", "web_0")
-
-    stage.set_approvals("web", Approvals())
-
-    assert stage.status(event) is STARTED

@@ -63,6 +63,9 @@ class Gate:
     ) -> Sequence[Entry]:
         return await self._store.journal(after=after, limit=limit, event=event)
 
+    async def documents(self) -> Mapping[str, str]:
+        return await self._store.documents()
+
     async def note(self, key: str, value: str) -> None:
         await self._store.note(key, value)
 

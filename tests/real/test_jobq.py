@@ -4,7 +4,6 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
 
 import pytest
 
@@ -49,36 +48,43 @@ asyncio.run(poll())
 
 
 @contextmanager
-def running(space: Namespace, *words: str) -> Iterator[tuple[IO[str], IO[str]]]:
-    """Start a program, give the ends to write to and to read from, and end it."""
+def running(space: Namespace, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Give a program that runs meanwhile, and end it."""
     environment = {**os.environ, "AZ_BATCH_TASK_ID": "1"}  # without it jobq believes it is at home
     pipe = subprocess.PIPE
     with subprocess.Popen(
         space.command(*words), env=environment, stdin=pipe, stdout=pipe, text=True
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            yield process.stdin, process.stdout
+            yield process
         finally:
             process.kill()
 
 
-def seen(output: IO[str]) -> list[str]:
+def seen(poller: subprocess.Popen[str]) -> list[str]:
+    """Return what the poller says until it has polled once."""
+    assert poller.stdout is not None
     lines: list[str] = []
-    for line in output:
+    for line in poller.stdout:
         if line == "polled\n":
             return lines
         lines.append(line.strip())
     raise AssertionError(f"the poller ended after {lines}")
 
 
+def next_seen(poller: subprocess.Popen[str]) -> list[str]:
+    assert poller.stdin is not None
+    poller.stdin.write("\n")
+    poller.stdin.flush()
+    return seen(poller)
+
+
 def test_a_worker_stops_when_its_machine_is_to_be_evicted(single: Single, client_python: str) -> None:
     single.batch.run("curl", "-sS", "-H", "Metadata:true", EVENTS)  # the first poll switches it on
 
-    with running(single.batch, client_python, "-c", WORKER) as (_, output):
+    with running(single.batch, client_python, "-c", WORKER) as worker:
         single.server.tell("cause", "evict", "batch")
-        said = output.readline()
+        said, _ = worker.communicate(timeout=60)
 
     assert said == "stopped\n"
     assert single.server.kinds("batch") == ["scheduled"]
@@ -86,20 +92,14 @@ def test_a_worker_stops_when_its_machine_is_to_be_evicted(single: Single, client
 
 @pytest.mark.rule("V-03", "L-01", "L-03")
 def test_its_poller_follows_an_event_from_the_warning_to_the_end(pair: Pair, client_python: str) -> None:
-    with running(pair.web_0, client_python, "-c", POLLER) as (step, output):
-
-        def poll() -> list[str]:
-            step.write("\n")
-            step.flush()
-            return seen(output)
-
-        before = seen(output)
+    with running(pair.web_0, client_python, "-c", POLLER) as poller:
+        before = seen(poller)
         pair.server.tell("cause", "restart", "web_1")
-        warned = poll()
+        warned = next_seen(poller)
         pair.server.tell("approve", pair.server.history()[0]["event"])
-        under_way = poll()
+        under_way = next_seen(poller)
         pair.server.tell("clock", "advance", "1m")
-        after = poll()
+        after = next_seen(poller)
 
     assert before == []
     assert warned == ["Reboot Scheduled web_1 GMT"]

@@ -145,7 +145,7 @@ class Context:
         ids = self.named.get(name.lower())
         if ids is None:
             raise InvalidTemplate(f"the template does not define the resource {name!r}")
-        return ids
+        return list(dict.fromkeys(ids))  # opposite conditions may write one resource twice
 
     def _parameter(self, name: str) -> Json:
         spelled = _spelled(self._declared, name)

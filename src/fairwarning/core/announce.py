@@ -155,6 +155,8 @@ def _warned(
         configured = all(machine.model.terminate_notice is not None for machine in machines)
         awake = scope.enabled or not policy.terminate_requires_enabled
         return configured and awake and not request.force
+    if cause.image_only and not all(machine.model.image_notice for machine in machines):
+        return False  # T-20: a new image is announced only where that was asked for
     return cause.source is Source.PLATFORM or scope.enabled
 
 
@@ -179,7 +181,7 @@ def _barrier(
     facts: Facts, kind: Kind, machines: Sequence[Machine], request: Request, event_id: EventId
 ) -> BarrierId:
     if kind is Kind.TERMINATE and facts.kind in _SCALE_SETS:
-        return barrier.of_deletes(facts.set_name)
+        return barrier.of_deletes(facts.set_id)
     if CAUSES[request.cause].alone:
         return barrier.alone(event_id)
     return barrier.of_host(machines[0].host, request.id)

@@ -21,9 +21,9 @@ def of_host(host: HostId, command: EventId) -> BarrierId:
     return BarrierId(f"host:{host}:{command}")
 
 
-def of_deletes(set_name: str) -> BarrierId:
+def of_deletes(set_id: str) -> BarrierId:
     """The barrier of a scale set's pending deletes."""
-    return BarrierId(f"deletes:{set_name}")
+    return BarrierId(f"deletes:{set_id}")
 
 
 def ready(event: Event, now: datetime) -> bool:

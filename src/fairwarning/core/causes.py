@@ -41,6 +41,7 @@ class Cause:
     withdrawn_after: timedelta | None = None
     operation: bool = False
     spot_only: bool = False
+    image_only: bool = False
     summary: str
 
     @property
@@ -59,6 +60,10 @@ CAUSES: Mapping[str, Cause] = {
     "redeploy": Cause(
         kind=Kind.REDEPLOY, source=_USER, text=Text.REDEPLOY, operation=True,
         summary="a user moves the machine to another host; ephemeral disks are lost",
+    ),
+    "reimage": Cause(
+        kind=Kind.REBOOT, source=_USER, operation=True, image_only=True,
+        summary="a user gives the machine its image anew; announced where the set asks for it",
     ),
     "freeze": Cause(
         kind=_FREEZE, duration=9, text=Text.HOST,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import assert_never
 
-from fairwarning.core.model import Approvals, EventId, Kind, MachineRef, Power, ScopeId, VmName
+from fairwarning.core.model import Approvals, EventId, Kind, MachineRef, Power, ScopeId, VmName, in_group
 from fairwarning.core.scope import Blueprint, scope_ids
 
 
@@ -26,6 +26,7 @@ class Add:
     seed: str
     scope: ScopeId
     count: int = 1
+    names: tuple[str, ...] = ()
     by: str = "operator"
 
 
@@ -118,6 +119,8 @@ class ChangeModel:
 
     scopes: tuple[ScopeId, ...]
     terminate_notice: timedelta | None
+    image_notice: bool = False
+    upgrades_itself: bool | None = None
     by: str = "operator"
 
 
@@ -126,6 +129,15 @@ class Upgrade:
     """Bring instances to the latest model of their set."""
 
     machines: tuple[MachineRef, ...]
+    by: str = "operator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protect:
+    """Keep an instance out of scale-ins, or let it take part again."""
+
+    machine: MachineRef
+    protected: bool
     by: str = "operator"
 
 
@@ -170,6 +182,7 @@ Command = (
     | SetPower
     | ChangeModel
     | Upgrade
+    | Protect
     | SetApprovals
     | StartWalk
     | StopWalk
@@ -180,12 +193,12 @@ def concerns(command: Command) -> frozenset[ScopeId]:
     """Return the scopes a command speaks of; the engine loads these and whoever shares a barrier."""
     match command:
         case Make(blueprint=blueprint):
-            return frozenset((ScopeId(blueprint.name), *scope_ids(blueprint)))
+            return frozenset((ScopeId(in_group(blueprint.group, blueprint.name)), *scope_ids(blueprint)))
         case Remove(scopes=scopes) | Tick(scopes=scopes) | ChangeModel(scopes=scopes):
             return frozenset(scopes)
         case Schedule(machines=machines) | Upgrade(machines=machines):
             return frozenset(machine.scope for machine in machines)
-        case Poll(machine=machine) | SetPower(machine=machine):
+        case Poll(machine=machine) | SetPower(machine=machine) | Protect(machine=machine):
             return frozenset({machine.scope})
         case (
             Add(scope=scope)

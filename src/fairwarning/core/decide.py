@@ -30,6 +30,7 @@ from fairwarning.core.commands import (
     Command,
     Make,
     Poll,
+    Protect,
     Remove,
     Report,
     Schedule,
@@ -44,7 +45,7 @@ from fairwarning.core.errors import NameTaken, UnknownEvent
 from fairwarning.core.fleet import Fleet, running, visible
 from fairwarning.core.impact import take
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import Event, Scope, ScopeId, Status
+from fairwarning.core.model import Event, Scope, ScopeId, Status, in_group
 from fairwarning.core.scope import build, scope_ids
 
 PLATFORM = "platform"
@@ -86,6 +87,8 @@ def _answer(fleet: Fleet, command: Command, now: datetime) -> Iterator[Change]:
             return scaleset.change_model(fleet, command)
         case Upgrade():
             return scaleset.upgrade(fleet, command)
+        case Protect():
+            return scaleset.protect(fleet, command)
         case SetApprovals():
             facts = replace(fleet.scope(command.scope).facts, approvals=command.approvals)
             return iter((FactsChanged(scope=command.scope, facts=facts, by=command.by),))
@@ -99,7 +102,8 @@ def _answer(fleet: Fleet, command: Command, now: datetime) -> Iterator[Change]:
 
 def _make(fleet: Fleet, command: Make, now: datetime) -> Iterator[Change]:
     name, wanted = command.blueprint.name, scope_ids(command.blueprint)
-    if any(scope.facts.set_name == name or scope.id in wanted for scope in fleet.scopes.values()):
+    set_id = in_group(command.blueprint.group, name)
+    if any(scope.facts.set_id == set_id or scope.id in wanted for scope in fleet.scopes.values()):
         raise NameTaken(name)
     yield from build(command.blueprint, command.seed, fleet.policy, now, command.by)
 

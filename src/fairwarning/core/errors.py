@@ -13,6 +13,7 @@
     ├── AlreadyUnderWay     the machine waits for an event of this kind already
     ├── TooManyUserEvents   the scope has as many user events as its profile allows
     ├── NotSpot             only Spot machines can be evicted
+    ├── SpotIsNotWarned     Spot machines get no notice of their deletion
     ├── WalkUnderWay        the scope is being walked already
     └── Conflict            somebody else changed the scope first; decide again
 
@@ -156,6 +157,15 @@ class NotSpot(FairWarningError):
     def __init__(self, machine: VmName) -> None:
         super().__init__(f"{machine} is not a Spot machine; it cannot be evicted")
         self.machine = machine
+
+
+class SpotIsNotWarned(FairWarningError):
+    """Spot machines get no notice of their deletion."""
+
+    status_hint = 409
+
+    def __init__(self) -> None:
+        super().__init__("terminate notification cannot be enabled for Spot machines")
 
 
 class WalkUnderWay(FairWarningError):

@@ -83,6 +83,7 @@ class Model:
 
     number: int = 1
     terminate_notice: timedelta | None = None
+    image_notice: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +110,7 @@ class Machine:
     eviction: Eviction = Eviction.DEALLOCATE
     power: Power = Power.RUNNING
     model: Model = Model()
+    protected: bool = False
     tags: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -167,11 +169,13 @@ class Facts:
     id: ScopeId
     kind: ScopeKind
     set_name: str
+    group: str = ""
     zone: str = ""
     update_domains: int = 1
     fault_domains: int = 1
     broadcast: bool = True
     model: Model = Model()
+    upgrades_itself: bool = False
     approvals: Approvals = Approvals()
     enabled_at: datetime | None = None
     polled_at: datetime | None = None
@@ -179,6 +183,11 @@ class Facts:
     instance_step: int = 1
     deleting: bool = False
     walk: Walk | None = None
+
+    @property
+    def set_id(self) -> str:
+        """The set's name in the whole fleet; one name may stand in several groups."""
+        return in_group(self.group, self.set_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +209,11 @@ class Scope:
     def enabled(self) -> bool:
         """Whether somebody in the scope has asked for events lately (R-21, R-22)."""
         return self.facts.enabled_at is not None
+
+
+def in_group(group: str, name: str) -> str:
+    """Return a name as it is unique in the whole fleet."""
+    return f"{group}/{name}" if group else name
 
 
 def derive_id(*parts: str) -> EventId:

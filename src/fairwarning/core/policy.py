@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import Invalid, SpotIsNotWarned
 from fairwarning.core.model import Kind
 
 #: L-05: how long before an impact the guests are told; for Terminate unless the profile says (T-02).
@@ -107,9 +107,11 @@ def retry_delay(attempt: int) -> timedelta:
     return min(RETRY_FIRST * (1 << min(attempt - 1, 10)), RETRY_MOST)
 
 
-def terminate_notice(minutes: timedelta) -> timedelta:
+def terminate_notice(minutes: timedelta, *, spot: bool) -> timedelta:
     """Return the notice if a terminate profile may ask for it, or refuse."""
     shortest, longest = TERMINATE_NOTICE
+    if spot:
+        raise SpotIsNotWarned  # T-05
     if not shortest <= minutes <= longest:
         raise Invalid("terminate_notice", f"must be between 5 and 15 minutes, not {minutes}")
     return minutes

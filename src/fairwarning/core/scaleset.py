@@ -1,30 +1,43 @@
 """A scale set wants; its instances are. What an instance was given last is what counts (T-06)."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from fairwarning.core.changes import Change, FactsChanged, MachineChanged
-from fairwarning.core.commands import Add, ChangeModel, Upgrade
-from fairwarning.core.errors import Invalid
+from fairwarning.core.commands import Add, ChangeModel, Protect, Upgrade
+from fairwarning.core.errors import Invalid, NameTaken
 from fairwarning.core.fleet import Fleet
-from fairwarning.core.model import Machine, Model, ScopeKind
+from fairwarning.core.model import Machine, MachineRef, Model, Scope, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import terminate_notice
-from fairwarning.core.scope import MOST_MACHINES, grow
+from fairwarning.core.scope import MOST_MACHINES, check_name, grow
 
 
 def latest_model_applied(fleet: Fleet, machine: Machine) -> bool:
     """Whether the instance has what its set wants by now."""
-    return machine.model == fleet.scope(machine.scope).facts.model
+    return machine.model.number == fleet.scope(machine.scope).facts.model.number
 
 
 def change_model(fleet: Fleet, command: ChangeModel) -> Iterator[Change]:
-    """Yield the new model of each scope of the set; no instance changes."""
-    if command.terminate_notice is not None:
-        terminate_notice(command.terminate_notice)
+    """Yield the new model of each scope of the set; instances follow where the set upgrades itself."""
     for scope_id in command.scopes:
-        facts = fleet.scope(scope_id).facts
-        model = Model(number=facts.model.number + 1, terminate_notice=command.terminate_notice)
-        yield FactsChanged(scope=scope_id, facts=replace(facts, model=model), by=command.by)
+        scope = fleet.scope(scope_id)
+        if command.terminate_notice is not None:
+            uniform = scope.facts.kind is not ScopeKind.FLEXIBLE_SET
+            spot = uniform and any(machine.spot for machine in scope.machines.values())
+            terminate_notice(command.terminate_notice, spot=spot)
+        model = Model(
+            number=scope.facts.model.number + 1,
+            terminate_notice=command.terminate_notice,
+            image_notice=command.image_notice,
+        )
+        itself = scope.facts.upgrades_itself
+        itself = itself if command.upgrades_itself is None else command.upgrades_itself
+        facts = replace(scope.facts, model=model, upgrades_itself=itself)
+        yield FactsChanged(scope=scope_id, facts=facts, by=command.by)
+        if itself:
+            yield from _upgraded(scope.machines.values(), model)
 
 
 def upgrade(fleet: Fleet, command: Upgrade) -> Iterator[Change]:
@@ -32,8 +45,22 @@ def upgrade(fleet: Fleet, command: Upgrade) -> Iterator[Change]:
     for ref in command.machines:
         machine = fleet.machine(ref)
         if not latest_model_applied(fleet, machine):
-            model = fleet.scope(ref.scope).facts.model
-            yield MachineChanged(scope=ref.scope, machine=replace(machine, model=model))
+            yield from _upgraded([machine], fleet.scope(ref.scope).facts.model)
+
+
+def _upgraded(machines: Iterable[Machine], model: Model) -> Iterator[Change]:
+    for machine in machines:
+        # T-05: a Spot instance among others keeps everything but the notice of its deletion.
+        own = replace(model, terminate_notice=None) if machine.spot else model
+        yield MachineChanged(scope=machine.scope, machine=replace(machine, model=own))
+
+
+def protect(fleet: Fleet, command: Protect) -> Iterator[Change]:
+    """Yield the instance, kept out of scale-ins or not."""
+    machine = fleet.machine(command.machine)
+    if machine.protected != command.protected:
+        after = replace(machine, protected=command.protected)
+        yield MachineChanged(scope=machine.scope, machine=after)
 
 
 def add(fleet: Fleet, command: Add) -> Iterator[Change]:
@@ -41,10 +68,57 @@ def add(fleet: Fleet, command: Add) -> Iterator[Change]:
     scope = fleet.scope(command.scope)
     if scope.facts.kind in (ScopeKind.STANDALONE, ScopeKind.CLOUD_SERVICE):
         raise Invalid("scope", f"a {scope.facts.kind} does not grow")
-    if not 1 <= command.count <= MOST_MACHINES - len(scope.machines):
+    count = len(command.names) or command.count
+    if not 1 <= count <= MOST_MACHINES - len(scope.machines):
         raise Invalid("count", f"a set has at most {MOST_MACHINES} machines")
     like = next(iter(scope.machines.values()), None)
-    for machine in grow(scope.facts, like, command.count, command.seed):
-        yield MachineChanged(scope=scope.id, machine=machine)
-    taken = scope.facts.next_instance + command.count * scope.facts.instance_step
+    for machine, name in zip_longest(grow(scope.facts, like, count, command.seed), command.names):
+        yield MachineChanged(scope=scope.id, machine=_named(scope, machine, name))
+    taken = scope.facts.next_instance + count * scope.facts.instance_step
     yield FactsChanged(scope=scope.id, facts=replace(scope.facts, next_instance=taken), by=command.by)
+
+
+def _named(scope: Scope, machine: Machine, name: str | None) -> Machine:
+    if name is None:
+        return machine
+    if scope.facts.kind is ScopeKind.SCALE_SET:
+        raise Invalid("names", "the machines of a scale-set are named after it")
+    check_name(name)
+    if name in scope.machines:
+        raise NameTaken(name)
+    return replace(machine, name=VmName(name))
+
+
+def leaving(scopes: Sequence[Scope], count: int) -> tuple[MachineRef, ...]:
+    """Return the instances a scale-in takes.
+
+    From the fullest zone, there from the fullest fault domain, the newest first. What is protected stays; so
+    does what is being deleted already.
+    """
+    free = [m for scope in scopes for m in scope.machines.values() if not _stays(scope, m)]
+    zones = Counter(machine.scope for machine in free)
+    domains = Counter((machine.scope, machine.fault_domain) for machine in free)
+    order = {machine.ref: number for number, machine in enumerate(free)}
+    chosen: list[MachineRef] = []
+    while free and len(chosen) < count:
+        machine = max(free, key=lambda m: _weight(m, zones, domains, order))
+        free.remove(machine)
+        zones[machine.scope] -= 1
+        domains[machine.scope, machine.fault_domain] -= 1
+        chosen.append(machine.ref)
+    return tuple(chosen)
+
+
+def _weight(
+    machine: Machine,
+    zones: Counter[ScopeId],
+    domains: Counter[tuple[ScopeId, int]],
+    order: dict[MachineRef, int],
+) -> tuple[int, int, int]:
+    domain = domains[machine.scope, machine.fault_domain]
+    return zones[machine.scope], domain, order[machine.ref]
+
+
+def _stays(scope: Scope, machine: Machine) -> bool:
+    going = any(e.cause == "delete" and machine.name in e.resources for e in scope.events.values())
+    return machine.protected or going

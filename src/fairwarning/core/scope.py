@@ -19,6 +19,7 @@ from fairwarning.core.model import (
     ScopeKind,
     VmName,
     derive_id,
+    in_group,
 )
 from fairwarning.core.policy import Policy, terminate_notice
 
@@ -40,6 +41,7 @@ class Blueprint:
     """What to build: a machine, or a set of like machines."""
 
     name: str
+    group: str = ""
     kind: ScopeKind = ScopeKind.SCALE_SET
     count: int = 1
     zones: tuple[str, ...] = ()
@@ -51,6 +53,8 @@ class Blueprint:
     spot: bool = False
     eviction: Eviction = Eviction.DEALLOCATE
     terminate_notice: timedelta | None = None
+    image_notice: bool = False
+    upgrades_itself: bool = False
     approvals: Approvals = Approvals()
     host: HostId | None = None
     tags: tuple[tuple[str, str], ...] = ()
@@ -59,9 +63,10 @@ class Blueprint:
 
 def scope_ids(blueprint: Blueprint) -> tuple[ScopeId, ...]:
     """Return the scopes a blueprint leads to: one, or one per zone (R-24)."""
+    name = in_group(blueprint.group, blueprint.name)
     if not blueprint.zones:
-        return (ScopeId(blueprint.name),)
-    return tuple(ScopeId(f"{blueprint.name}.zone{zone}") for zone in blueprint.zones)
+        return (ScopeId(name),)
+    return tuple(ScopeId(f"{name}.zone{zone}") for zone in blueprint.zones)
 
 
 def build(blueprint: Blueprint, seed: str, policy: Policy, now: datetime, by: str) -> list[Change]:
@@ -141,11 +146,13 @@ def _facts(blueprint: Blueprint, scope_id: ScopeId, index: int, policy: Policy, 
         id=scope_id,
         kind=blueprint.kind,
         set_name=blueprint.name,
+        group=blueprint.group,
         zone=blueprint.zones[index] if blueprint.zones else "",
         update_domains=update if blueprint.update_domains is None else blueprint.update_domains,
         fault_domains=fault if blueprint.fault_domains is None else blueprint.fault_domains,
         broadcast=blueprint.broadcast,
-        model=Model(terminate_notice=blueprint.terminate_notice),
+        model=Model(terminate_notice=blueprint.terminate_notice, image_notice=blueprint.image_notice),
+        upgrades_itself=blueprint.upgrades_itself,
         approvals=blueprint.approvals,
         enabled_at=now if policy.start_enabled else None,
         polled_at=now if policy.start_enabled else None,
@@ -174,10 +181,20 @@ def _machines(blueprint: Blueprint, facts: Facts, zone: int, zones: int, seed: s
         yield replace(machine, name=name or machine.name, host=blueprint.host or machine.host)
 
 
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a machine or a set."""
+    if not _NAME.fullmatch(name):
+        raise Invalid("name", f"{name!r} must be letters, digits, dot, dash or underscore")
+
+
 def _check(blueprint: Blueprint) -> None:
-    for name in (blueprint.name, *blueprint.names, *(role for role, _ in blueprint.roles)):
-        if not _NAME.fullmatch(name):
-            raise Invalid("name", f"{name!r} must be letters, digits, dot, dash or underscore")
+    for name in (
+        blueprint.name,
+        blueprint.group or "none",
+        *blueprint.names,
+        *(role for role, _ in blueprint.roles),
+    ):
+        check_name(name)
     if blueprint.roles and blueprint.kind is not ScopeKind.CLOUD_SERVICE:
         raise Invalid("roles", f"a {blueprint.kind} has no roles")
     if len({role for role, _ in blueprint.roles}) != len(blueprint.roles):
@@ -202,4 +219,4 @@ def _check(blueprint: Blueprint) -> None:
     if blueprint.update_domains is not None and blueprint.update_domains < 0:
         raise Invalid("update_domains", "must not be negative")
     if blueprint.terminate_notice is not None:
-        terminate_notice(blueprint.terminate_notice)
+        terminate_notice(blueprint.terminate_notice, spot=blueprint.spot)

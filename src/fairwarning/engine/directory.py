@@ -57,9 +57,9 @@ class Directory:
             raise UnknownEvent(EventId(event_id))
         return self._events[known], known
 
-    def scopes_of_set(self, set_name: str) -> tuple[ScopeId, ...]:
+    def scopes_of_set(self, set_id: str) -> tuple[ScopeId, ...]:
         """Return the scopes of a set: one, or one per zone."""
-        return tuple(sorted(self._sets.get(set_name, ())))
+        return tuple(sorted(self._sets.get(set_id, ())))
 
     def together(self, scopes: Iterable[ScopeId]) -> frozenset[ScopeId]:
         """Return the scopes that have to be decided with these: their sets' and their barriers'."""
@@ -70,15 +70,15 @@ class Directory:
             found.add(scope_id)
             scope = self._scopes.get(scope_id)
             # What does not exist yet concerns the set that has its name already.
-            set_name = scope_id if scope is None else scope.facts.set_name
-            left |= self._sets.get(set_name, set()) - found
+            set_id = scope_id if scope is None else scope.facts.set_id
+            left |= self._sets.get(set_id, set()) - found
             if scope is not None:
                 for event in scope.events.values():
                     left |= self._barriers.get(event.barrier, set()) - found
         return frozenset(found)
 
     def _learn(self, scope: Scope, known: Scope | None) -> None:
-        self._sets[scope.facts.set_name].add(scope.id)
+        self._sets[scope.facts.set_id].add(scope.id)
         for event in scope.events.values():
             self._barriers[event.barrier].add(scope.id)
             self._events[event.id] = scope.id
@@ -89,7 +89,7 @@ class Directory:
             self._hosts[machine.host].add(machine.ref)
 
     def _forget(self, scope: Scope, keep: Scope | None) -> None:
-        _drop(self._sets, scope.facts.set_name, scope.id)
+        _drop(self._sets, scope.facts.set_id, scope.id)
         for event in scope.events.values():
             _drop(self._barriers, event.barrier, scope.id)
             self._events.pop(event.id, None)

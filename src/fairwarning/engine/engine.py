@@ -1,7 +1,8 @@
 """Runs commands: load, decide, commit, publish."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -20,8 +21,15 @@ from fairwarning.engine.pipeline import Pipeline
 from fairwarning.engine.ports import Commit, Driver, Entry, Store
 from fairwarning.engine.refusal import refused
 
+#: What documents a decision leaves behind, given what it changed.
+Also = Callable[[tuple[Change, ...]], Mapping[str, str | None]]
+
 #: How many due scopes are attended to before everybody else gets a turn.
 SLICE = 256
+
+
+def _nothing(changes: tuple[Change, ...]) -> Mapping[str, str | None]:
+    return {}
 
 
 class Engine:
@@ -73,23 +81,28 @@ class Engine:
         """Return when time alone will next change anything."""
         return self._agenda.next()
 
-    async def handle(self, command: Command) -> tuple[Change, ...]:
-        """Carry out one command and return what changed, once it is kept."""
+    async def handle(self, command: Command, also: Also = _nothing) -> tuple[Change, ...]:
+        """Carry out one command and return what changed, once it is kept.
+
+        ``also`` says which documents are kept in the same transaction, given the changes.
+        """
         while True:
             if self._stale:
                 await self._reload()
             fleet = self._fleet(concerns(command))
             now = self.clock.now()
-            try:
-                changes = decide(fleet, command, now)
-            except FairWarningError as error:
-                await self._note_refusal(command, error, now)
-                raise
-            try:
-                await self._commit(fleet, changes, now)
-            except Conflict:
-                continue
-            return changes
+            with suppress(Conflict):
+                try:
+                    changes = decide(fleet, command, now)
+                except FairWarningError as error:
+                    await self._note_refusal(command, error, now)
+                    raise
+                await self._commit(fleet, changes, also(changes), now)
+                return changes
+
+    async def keep(self, documents: Mapping[str, str | None]) -> None:
+        """Keep documents that no decision goes with."""
+        await self._pipeline.put(Commit(at=self.clock.now(), changes=(), documents=documents))
 
     async def poll(self, ref: MachineRef) -> None:
         """Note that a guest asked; the first poll of a scope is kept before it is answered (R-21)."""
@@ -139,18 +152,26 @@ class Engine:
         scopes = {one: self._newest[one] for one in sorted(together) if one in self._newest}
         return Fleet(scopes, self.policy)
 
-    async def _commit(self, fleet: Fleet, changes: tuple[Change, ...], now: datetime) -> None:
-        if not changes:
+    async def _commit(
+        self,
+        fleet: Fleet,
+        changes: tuple[Change, ...],
+        documents: Mapping[str, str | None],
+        now: datetime,
+    ) -> None:
+        if not changes and not documents:
             # The answer may rest on a decision that is still being written.
             if any(self._committed.get(one) is not scope for one, scope in fleet.scopes.items()):
-                await self._pipeline.idle()
+                await self._pipeline.settled()
             return
         after = evolve(fleet.scopes, changes)
         moved = touched(changes)
         expected = {one: fleet.scopes[one].version if one in fleet.scopes else 0 for one in moved}
         kept = {one: after[one] for one in moved if one in after}
         self._accept(moved, kept)
-        await self._pipeline.put(Commit(at=now, changes=changes, expected=expected, after=kept))
+        await self._pipeline.put(
+            Commit(at=now, changes=changes, expected=expected, after=kept, documents=documents)
+        )
 
     def _accept(self, moved: Iterable[ScopeId], after: Mapping[ScopeId, Scope]) -> None:
         for scope_id in moved:

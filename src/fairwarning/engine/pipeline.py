@@ -20,17 +20,25 @@ class Pipeline:
         self._discard = discard
         self._gathered: list[tuple[Commit, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
+        self._last: asyncio.Future[None] | None = None
 
     async def put(self, commit: Commit) -> None:
         """Return once ``commit`` is kept; raise what the store raised if it is not."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._last = done
         self._gathered.append((commit, done))
         if self._writer is None:
             self._writer = asyncio.create_task(self._write())
-        await done
+        # Whoever gives up waiting takes nothing away from those who rely on the same commit.
+        await asyncio.shield(done)
+
+    async def settled(self) -> None:
+        """Return once everything put so far is kept; raise what the store raised if it is not."""
+        if self._last is not None:
+            await asyncio.shield(self._last)
 
     async def idle(self) -> None:
-        """Return once everything put so far is kept or refused."""
+        """Return once everything is kept or refused."""
         while self._writer is not None:
             await asyncio.wait([self._writer])
 

@@ -22,6 +22,8 @@ class Commit:
     changes: tuple[Change | Refused, ...]
     expected: Mapping[ScopeId, int] = field(default_factory=lambda: MappingProxyType({}))
     after: Mapping[ScopeId, Scope] = field(default_factory=lambda: MappingProxyType({}))
+    #: Texts that other rooms keep beside the fleet, by key; None removes one.
+    documents: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,10 @@ class Store(Protocol):
         self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
     ) -> Sequence[Entry]:
         """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
+        ...
+
+    async def documents(self) -> Mapping[str, str]:
+        """Return every text that was kept beside the fleet, in order of its making."""
         ...
 
     async def note(self, key: str, value: str) -> None:

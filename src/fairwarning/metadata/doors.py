@@ -140,7 +140,8 @@ class Doors:
     def _socket_path(self, folder: Path, machine: MachineRef) -> Path:
         plain = folder / f"{machine.name}.sock"
         others = {door.address for found in self._doors.values() for door in found.listeners}
-        return folder / f"{machine.scope}.{machine.name}.sock" if plain in others else plain
+        full = machine.full.replace("/", ".")
+        return folder / f"{full}.sock" if plain in others else plain
 
 
 def _url(address: tuple[str, int]) -> str:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
-from fairwarning.store.entries import event_of, number
+from fairwarning.store.entries import changed, event_of, number
 
 
 class MemoryStore:
@@ -15,6 +15,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._scopes: dict[ScopeId, Scope] = {}
         self._journal: list[Entry] = []
+        self._documents: dict[str, str] = {}
         self._notes: dict[str, str] = {}
 
     async def load(self) -> Mapping[ScopeId, Scope]:
@@ -33,6 +34,7 @@ class MemoryStore:
             scopes.update(commit.after)
         numbered = number(commits, len(self._journal))
         self._scopes = scopes
+        self._documents = changed(self._documents, commits)
         self._journal += [entry for entries in numbered for entry in entries]
         return numbered
 
@@ -44,6 +46,10 @@ class MemoryStore:
         if event is not None:
             lines = [entry for entry in lines if event_of(entry.change) == event]
         return lines[:limit]
+
+    async def documents(self) -> Mapping[str, str]:
+        """Return every text that was kept beside the fleet, in order of its making."""
+        return MappingProxyType(dict(self._documents))
 
     async def note(self, key: str, value: str) -> None:
         """Remember a fact about the service itself."""

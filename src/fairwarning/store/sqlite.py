@@ -71,6 +71,10 @@ KEEP_EVENT = """
         status = excluded.status, not_before = excluded.not_before, barrier = excluded.barrier,
         body = excluded.body
 """
+KEEP_DOCUMENT = """
+    INSERT INTO document (key, body) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET body = excluded.body
+"""
+DELETE_DOCUMENT = "DELETE FROM document WHERE key = ?"
 ADD_LINE = "INSERT INTO journal (seq, at, scope, version, kind, event, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
 KEEP_NOTE = """
     INSERT INTO note (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value
@@ -168,6 +172,11 @@ class SqliteStore:
     ) -> Sequence[Entry]:
         """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
         return await self._work(lambda database: _journal(database, after, limit, event))
+
+    async def documents(self) -> Mapping[str, str]:
+        """Return every text that was kept beside the fleet, in order of its making."""
+        rows = "SELECT key, body FROM document ORDER BY position"
+        return await self._work(lambda database: dict(database.execute(rows)))
 
     async def note(self, key: str, value: str) -> None:
         """Remember a fact about the service itself."""
@@ -270,6 +279,9 @@ def _commit(database: sqlite3.Connection, commits: Sequence[Commit]) -> list[lis
         database.executemany(KEEP_SCOPE, map(scope_row, writes.scopes.values()))
         database.executemany(KEEP_MACHINE, map(machine_row, writes.machines))
         database.executemany(KEEP_EVENT, map(event_row, writes.events))
+        documents = {key: text for commit in commits for key, text in commit.documents.items()}
+        database.executemany(DELETE_DOCUMENT, ((key,) for key, text in documents.items() if text is None))
+        database.executemany(KEEP_DOCUMENT, (kept for kept in documents.items() if kept[1] is not None))
         database.executemany(ADD_LINE, (journal_row(entry) for entries in numbered for entry in entries))
     return numbered
 

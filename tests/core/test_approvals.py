@@ -1,0 +1,92 @@
+"""What a scope approves by itself: its users' own operations, and everything once nobody is left to ask."""
+
+from dataclasses import replace
+
+import pytest
+
+from fairwarning.core.model import Approvals, Status
+from fairwarning.core.scope import Blueprint
+from tests.stage import Stage, span
+
+WEB = Blueprint(name="web", count=4, terminate_notice=span("5m"))
+SCHEDULED, STARTED, GONE = Status.SCHEDULED, Status.STARTED, Status.GONE
+
+
+@pytest.mark.rule("L-17")
+@pytest.mark.parametrize(
+    ("approvals", "cause", "status"),
+    [
+        pytest.param(Approvals(user_reboot=True), "restart", Status.STARTED, id="a user's restart is waived"),
+        pytest.param(Approvals(user_reboot=True), "redeploy", Status.SCHEDULED, id="a redeploy is not meant"),
+        pytest.param(Approvals(user_redeploy=True), "redeploy", Status.STARTED, id="a redeploy is waived"),
+        pytest.param(Approvals(user_redeploy=True), "restart", Status.SCHEDULED, id="a restart is not meant"),
+        pytest.param(Approvals(user_reboot=True), "host-reboot", Status.SCHEDULED, id="the platform waits"),
+    ],
+)
+def test_a_scope_may_waive_the_notice_of_its_users_operations(
+    approvals: Approvals, cause: str, status: Status
+) -> None:
+    stage = Stage(WEB)
+    stage.set_approvals("web", approvals)
+
+    (event,) = stage.cause(cause, "web_0")
+
+    assert [(one.id, one.status) for one in stage.shown("web_0")] == [(event, status)]
+
+
+@pytest.mark.rule("T-21")
+def test_when_no_machine_runs_an_event_is_approved_at_creation() -> None:
+    stage = Stage(WEB)
+    stage.stop("web_0", "web_1", "web_2", "web_3")
+
+    (event,) = stage.cause("host-reboot", "web_0")
+
+    assert stage.status(event) is STARTED
+    assert stage.event(event).approved_by == "all-instances-down"
+
+
+@pytest.mark.rule("T-21")
+def test_events_are_approved_as_soon_as_the_last_machine_stops() -> None:
+    stage = Stage(WEB)
+    first, second = stage.cause("delete", "web_0", "web_1")
+    stage.stop("web_0", "web_1", "web_2")
+
+    assert stage.statuses(first, second) == [SCHEDULED, SCHEDULED]
+
+    stage.stop("web_3")
+
+    assert stage.statuses(first, second) == [STARTED, STARTED]
+
+
+@pytest.mark.rule("T-21")
+def test_events_are_approved_as_soon_as_the_last_running_machine_is_evicted() -> None:
+    stage = Stage(Blueprint(name="cheap", count=2, spot=True))
+    stage.stop("cheap_1")
+    (eviction,) = stage.cause("evict", "cheap_0")
+    (restart,) = stage.cause("restart", "cheap_1")
+
+    stage.approve(eviction, by="cheap_0")
+    stage.advance("5s")
+
+    assert stage.statuses(eviction, restart) == [GONE, STARTED]
+
+
+@pytest.mark.rule("T-21")
+def test_a_scope_may_insist_on_its_notice_even_when_it_is_down() -> None:
+    stage = Stage(replace(WEB, approvals=Approvals(all_instances_down=False)))
+    stage.stop("web_0", "web_1", "web_2", "web_3")
+
+    (event,) = stage.cause("host-reboot", "web_0")
+
+    assert stage.status(event) is SCHEDULED
+
+
+@pytest.mark.rule("T-21")
+def test_a_scope_that_changes_its_mind_while_it_is_down_approves_at_once() -> None:
+    stage = Stage(replace(WEB, approvals=Approvals(all_instances_down=False)))
+    stage.stop("web_0", "web_1", "web_2", "web_3")
+    (event,) = stage.cause("host-reboot", "web_0")
+
+    stage.set_approvals("web", Approvals())
+
+    assert stage.status(event) is STARTED
