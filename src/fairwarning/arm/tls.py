@@ -1,0 +1,171 @@
+"""The certificate of the management face: clients speak to it by TLS only.
+
+A certificate authority of our own signs it. Its key is kept beside it, so that clients that trust it go on doing
+so after a restart; the server's own certificate is made afresh at every start, for the names it then has.
+"""
+
+import logging
+import os
+import ssl
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+log = logging.getLogger("fairwarning.arm")
+
+CA_LIFE = timedelta(days=3650)
+LIFE = timedelta(days=397)
+#: Clocks of clients may be behind ours.
+_LEEWAY = timedelta(days=1)
+
+LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificates:
+    """Files: the authority that clients are to trust, and what the server shows and proves itself by."""
+
+    ca: Path
+    chain: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Return what a server needs to speak TLS."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.chain, self.key)
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class _Authority:
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+def certificates(directory: Path, host: str, now: datetime) -> Certificates:
+    """Return certificates for a server at ``host``, by the authority kept in ``directory`` or a new one."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ca, ca_key = directory / "ca.pem", directory / "ca-key.pem"
+    authority = _kept(ca, ca_key, now)
+    if authority is None:
+        authority = _new_authority(now)
+        _write(ca_key, _private(authority.key))
+        _write(ca, _public(authority.certificate), mode=0o644)
+    key = ec.generate_private_key(ec.SECP256R1())
+    leaf = _leaf(authority, key, dict.fromkeys((*LOCAL, host)), now)
+    made = Certificates(ca=ca, chain=directory / "server.pem", key=directory / "server-key.pem")
+    _write(made.key, _private(key))
+    _write(made.chain, _public(leaf) + _public(authority.certificate), mode=0o644)
+    return made
+
+
+def _kept(ca: Path, ca_key: Path, now: datetime) -> _Authority | None:
+    """Return the authority that is kept, unless it will run out before what it signs now."""
+    try:
+        certificate = x509.load_pem_x509_certificate(ca.read_bytes())
+        key = load_pem_private_key(ca_key.read_bytes(), None)
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as problem:
+        log.warning("authority_unreadable path=%s problem=%s", ca, problem)
+        return None
+    lasts = certificate.not_valid_before_utc <= now and now + LIFE <= certificate.not_valid_after_utc
+    if isinstance(key, ec.EllipticCurvePrivateKey) and key.public_key() == certificate.public_key() and lasts:
+        return _Authority(certificate, key)
+    log.warning("authority_replaced path=%s", ca)
+    return None
+
+
+def _new_authority(now: datetime) -> _Authority:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairwarning authority")])
+    certificate = (
+        _certificate(name, name, key, now, CA_LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return _Authority(certificate, key)
+
+
+def _leaf(
+    authority: _Authority, key: ec.EllipticCurvePrivateKey, hosts: Iterable[str], now: datetime
+) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairwarning")])
+    signer = authority.key.public_key()
+    return (
+        _certificate(name, authority.certificate.subject, key, now, LIFE)
+        .add_extension(x509.SubjectAlternativeName([_name(host) for host in hosts]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
+        .sign(authority.key, hashes.SHA256())
+    )
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, life: timedelta
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _LEEWAY)
+        .not_valid_after(now + life)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _name(host: str) -> x509.GeneralName:
+    with suppress(ValueError):
+        return x509.IPAddress(ip_address(host))
+    return x509.DNSName(host)
+
+
+def _public(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Put a file there, whole, that nobody else could read on the way."""
+    half = path.with_name(f".{path.name}.new")
+    half.unlink(missing_ok=True)
+    with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+    half.replace(path)
