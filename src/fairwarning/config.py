@@ -11,7 +11,9 @@ from fairwarning.core.policy import PROFILES, Profile
 from fairwarning.core.scope import Blueprint
 
 DEFAULT_URL = "http://127.0.0.1:8080"
-OPERATOR_PORT, METADATA_PORT = 8080, 8100
+OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
+#: How far above the port base the management face listens: beyond the ports that machines have of their own.
+ARM_OFFSET = 443
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,8 @@ class Settings:
     data: Path | None = None
     port_base: int | None = None
     operator: tuple[str, int] | None = None
+    #: Where the management face is to listen; None leaves it out.
+    arm: tuple[str, int] | None = None
     token: str | None = None
     listen: tuple[tuple[str, int], ...] = ()
     addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -43,6 +47,13 @@ class Settings:
         return "127.0.0.1", OPERATOR_PORT if self.port_base is None else self.port_base
 
 
+def arm_address(port_base: int | None) -> tuple[str, int]:
+    """Return where the management face listens unless told otherwise."""
+    if port_base is None:
+        return "127.0.0.1", ARM_PORT
+    return "127.0.0.1", port_base and port_base + ARM_OFFSET
+
+
 def loopback(host: str) -> bool:
     """Whether only this machine can reach ``host``."""
     if host == "localhost":
@@ -56,6 +67,20 @@ def loopback(host: str) -> bool:
 def server_url() -> str:
     """Return where the commands find their server."""
     return os.environ.get("FAIRWARNING_URL", DEFAULT_URL).rstrip("/")
+
+
+def state_directory() -> Path:
+    """Return where commands of this user keep what is to outlast them."""
+    told = os.environ.get("XDG_STATE_HOME", "")
+    state = Path(told) if told.startswith("/") else Path.home() / ".local" / "state"
+    return state / "fairwarning"
+
+
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a program that we run, with ``more`` in it."""
+    # Without its compiled modules every az call takes seconds longer.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, **more}
 
 
 def server_token() -> str | None:

@@ -97,7 +97,11 @@ class Azure:
         """Send a request that is refused and return its status, the code and the message."""
         reply = self.send(method, path, body, version=version)
         assert reply.status >= 400, reply
-        return reply.status, str(child(reply.body, "error", "code")), str(child(reply.body, "error", "message"))
+        return (
+            reply.status,
+            str(child(reply.body, "error", "code")),
+            str(child(reply.body, "error", "message")),
+        )
 
     def names(self, path: str) -> list[str]:
         """Return the names of what a list holds, in order."""

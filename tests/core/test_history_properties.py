@@ -250,7 +250,7 @@ class Histories(RuleBasedStateMachine):
         try:
             self.stage.grow(scope.id)
         except FairWarningError:
-            assert scope.facts.kind is ScopeKind.STANDALONE
+            assert scope.facts.kind is ScopeKind.STANDALONE or scope.facts.deleting
 
     @precondition(lambda self: self.stage.engine.scopes())
     @rule(pick=number, force=st.booleans())

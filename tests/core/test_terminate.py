@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import AlreadyUnderWay, Invalid, UnknownScope
+from fairwarning.core.errors import AlreadyUnderWay, Invalid, SpotIsNotWarned, UnknownScope
 from fairwarning.core.model import Kind, ScopeKind, Source, Status
 from fairwarning.core.scope import Blueprint
 from tests.stage import NOON, Stage, span
@@ -381,3 +381,40 @@ def test_an_availability_set_has_no_barrier_of_deletes() -> None:
     stage.approve(first, by="web-0")
 
     assert stage.statuses(first, second) == [STARTED, SCHEDULED]
+
+
+@pytest.mark.rule("T-09")
+def test_a_forced_delete_does_not_wait_for_one_that_waits_already() -> None:
+    stage = Stage(Blueprint(name="web", count=2, terminate_notice=span("5m")))
+    (first,) = stage.cause("delete", "web_0")
+
+    stage.cause("delete", "web_0", "web_1", force=True)
+
+    assert stage.status(first) is Status.STARTED
+    stage.advance("1m")
+    assert stage.machines("web") == []
+
+
+@pytest.mark.rule("T-09")
+def test_a_set_deleted_by_force_takes_its_pending_deletes_along() -> None:
+    stage = Stage(Blueprint(name="web", count=2, terminate_notice=span("5m")))
+    stage.cause("delete", "web_0")
+
+    stage.remove("web", force=True)
+    stage.advance("1m")
+
+    assert stage.engine.scopes() == {}
+
+
+@pytest.mark.rule("T-05")
+def test_a_spot_set_is_not_warned_of_its_deletion() -> None:
+    with pytest.raises(SpotIsNotWarned):
+        Stage(Blueprint(name="web", spot=True, terminate_notice=span("5m")))
+
+
+def test_a_set_that_is_being_deleted_does_not_grow() -> None:
+    stage = Stage(Blueprint(name="web", count=2, terminate_notice=span("5m")))
+    stage.remove("web")
+
+    with pytest.raises(Invalid, match="is being deleted"):
+        stage.grow("web")

@@ -78,9 +78,9 @@ def test_a_machine_may_be_named_with_its_scope(path: str) -> None:
     ],
 )
 def test_a_machine_is_warned_first_and_then_in_the_state_its_event_brings(cause: str, state: str) -> None:
-    desk = office(
-        Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True, terminate_notice=timedelta(minutes=5))
-    )
+    spot = cause == "evict"
+    notice = None if spot else timedelta(minutes=5)
+    desk = office(Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=spot, terminate_notice=notice))
 
     (event,) = desk.cause(cause, "batch").events
     before = desk.machine("batch").state
@@ -181,7 +181,7 @@ def test_a_set_is_made_as_asked() -> None:
         "/scopes",
         {
             "name": "web", "kind": "scale-set", "count": 3, "zones": ["1", "2"], "terminate_notice": "PT10M",
-            "spot": True, "eviction": "Delete", "update_domains": 3, "approvals": {"user_reboot": True},
+            "update_domains": 3, "approvals": {"user_reboot": True},
             "tags": {"team": "shop"},
         },
         201,
@@ -192,8 +192,19 @@ def test_a_set_is_made_as_asked() -> None:
     assert scope.machines == ["web_0", "web_2"]
     assert (scope.zone, scope.terminate_notice, scope.update_domains) == ("1", "10m", 3)
     assert scope.approvals == shapes.Approvals(user_reboot=True, user_redeploy=False, all_instances_down=True)
-    assert desk.machine("web_2").spot
     assert desk.stage.machine("web_2").tags == (("team", "shop"),)
+
+
+@pytest.mark.rule("T-05")
+def test_a_spot_set_is_made_but_not_with_notice_of_its_deletion() -> None:
+    desk = office()
+    wanted: dict[str, Json] = {"name": "web", "kind": "scale-set", "spot": True, "eviction": "Delete"}
+
+    problem = desk.refused("POST", "/scopes", {**wanted, "terminate_notice": "5m"})
+    desk.fine("POST", "/scopes", wanted, 201)
+
+    assert problem.status == 409
+    assert desk.machine("web_0").spot
 
 
 def test_a_cloud_service_has_roles() -> None:

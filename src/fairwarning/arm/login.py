@@ -110,14 +110,18 @@ async def token(tokens: Tokens, room: Room, call: Call) -> Reply:
     """Give a token to who may have one."""
     grant = _GRANTS.get(_said(call, "grant_type"))
     if grant is None:
-        return _refused("unsupported_grant_type", f"grant type {_said(call, 'grant_type')!r} is not known here")
+        return _refused(
+            "unsupported_grant_type", f"grant type {_said(call, 'grant_type')!r} is not known here"
+        )
     return grant(tokens, call)
 
 
 async def device_code(tokens: Tokens, room: Room, call: Call) -> Reply:
     """Give a code that is as good as confirmed: there is nobody to ask."""
     if tokens.secret is not None:
-        return _refused("unauthorized_client", "this server asks for its token; log in as a service principal")
+        return _refused(
+            "unauthorized_client", "this server asks for its token; log in as a service principal"
+        )
     return Reply(
         body={
             "device_code": tokens.make(call.base, use=DEVICE),

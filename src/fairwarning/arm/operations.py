@@ -1,13 +1,17 @@
 """What az waits for: an operation is under way for as long as its events are.
 
-An operation keeps no state of its own but the events it waits for and the machines that have to be gone, so a
-server that was restarted knows how far it is.
+An operation keeps no state of its own but the events it waits for and the documents that go with them, so a server
+that was restarted knows how far it is. What is over is found to be so when somebody asks: ``settle`` comes before
+the answer to every request.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 from fairwarning.arm.call import Call, Reply, child
 from fairwarning.arm.errors import AzureError
@@ -18,26 +22,101 @@ from fairwarning.core.model import EventId
 from fairwarning.core.wire import Json
 
 PREFIX = "operation:"
+#: How long a client may ask about an operation after it began; longer if it is still under way.
+KEPT = timedelta(hours=1)
 _BEGUN = frozenset({What.SCHEDULED, What.STARTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Something a client waits for."""
+    """Something a client waits for.
+
+    ``removes`` are the documents that go once all is done, by id; an id with a slash at its end means whatever is
+    below it.
+    """
 
     id: str
     started_at: str
     events: tuple[EventId, ...]
     resource: str
+    removes: tuple[str, ...] = ()
+    provider: str = "Microsoft.Compute"
 
     @property
     def key(self) -> str:
         """Where the operation is kept."""
-        return f"{PREFIX}{self.id}"
+        return f"{PREFIX}{self.id}".lower()
 
     def document(self) -> Document:
         """Return what is kept of it."""
-        return {"started_at": self.started_at, "events": [*self.events], "resource": self.resource.lower()}
+        return {
+            "started_at": self.started_at,
+            "events": [*self.events],
+            "resource": self.resource.lower(),
+            "removes": [*self.removes],
+        }
+
+
+class Ledger:
+    """What is under way, by the resource it is about and by everything above that."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self.lock = asyncio.Lock()
+        self.closing: dict[str, Operation] = {}
+        self._below: dict[str, dict[str, Operation]] = defaultdict(dict)
+        self._ages: deque[tuple[datetime, Operation]] = deque()
+        for operation in operations:
+            self.add(operation)
+
+    def add(self, operation: Operation) -> None:
+        """Know an operation."""
+        for resource in _lineage(operation.resource):
+            self._below[resource][operation.key] = operation
+        if operation.removes:
+            self.closing[operation.key] = operation
+        self._ages.append((datetime.fromisoformat(operation.started_at) + KEPT, operation))
+
+    def busy(self, room: Room, resource: str) -> bool:
+        """Whether anything is under way there; what is over is forgotten on the way."""
+        known = self._below.get(resource.lower(), {})
+        while known:
+            oldest = next(iter(known.values()))
+            if pending(room, oldest.events):
+                return True
+            self._forget(oldest)
+        return False
+
+    def stale(self, room: Room, now: datetime) -> list[str]:
+        """Return the keys of operations that nobody will ask about any more, and forget them."""
+        found: list[str] = []
+        while self._ages and self._ages[0][0] <= now:
+            _, operation = self._ages.popleft()
+            if operation.key in self.closing or pending(room, operation.events):
+                self._ages.append((now + KEPT, operation))
+            else:
+                self._forget(operation)
+                found.append(operation.key)
+        return found
+
+    def _forget(self, operation: Operation) -> None:
+        for resource in _lineage(operation.resource):
+            there = self._below.get(resource, {})
+            there.pop(operation.key, None)
+            if not there:
+                self._below.pop(resource, None)
+
+
+#: Of each room that is open; read from its documents when it is first asked for.
+_LEDGERS: WeakKeyDictionary[Room, Ledger] = WeakKeyDictionary()
+
+
+def ledger(room: Room) -> Ledger:
+    """Return what a room has under way."""
+    found = _LEDGERS.get(room)
+    if found is None:
+        found = Ledger(_read(key, known) for key, known in room.documents(PREFIX))
+        _LEDGERS[room] = found
+    return found
 
 
 def begun(operation_id: str, resource: str, changes: Iterable[Change], now: datetime) -> Operation:
@@ -50,37 +129,53 @@ def begun(operation_id: str, resource: str, changes: Iterable[Change], now: date
 
 def accepted(room: Room, call: Call, operation: Operation) -> Reply:
     """Return the answer to a POST or DELETE that takes its time."""
-    url = _url(call, operation.id)
-    headers = (("Azure-AsyncOperation", url), ("Location", f"{url}&monitor=true"), _hint(room))
+    ledger(room).add(operation)
+    url = _url(call, operation)
+    headers = (("Azure-AsyncOperation", url), ("Location", f"{url}&monitor=true"), hint(room))
     return Reply(status=202, headers=headers)
 
 
 def created(room: Room, call: Call, operation: Operation, document: Json, *, new: bool) -> Reply:
     """Return the answer to a PUT or PATCH; without a Location, or az would read its result from there."""
+    ledger(room).add(operation)
     if not pending(room, operation.events):
         return Reply(status=201 if new else 200, body=document)
-    headers = (("Azure-AsyncOperation", _url(call, operation.id)), _hint(room))
+    headers = (("Azure-AsyncOperation", _url(call, operation)), hint(room))
     return Reply(status=201 if new else 200, body=document, headers=headers)
 
 
 async def status(room: Room, call: Call) -> Reply:
     """Say how far an operation is."""
-    known = room.document(f"{PREFIX}{call.names['operation']}")
+    await settle(room)
+    key = f"{PREFIX}{call.names['operation']}".lower()
+    known = room.document(key)
     if known is None:
         message = f"Operation {call.names['operation']} was not found."
         raise AzureError(404, "NotFound", message)
-    under_way = pending(room, _events(known))
-    hint = (_hint(room),) if under_way else ()
+    under_way = key in ledger(room).closing or pending(room, _events(known))
+    again = (hint(room),) if under_way else ()
     if call.query.get("monitor") == "true":
-        return Reply(status=202 if under_way else 200, headers=hint)
+        return Reply(status=202 if under_way else 200, headers=again)
     told: Document = {
         "startTime": known["started_at"],
         "status": "InProgress",
         "name": call.names["operation"],
     }
     if not under_way:
-        told |= {"endTime": instant(room.engine.clock.now()), **await _verdict(room, _events(known))}
-    return Reply(body=told, headers=hint)
+        told |= await _verdict(room, _read(key, known))
+    return Reply(body=told, headers=again)
+
+
+async def settle(room: Room) -> None:
+    """Let go of the documents of what is gone by now, and of operations that ended long ago."""
+    book = ledger(room)
+    if any(True for _ in _over(room, book)):
+        async with book.lock:
+            for operation in list(_over(room, book)):
+                await _conclude(room, book, operation)
+    stale = book.stale(room, room.engine.clock.now())
+    if stale:
+        await room.keep(dict.fromkeys(stale))
 
 
 def pending(room: Room, events: Iterable[EventId]) -> bool:
@@ -90,11 +185,12 @@ def pending(room: Room, events: Iterable[EventId]) -> bool:
 
 def busy(room: Room, resource: str) -> bool:
     """Whether an operation on the resource, or on something below it, is under way."""
-    below = resource.lower()
-    return any(
-        str(known["resource"]).startswith(below) and pending(room, _events(known))
-        for _, known in room.documents(PREFIX)
-    )
+    return ledger(room).busy(room, resource)
+
+
+def hint(room: Room) -> tuple[str, str]:
+    """Return the header that says when to ask again; without one clients wait for half a minute."""
+    return room.pace.header, room.pace.value
 
 
 def instant(moment: datetime) -> str:
@@ -102,15 +198,38 @@ def instant(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-async def _verdict(room: Room, events: Iterable[EventId]) -> Document:
-    """Return how it ended; an event that was withdrawn takes its operation along."""
-    for event in events:
+def _over(room: Room, book: Ledger) -> Iterator[Operation]:
+    return (one for one in book.closing.values() if not pending(room, one.events))
+
+
+async def _conclude(room: Room, book: Ledger, operation: Operation) -> None:
+    verdict = await _verdict(room, operation)
+    left: dict[str, Document | None] = {operation.key: replace(operation, removes=()).document()}
+    for resource in operation.removes:
+        known = room.document(resource)
+        if verdict["status"] == "Succeeded":
+            below = room.documents(resource) if resource.endswith("/") else ()
+            left |= {key: None for key, _ in below} | {resource: None}
+        elif known is not None and isinstance(facts := known.get("properties"), dict):
+            left[resource] = {**known, "properties": {**facts, "provisioningState": "Succeeded"}}
+    await room.keep(left)
+    book.closing.pop(operation.key, None)
+
+
+async def _verdict(room: Room, operation: Operation) -> Document:
+    """Return how it ended and when; an event that was withdrawn takes its operation along."""
+    ended = datetime.fromisoformat(operation.started_at)
+    for event in operation.events:
         lines = await room.engine.store.journal(event=event)
-        last = next((e.change for e in reversed(lines) if isinstance(e.change, EventChanged)), None)
-        if last is not None and last.what is What.CANCELLED:
-            message = f"Scheduled event {event} was cancelled by {last.by}."
-            return {"status": "Canceled", "error": {"code": "OperationCanceled", "message": message}}
-    return {"status": "Succeeded"}
+        last = next((e for e in reversed(lines) if isinstance(e.change, EventChanged)), None)
+        if last is None or not isinstance(last.change, EventChanged):
+            continue
+        ended = max(ended, last.at)
+        if last.change.what is What.CANCELLED:
+            message = f"Scheduled event {event} was cancelled by {last.change.by}."
+            error: Document = {"code": "OperationCanceled", "message": message}
+            return {"endTime": instant(ended), "status": "Canceled", "error": error}
+    return {"endTime": instant(ended), "status": "Succeeded"}
 
 
 def _there(room: Room, event: EventId) -> bool:
@@ -121,18 +240,32 @@ def _there(room: Room, event: EventId) -> bool:
     return True
 
 
+def _lineage(resource: str) -> Iterator[str]:
+    path = resource.lower().rstrip("/")
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+
+
+def _read(key: str, known: Document) -> Operation:
+    removes = child(known, "removes")
+    return Operation(
+        id=key.removeprefix(PREFIX),
+        started_at=str(known["started_at"]),
+        events=_events(known),
+        resource=str(known["resource"]),
+        removes=tuple(str(one) for one in removes) if isinstance(removes, list) else (),
+    )
+
+
 def _events(known: Document) -> tuple[EventId, ...]:
     found = child(known, "events")
     return tuple(EventId(str(event)) for event in found) if isinstance(found, list) else ()
 
 
-def _url(call: Call, operation_id: str) -> str:
+def _url(call: Call, operation: Operation) -> str:
     version = quote(call.version or "2024-07-01")
     return (
-        f"{call.base}/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Compute/locations/westeurope"
-        f"/operations/{operation_id}?api-version={version}"
+        f"{call.base}/subscriptions/{SUBSCRIPTION}/providers/{operation.provider}/locations/westeurope"
+        f"/operations/{operation.id}?api-version={version}"
     )
-
-
-def _hint(room: Room) -> tuple[str, str]:
-    return room.pace.header, room.pace.value

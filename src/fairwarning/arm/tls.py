@@ -1,7 +1,7 @@
 """The certificate of the management face: clients speak to it by TLS only.
 
-A certificate authority of our own signs it. Its key is kept beside it, so that clients that trust it go on doing
-so after a restart; the server's own certificate is made afresh at every start, for the names it then has.
+A certificate authority of our own signs it. Its key is kept beside it, so that clients that trust it go on
+doing so after a restart; the server's own certificate is made at every start, for the names it has then.
 """
 
 import logging
@@ -56,8 +56,8 @@ class _Authority:
     key: ec.EllipticCurvePrivateKey
 
 
-def certificates(directory: Path, host: str, now: datetime) -> Certificates:
-    """Return certificates for a server at ``host``, by the authority kept in ``directory`` or a new one."""
+def certificates(directory: Path, hosts: Iterable[str], now: datetime) -> Certificates:
+    """Return certificates for a server at these names, by the authority kept here or a new one."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     ca, ca_key = directory / "ca.pem", directory / "ca-key.pem"
     authority = _kept(ca, ca_key, now)
@@ -66,7 +66,7 @@ def certificates(directory: Path, host: str, now: datetime) -> Certificates:
         _write(ca_key, _private(authority.key))
         _write(ca, _public(authority.certificate), mode=0o644)
     key = ec.generate_private_key(ec.SECP256R1())
-    leaf = _leaf(authority, key, dict.fromkeys((*LOCAL, host)), now)
+    leaf = _leaf(authority, key, dict.fromkeys((*LOCAL, *hosts)), now)
     made = Certificates(ca=ca, chain=directory / "server.pem", key=directory / "server-key.pem")
     _write(made.key, _private(key))
     _write(made.chain, _public(leaf) + _public(authority.certificate), mode=0o644)

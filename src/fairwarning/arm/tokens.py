@@ -1,8 +1,8 @@
 """Tokens that clients show with every request, signed by a key that outlives the server.
 
 A token is good for as long as its signature and its time are; who it was made for is not looked at again. One
-that another server signed, or that has run out, is answered with a challenge that az and the SDKs understand as
-"fetch a new one and try again".
+that another server signed, or that has run out, is answered with a challenge that az and the SDKs understand:
+fetch a new one and try again.
 """
 
 import base64
@@ -64,10 +64,12 @@ class Tokens:
         import jwt
 
         try:
-            # Time is an argument here: the library would read the clock itself.
-            untimed = {"verify_aud": False, "verify_exp": False, "verify_nbf": False, "verify_iat": False}
             claims: Mapping[str, Json] = jwt.decode(
-                token, self._signing_key, algorithms=[_ALGORITHM], options=untimed
+                token,
+                self._signing_key,
+                algorithms=[_ALGORITHM],
+                # Time is an argument here: the library would read the clock itself.
+                options={"verify_aud": False, "verify_exp": False, "verify_nbf": False, "verify_iat": False},
             )
         except jwt.PyJWTError:
             return False
@@ -84,7 +86,7 @@ class Tokens:
         return self.key + (self.secret or "")
 
     def challenge(self, base: str, *, shown: bool) -> str:
-        """Return what tells a client where tokens come from and, if it has shown one, that it needs another."""
+        """Return what tells a client where tokens come from; if it has shown one, that it needs another."""
         where = f'Bearer authorization_uri="{base}/adfs"'
         if not shown:
             return f'{where}, error="invalid_token"'

@@ -4,7 +4,7 @@
 settle again. Settling applies the rules of ``SETTLING`` until none of them has anything to say.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
@@ -45,7 +45,7 @@ from fairwarning.core.errors import NameTaken, UnknownEvent
 from fairwarning.core.fleet import Fleet, running, visible
 from fairwarning.core.impact import take
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import Event, Scope, ScopeId, Status, in_group
+from fairwarning.core.model import Event, Machine, MachineRef, Scope, ScopeId, Status, in_group
 from fairwarning.core.scope import build, scope_ids
 
 PLATFORM = "platform"
@@ -109,15 +109,17 @@ def _make(fleet: Fleet, command: Make, now: datetime) -> Iterator[Change]:
 
 
 def _remove(fleet: Fleet, command: Remove, now: datetime) -> Iterator[Change]:
-    machines = []
+    machines: list[Machine] = []
     for scope_id in command.scopes:
         scope = fleet.scope(scope_id)
         yield FactsChanged(scope=scope_id, facts=replace(scope.facts, deleting=True), by=command.by)
-        leaving = {n for e in scope.events.values() if e.cause == "delete" for n in e.resources}
-        machines += [m for m in scope.machines.values() if m.name not in leaving]
-    if machines:
-        request = Request(id=command.id, cause="delete", by=command.by, force=command.force)
-        yield from announce(fleet, request, machines, now)
+        machines += scope.machines.values()
+    request = Request(id=command.id, cause="delete", by=command.by, force=command.force)
+    pending = _deletes(fleet, machines)
+    if command.force:
+        yield from _hasten(pending.values(), command.by, now)
+    if left := [machine for machine in machines if machine.ref not in pending]:
+        yield from announce(fleet, request, left, now)
 
 
 def _schedule(fleet: Fleet, command: Schedule, now: datetime) -> Iterator[Change]:
@@ -130,7 +132,33 @@ def _schedule(fleet: Fleet, command: Schedule, now: datetime) -> Iterator[Change
         force=command.force,
     )
     machines = [fleet.machine(ref) for ref in command.machines]
+    if command.force and command.cause == "delete":
+        pending = _deletes(fleet, machines)
+        yield from _hasten(pending.values(), command.by, now)
+        machines = [machine for machine in machines if machine.ref not in pending]
+        if pending and not machines:
+            return
     yield from announce(fleet, request, machines, now)
+
+
+def _deletes(fleet: Fleet, machines: Iterable[Machine]) -> dict[MachineRef, Event]:
+    """Return the deletes that are pending already, by machine."""
+    found: dict[MachineRef, Event] = {}
+    for machine in machines:
+        for event in fleet.scope(machine.scope).events.values():
+            if event.cause == "delete" and machine.name in event.resources:
+                found[machine.ref] = event
+    return found
+
+
+def _hasten(events: Iterable[Event], by: str, now: datetime) -> Iterator[Change]:
+    """T-09: whoever forces a delete approves one that waits already, and waits for no barrier either."""
+    for event in events:
+        if event.waiting:
+            yield from _approval(event, by, now)
+            approved = replace(event, approved_by=event.approved_by or by)
+            started = advance(approved, Signal.RELEASED, now)
+            yield EventChanged(scope=event.scope, event=started, what=What.STARTED, by=by)
 
 
 def _approve(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Change]:

@@ -77,6 +77,8 @@ class Profile:
     first_call_delay: timedelta = timedelta(0)
     requests_per_second: float = 5.0
     burst: float = 5.0
+    #: Whether machines are given tokens of an identity of their own.
+    identity_tokens: bool = False
 
 
 PROFILES: Mapping[str, Profile] = {

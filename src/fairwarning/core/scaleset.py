@@ -11,7 +11,7 @@ from fairwarning.core.errors import Invalid, NameTaken
 from fairwarning.core.fleet import Fleet
 from fairwarning.core.model import Machine, MachineRef, Model, Scope, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import terminate_notice
-from fairwarning.core.scope import MOST_MACHINES, check_name, grow
+from fairwarning.core.scope import MOST_MACHINES, check_name, grow, with_model
 
 
 def latest_model_applied(fleet: Fleet, machine: Machine) -> bool:
@@ -50,9 +50,7 @@ def upgrade(fleet: Fleet, command: Upgrade) -> Iterator[Change]:
 
 def _upgraded(machines: Iterable[Machine], model: Model) -> Iterator[Change]:
     for machine in machines:
-        # T-05: a Spot instance among others keeps everything but the notice of its deletion.
-        own = replace(model, terminate_notice=None) if machine.spot else model
-        yield MachineChanged(scope=machine.scope, machine=replace(machine, model=own))
+        yield MachineChanged(scope=machine.scope, machine=with_model(machine, model))
 
 
 def protect(fleet: Fleet, command: Protect) -> Iterator[Change]:
@@ -68,6 +66,8 @@ def add(fleet: Fleet, command: Add) -> Iterator[Change]:
     scope = fleet.scope(command.scope)
     if scope.facts.kind in (ScopeKind.STANDALONE, ScopeKind.CLOUD_SERVICE):
         raise Invalid("scope", f"a {scope.facts.kind} does not grow")
+    if scope.facts.deleting:
+        raise Invalid("scope", f"{scope.id} is being deleted")
     count = len(command.names) or command.count
     if not 1 <= count <= MOST_MACHINES - len(scope.machines):
         raise Invalid("count", f"a set has at most {MOST_MACHINES} machines")

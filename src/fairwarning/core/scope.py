@@ -87,18 +87,22 @@ def grow(facts: Facts, like: Machine | None, count: int, seed: str) -> Iterator[
     """Yield ``count`` more machines of a set, like the one given."""
     for number in range(count):
         index = facts.next_instance + number * facts.instance_step
-        model = Machine(
+        machine = Machine(
             scope=facts.id,
             name=machine_name(facts, index, seed),
             vm_id=_vm_id(seed, facts.id, index),
             instance=_instance(facts, index, seed),
             host=HostId(""),
-            model=facts.model,
         )
         if like is not None:
-            model = replace(model, spot=like.spot, eviction=like.eviction, tags=like.tags)
+            machine = replace(machine, spot=like.spot, eviction=like.eviction, tags=like.tags)
         # A zone counts in steps of the number of zones; its machines spread as if it stood alone.
-        yield place(facts, model, index // facts.instance_step)
+        yield place(facts, with_model(machine, facts.model), index // facts.instance_step)
+
+
+def with_model(machine: Machine, model: Model) -> Machine:
+    """Give a machine the model of its set; Spot machines get no notice of their deletion (T-05)."""
+    return replace(machine, model=replace(model, terminate_notice=None) if machine.spot else model)
 
 
 def place(facts: Facts, machine: Machine, index: int, host: HostId | None = None) -> Machine:

@@ -15,11 +15,18 @@ def refused(command: Command, error: FairWarningError) -> Refused | None:
             return Refused(scope=scope, asked=cause, reason=reason, by=by, machines=machines)
         case Approve(scope=scope, ids=ids, machine=machine, by=by):
             who = () if machine is None else (MachineRef(scope, machine),)
-            return Refused(scope=scope, asked="approve", reason=reason, by=by, event=ids[0], machines=who)
+            return Refused(
+                scope=scope,
+                asked="approve",
+                reason=reason,
+                by=by,
+                event=ids[0] if ids else None,
+                machines=who,
+            )
         case Cancel(scope=scope, id=event_id, by=by):
             return Refused(scope=scope, asked="cancel", reason=reason, by=by, event=event_id)
         case Remove(scopes=scopes, by=by):
-            return Refused(scope=scopes[0], asked="delete", reason=reason, by=by)
+            return Refused(scope=scopes[0] if scopes else ScopeId(""), asked="delete", reason=reason, by=by)
         case StartWalk(scope=scope, cause=cause, by=by):
             return Refused(scope=scope, asked=f"walk {cause}", reason=reason, by=by)
         case _:

@@ -38,21 +38,21 @@ from fairwarning.metadata.scheduled import ScheduledEvents, seconds_to_wait
 from fairwarning.metadata.throttle import Throttle
 
 Reply = Response | Awaitable[Response]
+#: Gives a machine a token for a resource, in the document that is answered.
+Identity = Callable[[MachineRef, str], Mapping[str, Json]]
 
 _STRANGER = error(403, "Forbidden. This address belongs to no machine of the fleet")
 _TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))
-#: What asks for a token of an identity that no machine here has.
-_NO_IDENTITY = Response(
-    400, compact({"error": "invalid_request", "error_description": "Identity not found"}), (), JSON
-)
+_IDENTITY_VERSION = "2018-02-01"
 
 
 class MetadataApp:
     """Answers the requests of known machines."""
 
-    def __init__(self, engine: Engine, profile: Profile) -> None:
+    def __init__(self, engine: Engine, profile: Profile, identity: Identity | None = None) -> None:
         self._engine = engine
         self._profile = profile
+        self._token = identity
         self._throttle = Throttle(profile.requests_per_second, profile.burst)
         self._events = ScheduledEvents(engine, profile)
         self._shapes = shapes(profile)
@@ -152,9 +152,16 @@ class MetadataApp:
         return _rendered({"instance": {}}, asked)
 
     def _identity(self, machine: MachineRef, request: Request) -> Response:
-        _checked(request)
+        asked = _checked(request)
+        if asked.get("api-version", "") < _IDENTITY_VERSION:
+            raise bad_version((_IDENTITY_VERSION,))
         _only_get(request)
-        return _NO_IDENTITY
+        if self._token is None:
+            return _no_token("Identity not found")
+        resource = asked.get("resource", "")
+        if not resource:
+            return _no_token("Required query variable 'resource' is missing")
+        return Response(200, compact(dict(self._token(machine, resource))), (), JSON)
 
 
 def shapes(profile: Profile) -> Mapping[str, Shape]:
@@ -173,6 +180,10 @@ def _checked(request: Request) -> Mapping[str, str]:
     check_forwarded(request)
     check_metadata_header(request)
     return parameters(request.query)
+
+
+def _no_token(why: str) -> Response:
+    return Response(400, compact({"error": "invalid_request", "error_description": why}), (), JSON)
 
 
 def _only_get(request: Request) -> None:

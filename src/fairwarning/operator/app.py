@@ -14,7 +14,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
 from fairwarning.operator.access import Access
-from fairwarning.operator.desk import Desk
+from fairwarning.operator.desk import Desk, Management
 from fairwarning.operator.problems import refuse
 from fairwarning.operator.route import Route
 from fairwarning.operator.routes import ROUTES
@@ -28,6 +28,7 @@ def create_app(
     token: str | None = None,
     loopback: bool = True,
     closing: asyncio.Event | None = None,
+    management: Management | None = None,
 ) -> Starlette:
     """Return the app; a token that is given is asked for, and off loopback one must be given.
 
@@ -40,6 +41,7 @@ def create_app(
         endpoints=endpoints,
         welcome=welcome or _nothing_to_open,
         closing=closing or asyncio.Event(),
+        management=management,
     )
     app = Starlette(
         routes=list(_doors(desk, ROUTES)),

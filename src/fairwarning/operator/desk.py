@@ -3,9 +3,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Management:
+    """Where the management face is, whom its clients are to trust, and what it is in Azure's terms."""
+
+    url: str
+    ca: Path
+    certificate: str
+    tenant: str
+    subscription: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,5 +30,6 @@ class Desk:
     welcome: Callable[[Sequence[MachineRef]], Awaitable[None]]
     #: Set when the server is about to end: feeds end then, so that nobody has to cut them off.
     closing: asyncio.Event
+    management: Management | None = None
     #: Held while manual time moves: two travellers at once would each see half a journey.
     travelling: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -28,7 +28,7 @@ from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
-from fairwarning.operator.problems import naming
+from fairwarning.operator.problems import Refusal, naming
 from fairwarning.operator.walks import walk_shape
 
 State = Literal["running", "warned", "frozen", "rebooting", "moving", "evicting", "terminating", "stopped"]
@@ -52,6 +52,20 @@ async def machines(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Machines
 async def machine(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Machine:
     """Return one machine."""
     return machine_shape(desk, desk.engine.directory.machine(name))
+
+
+async def management(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Management:
+    """Return where the management face is."""
+    face = desk.management
+    if face is None:
+        raise Refusal(404, "this server has no management face")
+    return shapes.Management(
+        arm=face.url,
+        ca=str(face.ca),
+        certificate=face.certificate,
+        tenant=face.tenant,
+        subscription=face.subscription,
+    )
 
 
 async def set_power(desk: Desk, name: str, asked: shapes.PowerWanted) -> shapes.Machine:

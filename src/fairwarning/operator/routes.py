@@ -64,6 +64,8 @@ ROUTES: tuple[Route, ...] = (
           _Clock),
     route("PUT", f"{_V1}/clock/speed", "let durations pass faster", clock.set_speed, shapes.SpeedWanted,
           _Clock),
+    route("GET", f"{_V1}/arm", "where the management face is", fleet.management, _Nothing,
+          shapes.Management),
     route("GET", f"{_V1}/history", "who did what, and when", history.history, shapes.HistoryPage,
           shapes.History),
     Route(method="GET", path=f"{_V1}/feed", summary="the history, live", asked=shapes.FeedStart, serve=_feed,

@@ -304,6 +304,16 @@ class Causes(Struct, frozen=True, kw_only=True):
     causes: list[Cause]
 
 
+class Management(Struct, frozen=True, kw_only=True):
+    """The management face: its address, the file and the text of the certificate that clients are to trust."""
+
+    arm: str
+    ca: str
+    certificate: str
+    tenant: str
+    subscription: str
+
+
 class Health(Struct, frozen=True, kw_only=True):
     """The server answers."""
 

@@ -1,0 +1,209 @@
+"""The management face as an ASGI app: one door, behind which the tables of routes are.
+
+The way in needs no token. Behind it the order of the checks is a promise: a token, the api-version, the
+subscription, the route, the body.
+"""
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as Door
+from starlette.types import Receive, Scope, Send
+
+from fairwarning.arm import images, login, lookups
+from fairwarning.arm.call import Call, Reply
+from fairwarning.arm.errors import AzureError, translate
+from fairwarning.arm.room import SUBSCRIPTION, Room
+from fairwarning.arm.routing import Route, match
+from fairwarning.arm.tokens import Tokens
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.wire import Json
+from fairwarning.engine.clock import new_event_id
+
+log = logging.getLogger("fairwarning.arm")
+
+#: Everything that is answered to who shows a token.
+ROUTES: tuple[Route, ...] = tuple(route for module in (lookups, images) for route in module.ROUTES)
+
+#: The largest body that is read; templates are large.
+MOST_BYTES = 4 * 1024 * 1024
+
+_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}(?:-[A-Za-z]+)?")
+_HOST = re.compile(r"[\w.\-]+(?::\d+)?|\[[\da-fA-F:]+\](?::\d+)?", re.ASCII)
+_SUBSCRIPTION = re.compile(r"/subscriptions/([^/]+)", re.IGNORECASE)
+_FORM = "application/x-www-form-urlencoded"
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class Unauthorized(AzureError):
+    """The request shows no token, or not one of ours; ``challenge`` says what would help."""
+
+    def __init__(self, code: str, message: str, challenge: str) -> None:
+        super().__init__(401, code, message)
+        self.challenge = challenge
+
+
+class Reception:
+    """Answers every request: reads it, checks it, and hands it to its route."""
+
+    def __init__(self, room: Room, base_url: str, tokens: Tokens) -> None:
+        self._room = room
+        self._base_url = base_url
+        self._tokens = tokens
+
+    @cached_property
+    def _open(self) -> tuple[Route, ...]:
+        return (*login.routes(self._tokens), *images.OPEN)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; whatever goes wrong is told in Azure's shape."""
+        request = Request(scope, receive)
+        request_id = new_event_id().lower()
+        try:
+            response = _response(await self._reply(request), request.method)
+        except ClientDisconnect:
+            return
+        except Unauthorized as problem:
+            response = _refusal(problem, request.method, (("WWW-Authenticate", problem.challenge),))
+        except FairWarningError as problem:
+            response = _refusal(translate(problem), request.method)
+        except Exception:
+            log.exception("request_failed request_id=%s path=%s", request_id, scope["path"])
+            message = f"The server failed; its log says more about request {request_id}."
+            response = _refusal(AzureError(500, "InternalServerError", message), request.method)
+        response.headers["x-ms-request-id"] = request_id
+        await response(scope, receive, send)
+
+    async def _reply(self, request: Request) -> Reply:
+        body = await _body(request)
+        path = _path(request)
+        route, names = self._route(request, path)
+        call = Call(
+            method=request.method,
+            path=path,
+            names=names,
+            query=dict(request.query_params),
+            body=_read(body, request.headers.get("content-type", "")),
+            base=self._base(request),
+        )
+        return await route.handler(self._room, call)
+
+    def _route(self, request: Request, path: str) -> tuple[Route, Mapping[str, str]]:
+        try:
+            return _matched(self._open, request.method, path)
+        except AzureError as problem:
+            if problem.status == 405:
+                raise
+        self._authorize(request)
+        _check_version(request.query_params.get("api-version"))
+        _check_subscription(path)
+        return _matched(ROUTES, request.method, path)
+
+    def _authorize(self, request: Request) -> None:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        base = self._base(request)
+        if scheme.lower() != "bearer" or not token.strip():
+            message = "Authentication failed: the request shows no bearer token."
+            raise Unauthorized("AuthenticationFailed", message, self._tokens.challenge(base, shown=False))
+        if not self._tokens.holds(token.strip()):
+            message = "The access token has expired, or another server has made it."
+            raise Unauthorized(
+                "InvalidAuthenticationToken", message, self._tokens.challenge(base, shown=True)
+            )
+
+    def _base(self, request: Request) -> str:
+        """Return our address as the client knows it: links must lead it back here."""
+        host = request.headers.get("host", "")
+        return f"https://{host}" if _HOST.fullmatch(host) else self._base_url
+
+
+def create_app(room: Room, *, base_url: str, tokens: Tokens) -> Starlette:
+    """Return the app; ``base_url`` is for clients that do not say how they call us."""
+    return Starlette(routes=[Door("/{path:path}", Reception(room, base_url, tokens))])
+
+
+def _matched(routes: Iterable[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+    routes = tuple(routes)
+    try:
+        route, names = match(routes, method, path)
+    except AzureError:
+        if method != "HEAD":
+            raise
+        route, names = match(routes, "GET", path)
+    for name in names.values():
+        # A slash that came in disguise would make another resource's id of this one's.
+        if "/" in name or not name.isprintable():
+            raise AzureError(400, "InvalidResourceName", f"The resource name {name!r} is invalid.", name)
+    return route, names
+
+
+def _check_version(version: str | None) -> None:
+    if not version:
+        raise AzureError(
+            400, "MissingApiVersionParameter", "Every request needs the query parameter api-version."
+        )
+    if _VERSION.fullmatch(version) is None:
+        message = (
+            f"The api-version '{version}' is invalid; it is a date like 2024-07-01 or 2024-07-01-preview."
+        )
+        raise AzureError(400, "InvalidApiVersionParameter", message)
+
+
+def _check_subscription(path: str) -> None:
+    found = _SUBSCRIPTION.match(path)
+    if found is not None and found[1].lower() != SUBSCRIPTION:
+        message = f"The subscription '{found[1]}' could not be found; there is only '{SUBSCRIPTION}'."
+        raise AzureError(404, "SubscriptionNotFound", message)
+
+
+def _path(request: Request) -> str:
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    return re.sub(r"/{2,}", "/", raw.decode("latin-1"))
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            message = f"The request content is larger than {MOST_BYTES} bytes."
+            raise AzureError(413, "RequestContentTooLarge", message)
+    return bytes(body)
+
+
+def _read(body: bytes, content_type: str) -> Json:
+    if not body.strip():
+        return None
+    if content_type.partition(";")[0].strip().lower() == _FORM:
+        return dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
+    try:
+        read: Json = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        message = f"The request content is not valid JSON: {problem}."
+        raise AzureError(400, "InvalidRequestContent", message) from problem
+    return read
+
+
+def _refusal(problem: AzureError, method: str, headers: Headers = ()) -> Response:
+    return _response(Reply(status=problem.status, body=problem.body(), headers=headers), method)
+
+
+def _response(reply: Reply, method: str) -> Response:
+    empty = reply.body is None or method == "HEAD"
+    response = Response(
+        b"" if empty else msgspec.json.encode(reply.body),
+        reply.status,
+        {"Cache-Control": "no-cache"},
+        None if empty else "application/json; charset=utf-8",
+    )
+    for name, value in reply.headers:
+        response.headers.append(name, value)
+    return response

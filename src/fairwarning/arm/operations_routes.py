@@ -1,0 +1,15 @@
+"""Where clients ask how far an operation is."""
+
+from fairwarning.arm.operations import status
+from fairwarning.arm.routing import Route
+
+_PROVIDERS = ("Microsoft.Compute", "Microsoft.Resources")
+
+ROUTES: tuple[Route, ...] = tuple(
+    Route(
+        "GET",
+        f"/subscriptions/{{subscription}}/providers/{provider}/locations/{{location}}/operations/{{operation}}",
+        status,
+    )
+    for provider in _PROVIDERS
+)
