@@ -388,3 +388,17 @@ def test_a_note_is_remembered_until_it_is_written_over(play: Stage) -> None:
         assert await store.noted("other") is None
 
     play(story)
+
+
+def test_documents_are_kept_with_the_commit_they_belong_to(play: Stage) -> None:
+    async def story(store: Store) -> None:
+        await store.commit([Commit(at=NOON, changes=(), documents={"a": "1", "b": "2"})])
+        await store.commit([Commit(at=NOON, changes=(), documents={"a": None, "c": "3", "b": "4"})])
+        stale = Commit(at=NOON, changes=(), documents={"d": "5"}, expected={WEB: 7})
+
+        with pytest.raises(Conflict):
+            await store.commit([stale])
+
+        assert list((await store.documents()).items()) == [("b", "4"), ("c", "3")]
+
+    play(story)

@@ -1,6 +1,6 @@
 """Journal lines as every store makes them, before any of them meets a database."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fairwarning.core.changes import Change, EventChanged
@@ -25,18 +25,6 @@ def number(commits: Sequence[Commit], after: int) -> list[list[Entry]]:
         numbered.append(lines)
         after += len(lines)
     return numbered
-
-
-def changed(documents: Mapping[str, str], commits: Sequence[Commit]) -> dict[str, str]:
-    """Return the documents as they are after ``commits``."""
-    after = dict(documents)
-    for commit in commits:
-        for key, text in commit.documents.items():
-            if text is None:
-                after.pop(key, None)
-            else:
-                after[key] = text
-    return after
 
 
 def event_of(change: Change | Refused) -> EventId | None:

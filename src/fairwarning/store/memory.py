@@ -6,7 +6,7 @@ from types import MappingProxyType
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
-from fairwarning.store.entries import changed, event_of, number
+from fairwarning.store.entries import event_of, number
 
 
 class MemoryStore:
@@ -24,17 +24,17 @@ class MemoryStore:
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         """Keep all commits or none, in order, and return the journal lines of each."""
-        scopes = dict(self._scopes)
-        for commit in commits:
-            for scope_id, expected in commit.expected.items():
-                if (scopes[scope_id].version if scope_id in scopes else 0) != expected:
-                    raise Conflict(scope_id, expected)
-                if scope_id not in commit.after:
-                    scopes.pop(scope_id, None)
-            scopes.update(commit.after)
+        self._check(commits)
         numbered = number(commits, len(self._journal))
-        self._scopes = scopes
-        self._documents = changed(self._documents, commits)
+        for commit in commits:
+            for gone in commit.expected.keys() - commit.after.keys():
+                self._scopes.pop(gone, None)
+            self._scopes.update(commit.after)
+            for key, text in commit.documents.items():
+                if text is None:
+                    self._documents.pop(key, None)
+                else:
+                    self._documents[key] = text
         self._journal += [entry for entries in numbered for entry in entries]
         return numbered
 
@@ -61,3 +61,13 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Let go of whatever is held."""
+
+    def _check(self, commits: Sequence[Commit]) -> None:
+        versions: dict[ScopeId, int] = {}
+        for commit in commits:
+            for scope_id, expected in commit.expected.items():
+                known = self._scopes.get(scope_id)
+                if versions.get(scope_id, known.version if known else 0) != expected:
+                    raise Conflict(scope_id, expected)
+                after = commit.after.get(scope_id)
+                versions[scope_id] = after.version if after else 0
