@@ -83,6 +83,11 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     return {**inherited, **more}
 
 
+def holds(variables: Mapping[str, str]) -> bool:
+    """Whether the environment has all of these."""
+    return all(os.environ.get(name) == value for name, value in variables.items())
+
+
 def server_token() -> str | None:
     """Return the token the commands show to a server that is not on this machine."""
     return os.environ.get("FAIRWARNING_TOKEN") or None

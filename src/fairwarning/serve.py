@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairwarning.config import Settings, loopback
@@ -20,13 +22,20 @@ from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Lagging, Listener
 from fairwarning.engine.ports import Store
-from fairwarning.metadata.app import MetadataApp
+from fairwarning.metadata.app import Identity, MetadataApp
 from fairwarning.metadata.doors import Doors, Plan
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from fairwarning.arm.room import Room
+    from fairwarning.arm.tls import Certificates
+    from fairwarning.arm.tokens import Tokens
+    from fairwarning.operator.desk import Management
+
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 log = logging.getLogger("fairwarning.serve")
 
@@ -45,6 +54,8 @@ class Service:
     engine: Engine
     doors: Doors
     operator_url: str
+    arm_url: str | None = None
+    ca: Path | None = None
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -72,13 +83,16 @@ class Service:
 
     async def _start(self) -> None:
         settings = self._settings
-        host, _ = settings.operator_address
-        if not loopback(host) and settings.token is None:
-            raise Invalid("token", f"a token is required to serve the operator API on {host}")
+        _check_token("the operator API", settings.operator_address, settings.token)
+        _check_token("the management API", settings.arm, settings.token)
+        self._management: asyncio.Future[Management | None] = asyncio.get_running_loop().create_future()
         self.engine = await self._engine()
         await self._populate()
+        self._tokens = await self._signed_tokens()
         await self._open_doors()
         await self._open_operator()
+        # Last, because clients of the others need not wait for cryptography to be loaded.
+        self._management.set_result(await self._open_arm())
         if isinstance(self.engine.clock, SystemClock):
             await self._background(timer.run(self.engine, self.engine.clock))
 
@@ -112,7 +126,7 @@ class Service:
 
     async def _open_doors(self) -> None:
         settings = self._settings
-        app = MetadataApp(self.engine, settings.profile)
+        app = MetadataApp(self.engine, settings.profile, self._identity())
         server = MetadataServer[MachineRef](app.answer, self.engine.clock.now)
         self._stack.push_async_callback(server.close)
         plan = Plan(
@@ -143,9 +157,61 @@ class Service:
             token=self._settings.token,
             loopback=loopback(host),
             closing=closing,
+            management=lambda: asyncio.shield(self._management),
         )
         self.operator_url = await self._stack.enter_async_context(_http_server(app, host, port))
         self._stack.callback(closing.set)
+
+    async def _signed_tokens(self) -> "Tokens":
+        from fairwarning.arm.tokens import signed_by
+
+        # Tokens run out by the wall clock of those who keep them, whatever our own calendar says.
+        return await signed_by(self.engine.store, SystemClock().now, self._settings.token)
+
+    def _identity(self) -> Identity | None:
+        if not self._settings.profile.identity_tokens:
+            return None
+        from fairwarning.arm.tokens import machine_token
+
+        return lambda machine, resource: machine_token(self._tokens, machine.full, resource)
+
+    async def _open_arm(self) -> "Management | None":
+        if self._settings.arm is None:
+            return None
+        host, port = self._settings.arm
+        certificates = await asyncio.to_thread(_certificates, self._arm_directory(), host)
+
+        from fairwarning.arm.app import create_app
+        from fairwarning.arm.room import SUBSCRIPTION, TENANT
+        from fairwarning.operator.desk import Management
+
+        room = await self._room()
+        shown = f"[{host}]" if ":" in host else host
+        app = create_app(room, base_url=f"https://{shown}:{port}", tokens=self._tokens)
+        server = _http_server(app, host, port, certificates)
+        self.arm_url, self.ca = await self._stack.enter_async_context(server), certificates.ca
+        return Management(
+            url=self.arm_url,
+            ca=self.ca,
+            certificate=self.ca.read_text(),
+            tenant=TENANT,
+            subscription=SUBSCRIPTION,
+        )
+
+    async def _room(self) -> "Room":
+        from fairwarning.arm.room import Pace, Room
+
+        settings = self._settings
+        hurried = settings.manual_clock or settings.profile.policy.speed > 1
+        pace = Pace("x-ms-retry-after-ms", "100") if hurried else Pace()
+        room = Room(self.engine, welcome=self._welcome, pace=pace)
+        await room.open()
+        return room
+
+    def _arm_directory(self) -> Path:
+        if self._settings.data is not None:
+            return self._settings.data.absolute() / "arm"
+        return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fairwarning-")))
 
     async def _welcome(self, machines: Sequence[MachineRef]) -> None:
         """Open the doors of new machines; one that cannot be opened is told, not fatal."""
@@ -163,6 +229,19 @@ class Service:
                 await task
 
         self._stack.push_async_callback(end)
+
+
+def _check_token(what: str, address: tuple[str, int] | None, token: str | None) -> None:
+    if address is not None and not loopback(address[0]) and token is None:
+        raise Invalid("token", f"a token is required to serve {what} on {address[0]}")
+
+
+def _certificates(directory: Path, host: str) -> "Certificates":
+    from fairwarning.arm.tls import certificates
+
+    # Who listens everywhere is called by the machine's name.
+    hosts = (host, socket.gethostname()) if host in _EVERYWHERE else (host,)
+    return certificates(directory, hosts, SystemClock().now())
 
 
 def machines(engine: Engine) -> list[MachineRef]:
@@ -216,7 +295,9 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 @asynccontextmanager
-async def _http_server(app: "ASGIApp", host: str, port: int) -> AsyncIterator[str]:
+async def _http_server(
+    app: "ASGIApp", host: str, port: int, certificates: "Certificates | None" = None
+) -> AsyncIterator[str]:
     """Serve an ASGI app in this loop for as long as the block lasts; give its URL."""
     import uvicorn
 
@@ -227,7 +308,13 @@ async def _http_server(app: "ASGIApp", host: str, port: int) -> AsyncIterator[st
 
     bound = _bind(host, port)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+        ssl_certfile=None if certificates is None else certificates.chain,
+        ssl_keyfile=None if certificates is None else certificates.key,
     )
     server = Server(config)
     serving = asyncio.create_task(server.serve(sockets=[bound]))
@@ -235,7 +322,7 @@ async def _http_server(app: "ASGIApp", host: str, port: int) -> AsyncIterator[st
         await asyncio.sleep(0.001)
     try:
         shown = f"[{host}]" if ":" in host else host
-        yield f"http://{shown}:{bound.getsockname()[1]}"
+        yield f"{'https' if certificates else 'http'}://{shown}:{bound.getsockname()[1]}"
     finally:
         server.should_exit = True
         await serving

@@ -1,6 +1,6 @@
-"""A subscription on a table: the management face over a stage, every request one call, without async in sight.
+"""A subscription on a table: the management face over a stage, every request one call, no async in sight.
 
-Paths may be written short: ``Microsoft.Compute/virtualMachines/db`` is meant below the resource group ``lab``;
+Paths may be written short: ``Microsoft.Compute/virtualMachines/db`` is below the resource group ``lab``, and
 what starts with a slash is taken as it is. A refusal comes back as the reply that a client would get.
 """
 

@@ -49,8 +49,8 @@ class Ready(TypedDict):
     """What ``--ready-file`` says."""
 
     operator: str
-    arm: str | None
-    ca: str | None
+    arm: str
+    ca: str
     metadata: dict[str, str]
 
 

@@ -7,6 +7,7 @@ subscription, the route, the body.
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from urllib.parse import parse_qsl
 
@@ -14,10 +15,27 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route as Door
 from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
-from fairwarning.arm import images, login, lookups
+from fairwarning.arm import (
+    availability_sets,
+    cloud_services,
+    deployments,
+    groups,
+    images,
+    instances,
+    jsonc,
+    login,
+    lookups,
+    maintenance,
+    network,
+    operations,
+    operations_routes,
+    resources,
+    scalesets,
+    vms,
+)
 from fairwarning.arm.call import Call, Reply
 from fairwarning.arm.errors import AzureError, translate
 from fairwarning.arm.room import SUBSCRIPTION, Room
@@ -30,7 +48,21 @@ from fairwarning.engine.clock import new_event_id
 log = logging.getLogger("fairwarning.arm")
 
 #: Everything that is answered to who shows a token.
-ROUTES: tuple[Route, ...] = tuple(route for module in (lookups, images) for route in module.ROUTES)
+ROUTES: tuple[Route, ...] = (
+    *lookups.ROUTES,
+    *images.ROUTES,
+    *groups.ROUTES,
+    *resources.ROUTES,
+    *network.ROUTES,
+    *deployments.ROUTES,
+    *vms.ROUTES,
+    *scalesets.ROUTES,
+    *instances.ROUTES,
+    *availability_sets.ROUTES,
+    *cloud_services.ROUTES,
+    *maintenance.ROUTES,
+    *operations_routes.ROUTES,
+)
 
 #: The largest body that is read; templates are large.
 MOST_BYTES = 4 * 1024 * 1024
@@ -38,6 +70,9 @@ MOST_BYTES = 4 * 1024 * 1024
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}(?:-[A-Za-z]+)?")
 _HOST = re.compile(r"[\w.\-]+(?::\d+)?|\[[\da-fA-F:]+\](?::\d+)?", re.ASCII)
 _SUBSCRIPTION = re.compile(r"/subscriptions/([^/]+)", re.IGNORECASE)
+#: What az sends to these paths may be almost JSON.
+_TEMPLATE = re.compile(r"/deployments/[^/]+(?:/validate|/whatIf)?/?\Z", re.IGNORECASE)
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _FORM = "application/x-www-form-urlencoded"
 
 Headers = tuple[tuple[str, str], ...]
@@ -65,6 +100,9 @@ class Reception:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; whatever goes wrong is told in Azure's shape."""
+        if scope["type"] != "http":
+            await WebSocketClose()(scope, receive, send)
+            return
         request = Request(scope, receive)
         request_id = new_event_id().lower()
         try:
@@ -91,9 +129,10 @@ class Reception:
             path=path,
             names=names,
             query=dict(request.query_params),
-            body=_read(body, request.headers.get("content-type", "")),
+            body=_read(body, request.headers.get("content-type", ""), path),
             base=self._base(request),
         )
+        await operations.settle(self._room)
         return await route.handler(self._room, call)
 
     def _route(self, request: Request, path: str) -> tuple[Route, Mapping[str, str]]:
@@ -127,7 +166,10 @@ class Reception:
 
 def create_app(room: Room, *, base_url: str, tokens: Tokens) -> Starlette:
     """Return the app; ``base_url`` is for clients that do not say how they call us."""
-    return Starlette(routes=[Door("/{path:path}", Reception(room, base_url, tokens))])
+    app = Starlette()
+    # No pattern of the library matches every path that a client may write, line breaks included.
+    app.router.default = Reception(room, base_url, tokens)
+    return app
 
 
 def _matched(routes: Iterable[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
@@ -179,16 +221,23 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _read(body: bytes, content_type: str) -> Json:
+def _read(body: bytes, content_type: str, path: str) -> Json:
     if not body.strip():
         return None
     if content_type.partition(";")[0].strip().lower() == _FORM:
         return dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
     try:
-        read: Json = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        message = f"The request content is not valid JSON: {problem}."
-        raise AzureError(400, "InvalidRequestContent", message) from problem
+        return _decoded(body)
+    except _NO_JSON as problem:
+        fault = problem
+    if _TEMPLATE.search(path) is not None:
+        with suppress(*_NO_JSON):
+            return _decoded(jsonc.strict(body.decode()).encode())
+    raise AzureError(400, "InvalidRequestContent", f"The request content is not valid JSON: {fault}.")
+
+
+def _decoded(body: bytes) -> Json:
+    read: Json = msgspec.json.decode(body)
     return read
 
 

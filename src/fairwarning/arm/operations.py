@@ -1,8 +1,8 @@
 """What az waits for: an operation is under way for as long as its events are.
 
-An operation keeps no state of its own but the events it waits for and the documents that go with them, so a server
-that was restarted knows how far it is. What is over is found to be so when somebody asks: ``settle`` comes before
-the answer to every request.
+An operation keeps no state of its own but the events it waits for and the documents that go with them, so a
+server that was restarted knows how far it is. What is over is found to be so when somebody asks: ``settle``
+comes before the answer to every request.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from fairwarning.core.model import EventId
 from fairwarning.core.wire import Json
 
 PREFIX = "operation:"
-#: How long a client may ask about an operation after it began; longer if it is still under way.
+#: How long an operation is remembered after it was first seen to be over; also how often one looks.
 KEPT = timedelta(hours=1)
 _BEGUN = frozenset({What.SCHEDULED, What.STARTED})
 
@@ -31,8 +31,8 @@ _BEGUN = frozenset({What.SCHEDULED, What.STARTED})
 class Operation:
     """Something a client waits for.
 
-    ``removes`` are the documents that go once all is done, by id; an id with a slash at its end means whatever is
-    below it.
+    ``removes`` are the documents that go once all is done, by id; an id with a slash at its end means all
+    that is below it.
     """
 
     id: str
@@ -46,6 +46,11 @@ class Operation:
     def key(self) -> str:
         """Where the operation is kept."""
         return f"{PREFIX}{self.id}".lower()
+
+    def waiting_for(self, changes: Iterable[Change], more: Iterable[EventId] = ()) -> "Operation":
+        """Return the same operation, waiting also for the events a decision has begun."""
+        begun = {c.event.id for c in changes if isinstance(c, EventChanged) and c.what in _BEGUN}
+        return replace(self, events=tuple(sorted({*self.events, *begun, *more})))
 
     def document(self) -> Document:
         """Return what is kept of it."""
@@ -64,7 +69,7 @@ class Ledger:
         self.lock = asyncio.Lock()
         self.closing: dict[str, Operation] = {}
         self._below: dict[str, dict[str, Operation]] = defaultdict(dict)
-        self._ages: deque[tuple[datetime, Operation]] = deque()
+        self._ages: deque[tuple[datetime, Operation, bool]] = deque()
         for operation in operations:
             self.add(operation)
 
@@ -74,7 +79,7 @@ class Ledger:
             self._below[resource][operation.key] = operation
         if operation.removes:
             self.closing[operation.key] = operation
-        self._ages.append((datetime.fromisoformat(operation.started_at) + KEPT, operation))
+        self._ages.append((datetime.fromisoformat(operation.started_at) + KEPT, operation, False))
 
     def busy(self, room: Room, resource: str) -> bool:
         """Whether anything is under way there; what is over is forgotten on the way."""
@@ -90,12 +95,14 @@ class Ledger:
         """Return the keys of operations that nobody will ask about any more, and forget them."""
         found: list[str] = []
         while self._ages and self._ages[0][0] <= now:
-            _, operation = self._ages.popleft()
-            if operation.key in self.closing or pending(room, operation.events):
-                self._ages.append((now + KEPT, operation))
-            else:
+            _, operation, seen = self._ages.popleft()
+            over = operation.key not in self.closing and not pending(room, operation.events)
+            if over and seen:
                 self._forget(operation)
                 found.append(operation.key)
+            else:
+                # Hours may pass between two questions of a client where somebody moves the clock.
+                self._ages.append((now + KEPT, operation, over))
         return found
 
     def _forget(self, operation: Operation) -> None:
@@ -121,10 +128,8 @@ def ledger(room: Room) -> Ledger:
 
 def begun(operation_id: str, resource: str, changes: Iterable[Change], now: datetime) -> Operation:
     """Return the operation that waits for the events a decision has begun."""
-    events = {c.event.id for c in changes if isinstance(c, EventChanged) and c.what in _BEGUN}
-    return Operation(
-        id=operation_id, started_at=instant(now), events=tuple(sorted(events)), resource=resource
-    )
+    operation = Operation(id=operation_id, started_at=instant(now), events=(), resource=resource)
+    return operation.waiting_for(changes)
 
 
 def accepted(room: Room, call: Call, operation: Operation) -> Reply:
@@ -147,23 +152,27 @@ def created(room: Room, call: Call, operation: Operation, document: Json, *, new
 async def status(room: Room, call: Call) -> Reply:
     """Say how far an operation is."""
     await settle(room)
-    key = f"{PREFIX}{call.names['operation']}".lower()
-    known = room.document(key)
-    if known is None:
+    told = await outcome(room, call.names["operation"])
+    if told is None:
         message = f"Operation {call.names['operation']} was not found."
         raise AzureError(404, "NotFound", message)
-    under_way = key in ledger(room).closing or pending(room, _events(known))
+    under_way = told["status"] == "InProgress"
     again = (hint(room),) if under_way else ()
     if call.query.get("monitor") == "true":
         return Reply(status=202 if under_way else 200, headers=again)
-    told: Document = {
-        "startTime": known["started_at"],
-        "status": "InProgress",
-        "name": call.names["operation"],
-    }
-    if not under_way:
-        told |= await _verdict(room, _read(key, known))
     return Reply(body=told, headers=again)
+
+
+async def outcome(room: Room, operation_id: str) -> Document | None:
+    """Return how far an operation is and how it ended; None if nobody knows of it any more."""
+    key = f"{PREFIX}{operation_id}".lower()
+    known = room.document(key)
+    if known is None:
+        return None
+    told: Document = {"startTime": known["started_at"], "status": "InProgress", "name": operation_id}
+    if key in ledger(room).closing or pending(room, _events(known)):
+        return told
+    return told | await _verdict(room, _read(key, known))
 
 
 async def settle(room: Room) -> None:
@@ -210,8 +219,8 @@ async def _conclude(room: Room, book: Ledger, operation: Operation) -> None:
         if verdict["status"] == "Succeeded":
             below = room.documents(resource) if resource.endswith("/") else ()
             left |= {key: None for key, _ in below} | {resource: None}
-        elif known is not None and isinstance(facts := known.get("properties"), dict):
-            left[resource] = {**known, "properties": {**facts, "provisioningState": "Succeeded"}}
+        elif child(known, "properties", "provisioningState") == "Deleting" and known is not None:
+            left[resource] = {**known, "properties": {"provisioningState": "Succeeded"}}
     await room.keep(left)
     book.closing.pop(operation.key, None)
 

@@ -8,6 +8,7 @@ then ``up.py``.
 import click
 
 from fairwarning import __version__
+from fairwarning.cli.az import az_env, az_login
 from fairwarning.cli.demo import demo
 from fairwarning.cli.doctor import doctor
 from fairwarning.cli.fleet import approve, cancel, cause, clock, events, history, vms
@@ -48,5 +49,19 @@ def cli() -> None:
     """
 
 
-for _command in (up, demo, vms, events, cause, approve, cancel, walk, history, clock, doctor):
+for _command in (
+    up,
+    demo,
+    vms,
+    events,
+    cause,
+    approve,
+    cancel,
+    walk,
+    history,
+    clock,
+    az_env,
+    az_login,
+    doctor,
+):
     cli.add_command(_command)

@@ -30,6 +30,7 @@ _HINTS: Mapping[str, str] = {
     "no scope is called": "fairwarning vms lists the machines with their scopes",
     "no walk is under way": "fairwarning events lists what is pending",
     "the clock is real": "start the server with: fairwarning up --clock manual",
+    "this server has no management face": "start the server without --no-arm",
     "scope": "fairwarning events lists what is pending",
 }
 _STATUS_HINTS: Mapping[int, str] = {

@@ -34,7 +34,10 @@ LAST_WORDS = 2.0
 
 #: What may help, by what went wrong.
 _HINTS: Mapping[str, tuple[str, ...]] = {
-    "CannotListen": ("--port-base N takes other ports, --port-base 0 any that are free",),
+    "CannotListen": (
+        "--port-base N takes other ports, --port-base 0 any that are free",
+        "--no-arm leaves out the management API",
+    ),
     "DataDirectoryInUse": ("stop the other server, or choose another --data directory",),
 }
 
@@ -82,10 +85,17 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.option("--data", type=_FOLDER, help="Keep everything here; the next up goes on from it.")
 @click.option("--ready-file", type=_FILE, help="Write the addresses here, as JSON, once all of them listen.")
 @click.option(
-    "--port-base", type=click.IntRange(0, 64000), help="Operator at N, machines from N+1; 0: any free."
+    "--port-base",
+    type=click.IntRange(0, 64000),
+    help="Operator at N, machines from N+1, management at N+443; 0: any free.",
 )
 @click.option("--operator", type=HOST_PORT, help="Where the operator API listens.")
-@click.option("--token-file", type=_READABLE, help="The operator API's token; required off loopback.")
+@click.option("--arm", type=HOST_PORT, help="Where the management API listens.  [default: 127.0.0.1:8443]")
+@click.option("--no-arm", is_flag=True, help="No management API.")
+@click.option("--identity", is_flag=True, help="Give machines tokens for the management API.")
+@click.option(
+    "--token-file", type=_READABLE, help="The token of operator and management API; required off loopback."
+)
 @click.option(
     "--listen", type=HOST_PORT, multiple=True, help="A shared listener; guests are known by --address."
 )
@@ -163,7 +173,8 @@ def ready_document(service: "Service") -> dict[str, Json]:
     metadata: dict[str, Json] = {
         ref.name if bearers[ref.name] == 1 else ref.full: url for ref, url in endpoints.items()
     }
-    return {"operator": service.operator_url, "arm": None, "ca": None, "metadata": metadata}
+    ca = None if service.ca is None else str(service.ca)
+    return {"operator": service.operator_url, "arm": service.arm_url, "ca": ca, "metadata": metadata}
 
 
 def _introduce(service: "Service", version: str) -> None:
@@ -173,6 +184,8 @@ def _introduce(service: "Service", version: str) -> None:
     if len(rows) > MOST_ROWS:
         note(f"and {len(rows) - MOST_ROWS} more; fairwarning vms lists them all")
     note(f"operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
+    if service.arm_url is not None:
+        note(f'management API: {service.arm_url}; eval "$(fairwarning az-env)" and fairwarning az-login')
     if service.operator_url == config.DEFAULT_URL:
         note("paste one of these first: who has asked will be warned")
         note(f"then in a second terminal: fairwarning cause restart {rows[0][0] if rows else 'VM'}")

@@ -9,7 +9,7 @@ from typing import TypedDict
 import click
 
 from fairwarning.cli.output import Failure
-from fairwarning.config import Settings
+from fairwarning.config import Settings, arm_address
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import PROFILES, FirstCall, Profile
 from fairwarning.core.scope import Blueprint
@@ -45,6 +45,9 @@ class Wishes(Cast):
     ready_file: Path | None
     port_base: int | None
     operator: tuple[str, int] | None
+    arm: tuple[str, int] | None
+    no_arm: bool
+    identity: bool
     token_file: Path | None
     listen: tuple[tuple[str, int], ...]
     address: tuple[tuple[str, str], ...]
@@ -70,6 +73,8 @@ def settings(wishes: Wishes) -> Settings:
     """Return the settings that fulfil the wishes."""
     if wishes["clock"] == "manual" and wishes["speed"] is not None:
         raise click.UsageError("--speed is for the real clock; a manual clock is moved by: fairwarning clock")
+    if wishes["no_arm"] and (wishes["identity"] or wishes["arm"]):
+        raise click.UsageError("--no-arm leaves out what --arm and --identity are for")
     return Settings(
         blueprints=tuple(_blueprints(wishes, wishes if any(map(wishes.get, BARE)) else BARE)),
         profile=_profile(wishes),
@@ -78,6 +83,7 @@ def settings(wishes: Wishes) -> Settings:
         data=wishes["data"],
         port_base=wishes["port_base"],
         operator=wishes["operator"],
+        arm=None if wishes["no_arm"] else wishes["arm"] or arm_address(wishes["port_base"]),
         token=_token(wishes["token_file"]),
         listen=wishes["listen"],
         addresses=dict(wishes["address"]),
@@ -111,6 +117,7 @@ def _profile(wishes: Wishes) -> Profile:
         preview_version=wishes["preview_version"],
         first_call=FirstCall(wishes["first_call"]),
         first_call_delay=wishes["first_call_delay"],
+        identity_tokens=wishes["identity"],
     )
 
 

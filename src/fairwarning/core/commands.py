@@ -6,7 +6,17 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import assert_never
 
-from fairwarning.core.model import Approvals, EventId, Kind, MachineRef, Power, ScopeId, VmName, in_group
+from fairwarning.core.model import (
+    Approvals,
+    EventId,
+    Eviction,
+    Kind,
+    MachineRef,
+    Power,
+    ScopeId,
+    VmName,
+    in_group,
+)
 from fairwarning.core.scope import Blueprint, scope_ids
 
 
@@ -21,12 +31,15 @@ class Make:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Add:
-    """Bring up more machines in a scope that exists."""
+    """Bring up more machines in a scope that exists; what is not said is as with those that are there."""
 
     seed: str
     scope: ScopeId
     count: int = 1
     names: tuple[str, ...] = ()
+    spot: bool | None = None
+    eviction: Eviction | None = None
+    tags: tuple[tuple[str, str], ...] | None = None
     by: str = "operator"
 
 

@@ -1,7 +1,7 @@
 """A scale set wants; its instances are. What an instance was given last is what counts (T-06)."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -73,7 +73,8 @@ def add(fleet: Fleet, command: Add) -> Iterator[Change]:
         raise Invalid("count", f"a set has at most {MOST_MACHINES} machines")
     like = next(iter(scope.machines.values()), None)
     for machine, name in zip_longest(grow(scope.facts, like, count, command.seed), command.names):
-        yield MachineChanged(scope=scope.id, machine=_named(scope, machine, name))
+        fitted = _fitted(scope, _named(scope, machine, name), command)
+        yield MachineChanged(scope=scope.id, machine=fitted)
     taken = scope.facts.next_instance + count * scope.facts.instance_step
     yield FactsChanged(scope=scope.id, facts=replace(scope.facts, next_instance=taken), by=command.by)
 
@@ -89,13 +90,37 @@ def _named(scope: Scope, machine: Machine, name: str | None) -> Machine:
     return replace(machine, name=VmName(name))
 
 
+def _fitted(scope: Scope, machine: Machine, command: Add) -> Machine:
+    spot = machine.spot if command.spot is None else command.spot
+    eviction = machine.eviction if command.eviction is None else command.eviction
+    tags = machine.tags if command.tags is None else command.tags
+    return with_model(replace(machine, spot=spot, eviction=eviction, tags=tags), scope.facts.model)
+
+
+def joining(scopes: Sequence[Scope], count: int) -> Mapping[ScopeId, int]:
+    """Return how many new instances each zone of a set gets: always the emptiest is next."""
+    sizes = {scope.id: len(staying(scope)) for scope in scopes}
+    gained: Counter[ScopeId] = Counter()
+    for _ in range(count if sizes else 0):
+        emptiest = min(sizes, key=lambda scope: sizes[scope])
+        sizes[emptiest] += 1
+        gained[emptiest] += 1
+    return gained
+
+
+def staying(scope: Scope) -> tuple[Machine, ...]:
+    """Return the machines that nobody has asked to delete; they are what a set's capacity counts (T-16)."""
+    going = {name for e in scope.events.values() if e.cause == "delete" for name in e.resources}
+    return tuple(machine for machine in scope.machines.values() if machine.name not in going)
+
+
 def leaving(scopes: Sequence[Scope], count: int) -> tuple[MachineRef, ...]:
     """Return the instances a scale-in takes.
 
     From the fullest zone, there from the fullest fault domain, the newest first. What is protected stays; so
     does what is being deleted already.
     """
-    free = [m for scope in scopes for m in scope.machines.values() if not _stays(scope, m)]
+    free = [machine for scope in scopes for machine in staying(scope) if not machine.protected]
     zones = Counter(machine.scope for machine in free)
     domains = Counter((machine.scope, machine.fault_domain) for machine in free)
     order = {machine.ref: number for number, machine in enumerate(free)}
@@ -117,8 +142,3 @@ def _weight(
 ) -> tuple[int, int, int]:
     domain = domains[machine.scope, machine.fault_domain]
     return zones[machine.scope], domain, order[machine.ref]
-
-
-def _stays(scope: Scope, machine: Machine) -> bool:
-    going = any(e.cause == "delete" and machine.name in e.resources for e in scope.events.values())
-    return machine.protected or going

@@ -153,7 +153,8 @@ class MetadataApp:
 
     def _identity(self, machine: MachineRef, request: Request) -> Response:
         asked = _checked(request)
-        if asked.get("api-version", "") < _IDENTITY_VERSION:
+        version = asked.get("api-version", "")
+        if not well_formed(version) or version < _IDENTITY_VERSION:
             raise bad_version((_IDENTITY_VERSION,))
         _only_get(request)
         if self._token is None:

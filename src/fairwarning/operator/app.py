@@ -28,7 +28,7 @@ def create_app(
     token: str | None = None,
     loopback: bool = True,
     closing: asyncio.Event | None = None,
-    management: Management | None = None,
+    management: Callable[[], Awaitable[Management | None]] | None = None,
 ) -> Starlette:
     """Return the app; a token that is given is asked for, and off loopback one must be given.
 
@@ -41,7 +41,7 @@ def create_app(
         endpoints=endpoints,
         welcome=welcome or _nothing_to_open,
         closing=closing or asyncio.Event(),
-        management=management,
+        management=management or _no_other_face,
     )
     app = Starlette(
         routes=list(_doors(desk, ROUTES)),
@@ -56,6 +56,10 @@ def create_app(
 
 async def _nothing_to_open(machines: Sequence[MachineRef]) -> None:
     """Machines of a server without a metadata face need nothing opened."""
+
+
+async def _no_other_face() -> None:
+    """A server with no management face."""
 
 
 def _doors(desk: Desk, routes: Iterable[Route]) -> Iterable[Door]:

@@ -30,6 +30,7 @@ class Desk:
     welcome: Callable[[Sequence[MachineRef]], Awaitable[None]]
     #: Set when the server is about to end: feeds end then, so that nobody has to cut them off.
     closing: asyncio.Event
-    management: Management | None = None
+    #: Where the management face is, as soon as it is there.
+    management: Callable[[], Awaitable[Management | None]]
     #: Held while manual time moves: two travellers at once would each see half a journey.
     travelling: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -56,7 +56,7 @@ async def machine(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Machin
 
 async def management(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Management:
     """Return where the management face is."""
-    face = desk.management
+    face = await desk.management()
     if face is None:
         raise Refusal(404, "this server has no management face")
     return shapes.Management(

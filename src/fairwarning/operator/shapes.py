@@ -305,7 +305,7 @@ class Causes(Struct, frozen=True, kw_only=True):
 
 
 class Management(Struct, frozen=True, kw_only=True):
-    """The management face: its address, the file and the text of the certificate that clients are to trust."""
+    """The management face: its address, and the certificate that clients are to trust, as file and text."""
 
     arm: str
     ca: str

@@ -1,0 +1,114 @@
+"""What others may ask the agent: load balancers, monitoring, and the agents of neighbouring machines."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Protocol
+
+from fairwarning.agent.figures import Figures
+from fairwarning.agent.loop import Snapshot
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Shown(Protocol):
+    """What the face shows; each is read once per question, from another thread."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The agent as of its last turn."""
+        ...
+
+    @property
+    def figures(self) -> Figures:
+        """What was counted."""
+        ...
+
+    @property
+    def turning(self) -> bool:
+        """Whether the loop has turned lately."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer."""
+
+    status: int
+    text: str
+    kind: str = "text/plain; charset=utf-8"
+
+
+def _metrics(shown: Shown) -> Page:
+    now = shown.snapshot
+    gauges = {
+        "drained": ("Whether work has been taken off this machine", float(now.drained)),
+        "events": ("Events this machine has to do with", float(len(now.records))),
+        "turning": ("Whether the loop has turned lately", float(shown.turning)),
+    }
+    return Page(200, shown.figures.text(gauges), PROMETHEUS)
+
+
+def _healthz(shown: Shown) -> Page:
+    return Page(200, "turning\n") if shown.turning else Page(503, "the loop does not turn\n")
+
+
+def _readyz(shown: Shown) -> Page:
+    # A load balancer that asks here stops sending work before the hooks are done.
+    return Page(503, "drained\n") if shown.snapshot.drained else Page(200, "at work\n")
+
+
+def _peer(shown: Shown) -> Page:
+    now = shown.snapshot
+    said = {"machine": now.machine, "ready": list(now.ready), "drained": now.drained}
+    return Page(200, json.dumps(said) + "\n", "application/json")
+
+
+PAGES: dict[str, Callable[[Shown], Page]] = {
+    "/metrics": _metrics,
+    "/healthz": _healthz,
+    "/readyz": _readyz,
+    "/peer": _peer,
+}
+
+
+def answer(path: str, shown: Shown) -> Page:
+    """Return the page at a path."""
+    page = PAGES.get(path.partition("?")[0])
+    return Page(404, f"known are {', '.join(PAGES)}\n") if page is None else page(shown)
+
+
+@contextmanager
+def listening(where: tuple[str, int], shown: Shown) -> Iterator[int]:
+    """Answer at an address for as long as the block lasts; gives the port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10
+        server_version = "fairwarning-agent"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            page = answer(self.path, shown)
+            body = page.text.encode()
+            self.send_response(page.status)
+            self.send_header("Content-Type", page.kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing: whoever asks once a second would fill the log."""
+
+    server = ThreadingHTTPServer(where, Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, name="face", daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,151 @@
+"""Asks somebody else's permission: a webhook, signed as Standard Webhooks lay down.
+
+The call blocks: only an answer of 2xx lets the agent go on, so whoever answers can hold an approval back.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, facts, rehearsal, time_left
+from fairwarning.agent.hooks.options import Options, SettingsError
+
+PREFIX: Final = "whsec_"
+LIMIT: Final = timedelta(seconds=30)
+#: How much of an answer a message carries.
+SHOWN: Final = 500
+
+_Connect = Callable[[str, int | None, float], http.client.HTTPConnection]
+_CONNECTIONS: Mapping[str, _Connect] = {
+    "http": lambda host, port, seconds: http.client.HTTPConnection(host, port, timeout=seconds),
+    "https": lambda host, port, seconds: http.client.HTTPSConnection(host, port, timeout=seconds),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Http:
+    """Whom to ask, and the secret both sides know; neither proxies nor redirects are followed."""
+
+    url: str
+    secret: str | None
+    secret_file: str | None
+    limit: timedelta
+
+    @classmethod
+    def parse(cls, given: object, environment: Mapping[str, str]) -> Self:
+        """Return the hook for a table with ``url``, ``secret`` or ``secret_file``, and ``timeout``."""
+        options = Options("http", given, ("url", "secret", "secret_file", "timeout"))
+        url = options.needed("url")
+        if not _well_formed(url):
+            raise SettingsError(options.field("url"), f"{url!r} is no http or https address")
+        secret, secret_file = options.text("secret"), options.text("secret_file")
+        if secret is not None and secret_file is not None:
+            raise SettingsError("http", "takes secret or secret_file, not both")
+        if secret is not None and _key(secret) is None:
+            raise SettingsError(options.field("secret"), f"must be {PREFIX} and base64")
+        limit = options.duration("timeout", LIMIT)
+        return cls(url=url, secret=secret, secret_file=secret_file, limit=limit)
+
+    @property
+    def name(self) -> str:
+        """The address without what may be secret in it."""
+        parts = urlsplit(self.url)
+        return f"http {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def describe(self) -> str:
+        """Return who is asked."""
+        return f"ask {self.name.removeprefix('http ')} for permission"
+
+    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+        """Post the event; anything but 2xx holds the approval."""
+        if occasion.dry_run:
+            return rehearsal(self)
+        kind = f"event.{occasion.phase}"
+        message = {"type": kind, "timestamp": now().isoformat(), "data": facts(occasion)}
+        body = json.dumps(message).encode()
+        # The same id whenever this is asked again, so that a receiver can tell a repetition.
+        asked = f"{occasion.event.key}.{occasion.phase}"
+        try:
+            headers = self._headers(asked, int(now().timestamp()), body)
+            status, answer = _post(self.url, headers, body, time_left(occasion, now, self.limit))
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            return Outcome(False, f"{self.name} did not answer: {error or type(error).__name__}")
+        said = f": {answer}" if answer else ""
+        return Outcome(200 <= status <= 299, f"{self.name} answers {status}{said}")
+
+    def _headers(self, asked: str, timestamp: int, body: bytes) -> dict[str, str]:
+        headers = {
+            "Content-Type": "application/json",
+            "webhook-id": asked,
+            "webhook-timestamp": str(timestamp),
+        }
+        secret = Path(self.secret_file).read_text().strip() if self.secret_file else self.secret
+        if secret is None:
+            return headers
+        key = _key(secret)
+        if key is None:
+            raise ValueError(f"the secret in {self.secret_file} is not {PREFIX} and base64")
+        return {**headers, "webhook-signature": sign(key, asked, timestamp, body)}
+
+
+def sign(key: bytes, asked: str, timestamp: int, body: bytes) -> str:
+    """Return the signature of a message in the scheme ``v1``."""
+    digest = hmac.digest(key, f"{asked}.{timestamp}.".encode() + body, hashlib.sha256)
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def _key(secret: str) -> bytes | None:
+    try:
+        return base64.b64decode(secret.removeprefix(PREFIX), validate=True) or None
+    except binascii.Error:
+        return None
+
+
+def _well_formed(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in _CONNECTIONS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _post(url: str, headers: Mapping[str, str], body: bytes, within: timedelta) -> tuple[int, str]:
+    parts = urlsplit(url)
+    seconds = within.total_seconds()
+    connection = _CONNECTIONS[parts.scheme](parts.hostname or "", parts.port, seconds)
+    # A socket's timeout starts anew with every byte; this one does not.
+    late = threading.Event()
+    alarm = threading.Timer(seconds, _hang_up, [connection, late])
+    alarm.daemon = True
+    alarm.start()
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("POST", target, body, {**headers, "Connection": "close"})
+        answer = connection.getresponse()
+        said = answer.read(SHOWN).decode(errors="replace").strip()
+        # An answer cut off in its head looks like a whole one.
+        if late.is_set():
+            raise TimeoutError("its answer took too long")
+        return answer.status, said
+    finally:
+        alarm.cancel()
+        connection.close()
+
+
+def _hang_up(connection: http.client.HTTPConnection, late: threading.Event) -> None:
+    late.set()
+    # Not connected yet, or not any more: then the socket's own timeout sees to the rest.
+    with suppress(AttributeError, OSError):
+        connection.sock.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,40 @@
+"""Writes a line to the agent's log, for rules that only want to be told."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal
+from fairwarning.agent.hooks.options import text
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A line of the owner's own words."""
+
+    line: str
+
+    @classmethod
+    def parse(cls, given: object, environment: Mapping[str, str]) -> Self:
+        """Return the hook for a text."""
+        return cls(line=text("log", given))
+
+    @property
+    def name(self) -> str:
+        """The same for every line: there is nothing to remember."""
+        return "log"
+
+    def describe(self) -> str:
+        """Return the line."""
+        return f"log {self.line!r}"
+
+    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+        """Write the line with the event's id, type and phase."""
+        if occasion.dry_run:
+            return rehearsal(self)
+        event = occasion.event
+        LOG.info("%s (%s, %s of event %s)", self.line, event.kind, occasion.phase, event.id)
+        return Outcome(True, self.line)

@@ -1,0 +1,47 @@
+"""Stops units before the event and starts them afterwards, through systemctl."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from fairwarning.agent.hooks import program
+from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal, time_left
+from fairwarning.agent.hooks.options import Options
+
+Verb = Literal["stop", "start"]
+_DONE: Mapping[Verb, str] = {"stop": "stopped", "start": "started"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Systemd:
+    """Units to stop or to start, in the order given; systemd itself makes both safe to repeat."""
+
+    verb: Verb
+    units: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, given: object, environment: Mapping[str, str]) -> Self:
+        """Return the hook for ``{stop = [units]}`` or ``{start = [units]}``."""
+        options = Options("systemd", given, ("stop", "start"))
+        verb: Verb = "stop" if options.one_of("stop", "start") == "stop" else "start"
+        return cls(verb=verb, units=options.words(verb), environment=environment)
+
+    @property
+    def name(self) -> str:
+        """The units."""
+        return f"systemd {' '.join(self.units)}"
+
+    def describe(self) -> str:
+        """Return the units and what happens to them."""
+        return f"{self.verb} {', '.join(self.units)}"
+
+    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+        """Stop or start every unit; systemctl waits until that is done."""
+        if occasion.dry_run:
+            return rehearsal(self)
+        # A unit named like an option stays a unit.
+        result = program.run(
+            ["systemctl", self.verb, "--", *self.units], time_left(occasion, now), self.environment
+        )
+        return Outcome(result.ok, result.message or f"{_DONE[self.verb]} {', '.join(self.units)}")

@@ -1,0 +1,142 @@
+"""The agent's own command line: it must work where only Python is.
+
+Exit codes: 0 done, 1 refused or failed, 2 the command line makes no sense, 3 no endpoint answers.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from fairwarning import __version__
+from fairwarning.agent import logs, report
+from fairwarning.agent.client import MetadataClient, Refused, Unavailable
+from fairwarning.agent.clock import SystemClock
+from fairwarning.agent.discovery import NoEndpoint, answers, discover
+from fairwarning.agent.hooks import SettingsError
+from fairwarning.agent.journal import Journal, StateInUse, in_use, recall
+from fairwarning.agent.service import Service
+from fairwarning.agent.settings import DEFAULT_FILE, Settings, load
+
+EPILOG = f"""\
+examples:
+  fairwarning-agent check --config agent.toml       is the file right, and what would happen?
+  fairwarning-agent run --config agent.toml         work until SIGTERM; SIGHUP reads the file again
+  fairwarning-agent explain                         why is nothing approved?
+
+Without --config: {DEFAULT_FILE} if it is there; else no rules: watch, approve short freezes only.
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Do what the command line says and return the exit code."""
+    asked = _parser().parse_args(words)
+    command: Callable[[argparse.Namespace, Mapping[str, str]], int] = asked.command
+    try:
+        return command(asked, os.environ)
+    except (SettingsError, StateInUse) as problem:
+        return _complain(str(problem))
+    except (NoEndpoint, Unavailable, Refused) as problem:
+        _complain(str(problem), "hint: --endpoint http://ADDRESS:PORT names the endpoint")
+        return 3
+    except OSError as problem:
+        return _complain(
+            str(problem), 'hint: state = "DIR" in [agent], or --state DIR, keeps the state elsewhere'
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fairwarning-agent",
+        description="Prepare this machine for what is coming, approve, and put it back to work.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"fairwarning-agent {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="run|check|status|explain")
+    for name, (command, text) in _COMMANDS.items():
+        one = commands.add_parser(name, help=text, description=text)
+        one.set_defaults(command=command)
+        one.add_argument("-c", "--config", type=Path, help=f"the agent's file (default: {DEFAULT_FILE})")
+        one.add_argument("--endpoint", help="base address of the endpoint, instead of looking for it")
+        one.add_argument("--state", type=Path, help="where the journal is kept")
+        if name == "run":
+            one.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    return parser
+
+
+def _settings(asked: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
+    path: Path | None = asked.config
+    if path is None and not DEFAULT_FILE.exists():
+        settings = Settings()
+    else:
+        settings = load(path or DEFAULT_FILE, environment)
+    if asked.endpoint is not None:
+        settings = replace(settings, endpoint=asked.endpoint)
+    if asked.state is not None:
+        settings = replace(settings, state=asked.state)
+    return settings
+
+
+def _run(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    logs.to_stderr()
+    settings = _settings(asked, environment)
+    with ExitStack() as stack:
+        # A rehearsal must not make the real agent believe that something has been done.
+        scratch = stack.enter_context(tempfile.TemporaryDirectory()) if asked.dry_run else None
+        journal = stack.enter_context(Journal(Path(scratch) if scratch else settings.state))
+        Service(
+            lambda: _settings(asked, environment),
+            journal,
+            SystemClock(),
+            environment,
+            dry_run=asked.dry_run,
+        ).run()
+    return 0
+
+
+def _check(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    settings = _settings(asked, environment)
+    for line in report.rehearse(settings, settings.machine or "this-machine", SystemClock().now()):
+        print(line)
+    return 0
+
+
+def _status(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    folder = _settings(asked, environment).state
+    for line in report.recall(recall(folder), in_use(folder)):
+        print(line)
+    return 0
+
+
+def _explain(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    settings, clock = _settings(asked, environment), SystemClock()
+    endpoint = discover(settings.endpoint, environment, answers, now=clock.now())
+    client = MetadataClient(endpoint, clock, version=settings.version)
+    document, me = client.poll(), settings.machine or client.name()
+    working = in_use(settings.state)
+    for line in report.explain(document, recall(settings.state), me, settings, client.now(), working):
+        print(line)
+    return 0
+
+
+def _complain(problem: str, *hints: str) -> int:
+    for line in (f"fairwarning-agent: {problem}", *hints):
+        print(line, file=sys.stderr)
+    return 1
+
+
+_COMMANDS: Mapping[str, tuple[Callable[[argparse.Namespace, Mapping[str, str]], int], str]] = {
+    "run": (_run, "work until told to stop"),
+    "check": (_check, "check the file, and rehearse what would happen per type of event"),
+    "status": (_status, "show what the agent remembers"),
+    "explain": (_explain, "say what is done about each event now, and why"),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

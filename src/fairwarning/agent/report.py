@@ -1,0 +1,121 @@
+"""What the agent can say about itself to people: its file, its memory, and why it waits."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+from fairwarning.agent.coordination import Mode, Surroundings, others
+from fairwarning.agent.hooks import Occasion
+from fairwarning.agent.jobs import ask
+from fairwarning.agent.plan import (
+    Action,
+    Approve,
+    Memory,
+    Prepare,
+    Record,
+    Recover,
+    Step,
+    Wait,
+    Work,
+    deadline,
+    plan,
+)
+from fairwarning.agent.rules import choose
+from fairwarning.agent.settings import Settings
+from fairwarning.core.model import EventId, Kind
+from fairwarning.core.reading import Document, Seen
+
+#: What people are told the agent is about to do.
+_VERBS: Mapping[type[Action], str] = {
+    Prepare: "prepare",
+    Approve: "approve",
+    Recover: "recover",
+    Wait: "wait",
+}
+#: The notice each kind of event gives at best.
+_NOTICE: Mapping[Kind, timedelta] = {
+    Kind.FREEZE: timedelta(minutes=15),
+    Kind.REBOOT: timedelta(minutes=15),
+    Kind.REDEPLOY: timedelta(minutes=10),
+    Kind.PREEMPT: timedelta(seconds=30),
+    Kind.TERMINATE: timedelta(minutes=5),
+    Kind.REBALANCE: timedelta(0),
+}
+
+
+def rehearse(settings: Settings, machine: str, now: datetime) -> Iterator[str]:
+    """Yield what would happen per type of event; hooks only describe themselves."""
+    for event in _examples(machine, now):
+        policy = settings.policy
+        rule = choose(event, policy.rules, policy.freeze_threshold)
+        length = "" if event.duration is None else f" of {event.duration} s"
+        yield f"{event.kind}{length}: rule {rule.name}, approve {rule.approve}"
+        steps = settings.steps_of(rule.name)
+        limit = deadline(event, policy.margin, now)
+        for hook in steps.prepare:
+            told = hook.run(Occasion(event, "prepare", machine, limit, True), None, lambda: now)
+            yield f"  prepare: {told.message}"
+        for hook in steps.recover:
+            told = hook.run(Occasion(event, "recover", machine, None, True), None, lambda: now)
+            yield f"  recover: {told.message}"
+        if not (steps.prepare or steps.recover):
+            yield "  nothing to run"
+
+
+def recall(records: Mapping[EventId, Record], working: bool) -> Iterator[str]:
+    """Yield what is remembered, one line per event."""
+    yield "an agent is running" if working else "no agent is running"
+    for key, record in records.items():
+        event = record.event
+        words = [f"{key} {event.kind} of {', '.join(event.resources)}:", record.step.value]
+        words += ["approved"] if record.approved else []
+        words += [f"({record.problem})"] if record.problem else []
+        yield f"{' '.join(words)}, since {record.at:%Y-%m-%d %H:%M:%S} by rule {record.rule}"
+    if not records:
+        yield "no event is being dealt with"
+
+
+def explain(
+    document: Document | None,
+    records: Mapping[EventId, Record],
+    me: str | None,
+    settings: Settings,
+    now: datetime,
+    working: bool,
+) -> Iterator[str]:
+    """Yield for each event what is done about it now, and why."""
+    busy: frozenset[tuple[EventId, Work]] = frozenset()
+    if working:
+        # What is begun in the journal is under way in the agent that runs.
+        steps = {Step.PREPARING: Work.PREPARE, Step.RECOVERING: Work.RECOVER}
+        busy = frozenset((key, steps[one.step]) for key, one in records.items() if one.step in steps)
+    around = _ask(document, me, settings, now)
+    actions = plan(document, Memory(records=records, busy=busy), me, settings.policy, now, around)
+    for action in actions:
+        event = action.record.event if isinstance(action, Recover) else action.event
+        yield f"{event.key} {event.kind} {event.status}: {_VERBS[type(action)]}: {action.why}"
+    if not actions:
+        yield "no event is announced"
+
+
+def _ask(document: Document | None, me: str | None, settings: Settings, now: datetime) -> Surroundings:
+    if document is None or me is None or settings.policy.mode is Mode.OWN_ONLY:
+        return Surroundings()
+    names = {name for event in document.events for name in others(event, me) if name in settings.peers}
+    heard = ask({name: settings.peers[name] for name in sorted(names)})
+    ready = {(key, name): now for name, keys in heard.ready.items() for key in keys}
+    return Surroundings(ready=ready, known=frozenset(settings.peers))
+
+
+def _examples(machine: str, now: datetime) -> Iterator[Seen]:
+    for kind, notice in _NOTICE.items():
+        for duration in (5, 30) if kind is Kind.FREEZE else (None,):
+            yield Seen(
+                id=EventId("00000000-0000-0000-0000-000000000000"),
+                status="Scheduled",
+                kind=kind.value,
+                resources=(machine,),
+                not_before=now + notice,
+                source="Platform",
+                description="an example",
+                duration=duration,
+            )

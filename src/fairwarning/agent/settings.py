@@ -1,0 +1,269 @@
+"""The agent's one file, read and checked before anything is done with it.
+
+[agent]            endpoint, machine, state, listen, poll, api_version, margin, freeze_threshold, pause,
+                   coordination, takeover, check
+[agent.peers]      the name of another machine = where its agent listens
+[[rule]]           name, types, sources, min_duration, max_duration, resources, approve, tries,
+                   prepare = [steps], recover = [steps]
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+
+from fairwarning.agent.client import API_VERSION
+from fairwarning.agent.coordination import Mode, plain
+from fairwarning.agent.discovery import base_address
+from fairwarning.agent.hooks import BARE, Hook, SettingsError, parse
+from fairwarning.agent.hooks.options import Options, text, words
+from fairwarning.agent.plan import Policy
+from fairwarning.agent.rules import Consent, Rule
+from fairwarning.core import durations
+from fairwarning.core.errors import Invalid
+
+DEFAULT_FILE = Path("/etc/fairwarning/agent.toml")
+DEFAULT_STATE = Path("/var/lib/fairwarning-agent")
+
+#: C-01: whoever asks more seldom misses the warning of an eviction.
+SLOWEST_POLL = timedelta(seconds=10)
+#: Steps that only tell somebody leave the machine at work.
+TELLING = frozenset({"log", "notify"})
+
+_AGENT = (
+    "endpoint",
+    "machine",
+    "state",
+    "listen",
+    "poll",
+    "api_version",
+    "margin",
+    "freeze_threshold",
+    "pause",
+    "coordination",
+    "takeover",
+    "check",
+    "peers",
+)
+_RULE = (
+    "name",
+    "types",
+    "sources",
+    "min_duration",
+    "max_duration",
+    "resources",
+    "approve",
+    "tries",
+    "prepare",
+    "recover",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What a rule does before and after."""
+
+    prepare: tuple[Hook, ...] = ()
+    recover: tuple[Hook, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything the owner of the machine has decided."""
+
+    endpoint: str | None = None
+    machine: str | None = None
+    state: Path = DEFAULT_STATE
+    listen: tuple[str, int] | None = None
+    poll: timedelta = timedelta(seconds=1)
+    version: str = API_VERSION
+    policy: Policy = field(default_factory=Policy)
+    steps: Mapping[str, Steps] = field(default_factory=lambda: MappingProxyType({}))
+    check: tuple[str, ...] = ()
+    peers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def steps_of(self, rule: str) -> Steps:
+        """Return what a rule does; the default rules, and rules that are no more, do nothing."""
+        return self.steps.get(rule, Steps())
+
+
+def load(path: Path, environment: Mapping[str, str] = BARE) -> Settings:
+    """Return what a file says.
+
+    Raises:
+        SettingsError: the file cannot be read, or says something that makes no sense.
+    """
+    try:
+        content = tomllib.loads(path.read_text())
+    except OSError as problem:
+        raise SettingsError(str(path), f"cannot be read: {problem.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise SettingsError(str(path), f"is no TOML: {problem}") from None
+    return understand(content, environment)
+
+
+def understand(content: Mapping[str, object], environment: Mapping[str, str] = BARE) -> Settings:
+    """Return what the content of a file says.
+
+    Raises:
+        SettingsError: it makes no sense; the message names the field.
+    """
+    for name in content:
+        if name not in ("agent", "rule"):
+            raise SettingsError(name, "is not known here; known are [agent] and [[rule]]")
+    given = content.get("agent", {})
+    agent = Options("agent", given, _AGENT)
+    raw: Mapping[str, object] = given if isinstance(given, Mapping) else {}
+    rules, steps = _rules(content.get("rule", []), environment)
+    return Settings(
+        endpoint=_endpoint(agent),
+        machine=agent.text("machine"),
+        state=Path(agent.text("state") or DEFAULT_STATE),
+        listen=_listen(agent),
+        poll=_poll(raw),
+        version=agent.text("api_version") or API_VERSION,
+        policy=_policy(agent, raw, rules),
+        steps=steps,
+        check=agent.words("check"),
+        peers=_peers(raw.get("peers", {})),
+    )
+
+
+def _policy(agent: Options, raw: Mapping[str, object], rules: tuple[Rule, ...]) -> Policy:
+    plain_policy = Policy()
+    return Policy(
+        rules=rules,
+        freeze_threshold=_whole("agent.freeze_threshold", raw, plain_policy.freeze_threshold),
+        margin=_duration("agent.margin", raw, plain_policy.margin),
+        pause=_duration("agent.pause", raw, plain_policy.pause),
+        mode=Mode(_choice("agent.coordination", agent.text("coordination"), tuple(Mode), Mode.OWN_ONLY)),
+        takeover=_duration("agent.takeover", raw, plain_policy.takeover),
+    )
+
+
+def _endpoint(agent: Options) -> str | None:
+    given = agent.text("endpoint")
+    return None if given is None else _address("agent.endpoint", given)
+
+
+def _address(where: str, given: str) -> str:
+    try:
+        address = base_address(given)
+    except Invalid as refusal:
+        raise SettingsError(where, refusal.problem) from None
+    if not address.startswith("http://"):
+        raise SettingsError(where, f"{given!r} must be plain http, as the endpoint of a machine is")
+    return address
+
+
+def _listen(agent: Options) -> tuple[str, int] | None:
+    given = agent.text("listen")
+    if given is None:
+        return None
+    host, colon, port = given.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise SettingsError("agent.listen", f"{given!r} is not like 127.0.0.1:9169")
+    return host.strip("[]"), int(port)
+
+
+def _poll(raw: Mapping[str, object]) -> timedelta:
+    length = _duration("agent.poll", raw, timedelta(seconds=1))
+    if not timedelta(seconds=1) <= length <= SLOWEST_POLL:
+        raise SettingsError("agent.poll", "must be from 1s to 10s: an eviction gives 30 seconds at best")
+    return length
+
+
+def _peers(given: object) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise SettingsError("agent.peers", "must be a table of names and addresses")
+    return {
+        plain(str(name)): _address(f"agent.peers.{name}", text(f"agent.peers.{name}", url))
+        for name, url in given.items()
+    }
+
+
+def _rules(given: object, environment: Mapping[str, str]) -> tuple[tuple[Rule, ...], dict[str, Steps]]:
+    if not isinstance(given, list):
+        raise SettingsError("rule", "must be written as [[rule]]")
+    rules: list[Rule] = []
+    steps: dict[str, Steps] = {}
+    for number, entry in enumerate(given, start=1):
+        where = f"rule {number}"
+        options = Options(where, entry, _RULE)
+        raw: Mapping[str, object] = entry if isinstance(entry, Mapping) else {}
+        name = options.text("name") or f"rule-{number}"
+        if name in steps:
+            raise SettingsError(f"{where}.name", f"{name!r} is the name of an earlier rule")
+        steps[name] = Steps(
+            prepare=_steps(f"{where}.prepare", raw.get("prepare", []), environment),
+            recover=_steps(f"{where}.recover", raw.get("recover", []), environment),
+        )
+        rules.append(_rule(where, name, options, raw, steps[name]))
+    return tuple(rules), steps
+
+
+def _rule(where: str, name: str, options: Options, raw: Mapping[str, object], steps: Steps) -> Rule:
+    def folded(field: str) -> tuple[str, ...]:
+        return tuple(word.casefold() for word in options.words(field))
+
+    return Rule(
+        name=name,
+        types=frozenset(folded("types")),
+        sources=frozenset(folded("sources")),
+        min_duration=_seconds(f"{where}.min_duration", raw),
+        max_duration=_seconds(f"{where}.max_duration", raw),
+        resources=folded("resources"),
+        approve=Consent(
+            _choice(f"{where}.approve", options.text("approve"), tuple(Consent), Consent.AFTER_SUCCESS)
+        ),
+        drains=any(hook.name.partition(" ")[0] not in TELLING for hook in (*steps.prepare, *steps.recover)),
+        tries=max(1, _whole(f"{where}.tries", raw, 1)),
+    )
+
+
+def _steps(where: str, given: object, environment: Mapping[str, str]) -> tuple[Hook, ...]:
+    if not isinstance(given, list):
+        raise SettingsError(where, "must be a list of steps like { exec = [...] }")
+    hooks: list[Hook] = []
+    for number, step in enumerate(given, start=1):
+        if not isinstance(step, Mapping):
+            raise SettingsError(f"{where} {number}", "must be a table like { exec = [...] }")
+        try:
+            hooks.append(parse(step, environment))
+        except SettingsError as refusal:
+            raise SettingsError(f"{where} {number}: {refusal.field}", refusal.problem) from None
+    return tuple(hooks)
+
+
+def _choice(where: str, given: str | None, known: tuple[str, ...], default: str) -> str:
+    if given is None:
+        return default
+    if given not in known:
+        raise SettingsError(where, f"{given!r} is not one of {', '.join(words(where, list(known)))}")
+    return given
+
+
+def _whole(where: str, raw: Mapping[str, object], default: int) -> int:
+    value = raw.get(where.rpartition(".")[2], default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise SettingsError(where, "must be a whole number, zero or more")
+    return value
+
+
+def _seconds(where: str, raw: Mapping[str, object]) -> int | None:
+    return _whole(where, raw, 0) if where.rpartition(".")[2] in raw else None
+
+
+def _duration(where: str, raw: Mapping[str, object], default: timedelta) -> timedelta:
+    """Return a duration: a text like 30s, or a whole number of seconds."""
+    value = raw.get(where.rpartition(".")[2])
+    if value is None:
+        return default
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 86400:
+        return timedelta(seconds=value)
+    try:
+        return durations.parse(text(where, value), where)
+    except Invalid as refusal:
+        raise SettingsError(refusal.field, refusal.problem) from None

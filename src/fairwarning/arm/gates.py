@@ -1,0 +1,320 @@
+"""What may be asked for: by which api-version, in which shape, and what it means to the core.
+
+Properties are refused below the api-version that brought them, and left out of answers there. What the core
+has a say in is read here, kindly where az is careless (T-03) and strictly elsewhere; all the rest is opaque.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fairwarning.arm.call import Call, child
+from fairwarning.arm.coercion import coerce
+from fairwarning.arm.errors import AzureError, invalid
+from fairwarning.arm.places import AVAILABILITY_SETS, SCALE_SETS, VMS
+from fairwarning.arm.room import Document
+from fairwarning.core import durations
+from fairwarning.core.errors import Invalid, SpotIsNotWarned
+from fairwarning.core.model import Approvals, Eviction, Kind
+from fairwarning.core.policy import NOTICE, TERMINATE_NOTICE
+from fairwarning.core.scope import MOST_MACHINES
+from fairwarning.core.wire import Json
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A property, the api-version that brought it, and what has it as a member."""
+
+    path: Path
+    since: str
+    owner: str
+    patch: bool = True
+
+
+_MODEL: Path = ("properties", "virtualMachineProfile")
+_POLICY: Path = ("properties", "scheduledEventsPolicy")
+_GRID: Path = (*_POLICY, "scheduledEventsAdditionalPublishingTargets", "eventGridAndResourceGraph")
+
+
+def _policy(since: str, owner: str, *, patch: bool = True) -> tuple[Gate, ...]:
+    return (
+        Gate(_POLICY, since, owner, patch),
+        Gate((*_POLICY, "allInstancesDown"), "2025-04-01", "ScheduledEventsPolicy"),
+        Gate((*_GRID, "scheduledEventsApiVersion"), "2025-04-01", "EventGridAndResourceGraph"),
+    )
+
+
+def _profile(model: Path, since: str, owner: str) -> tuple[Gate, ...]:
+    profile = (*model, "scheduledEventsProfile")
+    image = (*profile, "osImageNotificationProfile")
+    return Gate(profile, since, owner), Gate(image, "2022-11-01", "ScheduledEventsProfile")
+
+
+#: T-01, by type of resource.
+GATES: Mapping[str, tuple[Gate, ...]] = {
+    SCALE_SETS: (
+        *_profile(_MODEL, "2019-03-01", "VirtualMachineProfile"),
+        *_policy("2024-03-01", "VirtualMachineScaleSetProperties", patch=False),
+    ),
+    VMS: (
+        *_profile(("properties",), "2021-03-01", "VirtualMachineProperties"),
+        *_policy("2024-03-01", "VirtualMachineProperties"),
+    ),
+    AVAILABILITY_SETS: _policy("2024-07-01", "AvailabilitySetProperties"),
+}
+_TARGETS = {SCALE_SETS: "vmScaleSet", VMS: "vm", AVAILABILITY_SETS: "availabilitySet"}
+
+Check = Callable[[Json], bool]
+
+
+def _is_count(value: Json) -> bool:
+    number = value if isinstance(value, int) and not isinstance(value, bool) else -1
+    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII):
+        number = int(value)
+    return 0 <= number <= MOST_MACHINES
+
+
+_OBJECT: tuple[Check, str] = (lambda value: isinstance(value, dict), "it must be an object")
+_TEXT: tuple[Check, str] = (lambda value: isinstance(value, str), "it must be a string")
+_FLAG: tuple[Check, str] = (lambda value: isinstance(value, bool), "it must be true or false")
+_COUNT: tuple[Check, str] = (_is_count, f"it must be a whole number between 0 and {MOST_MACHINES}")
+_TEXTS: tuple[Check, str] = (
+    lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    "it must be a list of strings",
+)
+_TAGS: tuple[Check, str] = (
+    lambda value: isinstance(value, dict) and all(isinstance(one, str) for one in value.values()),
+    "it must be an object of strings",
+)
+
+
+def _one_of(*words: str) -> tuple[Check, str]:
+    return lambda value: value in words, f"it must be one of {', '.join(words)}"
+
+
+def _of_model(model: Path) -> dict[Path, tuple[Check, str]]:
+    profile, image = (*model, "scheduledEventsProfile"), "osImageNotificationProfile"
+    return {
+        (*model, "priority"): _one_of("Regular", "Low", "Spot"),
+        (*model, "evictionPolicy"): _one_of("Deallocate", "Delete"),
+        (*model, "osProfile"): _OBJECT,
+        (*model, "storageProfile"): _OBJECT,
+        (*model, "networkProfile"): _OBJECT,
+        profile: _OBJECT,
+        (*profile, "terminateNotificationProfile"): _OBJECT,
+        (*profile, "terminateNotificationProfile", "enable"): _FLAG,
+        (*profile, image): _OBJECT,
+        (*profile, image, "enable"): _FLAG,
+    }
+
+
+_APPROVED = ("userInitiatedReboot", "userInitiatedRedeploy", "allInstancesDown")
+
+#: What the things we read must look like; null is as good as absent.
+SHAPES: Mapping[Path, tuple[Check, str]] = {
+    ("location",): _TEXT,
+    ("tags",): _TAGS,
+    ("zones",): _TEXTS,
+    ("sku",): _OBJECT,
+    ("sku", "name"): _TEXT,
+    ("sku", "capacity"): _COUNT,
+    ("properties",): _OBJECT,
+    _MODEL: _OBJECT,
+    **_of_model(_MODEL),
+    **_of_model(("properties",)),
+    ("properties", "hardwareProfile"): _OBJECT,
+    ("properties", "hardwareProfile", "vmSize"): _TEXT,
+    ("properties", "orchestrationMode"): _one_of("Uniform", "Flexible"),
+    ("properties", "upgradePolicy"): _OBJECT,
+    ("properties", "upgradePolicy", "mode"): _one_of("Manual", "Automatic", "Rolling"),
+    ("properties", "platformFaultDomainCount"): _COUNT,
+    ("properties", "platformUpdateDomainCount"): _COUNT,
+    ("properties", "protectionPolicy"): _OBJECT,
+    ("properties", "protectionPolicy", "protectFromScaleIn"): _FLAG,
+    _POLICY: _OBJECT,
+    **{(*_POLICY, name): _OBJECT for name in _APPROVED},
+    **{(*_POLICY, name, "automaticallyApprove"): _FLAG for name in _APPROVED},
+}
+
+#: What is taken and never shown again.
+_SECRETS = frozenset({"adminpassword", "customdata"})
+#: T-20: families whose machines cannot keep their memory.
+_FORGETFUL = re.compile(r"(?:Standard|Basic)_[GHMN]", re.IGNORECASE)
+
+
+def read(kind: str, call: Call) -> Document:
+    """Return the body of a PUT or PATCH, coerced, if it may be asked for in this way."""
+    _guard(kind, call)
+    body = coerce(dict(call.fields()))
+    for path, (check, problem) in SHAPES.items():
+        value = child(body, *path)
+        if value is not None and not check(value):
+            raise invalid(".".join(path), problem)
+    found = _without_secrets(body)
+    return found if isinstance(found, dict) else {}
+
+
+def hide(kind: str, document: Document, version: str) -> Document:
+    """Return a document as far as an api-version knows it (T-01)."""
+    for gate in GATES.get(kind, ()):
+        if _before(version, gate.since):
+            document = _without(document, gate.path)
+    return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What a document asks of the core."""
+
+    terminate_notice: timedelta | None
+    image_notice: bool
+    approvals: Approvals
+    spot: bool
+    eviction: Eviction
+    tags: tuple[tuple[str, str], ...]
+
+
+def wishes(kind: str, document: Document) -> Wishes:
+    """Return what a document asks of the core."""
+    model = _MODEL if kind == SCALE_SETS else ("properties",)
+    size = child(document, "sku", "name") or child(document, "properties", "hardwareProfile", "vmSize")
+    spot = child(document, *model, "priority") in ("Spot", "Low")
+    notice = _terminate_notice(document, (*model, "scheduledEventsProfile", "terminateNotificationProfile"))
+    if spot and notice is not None:
+        raise SpotIsNotWarned  # T-05
+    image = _image_notice(document, (*model, "scheduledEventsProfile", "osImageNotificationProfile"))
+    return Wishes(
+        terminate_notice=notice,
+        image_notice=image and not _FORGETFUL.match(str(size)),
+        approvals=_approvals(child(document, *_POLICY)),
+        spot=spot,
+        eviction=Eviction(str(child(document, *model, "evictionPolicy") or Eviction.DEALLOCATE)),
+        tags=_tags(child(document, "tags")),
+    )
+
+
+def fixed(name: str) -> AzureError:
+    """Return the refusal to change what cannot be changed."""
+    message = f"Changing property '{name}' is not allowed."
+    return AzureError(409, "PropertyChangeNotAllowed", message, name)
+
+
+def count(document: Json, *path: str) -> int | None:
+    """Return a number of a document that was read, or None."""
+    found = child(document, *path)
+    return int(found) if isinstance(found, int | str) else None
+
+
+def texts(document: Json, *path: str) -> tuple[str, ...]:
+    """Return a list of a document that was read; nothing is an empty one."""
+    found = child(document, *path)
+    return tuple(str(one) for one in found) if isinstance(found, list) else ()
+
+
+def _terminate_notice(document: Document, path: Path) -> timedelta | None:
+    text = child(document, *path, "notBeforeTimeout")
+    notice = _duration(text, (*path, "notBeforeTimeout"))
+    shortest, longest = TERMINATE_NOTICE
+    if notice is not None and not shortest <= notice <= longest:
+        raise invalid(".".join((*path, "notBeforeTimeout")), f"{text} is not between PT5M and PT15M")
+    enabled = child(document, *path, "enable") is True
+    return (notice or NOTICE[Kind.TERMINATE]) if enabled else None
+
+
+def _image_notice(document: Document, path: Path) -> bool:
+    text = child(document, *path, "notBeforeTimeout")
+    if _duration(text, (*path, "notBeforeTimeout")) not in (None, timedelta(minutes=15)):
+        raise invalid(".".join((*path, "notBeforeTimeout")), f"{text} is not PT15M")
+    return child(document, *path, "enable") is True
+
+
+def _duration(text: Json, path: Path) -> timedelta | None:
+    if text is None:
+        return None
+    problem = invalid(".".join(path), f"{text!r} is not an ISO 8601 duration")
+    if not isinstance(text, str) or not text.startswith("P"):
+        raise problem
+    try:
+        return durations.parse(text)
+    except Invalid:
+        raise problem from None
+
+
+def _approvals(policy: Json) -> Approvals:
+    def says(name: str, *, default: bool) -> bool:
+        told = child(policy, name, "automaticallyApprove")
+        return told if isinstance(told, bool) else default
+
+    return Approvals(
+        user_reboot=says("userInitiatedReboot", default=False),
+        user_redeploy=says("userInitiatedRedeploy", default=False),
+        all_instances_down=says("allInstancesDown", default=True),
+    )
+
+
+def _tags(tags: Json) -> tuple[tuple[str, str], ...]:
+    return tuple((key, str(value)) for key, value in tags.items()) if isinstance(tags, dict) else ()
+
+
+def _guard(kind: str, call: Call) -> None:
+    for gate in GATES.get(kind, ()):
+        late = _before(call.version, gate.since) or (call.method == "PATCH" and not gate.patch)
+        if late and child(call.body, *gate.path) is not None:
+            member, where = gate.path[-1], ".".join(gate.path)
+            raise AzureError(
+                400,
+                "BadRequest",
+                f"Could not find member '{member}' on object of type '{gate.owner}'. "
+                f"Path '{where}', line 1, position {_position(call.body, gate.path)}.",
+                _TARGETS[kind],
+            )
+
+
+def _before(version: str, since: str) -> bool:
+    return bool(version) and version[:10] < since
+
+
+def _position(body: Json, path: Path) -> int:
+    """Return how far a reader of the body has come once it has read the path's last name."""
+    position = 0
+    for key in path:
+        for name, value in body.items() if isinstance(body, dict) else ():
+            position += 1 + len(_compact(name)) + 1
+            if name.lower() == key.lower():
+                body = value
+                break
+            position += len(_compact(value))
+    return position
+
+
+def _compact(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _without(document: Document, path: Path) -> Document:
+    first, rest = path[0].lower(), path[1:]
+    return dict(_pruned(document, first, rest))
+
+
+def _pruned(document: Document, first: str, rest: Path) -> Iterator[tuple[str, Json]]:
+    for name, value in document.items():
+        if name.lower() != first:
+            yield name, value
+        elif rest:
+            yield name, _without(value, rest) if isinstance(value, dict) else value
+
+
+def _without_secrets(document: Json) -> Json:
+    if not isinstance(document, dict):
+        return document
+    shown: Document = {}
+    for name, value in document.items():
+        if name.lower() == "osprofile" and isinstance(value, dict):
+            shown[name] = {key: one for key, one in value.items() if key.lower() not in _SECRETS}
+        else:
+            shown[name] = _without_secrets(value)
+    return shown

@@ -1,0 +1,301 @@
+"""Virtual machines: alone, in an availability set or in a flexible scale set."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from fairwarning.arm import actions, gates, places, views
+from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm.errors import AzureError, invalid
+from fairwarning.arm.gates import Wishes
+from fairwarning.arm.operations import accepted, instant
+from fairwarning.arm.places import AVAILABILITY_SETS, GROUPED, SCALE_SETS, SUBSCRIBED, VMS
+from fairwarning.arm.room import Document, Room, core_group
+from fairwarning.arm.routing import Route
+from fairwarning.core.changes import Change, MachineChanged
+from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, Upgrade
+from fairwarning.core.model import Machine, Model, Scope, ScopeKind
+from fairwarning.core.scaleset import joining
+from fairwarning.core.scope import Blueprint
+from fairwarning.engine.clock import new_event_id
+
+_SETS = {"availabilitySet": AVAILABILITY_SETS, "virtualMachineScaleSet": SCALE_SETS}
+
+
+async def get(room: Room, call: Call) -> Reply:
+    """Show a machine."""
+    room.group(call.names["group"])
+    machine = places.vm(room, call.names["group"], call.names["name"])
+    if machine is None:
+        await _forget(room, call)
+    return Reply(body=_shown(room, places.demand_vm(room, call), call))
+
+
+async def view(room: Room, call: Call) -> Reply:
+    """Show how a machine is doing."""
+    return Reply(body=views.instance_view(room, places.demand_vm(room, call)))
+
+
+async def list_all(room: Room, call: Call) -> Reply:
+    """Show a page of the machines of a group, or of all."""
+    found = [
+        (places.vm_id(room, machine).lower(), partial(_shown, room, machine, call))
+        for scope in places.wanted(room, call, VMS)
+        for machine in scope.machines.values()
+    ]
+    return places.page(call, found)
+
+
+async def put(room: Room, call: Call) -> Reply:
+    """Bring a machine up, or change the one that is there."""
+    group, name = call.names["group"], call.names["name"]
+    room.group(group)
+    body = gates.read(VMS, call)
+    home = _home(room, call, body)
+    async with _lock(room, places.vm(room, group, name), home, call):
+        machine = places.vm(room, group, name)
+        if machine is not None:
+            return await _change(room, call, machine, body)
+        document = _document(room, call, body)
+        wishes = gates.wishes(VMS, document)
+        if home is None:
+            await _make(room, call, document, wishes)
+        else:
+            await _join(room, call, home, document, wishes)
+        return Reply(status=201, body=_answer(room, call))
+
+
+async def patch(room: Room, call: Call) -> Reply:
+    """Change a machine."""
+    machine = places.demand_vm(room, call)
+    body = gates.read(VMS, call)
+    async with _lock(room, machine, None, call):
+        return await _change(room, call, places.demand_vm(room, call), body)
+
+
+async def delete(room: Room, call: Call) -> Reply:
+    """Delete a machine, with its warning; one that is not there is gone already."""
+    room.group(call.names["group"])
+    machine = places.vm(room, call.names["group"], call.names["name"])
+    if machine is None:
+        await _forget(room, call)
+        return Reply(status=204)
+    identifier = places.vm_id(room, machine)
+    scope = room.engine.scope(machine.scope)
+    async with _lock(room, machine, None, call):
+        if scope.facts.kind is ScopeKind.STANDALONE:
+            operation = await actions.remove(room, call, identifier, (scope,), (identifier,))
+            return accepted(room, call, operation)
+        operation = await actions.announce(
+            room,
+            call,
+            "delete",
+            identifier,
+            (machine.ref,),
+            force=actions.forced(call),
+            removes=(identifier,),
+        )
+    return accepted(room, call, operation)
+
+
+async def act(verb: str, room: Room, call: Call) -> Reply:
+    """Do to a machine what a verb says."""
+    machine = places.demand_vm(room, call)
+    return await actions.act(room, call, verb, places.vm_id(room, machine), (machine.ref,))
+
+
+async def evict(room: Room, call: Call) -> Reply:
+    """Evict a Spot machine."""
+    return await actions.evict(room, call, (places.demand_vm(room, call).ref,))
+
+
+def _shown(room: Room, machine: Machine, call: Call) -> Document:
+    document = gates.hide(VMS, views.virtual_machine(room, machine), call.version)
+    if "instanceview" in call.query.get("$expand", "").lower():
+        return views.expanded(document, views.instance_view(room, machine))
+    return document
+
+
+async def _forget(room: Room, call: Call) -> None:
+    group, name = call.names["group"], call.names["name"]
+    gone = partial(places.vm, room, group, name)
+    await places.drop(room, places.resource_id(group, VMS, name), lambda: gone() is None)
+
+
+def _document(room: Room, call: Call, body: Document) -> Document:
+    group = room.group(call.names["group"])
+    bare: Document = {"location": group["location"], "tags": {}, "properties": {}}
+    made: Document = {"timeCreated": instant(room.engine.clock.now())}
+    named: Document = {"name": call.names["name"], "properties": made}
+    return views.over(views.over(bare, body), named)
+
+
+def _home(room: Room, call: Call, body: Document) -> tuple[Scope, ...] | None:
+    """Return the scopes of the set a machine is put into; None for one that stands alone."""
+    found = []
+    for member, kind in _SETS.items():
+        target = f"properties.{member}"
+        where = places.reference(child(body, "properties", member), kind, target)
+        if where is None:
+            continue
+        scopes = places.scopes(room, kind, *where)
+        if not scopes or where[0].lower() != call.names["group"].lower():
+            message = f"{target} refers to {where[1]}, which is not in resource group {call.names['group']}."
+            raise AzureError(400, "InvalidResourceReference", message, target)
+        if scopes[0].facts.kind is ScopeKind.SCALE_SET:
+            raise invalid(target, "a machine can only be put into a scale set in Flexible orchestration mode")
+        found.append(scopes)
+    if len(found) > 1:
+        raise invalid("properties", "a machine is in an availability set or in a scale set, not in both")
+    return found[0] if found else None
+
+
+def _lock(room: Room, machine: Machine | None, home: tuple[Scope, ...] | None, call: Call) -> asyncio.Lock:
+    """Return what keeps changes apart: those of one machine, or those of one set."""
+    scope = home[0] if home is not None else None
+    if machine is not None:
+        scope = room.engine.scope(machine.scope)
+    if scope is None or scope.facts.kind is ScopeKind.STANDALONE:
+        return room.lock(places.resource_id(call.names["group"], VMS, call.names["name"]))
+    return room.lock(places.set_id(room, scope))
+
+
+async def _make(room: Room, call: Call, document: Document, wishes: Wishes) -> None:
+    blueprint = Blueprint(
+        name=call.names["name"],
+        group=core_group(call.names["group"]),
+        kind=ScopeKind.STANDALONE,
+        spot=wishes.spot,
+        eviction=wishes.eviction,
+        terminate_notice=wishes.terminate_notice,
+        image_notice=wishes.image_notice,
+        upgrades_itself=True,
+        approvals=wishes.approvals,
+        tags=wishes.tags,
+    )
+    command = Make(seed=new_event_id(), blueprint=blueprint, by=call.by)
+    await room.handle(command, partial(_keeping, call, document))
+
+
+async def _join(room: Room, call: Call, home: tuple[Scope, ...], document: Document, wishes: Wishes) -> None:
+    _no_policy_of_its_own(document)
+    scope = _zone(home, gates.texts(document, "zones"))
+    if scope.facts.kind is ScopeKind.AVAILABILITY_SET:
+        await _prepare(room, call, scope, wishes)
+    else:
+        _set_decides(wishes, scope.facts.model)
+    command = Add(
+        seed=new_event_id(),
+        scope=scope.id,
+        names=(call.names["name"],),
+        spot=wishes.spot,
+        eviction=wishes.eviction,
+        tags=wishes.tags,
+        by=call.by,
+    )
+    await room.handle(command, partial(_keeping, call, document))
+
+
+async def _prepare(room: Room, call: Call, scope: Scope, wishes: Wishes) -> None:
+    """Let the next machine of an availability set have the notices it wants; the others keep theirs."""
+    model = scope.facts.model
+    if (wishes.terminate_notice, wishes.image_notice) != (model.terminate_notice, model.image_notice):
+        await room.handle(_new_model(call, scope, wishes))
+
+
+async def _change(room: Room, call: Call, machine: Machine, body: Document) -> Reply:
+    scope = room.engine.scope(machine.scope)
+    after = views.over(views.virtual_machine(room, machine), body)
+    wishes = gates.wishes(VMS, after)
+    _stays(room, scope, body)
+    if wishes.spot != machine.spot or (wishes.spot and wishes.eviction is not machine.eviction):
+        raise gates.fixed("priority")
+    if scope.facts.kind is not ScopeKind.STANDALONE:
+        _no_policy_of_its_own(body)
+    if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
+        _set_decides(wishes, machine.model)
+    await _apply(room, call, scope, machine, wishes)
+    key = places.vm_id(room, machine)
+    await room.keep({key: views.storable(after, "properties")})
+    return Reply(body=_answer(room, call))
+
+
+async def _apply(room: Room, call: Call, scope: Scope, machine: Machine, wishes: Wishes) -> None:
+    model = machine.model
+    if (wishes.terminate_notice, wishes.image_notice) != (model.terminate_notice, model.image_notice):
+        await room.handle(_new_model(call, scope, wishes))
+        await room.handle(Upgrade(machines=(machine.ref,), by=call.by))
+    lone = scope.facts.kind is ScopeKind.STANDALONE
+    if lone and wishes.approvals != scope.facts.approvals:
+        await room.handle(SetApprovals(scope=scope.id, approvals=wishes.approvals, by=call.by))
+
+
+def _new_model(call: Call, scope: Scope, wishes: Wishes) -> ChangeModel:
+    return ChangeModel(
+        scopes=(scope.id,),
+        terminate_notice=wishes.terminate_notice,
+        image_notice=wishes.image_notice,
+        by=call.by,
+    )
+
+
+def _keeping(call: Call, document: Document, changes: tuple[Change, ...]) -> Mapping[str, Document]:
+    name = call.names["name"]
+    made = (c.machine for c in changes if isinstance(c, MachineChanged) and c.machine.name == name)
+    known: Document = {"properties": {"vmId": next(made).vm_id}}
+    key = places.resource_id(call.names["group"], VMS, name)
+    return {key: views.storable(views.over(document, known), "properties")}
+
+
+def _answer(room: Room, call: Call) -> Document:
+    # A client would wait for what is under way already, which is not what it has asked for.
+    settled: Document = {"properties": {"provisioningState": "Succeeded"}}
+    return views.over(_shown(room, places.demand_vm(room, call), call), settled)
+
+
+def _zone(scopes: tuple[Scope, ...], zones: tuple[str, ...]) -> Scope:
+    """Return the scope of a set that a new machine goes to: its zone's, or the emptiest."""
+    wanted = [scope for scope in scopes if scope.facts.zone in zones] if zones else list(scopes)
+    if not wanted:
+        raise invalid("zones", f"the scale set has no zone {', '.join(zones)}")
+    (chosen,) = joining(wanted, 1)
+    return next(scope for scope in wanted if scope.id == chosen)
+
+
+def _stays(room: Room, scope: Scope, body: Document) -> None:
+    for member, kind in _SETS.items():
+        where = places.reference(child(body, "properties", member), kind, f"properties.{member}")
+        if (
+            where is not None
+            and places.resource_id(where[0], kind, where[1]).lower() != places.set_id(room, scope).lower()
+        ):
+            raise gates.fixed(f"{member}.id")
+
+
+def _no_policy_of_its_own(document: Document) -> None:
+    if child(document, "properties", "scheduledEventsPolicy") is not None:
+        message = "A virtual machine in a set has no scheduledEventsPolicy of its own; the set's rules."
+        raise AzureError(409, "OperationNotAllowed", message, "properties.scheduledEventsPolicy")  # T-22
+
+
+def _set_decides(wishes: Wishes, model: Model) -> None:
+    if wishes.terminate_notice not in (None, model.terminate_notice):
+        message = "The scheduledEventsProfile of a virtual machine in a scale set is that of the scale set."
+        raise AzureError(409, "OperationNotAllowed", message, "properties.scheduledEventsProfile")
+
+
+_VERBS = (*actions.SWITCHED, *actions.IDLE, "restart", "redeploy", "performMaintenance", "reimage")
+_ONE = f"{GROUPED}/{VMS}/{{name}}"
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", f"{SUBSCRIBED}/{VMS}", list_all),
+    Route("GET", f"{SUBSCRIBED}/locations/{{location}}/{VMS}", list_all),
+    Route("GET", f"{GROUPED}/{VMS}", list_all),
+    Route("GET", _ONE, get),
+    Route("PUT", _ONE, put),
+    Route("PATCH", _ONE, patch),
+    Route("DELETE", _ONE, delete),
+    Route("GET", f"{_ONE}/instanceView", view),
+    Route("POST", f"{_ONE}/simulateEviction", evict),
+    *(Route("POST", f"{_ONE}/{verb}", partial(act, verb)) for verb in _VERBS),
+)

@@ -1,0 +1,59 @@
+"""The event every hook test is about, and stand-ins for programs that are not here."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from fairwarning.agent.hooks.hook import Occasion, Phase
+from fairwarning.core.model import EventId
+from fairwarning.core.reading import Seen
+from tests.conftest import NOON
+
+EVENT = Seen(
+    id=EventId("602d9444-d2cd-49c7-8624-8643e7171297"),
+    status="Scheduled",
+    kind="Reboot",
+    resources=("web_0", "web_1"),
+    not_before=NOON + timedelta(minutes=15),
+    source="Platform",
+    description="Host server is undergoing maintenance.",
+    duration=-1,
+)
+OTHER = replace(EVENT, id=EventId("7B2D9444-D2CD-49C7-8624-8643E7171298"))
+
+
+def noon() -> datetime:
+    return NOON
+
+
+def prepare(
+    event: Seen = EVENT, deadline: datetime | None = EVENT.not_before, dry_run: bool = False
+) -> Occasion:
+    return _occasion("prepare", event, deadline, dry_run)
+
+
+def recover(event: Seen = EVENT, dry_run: bool = False) -> Occasion:
+    return _occasion("recover", event, None, dry_run)
+
+
+def in_seconds(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def path_with(folder: Path) -> dict[str, str]:
+    """Return an environment in which the programs of ``folder`` come first."""
+    return {"PATH": f"{folder}:/usr/bin:/bin"}
+
+
+def stand_in(folder: Path, name: str, script: str) -> Callable[[], list[str]]:
+    """Put a program called ``name`` into ``folder``; the function tells each of its calls."""
+    calls = folder / f"{name}.calls"
+    program = folder / name
+    program.write_text(f'#!/bin/sh\necho "$*" >> {calls}\n{script}\n')
+    program.chmod(0o755)
+    return lambda: calls.read_text().splitlines() if calls.exists() else []
+
+
+def _occasion(phase: Phase, event: Seen, deadline: datetime | None, dry_run: bool) -> Occasion:
+    return Occasion(event, phase, "web_0", deadline, dry_run)

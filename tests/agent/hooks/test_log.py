@@ -1,0 +1,17 @@
+"""A line in the log is a hook too."""
+
+import logging
+
+import pytest
+
+from fairwarning.agent.hooks import parse
+from tests.agent.hooks.occasions import EVENT, noon, prepare
+
+
+def test_the_line_is_logged_with_the_event(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="fairwarning.agent")
+
+    outcome = parse({"log": "going away soon"}).run(prepare(), None, noon)
+
+    assert outcome.ok
+    assert caplog.messages == [f"going away soon (Reboot, prepare of event {EVENT.id})"]

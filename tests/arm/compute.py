@@ -1,0 +1,70 @@
+"""The compute half of the management face on a table, and short words for what tests put there."""
+
+from collections.abc import Sequence
+
+from fairwarning.arm import availability_sets, cloud_services, instances, maintenance, scalesets, vms
+from fairwarning.arm.call import merged
+from fairwarning.core.policy import Policy
+from fairwarning.core.scope import Blueprint
+from fairwarning.core.wire import Json
+from fairwarning.engine.ports import Store
+from tests.arm.azure import HOME, Azure
+
+VM = "Microsoft.Compute/virtualMachines"
+SET = "Microsoft.Compute/virtualMachineScaleSets"
+AVAILABILITY_SET = "Microsoft.Compute/availabilitySets"
+HOME_SET = f"{HOME}/{SET}"
+TABLES = (
+    vms.ROUTES,
+    scalesets.ROUTES,
+    instances.ROUTES,
+    availability_sets.ROUTES,
+    cloud_services.ROUTES,
+    maintenance.ROUTES,
+)
+#: Everything at its newest, as az asks for it.
+NEWEST = "2026-04-01"
+
+
+def compute(
+    *blueprints: Blueprint, watched: bool = True, policy: Policy | None = None, store: Store | None = None
+) -> Azure:
+    """Return the compute half over a stage with these sets on it."""
+    return Azure(*TABLES, blueprints=blueprints, watched=watched, policy=policy, store=store)
+
+
+def profile(minutes: int | None = 10, *, enable: Json = True) -> dict[str, Json]:
+    """Return a scheduledEventsProfile as clients write it."""
+    notice: dict[str, Json] = {"enable": enable}
+    if minutes is not None:
+        notice["notBeforeTimeout"] = f"PT{minutes}M"
+    return {"scheduledEventsProfile": {"terminateNotificationProfile": notice}}
+
+
+def scale_set(capacity: int = 3, *, zones: Sequence[str] = (), **properties: Json) -> dict[str, Json]:
+    """Return the body of a uniform scale set, with more properties where they are given."""
+    body: dict[str, Json] = {
+        "location": "westeurope",
+        "sku": {"name": "Standard_D2s_v5", "tier": "Standard", "capacity": capacity},
+        "properties": properties,
+    }
+    return {**body, "zones": list(zones)} if zones else body
+
+
+def model(**properties: Json) -> dict[str, Json]:
+    """Return a body that says something of a scale set's model alone."""
+    return {"properties": {"virtualMachineProfile": properties}}
+
+
+def both(one: Json, other: Json) -> Json:
+    """Return two bodies as one."""
+    return merged(one, other)
+
+
+def capacity_of(azure: Azure, path: str) -> Json:
+    """Return how many instances a scale set says that it has."""
+    document = azure.get(path)
+    assert isinstance(document, dict)
+    sku = document["sku"]
+    assert isinstance(sku, dict)
+    return sku["capacity"]

@@ -1,0 +1,151 @@
+"""A server in a process of its own, from all sides: its guests, its operator, and whoever manages it."""
+
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TypedDict
+
+import httpx2
+
+from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.core.wire import Json
+from tests.cli.server import Server, until, up
+
+EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
+METADATA = {"Metadata": "true"}
+#: The group of the machines that ``up`` made.
+HOME = "fairwarning"
+
+
+class Warned(TypedDict):
+    """An event as guests see it."""
+
+    EventId: str
+    EventType: str
+    EventStatus: str
+    Resources: list[str]
+    NotBefore: str
+
+
+class Machine(TypedDict):
+    """A machine as the operator sees it."""
+
+    name: str
+    scope: str
+    power: str
+    latest_model_applied: bool
+    metadata: str
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A machine that looks after itself."""
+
+    name: str
+    url: str
+
+    def sees(self) -> list[Warned]:
+        """Return the events of the document; whoever has asked once will be warned."""
+        answer = httpx2.get(f"{self.url}{EVENTS}", headers=METADATA, trust_env=False)
+        assert answer.status_code == 200, answer.text
+        events: list[Warned] = answer.json()["Events"]
+        return events
+
+    def approve(self, *events: Warned) -> None:
+        """Say "go ahead"."""
+        wish = {"StartRequests": [{"EventId": event["EventId"]} for event in events]}
+        answer = httpx2.post(f"{self.url}{EVENTS}", headers=METADATA, json=wish, trust_env=False)
+        assert answer.status_code == 200, answer.text
+
+
+@dataclass(frozen=True)
+class Live:
+    """A running server whose clock is moved by hand."""
+
+    server: Server
+    token: str
+
+    @property
+    def arm(self) -> str:
+        """Where the management face is."""
+        return self.server.ready["arm"]
+
+    @property
+    def ca(self) -> str:
+        """The file that says whom to trust."""
+        return self.server.ready["ca"]
+
+    # -- the operator
+
+    def machines(self, scope: str = "") -> list[Machine]:
+        """Return the machines, of all scopes or of those that are called so."""
+        found: list[Machine] = json.loads(self.server.tell("vms", "--json"))
+        return [machine for machine in found if machine["scope"].startswith(scope)]
+
+    def guest(self, name: str) -> Guest:
+        """Return a machine by its name."""
+        (url,) = (machine["metadata"] for machine in self.machines() if machine["name"] == name)
+        return Guest(name, url)
+
+    def now(self) -> datetime:
+        """Return what the server's clock says."""
+        return datetime.fromisoformat(json.loads(self.server.tell("clock", "show", "--json"))["now"])
+
+    def advance(self, by: str = "1m") -> None:
+        """Let time pass."""
+        self.server.tell("clock", "advance", by)
+
+    def warned(self, guest: Guest, kind: str) -> Warned:
+        """Return the event of a kind that a guest sees, once there is one."""
+        until(lambda: kind in self.server.tell("events"), f"{kind} is announced")
+        (event,) = (e for e in guest.sees() if e["EventType"] == kind and guest.name in e["Resources"])
+        return event
+
+    def notice(self, event: Warned) -> float:
+        """Return how many minutes are left before an event starts by itself."""
+        return (parsedate_to_datetime(event["NotBefore"]) - self.now()).total_seconds() / 60
+
+    # -- whoever speaks plain REST to the management face
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Json = None,
+        *,
+        version: str = "2024-07-01",
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx2.Response:
+        """Send one request below the subscription and return the answer, whatever it is."""
+        context = ssl.create_default_context(cafile=self.ca)
+        with httpx2.Client(base_url=self.arm, verify=context, trust_env=False) as client:
+            return client.request(
+                method,
+                f"/subscriptions/{SUBSCRIPTION}/{path}",
+                params={"api-version": version},
+                json=body,
+                headers={"Authorization": f"Bearer {self.token}", **(headers or {})},
+            )
+
+
+@contextmanager
+def live(scratch: Path, *words: str) -> Iterator[Live]:
+    """Give a server whose clock stands still until it is moved."""
+    with up(scratch, "--clock", "manual", *words) as server:
+        yield Live(server, token(server))
+
+
+def token(server: Server) -> str:
+    """Log in to a server by the plain protocol."""
+    form = {"grant_type": "client_credentials", "client_id": "dev", "client_secret": "dev"}
+    context = ssl.create_default_context(cafile=server.ready["ca"])
+    url = f"{server.ready['arm']}/adfs/oauth2/token"
+    answer = httpx2.post(url, data=form, verify=context, trust_env=False)
+    assert answer.status_code == 200, answer.text
+    found: str = answer.json()["access_token"]
+    return found

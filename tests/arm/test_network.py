@@ -1,0 +1,232 @@
+"""Documents that are only kept, and what is filled in on the way."""
+
+import re
+
+import pytest
+
+from fairwarning.arm import network, vms
+from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.core.wire import Json
+from tests.arm.azure import ROOT, Azure, at
+
+NET = "Microsoft.Network/virtualNetworks/net"
+NIC = "Microsoft.Network/networkInterfaces/nic"
+VM = "Microsoft.Compute/virtualMachines/Db"
+LB = "Microsoft.Network/loadBalancers/lb"
+
+
+@pytest.fixture
+def azure() -> Azure:
+    return Azure(network.ROUTES)
+
+
+def test_what_is_put_is_there(azure: Azure) -> None:
+    reply = azure.put(NET, {"tags": {"a": "b"}, "properties": {"addressSpace": {"addressPrefixes": ["x"]}}})
+
+    assert reply.status == 201
+    assert reply.headers == ()
+    assert reply.body == azure.get(NET)
+    assert reply.body == {
+        "id": f"{ROOT}/providers/{NET}",
+        "name": "net",
+        "type": "Microsoft.Network/virtualNetworks",
+        "location": "westeurope",
+        "tags": {"a": "b"},
+        "properties": {"addressSpace": {"addressPrefixes": ["x"]}, "provisioningState": "Succeeded"},
+    }
+
+
+def test_a_put_replaces_what_was_there(azure: Azure) -> None:
+    azure.put(NET, {"location": "eastus", "properties": {"old": 1}})
+
+    reply = azure.put(NET, {"properties": {"new": 2}})
+
+    assert reply.status == 200
+    assert at(reply.body, "properties") == {"new": 2, "provisioningState": "Succeeded"}
+
+
+def test_a_patch_is_laid_over_what_is_there(azure: Azure) -> None:
+    azure.put(NET, {"properties": {"old": 1}})
+
+    azure.patch(NET, {"tags": {"a": "b"}, "properties": {"new": 2}})
+
+    assert at(azure.get(NET), "tags") == {"a": "b"}
+    assert at(azure.get(NET), "properties") == {"old": 1, "new": 2, "provisioningState": "Succeeded"}
+
+
+def test_ids_are_found_in_any_case_and_keep_their_own(azure: Azure) -> None:
+    azure.put("microsoft.network/VIRTUALNETWORKS/Net", {})
+
+    again = azure.put(f"{ROOT.replace('resourceGroups', 'resourcegroups')}//providers/{NET.upper()}", {})
+
+    assert again.status == 200
+    assert at(again.body, "id") == f"{ROOT}/providers/Microsoft.Network/virtualNetworks/Net"
+    assert at(azure.get(NET), "name") == "Net"
+
+
+def test_words_for_booleans_become_booleans(azure: Azure) -> None:
+    azure.put(NIC, {"properties": {"ipConfigurations": [{"name": "one", "properties": {"primary": "true"}}]}})
+
+    assert at(azure.get(NIC), "properties", "ipConfigurations", 0, "properties", "primary") is True
+
+
+def test_what_is_deleted_is_gone_and_deleting_it_again_is_no_mistake(azure: Azure) -> None:
+    azure.put(NET, {})
+
+    statuses = [azure.delete(NET).status for _ in range(2)]
+
+    assert statuses == [200, 204]
+    assert azure.refused("GET", NET) == (
+        404,
+        "ResourceNotFound",
+        "The Resource 'Microsoft.Network/virtualNetworks/net' under resource group 'lab' was not found.",
+    )
+
+
+def test_lists_hold_what_is_of_their_type(azure: Azure) -> None:
+    for name in ("one", "two"):
+        azure.put(f"Microsoft.Network/virtualNetworks/{name}", {})
+    azure.put(NIC, {})
+    everywhere = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Network/virtualNetworks"
+
+    assert azure.names("Microsoft.Network/virtualNetworks") == ["one", "two"]
+    assert azure.names(everywhere) == ["one", "two"]
+    assert azure.names("Microsoft.Network/publicIPAddresses") == []
+
+
+def test_it_is_all_there_after_a_restart(azure: Azure) -> None:
+    azure.put(NET, {"tags": {"a": "b"}})
+    before = azure.get(NET)
+
+    azure.restart()
+
+    assert azure.get(NET) == before
+
+
+# What Azure fills in.
+
+
+def test_the_parts_of_a_network_have_ids(azure: Azure) -> None:
+    azure.put(NET, {"properties": {"subnets": [{"name": "inner", "properties": {"addressPrefix": "x"}}]}})
+
+    assert at(azure.get(NET), "properties", "subnets", 0) == {
+        "name": "inner",
+        "id": f"{ROOT}/providers/{NET}/subnets/inner",
+        "properties": {"addressPrefix": "x", "provisioningState": "Succeeded"},
+    }
+
+
+def test_an_interface_has_addresses(azure: Azure) -> None:
+    azure.put(NIC, {"properties": {"ipConfigurations": [{"name": "one"}, {"name": "two"}]}})
+
+    facts = at(azure.get(NIC), "properties")
+    first, second = at(facts, "ipConfigurations", 0), at(facts, "ipConfigurations", 1)
+    assert re.fullmatch(r"00-0D-3A(-[0-9A-F]{2}){3}", str(at(facts, "macAddress")))
+    assert re.fullmatch(r"10(\.\d+){3}", str(at(first, "properties", "privateIPAddress")))
+    assert at(first, "properties", "privateIPAddress") != at(second, "properties", "privateIPAddress")
+    assert [at(one, "properties", "primary") for one in (first, second)] == [True, False]
+
+
+def test_addresses_stay_what_they_are(azure: Azure) -> None:
+    body: Json = {"properties": {"ipConfigurations": [{"name": "one"}]}}
+    before = azure.put(NIC, body).body
+
+    assert azure.put(NIC, body).body == before
+
+
+def test_a_public_address_is_an_address(azure: Azure) -> None:
+    azure.put(
+        "Microsoft.Network/publicIpAddresses/ip", {"properties": {"publicIPAllocationMethod": "Static"}}
+    )
+
+    facts = at(azure.get("Microsoft.Network/publicIPAddresses/ip"), "properties")
+    assert re.fullmatch(r"198\.1[89](\.\d+){2}", str(at(facts, "ipAddress")))
+    assert at(facts, "publicIPAllocationMethod") == "Static"
+
+
+def test_an_interface_knows_the_machine_it_belongs_to_for_as_long_as_that_is_there() -> None:
+    azure = Azure(network.ROUTES, vms.ROUTES)
+    azure.put(NIC, {})
+    attached: Json = {"networkProfile": {"networkInterfaces": [{"id": f"{ROOT}/providers/{NIC}"}]}}
+    azure.put(VM, {"location": "westeurope", "properties": attached})
+
+    during = [azure.get(NIC), at(azure.get(NIC.rpartition("/")[0]), "value", 0)]
+    azure.delete(VM)
+    azure.advance("1m")
+
+    assert [at(one, "properties", "virtualMachine", "id") for one in during] == [f"{ROOT}/providers/{VM}"] * 2
+    assert at(azure.get(NIC), "properties", "virtualMachine") is None
+
+
+# What has a path inside another resource.
+
+
+def test_a_rule_of_its_own_is_part_of_its_load_balancer(azure: Azure) -> None:
+    azure.put(LB, {"properties": {"inboundNatRules": []}})
+
+    made = azure.put(f"{LB}/inboundNatRules/ssh", {"properties": {"frontendPort": 22}})
+    changed = azure.put(f"{LB}/inboundnatrules/SSH", {"properties": {"frontendPort": 23}})
+
+    assert (made.status, changed.status) == (201, 200)
+    assert at(azure.get(LB), "properties", "inboundNatRules") == [changed.body]
+    assert azure.get(f"{LB}/inboundNatRules/ssh") == changed.body
+    assert at(changed.body, "properties", "frontendPort") == 23
+    assert str(at(made.body, "id")).endswith(f"{LB}/inboundNatRules/ssh")
+
+
+def test_the_parts_of_a_resource_are_listed_and_deleted(azure: Azure) -> None:
+    azure.put(NET, {"properties": {"subnets": [{"name": "one"}]}})
+    azure.put(f"{NET}/subnets/two", {})
+
+    statuses = [azure.delete(f"{NET}/subnets/one").status for _ in range(2)]
+
+    assert statuses == [200, 204]
+    assert azure.names(f"{NET}/subnets") == ["two"]
+    assert azure.refused("GET", f"{NET}/subnets/one")[:2] == (404, "ResourceNotFound")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "Microsoft.Storage/storageAccounts/store",
+        "Microsoft.Compute/disks/disk",
+        "Microsoft.Compute/virtualMachines/db/extensions/script",
+        "Microsoft.ManagedIdentity/userAssignedIdentities/me",
+        "Microsoft.Authorization/roleAssignments/role",
+    ],
+)
+def test_whatever_else_clients_put_is_kept(azure: Azure, path: str) -> None:
+    reply = azure.put(path, {"properties": {"some": "thing"}})
+
+    assert reply.status == 200
+    assert at(azure.get(path), "properties", "some") == "thing"
+    assert azure.names(path.rpartition("/")[0]) == [path.rpartition("/")[2]]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        pytest.param("PATCH", NET, {}, 404, "ResourceNotFound", id="there is nothing to patch"),
+        pytest.param("PUT", NET, [], 400, "InvalidRequestContent", id="a document is an object"),
+        pytest.param("PUT", NET, {"properties": 7}, 400, "InvalidParameter", id="properties are an object"),
+        pytest.param(
+            "PUT",
+            f"{LB}/inboundNatRules/x",
+            {},
+            404,
+            "ParentResourceNotFound",
+            id="a rule is part of something",
+        ),
+        pytest.param(
+            "GET", f"{LB}/inboundNatRules", None, 404, "ParentResourceNotFound", id="so is a list of rules"
+        ),
+        pytest.param(
+            "PUT", f"{ROOT}x/providers/{NET}", {}, 404, "ResourceGroupNotFound", id="a group has to be there"
+        ),
+        pytest.param("POST", NET, {}, 405, "HttpMethodNotAllowed", id="nothing is done here"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    azure: Azure, method: str, path: str, body: Json, status: int, code: str
+) -> None:
+    assert azure.refused(method, path, body)[:2] == (status, code)

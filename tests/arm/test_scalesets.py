@@ -1,0 +1,596 @@
+"""Scale sets: their model and their instances', how many they are, and what happens to those who leave."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from fairwarning.core.model import Kind, ScopeKind
+from fairwarning.core.policy import PROFILES
+from fairwarning.core.scope import Blueprint
+from fairwarning.core.wire import Json
+from tests.arm.azure import HOME, ROOT, Azure, at, header
+from tests.arm.compute import (
+    HOME_SET,
+    NEWEST,
+    SET,
+    VM,
+    both,
+    capacity_of,
+    compute,
+    model,
+    profile,
+    scale_set,
+)
+from tests.stage import NOON, run, span
+
+WEB = f"{SET}/web"
+SPOT: Json = {"priority": "Spot", "evictionPolicy": "Delete"}
+TERMINATE = ("properties", "virtualMachineProfile", "scheduledEventsProfile", "terminateNotificationProfile")
+
+
+@pytest.fixture
+def azure() -> Azure:
+    azure = compute()
+    azure.put(WEB, both(scale_set(3), model(**profile(10))))
+    azure.poll("web_0")
+    return azure
+
+
+def applied(azure: Azure) -> list[Json]:
+    page = at(azure.get(f"{WEB}/virtualMachines"), "value")
+    assert isinstance(page, list)
+    return [at(one, "properties", "latestModelApplied") for one in page]
+
+
+def ids(*instances: str) -> Json:
+    return {"instanceIds": list(instances)}
+
+
+# -- PowerShell
+
+NEW_AZ_VMSS: Json = {
+    "sku": {"name": "Standard_DS1_v2", "capacity": 2},
+    "properties": {
+        "upgradePolicy": {"mode": "Automatic"},
+        "virtualMachineProfile": {
+            "osProfile": {
+                "computerNamePrefix": "web",
+                "adminUsername": "azureuser",
+                "adminPassword": "P@ss1",
+            },
+            "storageProfile": {
+                "imageReference": {
+                    "publisher": "Canonical",
+                    "offer": "0001-com-ubuntu-server-jammy",
+                    "sku": "22_04-lts-gen2",
+                    "version": "latest",
+                },
+                "osDisk": {"caching": "ReadWrite", "createOption": "FromImage"},
+            },
+            "networkProfile": {"networkInterfaceConfigurations": []},
+            "scheduledEventsProfile": {
+                "terminateNotificationProfile": {"notBeforeTimeout": "PT10M", "enable": True}
+            },
+        },
+        "overprovision": False,
+        "singlePlacementGroup": True,
+    },
+    "location": "westeurope",
+}
+
+
+@pytest.mark.rule("T-04")
+def test_what_powershell_puts_makes_a_set_that_warns_and_its_update_reaches_every_instance() -> None:
+    azure = compute()
+
+    made = azure.put(f"{SET}/ps", NEW_AZ_VMSS, version="2024-11-01")
+
+    assert made.status == 201
+    assert azure.stage.machine("ps_1").model.terminate_notice == timedelta(minutes=10)
+
+    # Update-AzVmss reads the set, changes it and puts the whole of it back.
+    whole = azure.get(f"{SET}/ps", version="2024-11-01")
+    azure.put(f"{SET}/ps", both(whole, model(**profile(15))), version="2024-11-01")
+
+    assert azure.stage.machine("ps_1").model.terminate_notice == timedelta(minutes=15)
+    assert azure.stage.machines("lab/ps") == ["ps_0", "ps_1"]
+
+
+# -- what a set wants
+
+
+@pytest.mark.rule("T-06")
+def test_a_changed_profile_counts_for_an_instance_after_its_upgrade(azure: Azure) -> None:
+    azure.put(WEB, model(**profile(15)))
+
+    assert applied(azure) == [False, False, False]
+
+    azure.post(f"{WEB}/manualupgrade", ids("1"))
+
+    assert applied(azure) == [False, True, False]
+
+    azure.post(f"{WEB}/delete", ids("0", "1"))
+
+    events = {event.resources[0]: event for event in azure.stage.pending("lab/web")}
+    assert events["web_0"].not_before == NOON + span("10m")
+    assert events["web_1"].not_before == NOON + span("15m")
+
+
+@pytest.mark.rule("T-06")
+@pytest.mark.parametrize("mode", ["Automatic", "Rolling"])
+def test_a_set_that_upgrades_its_instances_itself_needs_no_upgrade(azure: Azure, mode: str) -> None:
+    azure.put(WEB, {"properties": {"upgradePolicy": {"mode": mode}}})
+
+    azure.put(WEB, model(**profile(15)))
+
+    assert applied(azure) == [True, True, True]
+    assert at(azure.get(WEB), "properties", "upgradePolicy", "mode") == mode
+
+
+def test_who_upgrades_the_instances_is_no_change_of_what_they_are(azure: Azure) -> None:
+    for mode in ("Automatic", "Manual"):
+        azure.put(WEB, {"properties": {"upgradePolicy": {"mode": mode}}})
+
+        assert applied(azure) == [True, True, True]
+
+
+def test_any_other_change_of_the_model_has_to_reach_the_instances_too(azure: Azure) -> None:
+    azure.put(WEB, model(storageProfile={"imageReference": {"sku": "24_04-lts"}}))
+
+    assert applied(azure) == [False, False, False]
+
+    azure.post(f"{WEB}/manualupgrade", ids("*"))
+
+    assert applied(azure) == [True, True, True]
+    assert azure.stage.machine("web_0").model.terminate_notice == timedelta(minutes=10)
+
+
+def test_the_etag_rises_with_the_model_and_with_nothing_else(azure: Azure) -> None:
+    etags = [at(azure.get(WEB), "etag")]
+    for body in (model(**profile(11)), {"tags": {"a": "b"}}, {"sku": {"capacity": 4}}, model(**profile(12))):
+        reply = azure.put(WEB, body)
+        etags.append(at(reply.body, "etag"))
+        assert header(reply, "ETag") == etags[-1]
+
+    assert etags == ['"1"', '"2"', '"2"', '"2"', '"3"']
+
+
+@pytest.mark.rule("T-08")
+def test_what_was_disabled_is_enabled_again_by_saying_so(azure: Azure) -> None:
+    azure.put(WEB, model(**profile(None, enable=False)))
+    azure.put(WEB, model(**profile(8)))
+    azure.post(f"{WEB}/manualupgrade", ids("*"))
+
+    azure.post(f"{WEB}/delete", ids("0"))
+
+    (event,) = azure.stage.pending("lab/web")
+    assert event.not_before == NOON + span("8m")
+
+
+def test_a_set_that_never_had_a_profile_can_be_given_one() -> None:
+    azure = compute()
+    azure.put(WEB, scale_set(1))
+
+    azure.put(WEB, model(**profile(9)))
+
+    assert at(azure.get(WEB), *TERMINATE) == {"notBeforeTimeout": "PT9M", "enable": True}
+
+
+@pytest.mark.rule("T-05")
+@pytest.mark.parametrize("mode", ["Uniform", "Flexible"])
+def test_a_model_of_spot_machines_has_no_notice_of_deletes(mode: str) -> None:
+    azure = compute()
+    spot = both(scale_set(1, orchestrationMode=mode), model(priority="Spot"))
+
+    refused = azure.refused("PUT", WEB, both(spot, model(**profile(5))))
+    azure.put(WEB, spot)
+    later = azure.refused("PATCH", WEB, model(**profile(5)))
+
+    assert refused[:2] == later[:2] == (409, "OperationNotAllowed")
+    assert at(azure.get(WEB), *TERMINATE) is None
+
+
+def test_what_was_read_can_be_put_back_and_changes_nothing(azure: Azure) -> None:
+    before = azure.get(WEB, version=NEWEST)
+
+    azure.put(WEB, before, version=NEWEST)
+
+    assert azure.get(WEB, version=NEWEST) == before
+
+
+def test_a_put_of_one_thing_keeps_all_others(azure: Azure) -> None:
+    azure.put(WEB, {"location": "westeurope", "sku": {"name": "Standard_D2s_v5", "capacity": 3}})
+
+    assert at(azure.get(WEB), *TERMINATE, "notBeforeTimeout") == "PT10M"
+    assert applied(azure) == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"properties": {"orchestrationMode": "Flexible"}}, id="the orchestration mode"),
+        pytest.param({"properties": {"virtualMachineProfile": {"priority": "Spot"}}}, id="the priority"),
+        pytest.param({"zones": ["1"]}, id="the zones"),
+        pytest.param({"properties": {"platformFaultDomainCount": 1}}, id="the fault domains"),
+    ],
+)
+def test_some_things_cannot_be_changed(body: Json) -> None:
+    azure = compute()
+    azure.put(WEB, scale_set(1))
+
+    assert azure.refused("PUT", WEB, body)[:2] == (409, "PropertyChangeNotAllowed")
+
+
+@pytest.mark.rule("L-17")
+@pytest.mark.parametrize("zones", [(), ("1", "2")], ids=["in one scope", "in zones"])
+def test_a_policy_is_every_scopes(zones: tuple[str, ...]) -> None:
+    azure = compute()
+    azure.put(WEB, scale_set(2, zones=zones))
+    policy: Json = {"userInitiatedRedeploy": {"automaticallyApprove": True}}
+
+    azure.put(WEB, {"properties": {"scheduledEventsPolicy": policy}})
+
+    scopes = azure.stage.engine.scopes().values()
+    assert {scope.facts.approvals.user_redeploy for scope in scopes} == {True}
+    azure.poll("web_0", "web_1")
+    azure.post(f"{WEB}/redeploy")
+    assert azure.waiting() == []
+
+
+# -- how many there are
+
+
+@pytest.mark.rule("T-16")
+def test_the_capacity_falls_when_a_delete_is_asked_for(azure: Azure) -> None:
+    reply = azure.post(f"{WEB}/delete", ids("1"))
+
+    assert capacity_of(azure, WEB) == 2
+    assert azure.stage.machines("lab/web") == ["web_0", "web_1", "web_2"]
+    assert azure.progress(reply) == "InProgress"
+
+    azure.approve_all()
+    azure.advance("5s")
+
+    assert azure.progress(reply) == "Succeeded"
+    assert azure.names(f"{WEB}/virtualMachines") == ["web_0", "web_2"]
+    assert capacity_of(azure, WEB) == 2
+
+
+@pytest.mark.rule("T-16")
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_scale_in_lasts_until_the_instances_are_gone(azure: Azure, method: str) -> None:
+    reply = azure.fine(method, WEB, {"sku": {"capacity": 1}})
+
+    assert reply.status == 200
+    assert header(reply, "Location") is None
+    assert at(reply.body, "sku", "capacity") == 1
+    assert [event.resources for event in azure.stage.pending("lab/web")] == [("web_2",), ("web_1",)]
+    assert azure.progress(reply) == "InProgress"
+
+    azure.advance("10m5s")
+
+    assert azure.progress(reply) == "Succeeded"
+    assert azure.stage.machines("lab/web") == ["web_0"]
+
+
+def test_a_scale_out_brings_up_machines_with_doors_on_the_latest_model(azure: Azure) -> None:
+    azure.put(WEB, both({"sku": {"capacity": 5}}, model(**profile(15))))
+
+    assert [ref.name for ref in azure.welcomed[-2:]] == ["web_3", "web_4"]
+    assert azure.stage.machine("web_4").model.terminate_notice == timedelta(minutes=15)
+
+
+def test_a_scale_out_while_some_are_leaving_replaces_them(azure: Azure) -> None:
+    azure.post(f"{WEB}/delete", ids("0"))
+
+    azure.put(WEB, {"sku": {"capacity": 3}})
+
+    assert azure.stage.machines("lab/web") == ["web_0", "web_1", "web_2", "web_3"]
+    assert capacity_of(azure, WEB) == 3
+
+
+def test_a_protected_instance_is_no_part_of_a_scale_in(azure: Azure) -> None:
+    for instance in ("1", "2"):
+        azure.put(
+            f"{WEB}/virtualMachines/{instance}",
+            {"properties": {"protectionPolicy": {"protectFromScaleIn": True}}},
+        )
+
+    azure.put(WEB, {"sku": {"capacity": 0}})
+
+    assert [event.resources for event in azure.stage.pending("lab/web")] == [("web_0",)]
+    assert capacity_of(azure, WEB) == 2
+
+
+def test_a_zonal_set_spreads_grows_and_shrinks_evenly() -> None:
+    azure = compute()
+    azure.put(WEB, scale_set(2, zones=("1", "2", "3")))
+
+    azure.put(WEB, {"sku": {"capacity": 6}})
+
+    assert [len(azure.stage.machines(f"lab/web.zone{zone}")) for zone in "123"] == [2, 2, 2]
+
+    azure.put(WEB, {"sku": {"capacity": 3}})
+    azure.advance("5s")
+
+    assert [len(azure.stage.machines(f"lab/web.zone{zone}")) for zone in "123"] == [1, 1, 1]
+    assert at(azure.get(WEB), "zones") == ["1", "2", "3"]
+
+
+def test_a_set_of_spot_instances_that_was_empty_grows_spot_instances() -> None:
+    azure = compute()
+    azure.put(WEB, both(scale_set(0), model(priority="Spot", evictionPolicy="Delete")))
+
+    azure.put(WEB, {"sku": {"capacity": 1}})
+
+    assert azure.stage.machine("web_0").spot
+
+
+@pytest.mark.parametrize("capacity", [-1, 1001, 10**30, "x", 1.5, True])
+def test_a_capacity_that_cannot_be_is_refused(azure: Azure, capacity: Json) -> None:
+    assert azure.refused("PUT", WEB, {"sku": {"capacity": capacity}})[:2] == (400, "InvalidParameter")
+
+
+@pytest.mark.rule("T-16")
+def test_two_hundred_updates_and_deletes_at_once_leave_everything_consistent() -> None:
+    azure = compute()
+    azure.put(WEB, both(scale_set(100), model(**profile(5))))
+    azure.poll("web_0")
+
+    async def crowd() -> list[int]:
+        updates = (
+            azure.answer("PUT", WEB, {"tags": {"n": str(n)}, **model(**profile(5 + n % 10))})
+            for n in range(100)
+        )
+        deletes = (azure.answer("POST", f"{WEB}/delete", ids(str(n % 50))) for n in range(80))
+        scales = (azure.answer("PATCH", WEB, {"sku": {"capacity": 60}}) for _ in range(20))
+        replies = await asyncio.gather(*updates, *deletes, *scales)
+        return [reply.status for reply in replies]
+
+    statuses = run(crowd())
+
+    assert set(statuses) == {200, 202}
+    pending = azure.stage.pending("lab/web")
+    gone = [event.resources for event in pending]
+    assert (
+        len(gone)
+        == len(set(gone))
+        == len(azure.stage.machines("lab/web")) - int(str(capacity_of(azure, WEB)))
+    )
+    changed = {event.resources for event in pending}
+    assert {(f"web_{number}",) for number in range(50)} <= changed
+
+    azure.approve_all()
+    azure.advance("5s")
+
+    assert len(azure.stage.machines("lab/web")) == capacity_of(azure, WEB)
+
+
+# -- deletes
+
+
+@pytest.mark.rule("T-09")
+def test_deleting_a_set_warns_every_instance_and_lasts_until_the_last_is_gone(azure: Azure) -> None:
+    reply = azure.delete(WEB)
+
+    assert len(azure.waiting()) == 3
+    assert at(azure.get(WEB), "properties", "provisioningState") == "Deleting"
+    assert azure.refused("PUT", WEB, {"sku": {"capacity": 5}})[:2] == (409, "OperationNotAllowed")
+
+    azure.approve_all()
+    azure.advance("5s")
+
+    assert azure.progress(reply) == "Succeeded"
+    assert azure.refused("GET", WEB)[:2] == (404, "ResourceNotFound")
+    assert azure.names(SET) == []
+    assert azure.delete(WEB).status == 204
+    assert [key for key, _ in azure.room.documents(f"{ROOT}/providers/{SET}")] == []
+
+
+@pytest.mark.rule("T-09")
+def test_a_forced_delete_of_a_set_waits_for_nobody(azure: Azure) -> None:
+    reply = azure.delete(f"{WEB}?forceDeletion=true")
+    azure.advance("5s")
+
+    assert azure.progress(reply) == "Succeeded"
+
+
+def test_deleting_an_instance_again_waits_for_the_first_delete(azure: Azure) -> None:
+    azure.post(f"{WEB}/delete", ids("0"))
+
+    again = azure.post(f"{WEB}/delete", ids("0", "1"))
+
+    assert len(azure.waiting()) == 2
+
+    azure.approve_all()
+    azure.advance("5s")
+
+    assert azure.progress(again) == "Succeeded"
+    assert azure.stage.machines("lab/web") == ["web_2"]
+
+
+@pytest.mark.parametrize("verb", ["delete", "manualupgrade"])
+@pytest.mark.parametrize(
+    "body", [None, {}, {"instanceIds": []}, {"instanceIds": ["9"]}, {"instanceIds": "0"}]
+)
+def test_the_instances_of_a_delete_or_an_upgrade_must_be_named(azure: Azure, verb: str, body: Json) -> None:
+    assert azure.refused("POST", f"{WEB}/{verb}", body)[:2] == (400, "InvalidParameter")
+
+
+# -- verbs
+
+
+@pytest.mark.parametrize(
+    ("body", "restarted"), [(None, 3), ({}, 3), ({"instanceIds": ["*"]}, 3), ({"instanceIds": ["0", "2"]}, 2)]
+)
+def test_a_verb_is_for_the_instances_that_are_named_or_for_all(
+    azure: Azure, body: Json, restarted: int
+) -> None:
+    reply = azure.post(f"{WEB}/restart", body)
+
+    assert [event.kind for event in azure.stage.shown("web_0")] == [Kind.REBOOT] * restarted
+    assert azure.progress(reply) == "InProgress"
+
+
+@pytest.mark.parametrize(
+    ("verb", "code"),
+    [
+        ("poweroff", "PowerState/stopped"),
+        ("deallocate", "PowerState/deallocated"),
+        ("start", "PowerState/running"),
+    ],
+)
+def test_all_instances_are_stopped_and_started_without_a_warning(azure: Azure, verb: str, code: str) -> None:
+    azure.post(f"{WEB}/{verb}")
+
+    view = azure.get(f"{WEB}/virtualMachines/2/instanceView")
+    assert at(view, "statuses", 1, "code") == code
+    assert azure.stage.shown("web_0") == ()
+
+
+@pytest.mark.rule("T-20")
+@pytest.mark.parametrize("verb", ["reimage", "reimageall", "osRollingUpgrade"])
+def test_a_new_image_is_announced_where_the_model_asks_for_it(verb: str) -> None:
+    azure = compute()
+    image: Json = {"osImageNotificationProfile": {"enable": True}}
+    azure.put(WEB, both(scale_set(1), model(scheduledEventsProfile=image)))
+    azure.poll("web_0")
+
+    reply = azure.post(f"{WEB}/{verb}")
+
+    (event,) = azure.stage.shown("web_0")
+    assert (event.kind, event.not_before) == (Kind.REBOOT, NOON + span("15m"))
+    assert azure.progress(reply) == "InProgress"
+
+
+@pytest.mark.rule("T-20")
+@pytest.mark.parametrize(
+    ("size", "warned"), [("Standard_D2s_v5", True), ("Standard_NC6", False), ("Standard_M64", False)]
+)
+def test_machines_that_cannot_keep_their_memory_are_not_warned_of_a_new_image(
+    size: str, warned: bool
+) -> None:
+    azure = compute()
+    image: Json = {"osImageNotificationProfile": {"enable": True}}
+    body = both(scale_set(1), both({"sku": {"name": size}}, model(scheduledEventsProfile=image)))
+    azure.put(WEB, body)
+    azure.poll("web_0")
+
+    azure.post(f"{WEB}/reimage")
+
+    assert bool(azure.stage.shown("web_0")) == warned
+
+
+@pytest.mark.rule("L-16")
+def test_the_first_preview_allows_ten_user_operations_at_once() -> None:
+    azure = compute(policy=PROFILES["preview2017"].policy)
+    azure.put(WEB, scale_set(11))
+    azure.poll("web_0")
+
+    refused = azure.refused("POST", f"{WEB}/restart")
+    azure.post(f"{WEB}/restart", ids(*(str(number) for number in range(10))))
+    eleventh = azure.refused("POST", f"{WEB}/restart", ids("10"))
+
+    assert refused[:2] == eleventh[:2] == (409, "OperationNotAllowed")
+    assert "10 user operations under way" in eleventh[2]
+
+
+# -- shapes
+
+
+def test_the_set_that_up_has_made_is_in_the_home_group_and_can_be_changed_there() -> None:
+    azure = compute(Blueprint(name="web", count=3), Blueprint(name="web2", count=2, zones=("1", "2")))
+
+    assert azure.names(HOME_SET) == ["web", "web2"]
+    assert azure.names(SET) == []
+
+    azure.put(f"{HOME_SET}/web", model(**profile(7)))
+    azure.post(f"{HOME_SET}/web/manualupgrade", ids("*"))
+    azure.delete(f"{HOME_SET}/web/virtualMachines/2")
+
+    (event,) = azure.stage.pending("web")
+    assert event.not_before == NOON + span("7m")
+    assert at(azure.get(f"{HOME_SET}/web"), "properties", "orchestrationMode") == "Uniform"
+
+
+def test_a_flexible_set_is_made_of_ordinary_machines() -> None:
+    azure = compute()
+
+    azure.put(f"{SET}/flex", both(scale_set(2, orchestrationMode="flexible"), model(**profile(10))))
+
+    names = azure.names(VM)
+    assert azure.names(f"{SET}/flex/virtualMachines") == names
+    assert all(len(name) == len("flex_") + 8 for name in names)
+    shown = azure.get(f"{VM}/{names[0]}")
+    assert at(shown, "properties", "virtualMachineScaleSet", "id") == f"{ROOT}/providers/{SET}/flex"
+    assert at(shown, "properties", "networkProfile", "networkInterfaces") == []
+
+    azure.poll(names[0])
+    azure.delete(f"{VM}/{names[0]}")
+
+    assert [event.kind for event in azure.stage.shown(names[0])] == [Kind.TERMINATE]
+    assert capacity_of(azure, f"{SET}/flex") == 1
+
+
+def test_two_sets_of_one_name_live_in_their_own_groups(azure: Azure) -> None:
+    other = compute(Blueprint(name="web", count=1))
+    other.put(WEB, scale_set(2))
+
+    other.delete(f"{WEB}?forceDeletion=true")
+    other.advance("5s")
+
+    assert other.names(HOME_SET) == ["web"]
+    assert other.names(SET) == []
+
+
+def test_a_set_shows_how_its_instances_are_doing(azure: Azure) -> None:
+    azure.post(f"{WEB}/delete", ids("1"))
+
+    view = azure.get(f"{WEB}/instanceView")
+
+    assert at(view, "virtualMachine", "statusesSummary") == [
+        {"code": "ProvisioningState/succeeded", "count": 2},
+        {"code": "ProvisioningState/deleting", "count": 1},
+    ]
+    assert azure.get(f"{WEB}/skus") == azure.get(f"{WEB}/osUpgradeHistory") == {"value": []}
+
+
+def test_sets_of_all_groups_are_listed_for_the_subscription(azure: Azure) -> None:
+    azure.put(f"{HOME}/{SET}/zonal", scale_set(2, zones=("1", "2")))
+
+    assert azure.names("/subscriptions/1/providers/Microsoft.Compute/virtualMachineScaleSets") == [
+        "zonal",
+        "web",
+    ]
+
+
+def test_a_set_and_its_documents_survive_a_restart(azure: Azure) -> None:
+    azure.put(WEB, {"tags": {"kept": "yes"}})
+    before = azure.get(WEB)
+    reply = azure.post(f"{WEB}/delete", ids("0"))
+
+    azure.restart()
+    azure.advance("11m")
+
+    assert at(azure.get(WEB), "tags") == at(before, "tags") == {"kept": "yes"}
+    assert azure.progress(reply) == "Succeeded"
+
+
+def test_the_name_of_a_set_is_taken_for_everything_else_in_its_group(azure: Azure) -> None:
+    assert azure.refused("PUT", f"{VM}/web", {})[0] == 409
+    assert azure.stage.scope("lab/web").facts.kind is ScopeKind.SCALE_SET
+
+
+def test_a_set_that_somebody_else_deleted_is_gone_here_too(azure: Azure) -> None:
+    azure.stage.remove("lab/web", force=True)
+    azure.advance("5s")
+
+    assert azure.send("GET", WEB).status == 404
+    assert azure.room.document(f"{ROOT}/providers/{WEB}") is None
+
+
+def test_a_set_that_is_not_there_has_nothing_done_to_it(azure: Azure) -> None:
+    for method, path in (("POST", "restart"), ("GET", "instanceView"), ("POST", "delete"), ("GET", "skus")):
+        assert azure.refused(method, f"{SET}/none/{path}", ids("0"))[:2] == (404, "ResourceNotFound")
+    assert azure.refused("PATCH", f"{SET}/none", {})[:2] == (404, "ResourceNotFound")
