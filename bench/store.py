@@ -95,6 +95,9 @@ class OneByOne:
     ) -> Sequence[Entry]:
         return await self._inner.journal(after=after, limit=limit, event=event)
 
+    async def newest(self) -> Entry | None:
+        return await self._inner.newest()
+
     async def documents(self) -> Mapping[str, str]:
         return await self._inner.documents()
 

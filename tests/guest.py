@@ -16,6 +16,7 @@ from fairwarning.core.wire import Json
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.ports import Store
 from fairwarning.engine.travel import travel
 from fairwarning.metadata.app import MetadataApp
 from fairwarning.metadata.http import Request, Response
@@ -102,14 +103,19 @@ def error_of(response: Response) -> str:
 
 
 @contextmanager
-def cloud(*blueprints: Blueprint, profile: Profile = UNHURRIED, polled: bool = True) -> Iterator[Cloud]:
+def cloud(
+    *blueprints: Blueprint,
+    profile: Profile = UNHURRIED,
+    polled: bool = True,
+    store: Store | None = None,
+) -> Iterator[Cloud]:
     """Give a fleet; by default a scale set ``web`` of three that somebody polls."""
     with asyncio.Runner() as runner:
 
         async def build() -> tuple[Engine, ManualClock]:
             clock = ManualClock(NOON)
             policy = replace(profile.policy, start_enabled=polled)
-            engine = Engine(MemoryStore(), clock, SimulatedDriver(), policy)
+            engine = Engine(store or MemoryStore(), clock, SimulatedDriver(), policy)
             await engine.open()
             for blueprint in blueprints or (Blueprint(name="web", count=3),):
                 await engine.handle(Make(seed=blueprint.name, blueprint=blueprint))

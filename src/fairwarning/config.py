@@ -88,6 +88,11 @@ def holds(variables: Mapping[str, str]) -> bool:
     return all(os.environ.get(name) == value for name, value in variables.items())
 
 
+def is_token(text: str) -> bool:
+    """Whether a text can be sent as a token."""
+    return bool(text) and text.isascii() and text.isprintable()
+
+
 def server_token() -> str | None:
     """Return the token the commands show to a server that is not on this machine."""
     return os.environ.get("FAIRWARNING_TOKEN") or None

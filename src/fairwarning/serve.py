@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -14,8 +14,8 @@ from fairwarning.config import Settings, loopback
 from fairwarning.core.changes import MachineChanged, MachineRemoved
 from fairwarning.core.commands import Make
 from fairwarning.core.errors import FairWarningError, Invalid
-from fairwarning.core.model import MachineRef
-from fairwarning.core.scope import scope_ids
+from fairwarning.core.model import MachineRef, Scope
+from fairwarning.core.scope import Blueprint, scope_ids
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
@@ -23,7 +23,8 @@ from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Lagging, Listener
 from fairwarning.engine.ports import Store
 from fairwarning.metadata.app import Identity, MetadataApp
-from fairwarning.metadata.doors import Doors, Plan
+from fairwarning.metadata.descriptors import available, guest_limits
+from fairwarning.metadata.doors import CannotListen, Doors, Plan
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
 
@@ -40,14 +41,6 @@ _EVERYWHERE = frozenset({"0.0.0.0", "::"})
 log = logging.getLogger("fairwarning.serve")
 
 
-class CannotListen(FairWarningError):
-    """An address we were told to listen on cannot be had."""
-
-    def __init__(self, address: str, problem: OSError) -> None:
-        super().__init__(f"cannot listen on {address}: {problem.strerror or problem}")
-        self.address = address
-
-
 class Service:
     """A whole server, for as long as the ``async with`` block lasts."""
 
@@ -56,6 +49,8 @@ class Service:
     operator_url: str
     arm_url: str | None = None
     ca: Path | None = None
+    #: What whoever started the server should know about what was found.
+    remarks: tuple[str, ...] = ()
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -81,6 +76,10 @@ class Service:
         """Return the other ways to every machine's metadata service."""
         return {ref: self.doors.alternatives(ref) for ref in machines(self.engine)}
 
+    def shared_urls(self) -> tuple[str, ...]:
+        """Return the base URLs of the listeners at which machines are known by their address."""
+        return self.doors.shared_urls()
+
     async def _start(self) -> None:
         settings = self._settings
         _check_token("the operator API", settings.operator_address, settings.token)
@@ -101,9 +100,12 @@ class Service:
         store = await self._store()
         self._stack.push_async_callback(store.close)
         clock: SystemClock | ManualClock = SystemClock()
+        noted = await store.noted("clock")
+        reached = datetime.fromisoformat(noted) if noted else clock.now()
         if settings.manual_clock:
-            noted = await store.noted("clock")
-            clock = ManualClock(datetime.fromisoformat(noted) if noted else clock.now())
+            clock = ManualClock(reached)
+        elif reached > clock.now():
+            self.remarks += (_ahead(reached),)
         driver = SimulatedDriver(azure_timings=settings.azure_timings)
         engine = Engine(store, clock, driver, settings.profile.policy)
         self._stack.push_async_callback(engine.close)
@@ -121,28 +123,28 @@ class Service:
         """Make what was asked for and is not there yet."""
         for blueprint in self._settings.blueprints:
             known = self.engine.scopes()
-            if not any(scope_id in known for scope_id in scope_ids(blueprint)):
+            found = [known[scope_id] for scope_id in scope_ids(blueprint) if scope_id in known]
+            if found:
+                self.remarks += _differences(blueprint, found)
+            else:
                 await self.engine.handle(Make(seed=new_event_id(), blueprint=blueprint))
 
     async def _open_doors(self) -> None:
         settings = self._settings
         app = MetadataApp(self.engine, settings.profile, self._identity())
-        server = MetadataServer[MachineRef](app.answer, self.engine.clock.now)
+        server = MetadataServer[MachineRef](app.answer, self.engine.clock.now, guest_limits(available()))
         self._stack.push_async_callback(server.close)
         plan = Plan(
             port=settings.metadata_port,
             shared=settings.listen,
-            addresses=settings.addresses,
+            addresses=_addressees(self.engine, settings.addresses),
             sockets=settings.sockets,
         )
         store = self.engine.store
         self.doors = Doors(server, plan, lambda slots: store.note("slots", slots), await store.noted("slots"))
         follower = self._stack.enter_context(self.engine.feed.listen())
-        try:
-            await self.doors.open_shared()
-            await self.doors.open(machines(self.engine))
-        except OSError as problem:
-            raise CannotListen("a machine's port", problem) from None
+        await self.doors.open_shared()
+        await self.doors.open(machines(self.engine))
         await self._background(_follow(self.engine, self.doors, app, follower))
 
     async def _open_operator(self) -> None:
@@ -153,6 +155,7 @@ class Service:
         app = create_app(
             self.engine,
             endpoints=self.doors.url,
+            alternatives=self.doors.alternatives,
             welcome=self._welcome,
             token=self._settings.token,
             loopback=loopback(host),
@@ -217,7 +220,7 @@ class Service:
         """Open the doors of new machines; one that cannot be opened is told, not fatal."""
         try:
             await self.doors.open(machines)
-        except OSError as problem:
+        except CannotListen as problem:
             log.error("door_not_opened problem=%s", problem)
 
     async def _background(self, work: Coroutine[object, None, None]) -> None:
@@ -244,6 +247,38 @@ def _certificates(directory: Path, host: str) -> "Certificates":
     return certificates(directory, hosts, SystemClock().now())
 
 
+def _ahead(reached: datetime) -> str:
+    return (
+        f"a manual clock has taken what is kept here to {reached:%Y-%m-%d %H:%M:%SZ}, ahead of the real one: "
+        "what is due after that will be late; hint: up --clock manual"
+    )
+
+
+def _differences(wanted: Blueprint, found: Sequence[Scope]) -> tuple[str, ...]:
+    """Say what a set is that was kept, if it is not what is wanted."""
+    count = sum(len(scope.machines) for scope in found)
+    there = "1 machine" if count == 1 else f"{count} machines"
+    if found[0].facts.kind is not wanted.kind:
+        return (f"{wanted.name} is there already, as {found[0].facts.kind} with {there}",)
+    if count != (sum(number for _, number in wanted.roles) or wanted.count):
+        return (f"{wanted.name} is there already, with {there}",)
+    return ()
+
+
+def _addressees(engine: Engine, addresses: Mapping[str, str]) -> dict[MachineRef, str]:
+    """Return whose the addresses are; machines are named as operators name them."""
+    found: dict[MachineRef, str] = {}
+    for name, address in addresses.items():
+        try:
+            machine = engine.directory.machine(name)
+        except FairWarningError as problem:
+            raise Invalid("address", str(problem)) from problem
+        if machine in found:
+            raise Invalid("address", f"{machine.full} is given two")
+        found[machine] = address
+    return found
+
+
 def machines(engine: Engine) -> list[MachineRef]:
     """Return every machine, scope by scope."""
     return [m.ref for scope in engine.scopes().values() for m in scope.machines.values()]
@@ -255,7 +290,7 @@ async def _follow(engine: Engine, doors: Doors, app: MetadataApp, follower: List
         for ref in await _concerned(engine, doors, follower):
             try:
                 await _look_after(engine, doors, app, ref)
-            except OSError as problem:
+            except CannotListen as problem:
                 log.error("door_not_opened machine=%s problem=%s", ref.full, problem)
 
 

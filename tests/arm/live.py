@@ -20,6 +20,17 @@ EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
 METADATA = {"Metadata": "true"}
 #: The group of the machines that ``up`` made.
 HOME = "fairwarning"
+#: How many seconds a tool gets to notice that its operation is over.
+SOON = 20
+
+
+class Options(TypedDict):
+    """What a client of the SDK has to be told to talk to a server of ours, and to nobody else."""
+
+    base_url: str
+    credential_scopes: list[str]
+    connection_verify: str
+    use_env_settings: bool
 
 
 class Warned(TypedDict):
@@ -51,16 +62,24 @@ class Guest:
 
     def sees(self) -> list[Warned]:
         """Return the events of the document; whoever has asked once will be warned."""
-        answer = httpx2.get(f"{self.url}{EVENTS}", headers=METADATA, trust_env=False)
-        assert answer.status_code == 200, answer.text
-        events: list[Warned] = answer.json()["Events"]
+        events: list[Warned] = self._ask("GET").json()["Events"]
         return events
 
     def approve(self, *events: Warned) -> None:
         """Say "go ahead"."""
-        wish = {"StartRequests": [{"EventId": event["EventId"]} for event in events]}
-        answer = httpx2.post(f"{self.url}{EVENTS}", headers=METADATA, json=wish, trust_env=False)
-        assert answer.status_code == 200, answer.text
+        self._ask("POST", {"StartRequests": [{"EventId": event["EventId"]} for event in events]})
+
+    def _ask(self, method: str, body: Json = None) -> httpx2.Response:
+        answers: list[httpx2.Response] = []
+
+        def answered() -> bool:
+            url = f"{self.url}{EVENTS}"
+            answers.append(httpx2.request(method, url, headers=METADATA, json=body, trust_env=False))
+            return answers[-1].status_code != 429
+
+        until(answered, f"{self.name} is allowed to ask")
+        assert answers[-1].status_code == 200, answers[-1].text
+        return answers[-1]
 
 
 @dataclass(frozen=True)
@@ -100,15 +119,19 @@ class Live:
         """Let time pass."""
         self.server.tell("clock", "advance", by)
 
+    def announced(self, kind: str) -> None:
+        """Return once there is an event of a kind, whether anybody sees it or not."""
+        until(lambda: kind in self.server.tell("events"), f"{kind} is announced")
+
     def warned(self, guest: Guest, kind: str) -> Warned:
         """Return the event of a kind that a guest sees, once there is one."""
-        until(lambda: kind in self.server.tell("events"), f"{kind} is announced")
+        self.announced(kind)
         (event,) = (e for e in guest.sees() if e["EventType"] == kind and guest.name in e["Resources"])
         return event
 
     def notice(self, event: Warned) -> float:
-        """Return how many minutes are left before an event starts by itself."""
-        return (parsedate_to_datetime(event["NotBefore"]) - self.now()).total_seconds() / 60
+        """Return how many minutes are left before an event starts by itself, to a tenth."""
+        return round((parsedate_to_datetime(event["NotBefore"]) - self.now()).total_seconds() / 60, 1)
 
     # -- whoever speaks plain REST to the management face
 
@@ -122,15 +145,23 @@ class Live:
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
         """Send one request below the subscription and return the answer, whatever it is."""
-        context = ssl.create_default_context(cafile=self.ca)
-        with httpx2.Client(base_url=self.arm, verify=context, trust_env=False) as client:
+        with self.client() as client:
             return client.request(
                 method,
                 f"/subscriptions/{SUBSCRIPTION}/{path}",
                 params={"api-version": version},
                 json=body,
-                headers={"Authorization": f"Bearer {self.token}", **(headers or {})},
+                headers=headers,
             )
+
+    def client(self) -> httpx2.Client:
+        """Return a client that shows a token."""
+        return httpx2.Client(
+            base_url=self.arm,
+            verify=ssl.create_default_context(cafile=self.ca),
+            headers={"Authorization": f"Bearer {self.token}"},
+            trust_env=False,
+        )
 
 
 @contextmanager
@@ -149,3 +180,13 @@ def token(server: Server) -> str:
     assert answer.status_code == 200, answer.text
     found: str = answer.json()["access_token"]
     return found
+
+
+def options(cloud: Live) -> Options:
+    """Return what points a client of the SDK at a server."""
+    return Options(
+        base_url=cloud.arm,
+        credential_scopes=[f"{cloud.arm}/.default"],
+        connection_verify=cloud.ca,
+        use_env_settings=False,
+    )

@@ -1,8 +1,11 @@
 """Resource groups, and what goes with them."""
 
+import asyncio
+
 import pytest
 
 from fairwarning.arm import groups, network, resources, vms
+from fairwarning.arm.call import Reply
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.scope import Blueprint
 from fairwarning.core.wire import Json
@@ -224,6 +227,23 @@ def test_the_same_name_can_be_used_again() -> None:
 
     assert reply.status == 201
     assert cloud.names(f"{ROOT}/resources") == []
+
+
+def test_a_group_that_is_made_anew_survives_everybody_who_asks_after_the_old_one() -> None:
+    cloud = azure(WEB)
+    url = str(header(cloud.delete(HOME_GROUP), "Azure-AsyncOperation"))
+    cloud.advance("6m")
+
+    async def all_at_once() -> list[Reply]:
+        polls = [cloud.answer("GET", url) for _ in range(10)]
+        makers = [cloud.answer("PUT", HOME_GROUP, {"location": "eastus"}) for _ in range(10)]
+        return await asyncio.gather(*polls, *makers)
+
+    replies = run(all_at_once())
+
+    assert [at(reply.body, "status") for reply in replies[:10]] == ["Succeeded"] * 10
+    assert sorted(reply.status for reply in replies[10:]) == [200] * 9 + [201]
+    assert at(cloud.get(HOME_GROUP), "location") == "eastus"
 
 
 # Everything there is.

@@ -63,12 +63,12 @@ def test_events_are_approved_as_soon_as_the_last_running_machine_is_evicted() ->
     stage = Stage(Blueprint(name="cheap", count=2, spot=True))
     stage.stop("cheap_1")
     (eviction,) = stage.cause("evict", "cheap_0")
-    (restart,) = stage.cause("restart", "cheap_1")
+    (reboot,) = stage.cause("host-reboot", "cheap_1")
 
     stage.approve(eviction, by="cheap_0")
     stage.advance("5s")
 
-    assert stage.statuses(eviction, restart) == [GONE, STARTED]
+    assert stage.statuses(eviction, reboot) == [GONE, STARTED]
 
 
 @pytest.mark.rule("T-21")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fairwarning.core.causes import CAUSES, Text
-from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotSpot, TooManyUserEvents
+from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotRunning, NotSpot, TooManyUserEvents
 from fairwarning.core.model import Eviction, Kind, Power, Source, Status, VmName
 from fairwarning.core.policy import PROFILES
 from fairwarning.core.scope import Blueprint
@@ -320,3 +320,12 @@ def test_a_rebalance_recommendation_passes_without_an_impact() -> None:
 
     assert stage.story(event) == ["scheduled", "cancelled"]
     assert stage.machine("cheap_0").power is Power.RUNNING
+
+
+@pytest.mark.parametrize("cause", ["restart", "redeploy", "reimage", "evict"])
+def test_what_is_stopped_is_neither_restarted_nor_moved_nor_evicted(cause: str) -> None:
+    stage = Stage(Blueprint(name="cheap", spot=True))
+    stage.stop("cheap_0")
+
+    with pytest.raises(NotRunning, match="cheap_0 is stopped"):
+        stage.cause(cause, "cheap_0")

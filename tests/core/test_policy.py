@@ -56,12 +56,12 @@ def test_speed_divides_every_duration() -> None:
     fast = with_speed(Policy(), 60)
 
     assert fast.shorten(span("15m")) == span("15s")
-    assert fast.poll_refresh == span("1s")
+    assert fast.poll_refresh == span("1m")
 
 
-@pytest.mark.parametrize("speed", [0.0, -1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("speed", [0.0, -1.0, 1e-12, 1e9, float("inf"), float("nan")])
 def test_time_neither_stands_still_nor_goes_back(speed: float) -> None:
-    with pytest.raises(Invalid, match="speed: must be more than 0"):
+    with pytest.raises(Invalid, match="speed: must be between"):
         with_speed(Policy(), speed)
 
 

@@ -139,12 +139,12 @@ def test_a_machine_that_keeps_polling_keeps_its_scope_switched_on() -> None:
 
 
 @pytest.mark.rule("R-22")
-def test_polling_every_second_writes_once_a_minute() -> None:
+def test_polling_every_minute_writes_once_an_hour() -> None:
     stage = Stage(WEB)
     written = len(stage.journal())
 
     for _ in range(180):
-        stage.advance("1s")
+        stage.advance("1m")
         stage.poll("web_0")
 
     assert len(stage.journal()) == written + 3

@@ -2,18 +2,24 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from fairwarning.core.changes import FactsChanged
 from fairwarning.core.commands import Schedule
+from fairwarning.core.history import Refused
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import FirstCall
 from fairwarning.core.scope import Blueprint
+from fairwarning.engine.ports import Commit, Entry
 from fairwarning.engine.travel import travel
 from fairwarning.metadata.http import Request, Response
+from fairwarning.store.memory import MemoryStore
+from fairwarning.store.sqlite import StoreFailed
 from tests.guest import E1, EVENTS, METADATA, NEWEST, UNHURRIED, Cloud, cloud, error_of, start
 
 TWO = EventId("11111111-1111-4111-8111-111111111111")
@@ -297,3 +303,44 @@ def test_an_approval_held_by_a_barrier_changes_nothing_a_guest_can_see() -> None
         assert json.loads(fleet.get().body) == before
         fleet.run(travel(fleet.engine, fleet.clock, fleet.clock.now() + profile_minutes))
         assert [event["EventStatus"] for event in fleet.events()] == ["Started", "Started"]
+
+
+@pytest.mark.rule("R-25")
+def test_an_approval_takes_as_long_to_switch_on_as_a_poll() -> None:
+    profile = replace(UNHURRIED, first_call=FirstCall.DELAY, first_call_delay=timedelta(milliseconds=50))
+    with cloud(profile=profile, polled=False) as web:
+        began = web.run(_time())
+        web.post(start())
+
+        assert web.run(_time()) - began >= 0.05
+
+
+def test_a_guest_that_repeats_itself_is_told_every_time_and_the_history_once_a_minute(web: Cloud) -> None:
+    statuses = [web.post(start(TWO)).status for _ in range(3)]
+    lines = web.run(web.engine.store.journal())
+
+    assert statuses == [400, 400, 400]
+    assert len([entry for entry in lines if isinstance(entry.change, Refused)]) == 1
+
+
+@pytest.mark.parametrize(
+    "event_id", ["x" * 65, "\x1b[2J", "a\nb", "\u00e9"], ids=["too long", "an escape", "a line", "not ASCII"]
+)
+def test_an_id_that_nobody_should_have_to_read_is_not_written_down(web: Cloud, event_id: str) -> None:
+    reply = web.post(start(event_id))
+
+    assert reply.status == 400
+    assert not [e for e in web.run(web.engine.store.journal()) if isinstance(e.change, Refused)]
+
+
+def test_a_guest_is_not_told_what_ails_the_server() -> None:
+    class Full(MemoryStore):
+        async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+            if any(isinstance(change, FactsChanged) for commit in commits for change in commit.changes):
+                raise StoreFailed(Path("/var/lib/secret.db"), "disk full")
+            return await super().commit(commits)
+
+    with cloud(polled=False, store=Full()) as web:
+        reply = web.get()
+
+    assert (reply.status, error_of(reply)) == (503, "Service unavailable")

@@ -51,6 +51,13 @@ class PollFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Nameless:
+    """The endpoint did not say what this machine is called; until it does, nothing can be done."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """The endpoint said what this machine is called."""
 
@@ -82,7 +89,7 @@ class Heard:
     ready: Mapping[str, frozenset[EventId]]
 
 
-Message: TypeAlias = Polled | PollFailed | Named | Finished | Answered | Heard
+Message: TypeAlias = Polled | PollFailed | Nameless | Named | Finished | Answered | Heard
 Job: TypeAlias = Callable[[], Message]
 Now: TypeAlias = Callable[[], datetime]
 

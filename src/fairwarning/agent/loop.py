@@ -15,7 +15,18 @@ from fairwarning.agent import jobs
 from fairwarning.agent.coordination import Mode, Surroundings, others
 from fairwarning.agent.figures import Figures
 from fairwarning.agent.hooks import BARE, Hook, Occasion, Outcome
-from fairwarning.agent.jobs import Answered, Finished, Heard, Job, Message, Named, Polled, PollFailed, Verdict
+from fairwarning.agent.jobs import (
+    Answered,
+    Finished,
+    Heard,
+    Job,
+    Message,
+    Named,
+    Nameless,
+    Polled,
+    PollFailed,
+    Verdict,
+)
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.plan import (
     Action,
@@ -83,6 +94,7 @@ class Agent:
         self._ask_at = self._hold_until = _EARLIEST
         self._hold: str | None = None
         self._told: dict[EventId, str] = {}
+        self._troubles: dict[str, str] = {}
         self.snapshot = Snapshot(waits={}, records=journal.records)
 
     def take(self, message: Message) -> None:
@@ -90,13 +102,17 @@ class Agent:
         match message:
             case Polled(document=document):
                 self.figures.count("polls", "ok")
+                self._complain("poll_failed", "")
                 if document is not None:
                     self._see(document)
             case PollFailed(problem=problem):
                 self.figures.count("polls", "failed")
-                LOG.warning("poll_failed", extra={"problem": problem})
+                self._complain("poll_failed", problem)
+            case Nameless(problem=problem):
+                self._complain("machine_not_named", problem)
             case Named(name=name):
                 self._me = name
+                self._complain("machine_not_named", "")
                 LOG.info("machine_named", extra={"machine": name})
             case Finished():
                 self._finish(message)
@@ -110,6 +126,12 @@ class Agent:
                         self._ready.setdefault((key, name), now)
             case _:
                 assert_never(message)
+
+    def _complain(self, what: str, problem: str) -> None:
+        """Log a trouble when it begins, when it changes, and when it is over."""
+        if self._troubles.get(what, "") != problem:
+            self._troubles[what] = problem
+            LOG.log(logging.WARNING if problem else logging.INFO, what, extra={"problem": problem or "over"})
 
     def turn(self) -> tuple[Action, ...]:
         """Do everything that is due now, and return what the plan said last."""

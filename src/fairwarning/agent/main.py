@@ -17,10 +17,10 @@ from fairwarning.agent import logs, report
 from fairwarning.agent.client import MetadataClient, Refused, Unavailable
 from fairwarning.agent.clock import SystemClock
 from fairwarning.agent.discovery import NoEndpoint, answers, discover
-from fairwarning.agent.hooks import SettingsError
-from fairwarning.agent.journal import Journal, StateInUse, in_use, recall
+from fairwarning.agent.journal import Journal, in_use, recall
 from fairwarning.agent.service import Service
-from fairwarning.agent.settings import DEFAULT_FILE, Settings, load
+from fairwarning.agent.settings import DEFAULT_FILE, Settings, address, load
+from fairwarning.core.errors import FairWarningError
 
 EPILOG = f"""\
 examples:
@@ -32,26 +32,24 @@ Without --config: {DEFAULT_FILE} if it is there; else no rules: watch, approve s
 """
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None, program: str = "fairwarning-agent") -> int:
     """Do what the command line says and return the exit code."""
-    asked = _parser().parse_args(words)
+    asked = _parser(program).parse_args(words)
     command: Callable[[argparse.Namespace, Mapping[str, str]], int] = asked.command
     try:
         return command(asked, os.environ)
-    except (SettingsError, StateInUse) as problem:
-        return _complain(str(problem))
     except (NoEndpoint, Unavailable, Refused) as problem:
         _complain(str(problem), "hint: --endpoint http://ADDRESS:PORT names the endpoint")
         return 3
+    except FairWarningError as problem:
+        return _complain(str(problem))
     except OSError as problem:
-        return _complain(
-            str(problem), 'hint: state = "DIR" in [agent], or --state DIR, keeps the state elsewhere'
-        )
+        return _complain(str(problem), "hint: --state DIR keeps the journal elsewhere")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="fairwarning-agent",
+        prog=program,
         description="Prepare this machine for what is coming, approve, and put it back to work.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -76,7 +74,7 @@ def _settings(asked: argparse.Namespace, environment: Mapping[str, str]) -> Sett
     else:
         settings = load(path or DEFAULT_FILE, environment)
     if asked.endpoint is not None:
-        settings = replace(settings, endpoint=asked.endpoint)
+        settings = replace(settings, endpoint=address("--endpoint", asked.endpoint))
     if asked.state is not None:
         settings = replace(settings, state=asked.state)
     return settings

@@ -31,7 +31,7 @@ class Supervisor:
         # A manager that does not listen any more is no reason to stop watching over the machine.
         with (
             suppress(OSError),
-            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line,
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line,
         ):
             line.settimeout(1.0)
             line.sendto(message.encode(), self._address)

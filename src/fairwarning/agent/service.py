@@ -19,7 +19,7 @@ from fairwarning.agent.discovery import NoEndpoint, answers, discover
 from fairwarning.agent.face import listening
 from fairwarning.agent.figures import Figures
 from fairwarning.agent.hooks import SettingsError
-from fairwarning.agent.jobs import Job, Message, Named, Polled, PollFailed
+from fairwarning.agent.jobs import Job, Message, Named, Nameless, Polled, PollFailed
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.loop import Agent, Snapshot
 from fairwarning.agent.notify import Supervisor
@@ -157,12 +157,18 @@ class Service:
         while not self._ended.is_set():
             try:
                 self._inbox.put(Polled(client.poll()))
-                if not named:
-                    self._inbox.put(Named(client.name()))
-                    named = True
             except (Unavailable, Refused) as problem:
                 self._inbox.put(PollFailed(str(problem)))
+            named = named or self._ask_name(client)
             self._clock.wait(client.pause, self._ended)
+
+    def _ask_name(self, client: MetadataClient) -> bool:
+        try:
+            self._inbox.put(Named(client.name()))
+        except Unavailable as problem:
+            self._inbox.put(Nameless(str(problem)))
+            return False
+        return True
 
     def _find(self) -> MetadataClient | None:
         failures = 0

@@ -145,17 +145,22 @@ def _policy(agent: Options, raw: Mapping[str, object], rules: tuple[Rule, ...]) 
 
 def _endpoint(agent: Options) -> str | None:
     given = agent.text("endpoint")
-    return None if given is None else _address("agent.endpoint", given)
+    return None if given is None else address("agent.endpoint", given)
 
 
-def _address(where: str, given: str) -> str:
+def address(where: str, given: str) -> str:
+    """Return a base address as it is used.
+
+    Raises:
+        SettingsError: it is no plain http address; the message names ``where``.
+    """
     try:
-        address = base_address(given)
+        base = base_address(given)
     except Invalid as refusal:
         raise SettingsError(where, refusal.problem) from None
-    if not address.startswith("http://"):
+    if not base.startswith("http://"):
         raise SettingsError(where, f"{given!r} must be plain http, as the endpoint of a machine is")
-    return address
+    return base
 
 
 def _listen(agent: Options) -> tuple[str, int] | None:
@@ -179,7 +184,7 @@ def _peers(given: object) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise SettingsError("agent.peers", "must be a table of names and addresses")
     return {
-        plain(str(name)): _address(f"agent.peers.{name}", text(f"agent.peers.{name}", url))
+        plain(str(name)): address(f"agent.peers.{name}", text(f"agent.peers.{name}", url))
         for name, url in given.items()
     }
 

@@ -37,9 +37,13 @@ SWITCHED: Mapping[str, Power] = {
 IDLE = ("reapply",)
 
 
-async def act(room: Room, call: Call, verb: str, resource: str, refs: Sequence[MachineRef]) -> Reply:
-    """Do to machines what a verb says, and answer."""
+async def act(
+    room: Room, call: Call, verb: str, resource: str, refs: Sequence[MachineRef], *, everybody: bool = False
+) -> Reply:
+    """Do to machines what a verb says, and answer; where it is for everybody, the stopped are left alone."""
     if verb in ANNOUNCED:
+        if everybody:
+            refs = [ref for ref in refs if room.engine.machine(ref).power is Power.RUNNING]
         operation = await announce(room, call, ANNOUNCED[verb], resource, refs)
         return operations.accepted(room, call, operation)
     if verb in SWITCHED:

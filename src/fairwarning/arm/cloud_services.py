@@ -69,14 +69,15 @@ async def act(verb: str, room: Room, call: Call) -> Reply:
     """Do to some role instances, or to all, what a verb says."""
     scope = _scope(room, call)
     asked = child(call.fields(), "roleInstances")
-    if asked is None or asked == ["*"]:
+    everybody = asked is None or asked == ["*"]
+    if everybody:
         machines = list(scope.machines.values())
     elif isinstance(asked, list) and all(isinstance(one, str) for one in asked):
         machines = [_instance(scope, str(one), call) for one in dict.fromkeys(str(one) for one in asked)]
     else:
         raise invalid("roleInstances", "it must be a list of strings")
     refs = [machine.ref for machine in machines]
-    return await actions.act(room, call, verb, places.set_id(room, scope), refs)
+    return await actions.act(room, call, verb, places.set_id(room, scope), refs, everybody=everybody)
 
 
 async def list_instances(room: Room, call: Call) -> Reply:

@@ -45,6 +45,8 @@ CODES = {
     404: "ResourceNotFound",
     409: "OperationNotAllowed",
     422: "InvalidParameter",
+    500: "InternalServerError",
+    503: "ServiceUnavailable",
 }
 
 

@@ -155,7 +155,8 @@ def read(kind: str, call: Call) -> Document:
         if value is not None and not check(value):
             raise invalid(".".join(path), problem)
     found = _without_secrets(body)
-    return found if isinstance(found, dict) else {}
+    # Clients put back what they have read; how a machine was doing then is no wish.
+    return _without(found, ("properties", "instanceView")) if isinstance(found, dict) else {}
 
 
 def hide(kind: str, document: Document, version: str) -> Document:

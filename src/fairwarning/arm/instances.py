@@ -55,8 +55,9 @@ async def delete(room: Room, call: Call) -> Reply:
         if machine is None:
             return Reply(status=204)
         key = views.instance_id(room, machine)
+        removes = (key, views.switched_off(machine.ref))
         operation = await actions.announce(
-            room, call, "delete", key, (machine.ref,), force=actions.forced(call), removes=(key,)
+            room, call, "delete", key, (machine.ref,), force=actions.forced(call), removes=removes
         )
     return accepted(room, call, operation)
 
@@ -69,7 +70,9 @@ async def view(room: Room, call: Call) -> Reply:
 async def act(verb: str, room: Room, call: Call) -> Reply:
     """Do to an instance, or to all of them, what a verb says."""
     scopes = _scopes(room, call)
-    return await actions.act(room, call, verb, places.set_id(room, scopes[0]), _refs(scopes, call))
+    everybody = call.names["instance"] == "*"
+    resource = places.set_id(room, scopes[0])
+    return await actions.act(room, call, verb, resource, _refs(scopes, call), everybody=everybody)
 
 
 async def evict(room: Room, call: Call) -> Reply:

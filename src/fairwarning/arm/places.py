@@ -62,10 +62,13 @@ def vm_id(room: Room, machine: Machine) -> str:
 
 def scopes(room: Room, kind: str, group: str, name: str) -> tuple[Scope, ...]:
     """Return the scopes of a set, one or one per zone; none means that there is no such set."""
+    there = room.engine.scopes()
     known = room.document(resource_id(group, kind, name))
     spelled = name if known is None else str(known["name"])
     ids = room.engine.directory.scopes_of_set(in_group(core_group(group), spelled))
-    there = room.engine.scopes()
+    if not ids and not core_group(group):
+        # Sets of the home group have no documents that would know how their names are spelled.
+        ids = tuple(one for one, scope in there.items() if scope.facts.set_id.lower() == name.lower())
     return tuple(there[one] for one in ids if one in there and there[one].facts.kind in KINDS[kind])
 
 

@@ -85,8 +85,10 @@ async def delete(room: Room, call: Call) -> Reply:
 async def act(verb: str, room: Room, call: Call) -> Reply:
     """Do to some instances, or to all, what a verb says."""
     scopes = places.demand(room, SCALE_SETS, call.names["group"], call.names["name"])
-    refs = _refs(scopes, _asked(call))
-    return await actions.act(room, call, verb, places.set_id(room, scopes[0]), refs)
+    asked = _asked(call)
+    everybody = not asked or "*" in asked
+    refs = _refs(scopes, asked)
+    return await actions.act(room, call, verb, places.set_id(room, scopes[0]), refs, everybody=everybody)
 
 
 async def delete_instances(room: Room, call: Call) -> Reply:

@@ -1,6 +1,7 @@
 """Virtual machines: alone, in an availability set or in a flexible scale set."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from functools import partial
 
@@ -19,6 +20,7 @@ from fairwarning.core.scaleset import joining
 from fairwarning.core.scope import Blueprint
 from fairwarning.engine.clock import new_event_id
 
+_IN_SET = re.compile(r"\s*'?virtualMachineScaleSet/id'?\s+eq\s+'([^']+)'\s*", re.IGNORECASE)
 _SETS = {"availabilitySet": AVAILABILITY_SETS, "virtualMachineScaleSet": SCALE_SETS}
 
 
@@ -38,9 +40,12 @@ async def view(room: Room, call: Call) -> Reply:
 
 async def list_all(room: Room, call: Call) -> Reply:
     """Show a page of the machines of a group, or of all."""
+    home = _filter(call)
     found = [
-        (places.vm_id(room, machine).lower(), partial(_shown, room, machine, call))
+        (f"{folder}{machine.name}".lower(), partial(_shown, room, machine, call))
         for scope in places.wanted(room, call, VMS)
+        if home in (None, places.set_id(room, scope).lower())
+        for folder in (places.resource_id(places.group_name(room, scope), VMS, ""),)
         for machine in scope.machines.values()
     ]
     return places.page(call, found)
@@ -83,8 +88,9 @@ async def delete(room: Room, call: Call) -> Reply:
     identifier = places.vm_id(room, machine)
     scope = room.engine.scope(machine.scope)
     async with _lock(room, machine, None, call):
+        removes = (identifier, views.switched_off(machine.ref))
         if scope.facts.kind is ScopeKind.STANDALONE:
-            operation = await actions.remove(room, call, identifier, (scope,), (identifier,))
+            operation = await actions.remove(room, call, identifier, (scope,), removes)
             return accepted(room, call, operation)
         operation = await actions.announce(
             room,
@@ -93,7 +99,7 @@ async def delete(room: Room, call: Call) -> Reply:
             identifier,
             (machine.ref,),
             force=actions.forced(call),
-            removes=(identifier,),
+            removes=removes,
         )
     return accepted(room, call, operation)
 
@@ -111,9 +117,21 @@ async def evict(room: Room, call: Call) -> Reply:
 
 def _shown(room: Room, machine: Machine, call: Call) -> Document:
     document = gates.hide(VMS, views.virtual_machine(room, machine), call.version)
-    if "instanceview" in call.query.get("$expand", "").lower():
+    if "instanceview" in call.query.get("$expand", "").lower() or call.query.get("statusOnly") == "true":
         return views.expanded(document, views.instance_view(room, machine))
     return document
+
+
+def _filter(call: Call) -> str | None:
+    """Return the scale set whose machines are asked for, in lower case; None means any."""
+    text = call.query.get("$filter")
+    if not text:
+        return None
+    found = _IN_SET.fullmatch(text)
+    if found is None:
+        message = f"The filter {text!r} is not supported: it must be 'virtualMachineScaleSet/id' eq '...'."
+        raise AzureError(400, "InvalidFilterInQueryString", message)
+    return found[1].lower()
 
 
 async def _forget(room: Room, call: Call) -> None:

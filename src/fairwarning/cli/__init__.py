@@ -8,6 +8,7 @@ then ``up.py``.
 import click
 
 from fairwarning import __version__
+from fairwarning.cli.agent import agent
 from fairwarning.cli.az import az_env, az_login
 from fairwarning.cli.demo import demo
 from fairwarning.cli.doctor import doctor
@@ -62,6 +63,7 @@ for _command in (
     clock,
     az_env,
     az_login,
+    agent,
     doctor,
 ):
     cli.add_command(_command)

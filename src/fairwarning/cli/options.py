@@ -1,15 +1,20 @@
 """How words on the command line become values; what makes no sense is a usage error that shows an example."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import TypeVar
 
 import click
 
 from fairwarning.core import durations
 from fairwarning.core.errors import Invalid
+from fairwarning.core.policy import SPEEDS
 
 T = TypeVar("T")
+
+_EVENT = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 
 
 class Word(click.ParamType[T]):
@@ -58,9 +63,23 @@ def _host_port(text: str) -> tuple[str, int]:
 
 def _assigned(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
-    if not name or not value:
+    if not name:
         raise ValueError(text)
-    return name, value
+    return name, str(ip_address(value))
+
+
+def _speed(text: str) -> float:
+    slowest, fastest = SPEEDS
+    # What is no number is not between them either.
+    if not slowest <= float(text) <= fastest:
+        raise ValueError(text)
+    return float(text)
+
+
+def _event(text: str) -> str:
+    if not _EVENT.fullmatch(text):
+        raise ValueError(text)
+    return text
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -76,4 +95,6 @@ LENGTH = Word("duration", "30s, 15m or 1h30m", _length)
 COUNTED = Word("name=count", "web=3", _counted)
 HOST_PORT = Word("host:port", "127.0.0.1:8080", _host_port)
 ADDRESS = Word("machine=address", "web_0=10.0.0.4", _assigned)
+SPEED = Word("speed", "60, from {:g} to {:.0f}".format(*SPEEDS), _speed)
+EVENT = Word("event", "C7061BAC-AFDC-4513-B24B-AA5F13A16123", _event)
 ZONES = Word("zones", "1,2,3", _listed)

@@ -1,12 +1,19 @@
 """What the commands print: tables and JSON on stdout, everything else on stderr; plain, without colours."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import click
 
 from fairwarning.core.wire import Json
+
+#: How wide a column may become; the last one has nobody beside it.
+WIDEST, WIDEST_LAST = 64, 200
+
+#: What steers a terminal, breaks lines or turns text around; guests may have written it.
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class Failure(click.ClickException):
@@ -35,14 +42,20 @@ class Unreachable(Failure):
         super().__init__(f"no server answers at {url}: {reason}", *hints)
 
 
+def plain(text: str) -> str:
+    """Return a text whose characters are all to be seen."""
+    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def note(text: str) -> None:
-    """Print what is not data."""
-    click.echo(text, err=True)
+    """Print what is not data, on one line."""
+    click.echo(plain(text), err=True)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows in columns as wide as they need to be."""
-    lines = [tuple(headings), *(tuple(row) for row in rows)]
+    """Print rows in columns as wide as they need to be, within reason."""
+    bounds = [WIDEST] * (len(headings) - 1) + [WIDEST_LAST]
+    lines = [tuple(headings), *(tuple(map(_cell, row, bounds)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
@@ -51,7 +64,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def as_json(value: Json) -> None:
     """Print a value for programs to read."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    click.echo("\n".join(map(_escaped, text.split("\n"))))
+
+
+def as_line(text: str) -> None:
+    """Print an object for programs to read, on one line as it came."""
+    click.echo(_escaped(text))
 
 
 def member(body: bytes, name: str) -> Json:
@@ -65,6 +84,16 @@ def instant(when: datetime | None, *, date: bool = True) -> str:
     if when is None:
         return "-"
     return when.strftime("%Y-%m-%d %H:%M:%SZ" if date else "%H:%M:%SZ")
+
+
+def _cell(text: str, widest: int) -> str:
+    text = plain(text)
+    return text if len(text) <= widest else f"{text[: widest - 1]}…"
+
+
+def _escaped(text: str) -> str:
+    """Return JSON that says the same and steers no terminal."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def names(machines: Sequence[str], most: int = 4) -> str:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator, Mapping
 
 from fairwarning.cli.client import Client, Event, Line, decode
-from fairwarning.cli.output import Unreachable, instant, names, note
+from fairwarning.cli.output import Unreachable, instant, names, note, plain
 
 #: How a line of the history reads; ``{what}`` is "Reboot of web_0".
 _SENTENCES: Mapping[str, str] = {
@@ -25,7 +25,7 @@ def sentence(line: Line) -> str:
     """Return a line of the history as a sentence."""
     what = f"{line.type} of {names(line.resources)}" if line.resources else line.type
     form = _SENTENCES.get(line.kind, "{what}: " + line.kind)
-    return form.format(what=what, by=line.by or "nobody", reason=line.reason)
+    return plain(form.format(what=what, by=line.by or "nobody", reason=line.reason))
 
 
 def timed(line: Line) -> str:

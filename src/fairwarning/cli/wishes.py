@@ -1,5 +1,6 @@
 """From what ``up`` is asked for to the settings of a server."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -9,13 +10,16 @@ from typing import TypedDict
 import click
 
 from fairwarning.cli.output import Failure
-from fairwarning.config import Settings, arm_address
+from fairwarning.config import Settings, arm_address, is_token
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.policy import PROFILES, FirstCall, Profile
+from fairwarning.core.policy import PROFILES, FirstCall, Profile, with_speed
 from fairwarning.core.scope import Blueprint
 
 #: S-01: all roles of a cloud service are one scope, which needs a name.
 CLOUD_SERVICE = "cloud-service"
+
+#: R-25: switching on takes two minutes at most.
+LONGEST_FIRST_CALL = timedelta(minutes=2)
 
 Counted = tuple[str, int]
 
@@ -71,10 +75,9 @@ BARE = Cast(
 
 def settings(wishes: Wishes) -> Settings:
     """Return the settings that fulfil the wishes."""
-    if wishes["clock"] == "manual" and wishes["speed"] is not None:
-        raise click.UsageError("--speed is for the real clock; a manual clock is moved by: fairwarning clock")
-    if wishes["no_arm"] and (wishes["identity"] or wishes["arm"]):
-        raise click.UsageError("--no-arm leaves out what --arm and --identity are for")
+    for contradiction, complaint in _contradictions(wishes):
+        if contradiction:
+            raise click.UsageError(complaint)
     return Settings(
         blueprints=tuple(_blueprints(wishes, wishes if any(map(wishes.get, BARE)) else BARE)),
         profile=_profile(wishes),
@@ -89,6 +92,30 @@ def settings(wishes: Wishes) -> Settings:
         addresses=dict(wishes["address"]),
         sockets=wishes["sockets"],
     )
+
+
+def _contradictions(wishes: Wishes) -> Iterator[tuple[object, str]]:
+    """Yield what cannot be wished for together, each with what is said then."""
+    yield (
+        wishes["clock"] == "manual" and wishes["speed"] is not None,
+        "--speed is for the real clock; a manual clock is moved by: fairwarning clock",
+    )
+    yield (
+        wishes["no_arm"] and (wishes["identity"] or wishes["arm"]),
+        "--no-arm leaves out what --arm and --identity are for",
+    )
+    yield (
+        wishes["address"] and not wishes["listen"],
+        "--address is for a shared listener: say where with --listen",
+    )
+    named = Counter(name for name, _ in wishes["address"])
+    yield len(named) != len(wishes["address"]), f"--address names {max(named, key=named.__getitem__, default='')} twice"
+    delay = wishes["first_call_delay"]
+    yield (
+        delay and wishes["first_call"] == FirstCall.NONE,
+        "--first-call-delay is for --first-call delay or empty_body",
+    )
+    yield delay > LONGEST_FIRST_CALL, "--first-call-delay is at most 120s: switching on takes no longer"
 
 
 def _blueprints(wishes: Wishes, cast: Cast) -> Iterator[Blueprint]:
@@ -111,9 +138,10 @@ def _blueprints(wishes: Wishes, cast: Cast) -> Iterator[Blueprint]:
 
 def _profile(wishes: Wishes) -> Profile:
     profile = PROFILES[wishes["profile"]]
+    policy = replace(profile.policy, start_enabled=wishes["start_enabled"])
     return replace(
         profile,
-        policy=replace(profile.policy, speed=wishes["speed"] or 1.0, start_enabled=wishes["start_enabled"]),
+        policy=with_speed(policy, wishes["speed"] or 1.0),
         preview_version=wishes["preview_version"],
         first_call=FirstCall(wishes["first_call"]),
         first_call_delay=wishes["first_call_delay"],
@@ -124,7 +152,7 @@ def _profile(wishes: Wishes) -> Profile:
 def _token(path: Path | None) -> str | None:
     if path is None:
         return None
-    token = path.read_text().strip()
-    if not token.isascii() or not token.isprintable() or not token:
-        raise Failure(f"{path} holds no token: it must be one line of printable characters")
+    token = path.read_bytes().decode("latin-1").strip()
+    if not is_token(token):
+        raise Failure(f"{path} holds no token: it must be one line of printable ASCII characters")
     return token

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from fairwarning.core import barrier
 from fairwarning.core.causes import CAUSES, Cause
 from fairwarning.core.changes import EventChanged, What
-from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotSpot, TooManyUserEvents
+from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotRunning, NotSpot, TooManyUserEvents
 from fairwarning.core.fleet import Fleet
 from fairwarning.core.model import (
     BarrierId,
@@ -16,6 +16,7 @@ from fairwarning.core.model import (
     Facts,
     Kind,
     Machine,
+    Power,
     Scope,
     ScopeKind,
     Source,
@@ -83,6 +84,8 @@ def _check(fleet: Fleet, cause: Cause, machines: Sequence[Machine]) -> None:
     for machine in machines:
         if cause.spot_only and not machine.spot:
             raise NotSpot(machine.name)
+        if cause.operation and cause.kind is not Kind.TERMINATE and machine.power is Power.STOPPED:
+            raise NotRunning(machine.name)
         for event in fleet.scope(machine.scope).events.values():
             if cause.operation and event.kind is cause.kind and _touches(event, machine):
                 raise AlreadyUnderWay(machine.name, cause.kind, event)

@@ -184,6 +184,10 @@ def _cancel(fleet: Fleet, command: Cancel, now: datetime) -> Iterator[Change]:
     event = fleet.event(command.scope, command.id)
     gone = advance(event, Signal.CANCELLED, now)
     yield EventChanged(scope=event.scope, event=gone, what=What.CANCELLED, by=command.by)
+    facts = fleet.scope(event.scope).facts
+    if facts.deleting and event.cause == "delete":
+        # Who is spared keeps its scope: what still has machines is not going away.
+        yield FactsChanged(scope=event.scope, facts=replace(facts, deleting=False), by=command.by)
 
 
 def _poll(fleet: Fleet, command: Poll, now: datetime) -> Iterator[Change]:

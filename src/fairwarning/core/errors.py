@@ -13,6 +13,7 @@
     ├── AlreadyUnderWay     the machine waits for an event of this kind already
     ├── TooManyUserEvents   the scope has as many user events as its profile allows
     ├── NotSpot             only Spot machines can be evicted
+    ├── NotRunning          what is stopped cannot be restarted, moved or evicted
     ├── SpotIsNotWarned     Spot machines get no notice of their deletion
     ├── WalkUnderWay        the scope is being walked already
     └── Conflict            somebody else changed the scope first; decide again
@@ -155,7 +156,17 @@ class NotSpot(FairWarningError):
     status_hint = 409
 
     def __init__(self, machine: VmName) -> None:
-        super().__init__(f"{machine} is not a Spot machine; it cannot be evicted")
+        super().__init__(f"{machine} is not a Spot machine")
+        self.machine = machine
+
+
+class NotRunning(FairWarningError):
+    """What is stopped cannot be restarted, moved or evicted."""
+
+    status_hint = 409
+
+    def __init__(self, machine: VmName) -> None:
+        super().__init__(f"{machine} is stopped")
         self.machine = machine
 
 

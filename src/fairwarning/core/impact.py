@@ -34,12 +34,12 @@ DRIVER = "driver"
 def take(fleet: Fleet, report: Report, now: datetime) -> Iterator[Change]:
     """Yield what a driver's observations change; what concerns nobody any more is ignored."""
     finished: dict[EventId, list[VmName]] = {}
-    problems: dict[EventId, str] = {}
+    problems: dict[EventId, list[str]] = {}
     for outcome in report.outcomes:
         if outcome.problem is None:
             finished.setdefault(outcome.event, []).append(outcome.machine)
         else:
-            problems.setdefault(outcome.event, f"{outcome.machine}: {outcome.problem}")
+            problems.setdefault(outcome.event, []).append(f"{outcome.machine}: {outcome.problem}")
     scope = fleet.scopes.get(report.scope)
     for event in scope.events.values() if scope else ():
         if event.status is Status.STARTED:
@@ -47,7 +47,7 @@ def take(fleet: Fleet, report: Report, now: datetime) -> Iterator[Change]:
 
 
 def _progress(
-    fleet: Fleet, event: Event, finished: list[VmName], problems: dict[EventId, str], now: datetime
+    fleet: Fleet, event: Event, finished: list[VmName], problems: dict[EventId, list[str]], now: datetime
 ) -> Iterator[Change]:
     machines = fleet.scopes[event.scope].machines
     news = [n for n in finished if n in event.resources and n not in event.done and n in machines]
@@ -61,7 +61,7 @@ def _progress(
         delay = fleet.policy.shorten(retry_delay(attempt))
         failed = replace(advance(event, Signal.FAILED, now), attempt=attempt, retry_at=now + delay)
         yield EventChanged(
-            scope=event.scope, event=failed, what=What.FAILED, by=DRIVER, reason=problems[event.id]
+            scope=event.scope, event=failed, what=What.FAILED, by=DRIVER, reason="; ".join(problems[event.id])
         )
 
 

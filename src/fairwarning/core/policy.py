@@ -4,7 +4,6 @@ A ``Profile`` is a level of fidelity: what Azure does today (``azure``) or what 
 (``preview2017``). A profile holds the ``Policy`` that decisions obey and the settings of the metadata face.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -29,6 +28,9 @@ TERMINATE_NOTICE = (timedelta(minutes=5), timedelta(minutes=15))
 #: The longest notice anybody may ask for.
 LONGEST_NOTICE = timedelta(days=3650)
 
+#: How slowly and how fast durations may be made to pass.
+SPEEDS = 0.01, 100_000.0
+
 #: How long a failed impact rests before its first retry, and the longest it ever rests.
 RETRY_FIRST, RETRY_MOST = timedelta(seconds=5), timedelta(minutes=5)
 
@@ -50,8 +52,8 @@ class Policy:
 
     @property
     def poll_refresh(self) -> timedelta:
-        """How stale the stored instant of the last poll may become."""
-        return self.shorten(timedelta(minutes=1))
+        """How stale the stored instant of the last poll may become; memory knows it exactly."""
+        return max(self.shorten(timedelta(hours=1)), timedelta(minutes=1))
 
 
 class FirstCall(StrEnum):
@@ -93,8 +95,9 @@ PROFILES: Mapping[str, Profile] = {
 
 def with_speed(policy: Policy, speed: float) -> Policy:
     """Return ``policy`` with every duration divided by ``speed``."""
-    if not 0 < speed < math.inf:
-        raise Invalid("speed", f"must be more than 0, not {speed}")
+    slowest, fastest = SPEEDS
+    if not slowest <= speed <= fastest:
+        raise Invalid("speed", f"must be between {slowest:g} and {fastest:g}, not {speed:g}")
     return replace(policy, speed=speed)
 
 

@@ -122,23 +122,15 @@ def leaving(scopes: Sequence[Scope], count: int) -> tuple[MachineRef, ...]:
     """
     free = [machine for scope in scopes for machine in staying(scope) if not machine.protected]
     zones = Counter(machine.scope for machine in free)
-    domains = Counter((machine.scope, machine.fault_domain) for machine in free)
-    order = {machine.ref: number for number, machine in enumerate(free)}
+    domains: dict[tuple[ScopeId, int], list[tuple[int, MachineRef]]] = {}
+    for number, machine in enumerate(free):
+        domains.setdefault((machine.scope, machine.fault_domain), []).append((number, machine.ref))
     chosen: list[MachineRef] = []
-    while free and len(chosen) < count:
-        machine = max(free, key=lambda m: _weight(m, zones, domains, order))
-        free.remove(machine)
-        zones[machine.scope] -= 1
-        domains[machine.scope, machine.fault_domain] -= 1
-        chosen.append(machine.ref)
+    while domains and len(chosen) < count:
+        fullest = max(domains, key=lambda one: (zones[one[0]], len(domains[one]), domains[one][-1][0]))
+        _, ref = domains[fullest].pop()
+        if not domains[fullest]:
+            del domains[fullest]
+        zones[ref.scope] -= 1
+        chosen.append(ref)
     return tuple(chosen)
-
-
-def _weight(
-    machine: Machine,
-    zones: Counter[ScopeId],
-    domains: Counter[tuple[ScopeId, int]],
-    order: dict[MachineRef, int],
-) -> tuple[int, int, int]:
-    domain = domains[machine.scope, machine.fault_domain]
-    return zones[machine.scope], domain, order[machine.ref]

@@ -15,6 +15,9 @@ from fairwarning.core.versions import Shape
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
+#: Longer than any id of ours: what a guest sends may end up in a history that people read.
+LONGEST_ID = 64
+
 _Field: TypeAlias = Callable[[Event, Shape, ScopeKind], Json]
 
 
@@ -51,6 +54,8 @@ def _event_id(request: Json) -> EventId:
     event_id = request.get("EventId") if isinstance(request, dict) else None
     if not isinstance(event_id, str) or not event_id:
         raise Invalid("StartRequests", "each entry must have an EventId")
+    if len(event_id) > LONGEST_ID or not event_id.isascii() or not event_id.isprintable():
+        raise Invalid("EventId", f"must be at most {LONGEST_ID} printable characters")
     return EventId(event_id.upper())
 
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fairwarning.core.changes import Change, evolve
-from fairwarning.core.commands import Command, Poll, Report, Tick, concerns
+from fairwarning.core.commands import Approve, Command, Poll, Report, Tick, concerns
 from fairwarning.core.decide import decide, touched
 from fairwarning.core.errors import Conflict, FairWarningError, UnknownMachine, UnknownScope
 from fairwarning.core.fleet import Fleet, next_deadline, outstanding
@@ -23,6 +23,9 @@ from fairwarning.engine.refusal import refused
 
 #: What documents a decision leaves behind, given what it changed.
 Also = Callable[[tuple[Change, ...]], Mapping[str, str | None]]
+
+#: How often the history tells that one guest was refused.
+NOTE_AGAIN = timedelta(minutes=1)
 
 #: How many due scopes are attended to before everybody else gets a turn.
 SLICE = 256
@@ -46,6 +49,8 @@ class Engine:
         self._newest: dict[ScopeId, Scope] = {}
         self._committed: dict[ScopeId, Scope] = {}
         self._polled: dict[ScopeId, datetime] = {}
+        self._refreshing: dict[ScopeId, asyncio.Task[None]] = {}
+        self._refused: dict[MachineRef, datetime] = {}
         self._agenda = Agenda()
         self._pipeline = Pipeline(store, self._publish, self._discard)
         self._stale = True
@@ -58,6 +63,8 @@ class Engine:
 
     async def close(self) -> None:
         """Finish what is being written."""
+        for task in list(self._refreshing.values()):
+            await asyncio.wait([task])
         await self._pipeline.idle()
 
     def scopes(self) -> Mapping[ScopeId, Scope]:
@@ -106,23 +113,40 @@ class Engine:
 
     async def poll(self, ref: MachineRef) -> None:
         """Note that a guest asked; the first poll of a scope is kept before it is answered (R-21)."""
-        if not self.polled_lately(ref):
+        if not self.polled(ref):
             await self.handle(Poll(machine=ref))
 
-    def polled_lately(self, ref: MachineRef) -> bool:
-        """Note that a guest asked; False means that ``poll`` has something to keep."""
+    def polled(self, ref: MachineRef) -> bool:
+        """Note that a guest asked; False means that its scope has to be switched on first."""
+        self.machine(ref)
         now = self.clock.now()
         self._polled[ref.scope] = now
-        self.machine(ref)
         facts = self.scope(ref.scope).facts
-        fresh = facts.polled_at is not None and now - facts.polled_at < self.policy.poll_refresh
-        return facts.enabled_at is not None and fresh
+        if facts.enabled_at is None or facts.polled_at is None:
+            return False
+        if now - facts.polled_at >= self.policy.poll_refresh and ref.scope not in self._refreshing:
+            self._refreshing[ref.scope] = asyncio.create_task(self._refresh(ref))
+        return True
+
+    async def _refresh(self, ref: MachineRef) -> None:
+        """Keep the instant of the last poll; nobody waits for it, and the next poll tries again."""
+        try:
+            with suppress(FairWarningError):
+                await self.handle(Poll(machine=ref))
+        finally:
+            del self._refreshing[ref.scope]
 
     async def tick(self) -> None:
         """Attend to every scope whose deadline has come."""
         due = self._agenda.take(self.clock.now())
+        problems: list[BaseException] = []
         for start in range(0, len(due), SLICE):
-            await asyncio.gather(*map(self._attend, due[start : start + SLICE]))
+            attended = map(self._attend, due[start : start + SLICE])
+            results = await asyncio.gather(*attended, return_exceptions=True)
+            problems += [result for result in results if isinstance(result, BaseException)]
+        # One scope in trouble keeps no other from its turn.
+        for problem in problems:
+            raise problem
 
     def set_speed(self, speed: float) -> None:
         """Change how fast durations pass from now on."""
@@ -187,6 +211,7 @@ class Engine:
             scope = commit.after.get(scope_id)
             if scope is None:
                 self._committed.pop(scope_id, None)
+                self._polled.pop(scope_id, None)
                 self._agenda.put(scope_id, None)
             else:
                 self._committed[scope_id] = scope
@@ -205,7 +230,7 @@ class Engine:
         self._agenda.put(scope.id, min((one for one in instants if one is not None), default=None))
         self.deadlines_moved.set()
 
-    def _discard(self, commits: Sequence[Commit]) -> None:
+    def _discard(self) -> None:
         self._stale = True
 
     async def _reload(self) -> None:
@@ -220,8 +245,16 @@ class Engine:
             for scope in scopes.values():
                 self._schedule(scope)
             self._stale = False
+            self.feed.start_over()
 
     async def _note_refusal(self, command: Command, error: FairWarningError, now: datetime) -> None:
         note = refused(command, error)
-        if note is not None:
-            await self._pipeline.put(Commit(at=now, changes=(note,)))
+        if note is None:
+            return
+        if isinstance(command, Approve) and command.machine is not None:
+            # A guest that repeats itself is told every time; the history tells it once a minute.
+            guest = MachineRef(command.scope, command.machine)
+            if now - self._refused.get(guest, now - NOTE_AGAIN) < NOTE_AGAIN:
+                return
+            self._refused[guest] = now
+        await self._pipeline.put(Commit(at=now, changes=(note,)))

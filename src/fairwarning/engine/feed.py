@@ -18,16 +18,19 @@ class Listener:
     """A bounded queue of journal lines."""
 
     def __init__(self, size: int) -> None:
-        self._queue: asyncio.Queue[Entry] = asyncio.Queue(size)
-        self._lagging = False
+        self._queue: asyncio.Queue[Entry | None] = asyncio.Queue(size)
 
     def offer(self, entry: Entry) -> None:
         """Hand over a line; a full listener loses its place instead of holding up everybody else."""
         if self._queue.full():
-            self._lagging = True
-            while not self._queue.empty():
-                self._queue.get_nowait()
+            self.lose()
         self._queue.put_nowait(entry)
+
+    def lose(self) -> None:
+        """Drop what is queued; the listener is told so next."""
+        while not self._queue.empty():
+            self._queue.get_nowait()
+        self._queue.put_nowait(None)
 
     async def next(self) -> Entry:
         """Return the next line.
@@ -35,10 +38,10 @@ class Listener:
         Raises:
             Lagging: lines were lost since the last call; what comes next is newer.
         """
-        if self._lagging:
-            self._lagging = False
+        entry = await self._queue.get()
+        if entry is None:
             raise Lagging
-        return await self._queue.get()
+        return entry
 
 
 class Feed:
@@ -54,9 +57,14 @@ class Feed:
             for listener in self._listeners:
                 listener.offer(entry)
             if isinstance(entry.change, Published | ScopeRemoved):
-                for waiter in self._waiting.pop(entry.change.scope, ()):
-                    if not waiter.done():
-                        waiter.set_result(None)
+                self._wake(entry.change.scope)
+
+    def start_over(self) -> None:
+        """Tell everybody that changes may have gone by untold."""
+        for listener in self._listeners:
+            listener.lose()
+        for scope in list(self._waiting):
+            self._wake(scope)
 
     @contextmanager
     def listen(self, size: int = 1000) -> Iterator[Listener]:
@@ -67,6 +75,11 @@ class Feed:
             yield listener
         finally:
             self._listeners.discard(listener)
+
+    def _wake(self, scope: ScopeId) -> None:
+        for waiter in self._waiting.pop(scope, ()):
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def document_change(self, scope: ScopeId) -> None:
         """Return once the scope's document has changed."""

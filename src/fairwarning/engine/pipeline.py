@@ -1,9 +1,12 @@
 """Group commit: while one batch is being written the next one gathers."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from fairwarning.engine.ports import Commit, Entry, Store
+
+log = logging.getLogger("fairwarning.engine")
 
 
 class Pipeline:
@@ -13,7 +16,7 @@ class Pipeline:
         self,
         store: Store,
         committed: Callable[[Commit, Sequence[Entry]], None],
-        discard: Callable[[Sequence[Commit]], None],
+        discard: Callable[[], None],
     ) -> None:
         self._store = store
         self._committed = committed
@@ -56,12 +59,17 @@ class Pipeline:
         except Exception as problem:  # whatever it was, nobody may believe the batch was kept
             # What gathered meanwhile was decided on top of what has just been lost.
             batch, self._gathered = batch + self._gathered, []
-            self._discard([commit for commit, _ in batch])
+            log.error("commit_failed commits=%d problem=%s", len(batch), problem)
+            self._discard()
             for _, done in batch:
                 if not done.done():
                     done.set_exception(problem)
             return
         for (commit, done), entries in zip(batch, kept, strict=True):
-            self._committed(commit, entries)
+            try:
+                self._committed(commit, entries)
+            except Exception:  # it is kept, so whoever waits for it must hear so
+                log.exception("publishing_failed")
+                self._discard()
             if not done.done():
                 done.set_result(None)

@@ -57,6 +57,10 @@ class Store(Protocol):
         """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
         ...
 
+    async def newest(self) -> Entry | None:
+        """Return the last line of the journal."""
+        ...
+
     async def documents(self) -> Mapping[str, str]:
         """Return every text that was kept beside the fleet, in order of its making."""
         ...

@@ -5,6 +5,7 @@ parameters, api-version, method, body.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
@@ -36,6 +37,8 @@ from fairwarning.metadata.query import (
 )
 from fairwarning.metadata.scheduled import ScheduledEvents, seconds_to_wait
 from fairwarning.metadata.throttle import Throttle
+
+log = logging.getLogger("fairwarning.metadata")
 
 Reply = Response | Awaitable[Response]
 #: Gives a machine a token for a resource, in the document that is answered.
@@ -217,5 +220,8 @@ def _refusal(problem: FairWarningError) -> Response:
             return response
         case UnknownMachine() | UnknownScope():
             return _STRANGER
+        case _ if problem.status_hint >= 500:
+            log.error("request_failed problem=%s", problem)  # what a guest need not know
+            return error(problem.status_hint, "Service unavailable")
         case _:
             return error(problem.status_hint, str(problem))

@@ -2,16 +2,21 @@
 
 The first machines get a port and an address of their own; whoever comes later is known by the address it
 calls from, on a listener that all share. Where asked for, each machine has a unix socket too.
+
+    FairWarningError
+    └── CannotListen   an address cannot be had; says which
 """
 
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.metadata.identity import Inventory
 from fairwarning.metadata.server import Listener, MetadataServer
@@ -20,14 +25,26 @@ LOOPBACK = "127.0.0.1"
 SHARED = "127.0.9.1"
 
 
+class CannotListen(FairWarningError):
+    """An address we were told to listen on cannot be had."""
+
+    status_hint = 500
+
+    def __init__(self, address: str, problem: OSError) -> None:
+        # Where asyncio says what went wrong it repeats the address first.
+        reason = (problem.strerror or str(problem)).rpartition(": ")[2]
+        super().__init__(f"cannot listen on {address}: {reason}")
+        self.address = address
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Where machines are to be answered; ``port`` 0 takes any free port."""
+    """Where machines are to be answered; ``port`` 0 takes any free port, and no addresses of their own."""
 
     port: int = 8100
     own: int = 200
     shared: tuple[tuple[str, int], ...] = ()
-    addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    addresses: Mapping[MachineRef, str] = field(default_factory=lambda: MappingProxyType({}))
     sockets: Path | None = None
 
 
@@ -102,26 +119,40 @@ class Doors:
         return frozenset(self._doors)
 
     async def _build(self, machine: MachineRef) -> _Door:
-        address = self._inventory.assign(machine, self._plan.addresses.get(machine.name))
+        address = self._inventory.assign(machine, self._plan.addresses.get(machine))
         door = _Door([], ())
-        if len(self._slots) < self._plan.own or machine.full in self._slots:
-            await self._build_own(machine, door)
-        else:
-            await self._build_shared(address, door)
-        if self._plan.sockets is not None:
-            path = self._socket_path(self._plan.sockets, machine)
-            door.listeners.append(await self._server.listen_unix(path, machine))
-            door.urls += (f"unix:{path}",)
+        try:
+            if len(self._slots) < self._plan.own or machine.full in self._slots:
+                await self._build_own(machine, door)
+            else:
+                await self._build_shared(address, door)
+            if self._plan.sockets is not None:
+                await self._build_socket(self._plan.sockets, machine, door)
+        except CannotListen:
+            # Half a door would be in the way of the next try.
+            self._inventory.forget(machine)
+            for listener in door.listeners:
+                await listener.close()
+            raise
         return door
+
+    async def _build_socket(self, folder: Path, machine: MachineRef, door: _Door) -> None:
+        path = self._socket_path(folder, machine)
+        with _named(str(path)):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            door.listeners.append(await self._server.listen_unix(path, machine))
+        door.urls += (f"unix:{path}",)
 
     async def _build_own(self, machine: MachineRef, door: _Door) -> None:
         slot = self._slots.setdefault(machine.full, self._free_slot())
         base = self._plan.port
         doors = [(LOOPBACK, base + 1 + slot if base else 0)]
-        if sys.platform == "linux":
+        # Any free port is another one at each address, which nobody could guess.
+        if sys.platform == "linux" and base:
             doors.append((f"127.0.10.{slot + 1}", base))
         for host, port in doors:
-            listener = await self._server.listen_tcp(host, port, lambda peer: machine)
+            with _named(f"{host}:{port}"):
+                listener = await self._server.listen_tcp(host, port, lambda peer: machine)
             door.listeners.append(listener)
             door.urls += (_url(listener.address),)
 
@@ -131,7 +162,8 @@ class Doors:
         door.urls += (_url(self._shared[0].address), f"--interface {address}")
 
     async def _share(self, host: str, port: int) -> None:
-        self._shared.append(await self._server.listen_tcp(host, port, self._inventory.identify))
+        with _named(_address((host, port))):
+            self._shared.append(await self._server.listen_tcp(host, port, self._inventory.identify))
 
     def _free_slot(self) -> int:
         taken = set(self._slots.values())
@@ -145,5 +177,18 @@ class Doors:
 
 
 def _url(address: tuple[str, int]) -> str:
+    return f"http://{_address(address)}"
+
+
+def _address(address: tuple[str, int]) -> str:
     host, port = address
-    return f"http://{host}:{port}"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@contextmanager
+def _named(address: str) -> Iterator[None]:
+    """Let failures of the block say which address they are about."""
+    try:
+        yield
+    except OSError as problem:
+        raise CannotListen(address, problem) from problem

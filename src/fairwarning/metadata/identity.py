@@ -1,7 +1,7 @@
 """Who is calling: a property of the listener or of the network path, never of the request (R-03)."""
 
 from collections.abc import Mapping
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from fairwarning.core.errors import Invalid
 from fairwarning.core.model import MachineRef
@@ -23,6 +23,7 @@ class Inventory:
         if address is None:
             address = str(FIRST_ADDRESS + self._handed_out)
             self._handed_out += 1
+        address = canonical(address)
         if self._machines.get(address, machine) != machine:
             raise Invalid("address", f"{address} belongs to {self._machines[address].name} already")
         self.forget(machine)
@@ -38,8 +39,19 @@ class Inventory:
 
     def identify(self, peer: tuple[str, int]) -> MachineRef | None:
         """Return whose address the caller has."""
-        return self._machines.get(peer[0])
+        return self._machines.get(canonical(peer[0]))
 
     def addresses(self) -> Mapping[MachineRef, str]:
         """Return every machine's address."""
         return self._addresses
+
+
+def canonical(address: str) -> str:
+    """Return an address in its one spelling; an IPv4 caller of an IPv6 listener is an IPv4 caller."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        raise Invalid("address", f"{address!r} is no IP address") from None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(found)

@@ -1,12 +1,13 @@
 """``/metadata/scheduledevents``: the document, and its approval."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 
 from fairwarning.core.commands import Approve
 from fairwarning.core.errors import Invalid, UnknownEvent
 from fairwarning.core.fleet import visible
-from fairwarning.core.model import MachineRef, Scope, ScopeId
+from fairwarning.core.model import Event, EventId, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import FirstCall, Profile
 from fairwarning.core.versions import Shape
 from fairwarning.core.wire import document, start_requests
@@ -24,12 +25,12 @@ class ScheduledEvents:
     def __init__(self, engine: Engine, profile: Profile) -> None:
         self._engine = engine
         self._profile = profile
-        self._rendered: dict[tuple[ScopeId, Shape], tuple[int, Response]] = {}
+        self._rendered: dict[tuple[ScopeId, Shape], tuple[Mapping[EventId, Event], Response]] = {}
         self._switching_on: dict[ScopeId, float] = {}
 
     def ready(self, machine: MachineRef) -> bool:
         """Whether a plain poll can be answered at once, without changing anything."""
-        return not self._switching_on and self._engine.polled_lately(machine)
+        return machine.scope not in self._switching_on and self._engine.polled(machine)
 
     def show(self, machine: MachineRef, shape: Shape, request: Request) -> Response:
         """Return the document, or 304 if the guest has it already."""
@@ -52,7 +53,7 @@ class ScheduledEvents:
 
     async def approve(self, machine: MachineRef, shape: Shape, request: Request) -> Response:
         """Start events early: all that the body names, or none (R-12 to R-18)."""
-        await self._engine.poll(machine)
+        await self._switched_on(machine)
         try:
             ids = start_requests(request.body)
             await self._engine.handle(
@@ -89,14 +90,16 @@ class ScheduledEvents:
         scope = self._engine.scope(machine.scope)
         if not scope.facts.broadcast:
             return _render(scope, machine, shape)
-        known = self._rendered.get((scope.id, shape))
-        if known is None or known[0] != scope.incarnation:
-            known = scope.incarnation, _render(scope, machine, shape)
-            self._rendered[scope.id, shape] = known
-        return known[1]
+        events, response = self._rendered.get((scope.id, shape), (None, None))
+        # Another scope of the same name may count to the same number; it does not have the same events.
+        if response is None or events is not scope.events:
+            response = _render(scope, machine, shape)
+            self._rendered[scope.id, shape] = scope.events, response
+        return response
 
     def forget(self, scope: ScopeId) -> None:
         """Drop what is known of a scope that is no more."""
+        self._switching_on.pop(scope, None)
         for key in [key for key in self._rendered if key[0] == scope]:
             del self._rendered[key]
 

@@ -6,8 +6,8 @@ listeners, time limits, back-pressure, answers that take a while, and clients th
 
 import asyncio
 import logging
-import socket
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
+from fairwarning.metadata import unix
 from fairwarning.metadata.http import (
     Action,
     Connection,
@@ -27,7 +28,7 @@ from fairwarning.metadata.http import (
     failure,
 )
 
-C = TypeVar("C")
+C = TypeVar("C", bound=Hashable)
 A = TypeVar("A")
 
 #: Says what to answer to a caller; None is a caller whom the listener does not know.
@@ -38,7 +39,8 @@ _Reply: TypeAlias = Callable[[Request], Response | Awaitable[Response]]
 log = logging.getLogger("fairwarning.metadata")
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_BACKLOG = 1024
+#: How many connections wait to be taken; asyncio takes as many at once, before it looks at the first.
+_BACKLOG = 100
 _BROKEN = failure(500, "Internal server error")
 _CROWDED = failure(503, "too many connections")
 _SLOW = Refusal(408, "request did not arrive in time")
@@ -54,17 +56,40 @@ class Limits:
     head: float = 10.0
     #: Answers still under way when the server closes.
     grace: float = 1.0
+    #: Connections and listeners of all callers together.
     connections: int = 10_000
+    #: Connections of one caller; those whom nobody knows are one caller.
+    each: int = 64
+
+
+@dataclass(slots=True, eq=False)
+class _Crowd:
+    """Everybody who is connected, and how often."""
+
+    callers: "dict[_Conversation, Hashable]" = field(default_factory=dict)
+    connections: Counter[Hashable] = field(default_factory=Counter)
+
+    def add(self, conversation: "_Conversation", caller: Hashable) -> None:
+        self.callers[conversation] = caller
+        self.connections[caller] += 1
+
+    def remove(self, conversation: "_Conversation") -> None:
+        if conversation in self.callers:
+            caller = self.callers.pop(conversation)
+            self.connections[caller] -= 1
+            if not self.connections[caller]:
+                del self.connections[caller]
 
 
 @dataclass(slots=True, eq=False)
 class _Guests:
     """The open conversations of one listener, and what they share."""
 
-    greet: Callable[[asyncio.Transport], _Reply]
+    greet: Callable[[asyncio.Transport], tuple[Hashable, _Reply]]
     now: Callable[[], datetime]
     limits: Limits
-    everyone: "set[_Conversation]"
+    everyone: _Crowd
+    listeners: Callable[[], int]
     open: "set[_Conversation]" = field(default_factory=set)
     closed: bool = False
     _left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -72,12 +97,15 @@ class _Guests:
     def meet(self) -> "_Conversation":
         return _Conversation(self)
 
-    def add(self, conversation: "_Conversation") -> None:
-        self.everyone.add(conversation)
-        self.open.add(conversation)
+    def admit(self, conversation: "_Conversation", caller: Hashable) -> bool:
+        """Whether there is room for one more connection of ``caller``."""
+        crowd, limits = self.everyone, self.limits
+        crowd.add(conversation, caller)
+        room = limits.connections - self.listeners()
+        return len(crowd.callers) <= room and crowd.connections[caller] <= limits.each
 
     def remove(self, conversation: "_Conversation") -> None:
-        self.everyone.discard(conversation)
+        self.everyone.remove(conversation)
         self.open.discard(conversation)
         self._left.set()
 
@@ -109,14 +137,14 @@ class _Conversation(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._guests.add(self)
+        self._guests.open.add(self)
         if self._guests.closed:
             transport.abort()
-        elif len(self._guests.everyone) > self._guests.limits.connections:
+            return
+        caller, self._reply = self._guests.greet(transport)
+        if not self._guests.admit(self, caller):
             self._write(_CROWDED, keep_alive=False)
             self._close()
-        else:
-            self._reply = self._guests.greet(transport)
 
     def data_received(self, data: bytes) -> None:
         self._perform(self._http.feed(data))
@@ -302,7 +330,7 @@ class MetadataServer(Generic[C]):
         self._answer = answer
         self._now = now
         self._limits = limits or Limits()
-        self._everyone: set[_Conversation] = set()
+        self._everyone = _Crowd()
         self._listeners: dict[_Guests, Listener[tuple[str, int]] | Listener[Path]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -311,9 +339,10 @@ class MetadataServer(Generic[C]):
     ) -> Listener[tuple[str, int]]:
         """Answer at an address, where callers are known by theirs; port 0 takes any free one."""
 
-        def greet(transport: asyncio.Transport) -> _Reply:
+        def greet(transport: asyncio.Transport) -> tuple[Hashable, _Reply]:
             peer: tuple[str, int] = transport.get_extra_info("peername")[:2]
-            return partial(self._answer, identify(peer))
+            who = identify(peer)
+            return who, partial(self._answer, who)
 
         guests = self._welcome(greet)
         loop = asyncio.get_running_loop()
@@ -325,10 +354,11 @@ class MetadataServer(Generic[C]):
 
     async def listen_unix(self, path: Path, who: C, mode: int = 0o600) -> Listener[Path]:
         """Answer at a unix socket that belongs to one caller."""
-        guests = self._welcome(lambda transport: partial(self._answer, who))
+        guests = self._welcome(lambda transport: (who, partial(self._answer, who)))
+        bound, place = unix.bind(path, mode)
         loop = asyncio.get_running_loop()
-        server = await loop.create_unix_server(guests.meet, sock=_unix_socket(path, mode), backlog=_BACKLOG)
-        listener = Listener(path, server, guests, partial(self._forget, guests, path))
+        server = await loop.create_unix_server(guests.meet, sock=bound, backlog=_BACKLOG)
+        listener = Listener(path, server, guests, partial(self._forget, guests, place))
         self._listeners[guests] = listener
         return listener
 
@@ -344,35 +374,21 @@ class MetadataServer(Generic[C]):
             self._sweeper.cancel()
             self._sweeper = None
 
-    def _welcome(self, greet: Callable[[asyncio.Transport], _Reply]) -> _Guests:
+    def _welcome(self, greet: Callable[[asyncio.Transport], tuple[Hashable, _Reply]]) -> _Guests:
         if self._sweeper is None:
             self._sweep()
-        return _Guests(greet, self._now, self._limits, self._everyone)
+        return _Guests(greet, self._now, self._limits, self._everyone, lambda: len(self._listeners))
 
-    def _forget(self, guests: _Guests, path: Path | None = None) -> None:
+    def _forget(self, guests: _Guests, place: unix.Place | None = None) -> None:
         del self._listeners[guests]
-        if path is not None:
-            path.unlink(missing_ok=True)
+        if place is not None:
+            place.clear()
 
     def _sweep(self) -> None:
         # One timer for all: a timer per connection costs more than the connection.
         loop = asyncio.get_running_loop()
         time = loop.time()
-        for conversation in tuple(self._everyone):
+        for conversation in tuple(self._everyone.callers):
             conversation.expire(time)
         pause = min(self._limits.idle, self._limits.head) / 4
         self._sweeper = loop.call_later(pause, self._sweep)
-
-
-def _unix_socket(path: Path, mode: int) -> socket.socket:
-    """Bind a socket that nobody can connect to before its mode is set."""
-    if path.is_socket():
-        path.unlink()
-    unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        unix.bind(str(path))
-        path.chmod(mode)
-    except OSError:
-        unix.close()
-        raise
-    return unix

@@ -24,6 +24,7 @@ def create_app(
     engine: Engine,
     *,
     endpoints: Callable[[MachineRef], str | None],
+    alternatives: Callable[[MachineRef], tuple[str, ...]] | None = None,
     welcome: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
     token: str | None = None,
     loopback: bool = True,
@@ -39,6 +40,7 @@ def create_app(
     desk = Desk(
         engine=engine,
         endpoints=endpoints,
+        alternatives=alternatives or _no_other_way,
         welcome=welcome or _nothing_to_open,
         closing=closing or asyncio.Event(),
         management=management or _no_other_face,
@@ -52,6 +54,10 @@ def create_app(
     )
     app.router.redirect_slashes = False
     return app
+
+
+def _no_other_way(machine: MachineRef) -> tuple[str, ...]:
+    return ()
 
 
 async def _nothing_to_open(machines: Sequence[MachineRef]) -> None:

@@ -26,6 +26,8 @@ class Desk:
 
     engine: Engine
     endpoints: Callable[[MachineRef], str | None]
+    #: The other ways to a machine's metadata service, as one would paste them.
+    alternatives: Callable[[MachineRef], tuple[str, ...]]
     #: Opens the metadata endpoints of new machines, so that whoever made them can use them at once.
     welcome: Callable[[Sequence[MachineRef]], Awaitable[None]]
     #: Set when the server is about to end: feeds end then, so that nobody has to cut them off.

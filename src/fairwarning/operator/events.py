@@ -14,6 +14,7 @@ from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.fleet import scopes_called
 from fairwarning.operator.problems import naming
+from fairwarning.operator.unwatched import hint
 
 
 async def events(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Events:
@@ -37,7 +38,7 @@ async def cause(desk: Desk, _: str, asked: shapes.EventWanted) -> shapes.Announc
         notice=None if asked.notice is None else durations.parse(asked.notice, "notice"),
         kind=asked.kind,
         force=asked.force,
-        by=asked.by,
+        by=asked.who,
     )
     return _announced(desk.engine, command.id, await desk.engine.handle(command))
 
@@ -45,28 +46,28 @@ async def cause(desk: Desk, _: str, asked: shapes.EventWanted) -> shapes.Announc
 async def delete_machine(desk: Desk, name: str, asked: shapes.Removal) -> shapes.Announced:
     """Delete a machine, with the notice its model calls for."""
     ref = desk.engine.directory.machine(name)
-    command = Schedule(id=new_event_id(), cause="delete", machines=(ref,), force=asked.force, by=asked.by)
+    command = Schedule(id=new_event_id(), cause="delete", machines=(ref,), force=asked.force, by=asked.who)
     return _announced(desk.engine, command.id, await desk.engine.handle(command))
 
 
 async def delete_set(desk: Desk, name: str, asked: shapes.Removal) -> shapes.Announced:
     """Delete all machines of a set, with their notice, and then the set."""
     ids = scopes_called(desk.engine, name)
-    command = Remove(id=new_event_id(), scopes=ids, force=asked.force, by=asked.by)
+    command = Remove(id=new_event_id(), scopes=ids, force=asked.force, by=asked.who)
     return _announced(desk.engine, command.id, await desk.engine.handle(command))
 
 
 async def approve(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Event:
     """Say that an event need not wait any longer, and return it as it is then."""
     scope_id, event_id = desk.engine.directory.event(name)
-    changes = await desk.engine.handle(Approve(scope=scope_id, ids=(event_id,), by=asked.by))
+    changes = await desk.engine.handle(Approve(scope=scope_id, ids=(event_id,), by=asked.who))
     return event_shape(_afterwards(desk.engine, scope_id, event_id, changes))
 
 
 async def cancel(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Event:
     """Withdraw an event that has not started, and return it as it was, Gone."""
     scope_id, event_id = desk.engine.directory.event(name)
-    changes = await desk.engine.handle(Cancel(scope=scope_id, id=event_id, by=asked.by))
+    changes = await desk.engine.handle(Cancel(scope=scope_id, id=event_id, by=asked.who))
     return event_shape(_afterwards(desk.engine, scope_id, event_id, changes))
 
 
@@ -137,15 +138,5 @@ def _announced(engine: Engine, first: EventId, changes: Sequence[Change]) -> sha
     return shapes.Announced(
         events=[event_shape(one) for one in led_to],
         warned=any(one.seen for one in led_to),
-        hint=_hint(engine, led_to),
+        hint=hint(engine.scopes(), led_to),
     )
-
-
-def _hint(engine: Engine, led_to: Iterable[Event]) -> str | None:
-    unseen = [one for one in led_to if not one.seen]
-    known = engine.scopes()
-    unwatched = {one.scope: one for one in unseen if one.scope in known and not known[one.scope].enabled}
-    if not unwatched:
-        return None
-    outcome = "will act unseen" if any(one.waiting for one in unwatched.values()) else "acted at once"
-    return f"nobody polls {', '.join(unwatched)}: {outcome}; hint: poll first, or up --start-enabled"

@@ -71,7 +71,7 @@ async def management(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Manage
 async def set_power(desk: Desk, name: str, asked: shapes.PowerWanted) -> shapes.Machine:
     """Start or stop a machine and return it."""
     ref = desk.engine.directory.machine(name)
-    await desk.engine.handle(SetPower(machine=ref, power=asked.power, by=asked.by))
+    await desk.engine.handle(SetPower(machine=ref, power=asked.power, by=asked.who))
     return machine_shape(desk, ref)
 
 
@@ -87,7 +87,7 @@ async def scope(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Scope:
 
 async def make(desk: Desk, _: str, asked: shapes.ScopeWanted) -> shapes.Scopes:
     """Bring up a set and return its scopes."""
-    command = Make(seed=new_event_id(), blueprint=_blueprint(asked), by=asked.by)
+    command = Make(seed=new_event_id(), blueprint=_blueprint(asked), by=asked.who)
     changes = await desk.engine.handle(command)
     await desk.welcome([c.machine.ref for c in changes if isinstance(c, MachineChanged)])
     made = [change.scope for change in changes if isinstance(change, ScopeMade)]
@@ -101,17 +101,17 @@ async def change(desk: Desk, name: str, asked: shapes.ScopeChange) -> shapes.Sco
     if asked.terminate_notice is not UNSET:
         notice = asked.terminate_notice
         wanted = None if notice is None else durations.parse(notice, "terminate_notice")
-        await engine.handle(ChangeModel(scopes=ids, terminate_notice=wanted, by=asked.by))
+        await engine.handle(ChangeModel(scopes=ids, terminate_notice=wanted, by=asked.who))
     if asked.approvals is not UNSET:
         for scope_id in ids:
             approvals = _approvals(asked.approvals, engine.scope(scope_id).facts.approvals)
-            await engine.handle(SetApprovals(scope=scope_id, approvals=approvals, by=asked.by))
+            await engine.handle(SetApprovals(scope=scope_id, approvals=approvals, by=asked.who))
     return shapes.Scopes(scopes=[scope_shape(engine.scope(scope_id)) for scope_id in ids])
 
 
 async def grow(desk: Desk, name: str, asked: shapes.Growth) -> shapes.Machines:
     """Add machines to a scope and return them."""
-    command = Add(seed=new_event_id(), scope=ScopeId(name), count=asked.count, by=asked.by)
+    command = Add(seed=new_event_id(), scope=ScopeId(name), count=asked.count, by=asked.who)
     changes = await desk.engine.handle(command)
     new = [c.machine.ref for c in changes if isinstance(c, MachineChanged)]
     await desk.welcome(new)
@@ -126,7 +126,7 @@ async def upgrade(desk: Desk, name: str, asked: shapes.UpgradeWanted) -> shapes.
         refs = [m.ref for scope_id in ids for m in engine.scope(scope_id).machines.values()]
     else:
         refs = _members(engine, ids, asked.machines)
-    await engine.handle(Upgrade(machines=tuple(refs), by=asked.by))
+    await engine.handle(Upgrade(machines=tuple(refs), by=asked.who))
     return machines_shape(desk, refs)
 
 
@@ -164,6 +164,7 @@ def machine_shape(desk: Desk, ref: MachineRef) -> shapes.Machine:
         polled_at=its.facts.polled_at,
         latest_model_applied=latest_model_applied(Fleet({its.id: its}), one),
         metadata=desk.endpoints(ref),
+        alternatives=list(desk.alternatives(ref)),
     )
 
 

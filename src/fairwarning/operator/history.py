@@ -71,11 +71,13 @@ async def follow(
     engine: Engine, after: int | None, closing: asyncio.Event, heartbeat: timedelta = HEARTBEAT
 ) -> AsyncGenerator[Line | None, None]:
     """Yield the history behind ``after`` and then live, each line once; None when all has been quiet."""
-    async with aclosing(_entries(engine, after, closing, heartbeat)) as entries:
+    pulse = _Pulse(heartbeat)
+    async with aclosing(_entries(engine, after, closing, pulse)) as entries:
         async for entry in entries:
             told = None if entry is None else line(entry.seq, entry.at, entry.change)
-            if entry is None or told is not None:
+            if told is not None or pulse.left() <= 0:
                 yield told
+                pulse.beat()
 
 
 def line_shape(told: Line) -> shapes.Line:
@@ -93,8 +95,23 @@ def line_shape(told: Line) -> shapes.Line:
     )
 
 
+class _Pulse:
+    """How long a feed may stay silent yet: what passes without being told is silence too."""
+
+    def __init__(self, heartbeat: timedelta) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._heartbeat = heartbeat.total_seconds()
+        self.beat()
+
+    def beat(self) -> None:
+        self._due = self._loop.time() + self._heartbeat
+
+    def left(self) -> float:
+        return max(0.0, self._due - self._loop.time())
+
+
 async def _entries(
-    engine: Engine, after: int | None, closing: asyncio.Event, heartbeat: timedelta
+    engine: Engine, after: int | None, closing: asyncio.Event, pulse: _Pulse
 ) -> AsyncGenerator[Entry | None, None]:
     # Listening begins before the journal is read: what is kept meanwhile arrives twice and is told once.
     with engine.feed.listen() as listener:
@@ -108,7 +125,7 @@ async def _entries(
             if closing.is_set():
                 return
             try:
-                news = await _next(listener, closing, heartbeat)
+                news = await _next(listener, closing, pulse.left())
             except Lagging:
                 behind = True
                 continue
@@ -120,14 +137,12 @@ async def _entries(
                 yield news
 
 
-async def _next(listener: Listener, closing: asyncio.Event, heartbeat: timedelta) -> Entry | None:
+async def _next(listener: Listener, closing: asyncio.Event, patience: float) -> Entry | None:
     """Return the next journal line; None if there was none for a while, or the server is closing."""
     arrival = asyncio.create_task(listener.next())
     ending = asyncio.create_task(closing.wait())
     try:
-        await asyncio.wait(
-            (arrival, ending), timeout=heartbeat.total_seconds(), return_when=asyncio.FIRST_COMPLETED
-        )
+        await asyncio.wait((arrival, ending), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         return arrival.result() if arrival.done() else None
     finally:
         arrival.cancel()

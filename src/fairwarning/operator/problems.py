@@ -9,7 +9,10 @@ FairWarningError
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from http import HTTPStatus
+from itertools import chain
+from typing import get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -60,8 +63,8 @@ def naming(field: str) -> Iterator[None]:
         raise Misnamed(field, error) from error
 
 
-def malformed(error: msgspec.ValidationError) -> Refusal:
-    """Return the refusal of a value that is not of the type it should be."""
+def malformed(error: msgspec.ValidationError, wanted: type[msgspec.Struct]) -> Refusal:
+    """Return the refusal of a value that is not of the type it should be, and the choice if there is one."""
     text = str(error)
     place = _PLACE.search(text)
     said = text[: place.start()] if place else text
@@ -70,7 +73,20 @@ def malformed(error: msgspec.ValidationError) -> Refusal:
     if member:
         path = f"{path}.{member['member']}" if path else member["member"]
     said = said[:1].lower() + said[1:]
+    if choices := _choices(wanted, path):
+        said = f"{said}; must be one of {', '.join(choices)}"
     return Refusal(422, f"{path}: {said}" if path else said, path or None)
+
+
+def _choices(wanted: type[msgspec.Struct], member: str) -> list[str]:
+    """Return what may be said in a member that is a choice; nothing if it is none."""
+    kinds = [get_args(one.type) or (one.type,) for one in msgspec.structs.fields(wanted) if one.name == member]
+    return [
+        str(value)
+        for kind in chain.from_iterable(kinds)
+        if isinstance(kind, type) and issubclass(kind, StrEnum)
+        for value in kind
+    ]
 
 
 def answer(

@@ -80,7 +80,7 @@ async def read(request: Request, wanted: type[Asked]) -> Asked:
             return msgspec.json.decode(await _body(request) or b"{}", type=wanted)
         return msgspec.convert(_query(request), type=wanted, strict=False)
     except msgspec.ValidationError as error:
-        raise malformed(error) from error
+        raise malformed(error, wanted) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refusal(400, f"the body is not JSON: {error}") from error
 

@@ -56,7 +56,7 @@ ROUTES: tuple[Route, ...] = (
     route("GET", f"{_V1}/causes", "what can be done to machines", events.causes, _Nothing, shapes.Causes),
     route("GET", f"{_V1}/walks", "the walks under way", walks.walks, _Nothing, shapes.Walks),
     route("POST", f"{_V1}/walks", "take maintenance through a scope", walks.start, shapes.WalkWanted,
-          shapes.Walk, 201),
+          shapes.WalkBegun, 201),
     silent("DELETE", f"{_V1}/walks/{{scope}}", "end a walk", walks.stop, _Asker),
     route("GET", f"{_V1}/clock", "what time it is", clock.clock, _Nothing, _Clock),
     route("POST", f"{_V1}/clock/advance", "move manual time on", clock.advance, shapes.Advance, _Clock),

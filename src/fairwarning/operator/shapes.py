@@ -13,8 +13,18 @@ from fairwarning.core.model import Eviction, Kind, Power, ScopeKind, Source, Sta
 # Python's $ also matches before a last line break, and JSON Schema has no \Z.
 _END = r"(?![\s\S])"
 
+#: How whoever asks here is called in the history, and what goes before the name they give.
+OPERATOR = "operator"
 #: Who asks: it ends up on terminals, so nothing in it may steer one.
-By = Annotated[str, Meta(min_length=1, max_length=100, pattern=rf"^[^\x00-\x1f\x7f-\x9f]+{_END}")]
+By = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        pattern=rf"^[^\x00-\x1f\x7f-\x9f]+{_END}",
+        description="who asks; recorded as operator:NAME, so that nobody can pass for a guest",
+    ),
+]
 Text = Annotated[str, Meta(max_length=200)]
 Duration = Annotated[str, Meta(max_length=40, description="30s, 15m, 1h30m, 2d, or ISO 8601: PT5M")]
 Host = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,62}}(~[0-9]{{1,9}})?{_END}")]
@@ -34,7 +44,14 @@ class Nothing(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 class Asker(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Who asks."""
 
-    by: By = "operator"
+    by: By = OPERATOR
+
+    @property
+    def who(self) -> str:
+        """The name that is recorded: no machine has one with a colon in it."""
+        if self.by == OPERATOR or self.by.startswith(f"{OPERATOR}:"):
+            return self.by
+        return f"{OPERATOR}:{self.by}"
 
 
 class Removal(Asker, frozen=True, kw_only=True):
@@ -161,6 +178,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     polled_at: datetime | None
     latest_model_applied: bool
     metadata: str | None
+    alternatives: list[str]
 
 
 class Machines(Struct, frozen=True, kw_only=True):
@@ -188,6 +206,13 @@ class Walk(Struct, frozen=True, kw_only=True):
     notice: str | None
     by: str
     events: list[str]
+
+
+class WalkBegun(Walk, frozen=True, kw_only=True):
+    """A walk that was started, and whether anybody was there to be warned of its first domain."""
+
+    warned: bool
+    hint: str | None
 
 
 class Walks(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """A store that forgets: for tests and throw-away emulators."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 
 from fairwarning.core.errors import Conflict
@@ -42,10 +43,14 @@ class MemoryStore:
         self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
     ) -> Sequence[Entry]:
         """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
-        lines = self._journal[after:]
-        if event is not None:
-            lines = [entry for entry in lines if event_of(entry.change) == event]
-        return lines[:limit]
+        if event is None:
+            return self._journal[after : after + limit]
+        lines = (entry for entry in self._journal[after:] if event_of(entry.change) == event)
+        return list(islice(lines, limit))
+
+    async def newest(self) -> Entry | None:
+        """Return the last line of the journal."""
+        return self._journal[-1] if self._journal else None
 
     async def documents(self) -> Mapping[str, str]:
         """Return every text that was kept beside the fleet, in order of its making."""

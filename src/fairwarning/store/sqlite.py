@@ -82,6 +82,7 @@ KEEP_NOTE = """
 
 LAST_LINE = "SELECT coalesce(max(seq), 0) FROM journal"
 LINES = "SELECT seq, at, version, kind, body FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"
+NEWEST_LINE = "SELECT seq, at, version, kind, body FROM journal ORDER BY seq DESC LIMIT 1"
 LINES_OF_EVENT = """
     SELECT seq, at, version, kind, body FROM journal WHERE event = ? AND seq > ? ORDER BY seq LIMIT ?
 """
@@ -172,6 +173,10 @@ class SqliteStore:
     ) -> Sequence[Entry]:
         """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
         return await self._work(lambda database: _journal(database, after, limit, event))
+
+    async def newest(self) -> Entry | None:
+        """Return the last line of the journal."""
+        return await self._work(_newest)
 
     async def documents(self) -> Mapping[str, str]:
         """Return every text that was kept beside the fleet, in order of its making."""
@@ -307,6 +312,12 @@ def _journal(database: sqlite3.Connection, after: int, limit: int, event: EventI
     if event is None:
         return [read_entry(row) for row in database.execute(LINES, (after, limit))]
     return [read_entry(row) for row in database.execute(LINES_OF_EVENT, (event, after, limit))]
+
+
+def _newest(database: sqlite3.Connection) -> Entry | None:
+    for row in database.execute(NEWEST_LINE):
+        return read_entry(row)
+    return None
 
 
 def _noted(database: sqlite3.Connection, key: str) -> str | None:

@@ -161,6 +161,29 @@ def test_what_a_human_took_out_stays_out(state: str, balancer: Balancer) -> None
 
 
 @needs_haproxy
+def test_maintenance_that_a_human_began_after_our_drain_goes_on(balancer: Balancer) -> None:
+    token = balancer.run("drain").token
+    balancer.tell("set server web/s1 state maint")
+    before = balancer.state()
+
+    again = balancer.run("drain", token)
+    readied = balancer.run("ready", token)
+
+    assert again.token == FOUND
+    assert readied.message == "web/s1 is in maintenance by now; left as it is"
+    assert balancer.state() == before
+
+
+@needs_haproxy
+def test_a_drain_that_was_begun_and_never_reported_is_undone(balancer: Balancer) -> None:
+    balancer.run("drain")
+
+    balancer.run("ready", UNREPORTED)
+
+    assert balancer.state() == 0
+
+
+@needs_haproxy
 @pytest.mark.parametrize(
     "remembered",
     [
@@ -232,7 +255,7 @@ def test_an_order_that_is_refused_is_a_failure_and_still_ours(balancer: Balancer
     outcome = gone.run(recover(), OURS, noon)
 
     assert not outcome.ok
-    assert "No such server" in outcome.message
+    assert "there is no server web/s9" in outcome.message
     assert outcome.token == OURS
 
 

@@ -134,7 +134,6 @@ def test_cordoning_moves_no_pod(cluster: Cluster) -> None:
     assert not any(call.startswith("drain") for call in cluster.calls())
 
 
-@pytest.mark.rule("C-13")
 def test_what_we_cordoned_is_uncordoned(cluster: Cluster) -> None:
     token = cluster.run("drain", prepare()).token
 

@@ -18,8 +18,9 @@ SOCKET: Final = "/run/haproxy/admin.sock"
 OURS: Final = "drained by us"
 FOUND: Final = "found drained"
 
-#: Bits of srv_admin_state that somebody set by hand: forced maintenance and forced drain.
-FORCED: Final = 0x01 | 0x08
+#: Bits of srv_admin_state that stand for an order: maintenance, which is never ours, and drain, which may be.
+MAINTENANCE: Final = 0x01
+DRAINED: Final = 0x08
 PAUSE: Final = timedelta(milliseconds=200)
 #: An answer of the socket is read in pieces of this size, and never more than a thousand of them.
 PIECE: Final = 65_536
@@ -78,18 +79,27 @@ class HAProxy:
             return Outcome(False, f"haproxy at {self.socket}: {problem}", remembered)
 
     def _drain(self, line: "_Line", remembered: str | None, wait: timedelta) -> Outcome:
-        out = bool(admin_state(line.ask(f"show servers state {self._backend}"), self.server) & FORCED)
-        if out and remembered not in (OURS, UNREPORTED):
+        state = self._state(line)
+        if state & MAINTENANCE or (state & DRAINED and remembered not in (OURS, UNREPORTED)):
             return Outcome(True, f"{self.server} was out of rotation already", FOUND)
         line.tell(f"set server {self.server} state drain")
-        left = self._sessions_after(line, wait)
+        try:
+            left = self._sessions_after(line, wait)
+        except (Refused, OSError) as problem:
+            # The drain stands, and must be remembered as ours.
+            return Outcome(False, f"{self.server} is drained, its sessions are unknown: {problem}", OURS)
         return Outcome(True, f"{self.server} is drained" + (f"; sessions left: {left}" if left else ""), OURS)
 
     def _ready(self, line: "_Line", remembered: str | None) -> Outcome:
-        if remembered != OURS:
+        if remembered not in (OURS, UNREPORTED):
             return Outcome(True, f"{self.server} was not drained by us; left as it is")
+        if self._state(line) & MAINTENANCE:
+            return Outcome(True, f"{self.server} is in maintenance by now; left as it is")
         line.tell(f"set server {self.server} state ready")
         return Outcome(True, f"{self.server} is ready")
+
+    def _state(self, line: "_Line") -> int:
+        return admin_state(line.ask(f"show servers state {self._backend}"), self.server)
 
     def _sessions_after(self, line: "_Line", wait: timedelta) -> int:
         """Return how many sessions are left once none is, or once the wait is over."""

@@ -1,0 +1,58 @@
+"""Writes ``dist/fairwarning-agent.pyz``: the agent and the core in one file that any Python 3.11 runs.
+
+    python3 packaging/build_agent.py [FILE]
+
+The same sources give the same bytes, whenever and wherever it is built.
+"""
+
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "fairwarning"
+TARGET = ROOT / "dist" / "fairwarning-agent.pyz"
+ROOMS = ("core", "agent")
+START = b"#!/usr/bin/env python3\n"
+MAIN = """\
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit("fairwarning-agent: Python 3.11 or later is needed, this is %s.%s" % sys.version_info[:2])
+
+from fairwarning.agent.main import main
+
+sys.exit(main())
+"""
+
+
+def sources() -> Iterator[Path]:
+    """Yield the files that go in, in a fixed order."""
+    yield PACKAGE / "__init__.py"
+    for room in ROOMS:
+        yield from sorted((PACKAGE / room).rglob("*.py"))
+
+
+def build(target: Path = TARGET) -> Path:
+    """Write the file, whole or not at all, and return where it is."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    half = target.with_suffix(".new")
+    with half.open("wb") as file:
+        file.write(START)
+        with zipfile.ZipFile(file, "w") as archive:
+            _add(archive, "__main__.py", MAIN.encode())
+            for source in sources():
+                _add(archive, str(source.relative_to(PACKAGE.parent)), source.read_bytes())
+    half.chmod(0o755)
+    return half.replace(target)
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{build(*map(Path, sys.argv[1:2]))}\n")

@@ -1,0 +1,61 @@
+"""Sockets in the file system: whose they are is checked before one is taken over or removed."""
+
+import errno
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path and the very file that we made there."""
+
+    path: Path
+    file: tuple[int, int]
+
+    def clear(self) -> None:
+        """Remove our file; what somebody else has put there since stays."""
+        if _file(self.path) == self.file:
+            self.path.unlink(missing_ok=True)
+
+
+def bind(path: Path, mode: int) -> tuple[socket.socket, Place]:
+    """Return a socket at ``path`` that nobody can connect to before its mode is set.
+
+    Raises:
+        OSError: it cannot be made, or somebody answers there.
+    """
+    _make_way(path)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        bound.bind(str(path))
+        path.chmod(mode)
+        file = _file(path)
+        if file is None:
+            raise FileNotFoundError(errno.ENOENT, "it was removed at once")
+    except OSError:
+        bound.close()
+        raise
+    return bound, Place(path, file)
+
+
+def _make_way(path: Path) -> None:
+    """Remove a socket that a server left behind when it was killed."""
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        # One that is too busy to answer is there all the same.
+        probe.setblocking(False)
+        outcome = probe.connect_ex(str(path))
+    if outcome == errno.ECONNREFUSED:
+        path.unlink(missing_ok=True)
+    elif outcome != errno.ENOENT:
+        raise OSError(errno.EADDRINUSE, "another server answers there")
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino

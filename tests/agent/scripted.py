@@ -1,0 +1,99 @@
+"""An endpoint that answers what a test has written down, and a clock that waits for nobody."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+from tests.agent.sight import NOON
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One answer; status 0 hangs up without one, and some take their time."""
+
+    status: int = 200
+    body: bytes = b'{"DocumentIncarnation":1,"Events":[]}'
+    headers: Mapping[str, str] = field(default_factory=dict)
+    after: timedelta = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass
+class Script:
+    """What will be answered, and what was asked; the last line is repeated."""
+
+    lines: list[Line]
+    url: str = ""
+    asked: list[Asked] = field(default_factory=list)
+
+    def next(self) -> Line:
+        return self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
+
+
+@dataclass
+class FakeClock:
+    """Time that passes only by waiting."""
+
+    at: datetime = NOON
+    waits: list[timedelta] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return self.at
+
+    def elapsed(self) -> timedelta:
+        return self.at - NOON
+
+    def wait(self, length: timedelta, until: threading.Event | None = None) -> None:
+        if length > timedelta(0):
+            self.waits.append(length)
+            self.at += length
+
+
+@contextmanager
+def endpoint(*lines: Line) -> Iterator[Script]:
+    """Give an endpoint on loopback that answers these lines, one after the other."""
+    script = Script(list(lines) or [Line()])
+
+    class Handler(BaseHTTPRequestHandler):
+        def reply(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            script.asked.append(Asked(self.command, self.path, headers, self.rfile.read(length)))
+            line = script.next()
+            threading.Event().wait(line.after.total_seconds())
+            if line.status == 0:
+                return
+            self.send_response_only(line.status)
+            for name, value in line.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(line.body)))
+            self.end_headers()
+            self.wfile.write(line.body)
+
+        do_GET = do_POST = reply
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    script.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield script
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

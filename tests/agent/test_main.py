@@ -1,0 +1,196 @@
+"""The agent's own command line, and the one file it ships as."""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairwarning import __version__
+from fairwarning.agent.journal import Journal
+from fairwarning.agent.main import main
+from fairwarning.agent.plan import Step
+from tests.agent.scripted import Line, endpoint
+from tests.agent.sight import record, seen
+from tests.cli.server import call
+
+ROOT = Path(__file__).parents[2]
+
+REBOOT = (
+    b'{"DocumentIncarnation":1,"Events":[{"EventId":"E1","EventStatus":"Scheduled","EventType":"Reboot",'
+    b'"Resources":["web_0"],"NotBefore":"Mon, 16 Nov 2026 12:15:00 GMT"}]}'
+)
+DRAIN = """
+[agent]
+machine = "web_0"
+[[rule]]
+types = ["Reboot"]
+prepare = [{ exec = ["/usr/local/bin/drain"] }]
+recover = [{ exec = ["/usr/local/bin/undrain"] }]
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "agent.toml"
+    path.write_text(DRAIN)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def pyz(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("dist") / "fairwarning-agent.pyz"
+    build = runpy.run_path(str(ROOT / "packaging" / "build_agent.py"))["build"]
+    made: Path = build(target)
+    return made
+
+
+def test_check_says_what_would_happen_per_type(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["check", "--config", config])
+
+    said = capsys.readouterr().out
+    assert code == 0
+    assert "Reboot: rule rule-1, approve after-success\n  prepare: would run /usr/local/bin/drain\n" in said
+    assert "Freeze of 5 s: rule short-freeze, approve immediately\n  nothing to run\n" in said
+    assert "Preempt: rule watch, approve never\n" in said
+
+
+def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "agent.toml").write_text("[agent]\npol = 1")
+
+    code = main(["check", "--config", str(tmp_path / "agent.toml")])
+
+    assert code == 1
+    assert "fairwarning-agent: agent.pol: is not known here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        pytest.param(None, "prepare: it is new", id="what it would do"),
+        pytest.param(
+            Step.READY, "approve: rule rule-1 approves after-success", id="what is about to be sent"
+        ),
+        pytest.param(
+            Step.FAILED, "wait: preparing failed, so it is not approved", id="why it is not approved"
+        ),
+    ],
+)
+def test_explain_says_why(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], step: Step | None, why: str
+) -> None:
+    if step is not None:
+        with Journal(tmp_path) as journal:
+            journal.keep(record(seen(), step))
+    with endpoint(Line(200, REBOOT)) as script:
+        code = main(["explain", "--config", config, "--endpoint", script.url, "--state", str(tmp_path)])
+
+    assert code == 0
+    assert f"E1 Reboot Scheduled: {why}" in capsys.readouterr().out
+
+
+def test_explain_knows_that_the_agent_is_at_it(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with endpoint(Line(200, REBOOT)) as script, Journal(tmp_path) as journal:
+        journal.keep(record(seen(), Step.PREPARING))
+        main(["explain", "--config", config, "--endpoint", script.url, "--state", str(tmp_path)])
+
+    assert "wait: this machine is not ready: preparing" in capsys.readouterr().out
+
+
+def test_status_says_what_is_remembered(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Journal(tmp_path) as journal:
+        journal.keep(record(seen(), Step.FAILED, problem="the drain exits 1"))
+        main(["status", "--config", config, "--state", str(tmp_path)])
+
+    said = capsys.readouterr().out
+    assert said.startswith("an agent is running\nE1 Reboot of web_0: failed (the drain exits 1), since")
+
+
+def test_an_endpoint_that_does_not_answer_has_its_own_exit_code(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["explain", "--config", config, "--endpoint", "http://127.0.0.1:1"])
+
+    assert code == 3
+    assert "hint: --endpoint" in capsys.readouterr().err
+
+
+def test_a_state_in_use_is_refused(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Journal(tmp_path):
+        code = main(["run", "--config", config, "--state", str(tmp_path), "--endpoint", "http://127.0.0.1:1"])
+
+    assert code == 1
+    assert "another agent works with" in capsys.readouterr().err
+
+
+def test_the_big_command_line_hands_its_words_on(config: str) -> None:
+    done = call("agent", "check", "--config", config)
+
+    assert done.code == 0
+    assert "Reboot: rule rule-1" in done.stdout
+
+
+def test_one_file_runs_on_a_bare_python(pyz: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-W", "error", str(pyz), "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": os.environ["PATH"]},
+    )
+
+    assert (done.returncode, done.stdout) == (0, f"fairwarning-agent {__version__}\n")
+
+
+def test_the_same_sources_give_the_same_file(pyz: Path, tmp_path: Path) -> None:
+    again = runpy.run_path(str(ROOT / "packaging" / "build_agent.py"))["build"](tmp_path / "again.pyz")
+
+    assert again.read_bytes() == pyz.read_bytes()
+
+
+def test_the_agent_imports_only_the_standard_library_and_the_core() -> None:
+    probe = (
+        "import json, sys, fairwarning.agent.main, fairwarning.agent.library\n"
+        "print(json.dumps({name: getattr(module, '__file__', '') for name, module in sys.modules.items()}))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], text=True, capture_output=True, check=True)
+    modules: dict[str, str | None] = json.loads(done.stdout)
+
+    rooms = {name.split(".")[1] for name in modules if name.startswith("fairwarning.")}
+    foreign = {name for name, file in modules.items() if "site-packages" in (file or "")}
+    assert rooms == {"agent", "core"}
+    assert {name for name in foreign if not name.startswith(("_", "fairwarning"))} <= {"distutils-precedence"}
+
+
+@pytest.mark.slow
+def test_at_rest_the_agent_is_small_and_quiet(pyz: Path, tmp_path: Path) -> None:
+    with endpoint(Line(200, b'{"DocumentIncarnation":1,"Events":[]}', {"ETag": '"1"'})) as script:
+        words = ["run", "--endpoint", script.url, "--state", str(tmp_path)]
+        agent = subprocess.Popen([sys.executable, "-I", str(pyz), *words], stderr=subprocess.DEVNULL)
+        try:
+            while len(script.asked) < 5:
+                subprocess.run(["sleep", "0.1"], check=True)
+            begun = ticks(agent.pid)
+            while len(script.asked) < 35:
+                subprocess.run(["sleep", "0.1"], check=True)
+            spent = (ticks(agent.pid) - begun) / os.sysconf("SC_CLK_TCK")
+            status = Path(f"/proc/{agent.pid}/status").read_text()
+        finally:
+            agent.terminate()
+            agent.wait(20)
+
+    (resident,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+    assert resident < 30_000
+    assert spent / 30 < 0.005
+
+
+def ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

@@ -1,0 +1,479 @@
+"""What a guest does, case by case: every mistake that handlers are known for, and every rule of section C."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from fairwarning.agent.coordination import Mode, Surroundings
+from fairwarning.agent.plan import (
+    Action,
+    Approve,
+    Memory,
+    Policy,
+    Prepare,
+    Record,
+    Recover,
+    Step,
+    Wait,
+    Work,
+    deadline,
+    plan,
+)
+from fairwarning.agent.rules import SHORT_FREEZE, WATCH, Consent, Rule
+from fairwarning.core.model import EventId
+from fairwarning.core.reading import Document, Seen
+from tests.agent.sight import DRAIN, ME, NOON, document, record, seen, started
+
+E1, E2 = seen(), seen("E2")
+PAIR = seen("E1", "Reboot", "web_0", "web_1")
+SECOND = seen("E1", "Reboot", "web_1", "web_0")
+POLICY = Policy(rules=(DRAIN,))
+K1 = E1.key
+
+
+def remembering(*records: Record, busy: frozenset[tuple[EventId, Work]] = frozenset()) -> Memory:
+    return Memory(records={one.event.key: one for one in records}, busy=busy)
+
+
+def approving(how: Consent) -> Policy:
+    return replace(POLICY, rules=(replace(DRAIN, approve=how),))
+
+
+def ready(event: Seen, **more: object) -> Memory:
+    return remembering(record(event, Step.READY, **more))
+
+
+NEW = Memory()
+FAILED = remembering(record(E1, Step.FAILED, attempts=1, problem="the drain exits 1"))
+SHORT = seen("E1", "Freeze", duration=5)
+REBALANCE = seen("E1", "SpotRebalanceRecommendation", notice=None)
+STRANGE = seen("E1", "Relocate")
+READY_1 = record(E1, Step.READY)
+
+
+@pytest.mark.rule("C-04", "C-05", "C-06", "C-08", "C-09", "C-10", "C-11", "C-12", "C-13")
+@pytest.mark.parametrize(
+    ("shown", "memory", "policy", "expected"),
+    [
+        # -- what is new is prepared for
+        pytest.param([E1], NEW, POLICY, [Prepare(E1, DRAIN)], id="a new event is prepared for"),
+        pytest.param(
+            [E1, E2],
+            NEW,
+            POLICY,
+            [Prepare(E1, DRAIN), Prepare(E2, DRAIN)],
+            id="all events of a document are handled, not only the last",
+        ),
+        pytest.param(
+            [started(E1)],
+            NEW,
+            POLICY,
+            [Prepare(started(E1), DRAIN)],
+            id="an event without a Scheduled phase is prepared for, and not approved",
+        ),
+        pytest.param(
+            [seen(notice=None)],
+            NEW,
+            POLICY,
+            [Prepare(seen(notice=None), DRAIN)],
+            id="an empty NotBefore is no reason to stop",
+        ),
+        pytest.param(
+            [seen("E1", "Reboot", "WEB_0")],
+            NEW,
+            POLICY,
+            [Prepare(seen("E1", "Reboot", "WEB_0"), DRAIN)],
+            id="names are compared without regard to case",
+        ),
+        pytest.param(
+            [seen("E1", "Reboot", "_web_0")],
+            NEW,
+            POLICY,
+            [Prepare(seen("E1", "Reboot", "_web_0"), DRAIN)],
+            id="the underscore of the oldest version is taken off",
+        ),
+        pytest.param(
+            [seen("E1", "Reboot", "web_1")],
+            NEW,
+            POLICY,
+            [Wait(seen("E1", "Reboot", "web_1"))],
+            id="an event that does not name this machine is neither prepared for nor approved",
+        ),
+        pytest.param(
+            [E1],
+            remembering(busy=frozenset({(K1, Work.PREPARE)})),
+            POLICY,
+            [Wait(E1)],
+            id="hooks that run are not begun again",
+        ),
+        pytest.param(
+            [E1],
+            remembering(record(E1, Step.PREPARING)),
+            POLICY,
+            [Prepare(E1, DRAIN)],
+            id="preparing that a crash interrupted is begun again",
+        ),
+        pytest.param(
+            [seen("e1")],
+            ready(E1),
+            POLICY,
+            [Approve(seen("e1"))],
+            id="an id in lower case is the same event",
+        ),
+        # -- approving
+        pytest.param([E1], ready(E1), POLICY, [Approve(E1)], id="a machine that is ready approves"),
+        pytest.param([E1], FAILED, POLICY, [Wait(E1)], id="a machine whose drain failed does not approve"),
+        pytest.param(
+            [E1],
+            ready(E1, approved=True),
+            POLICY,
+            [Wait(E1)],
+            id="an approval is not sent again on the next poll",
+        ),
+        pytest.param(
+            [E1],
+            remembering(READY_1, busy=frozenset({(K1, Work.APPROVE)})),
+            POLICY,
+            [Wait(E1)],
+            id="an approval that is on its way is not sent twice",
+        ),
+        pytest.param(
+            [E1],
+            ready(E1, refused="no event has this id"),
+            POLICY,
+            [Wait(E1)],
+            id="an approval that was refused is not repeated",
+        ),
+        pytest.param(
+            [started(E1)], ready(E1), POLICY, [Wait(started(E1))], id="what has started needs no approval"
+        ),
+        pytest.param(
+            [E1, E2],
+            remembering(READY_1, record(E2, Step.FAILED, attempts=1)),
+            POLICY,
+            [Approve(E1), Wait(E2)],
+            id="one event's failure does not hold up another",
+        ),
+        pytest.param(
+            [seen(source="User")],
+            ready(E1),
+            POLICY,
+            [Approve(seen(source="User"))],
+            id="a user's event is approved as soon as the machine is ready: somebody waits",
+        ),
+        # -- policies
+        pytest.param(
+            [E1], ready(E1), approving(Consent.NEVER), [Wait(E1)], id="a rule may leave events to their time"
+        ),
+        pytest.param(
+            [E1], FAILED, approving(Consent.ALWAYS), [Approve(E1)], id="a rule may approve after a failure"
+        ),
+        pytest.param(
+            [E1],
+            NEW,
+            approving(Consent.IMMEDIATELY),
+            [Prepare(E1, replace(DRAIN, approve=Consent.IMMEDIATELY)), Approve(E1)],
+            id="a rule may approve at first sight",
+        ),
+        pytest.param(
+            [SHORT],
+            NEW,
+            POLICY,
+            [Prepare(SHORT, SHORT_FREEZE), Approve(SHORT)],
+            id="a short Freeze is approved at once, and nothing is drained",
+        ),
+        pytest.param(
+            [seen("E1", "Freeze", duration=30)],
+            NEW,
+            POLICY,
+            [Prepare(seen("E1", "Freeze", duration=30), DRAIN)],
+            id="a longer Freeze is prepared for like everything else",
+        ),
+        pytest.param(
+            [seen("E1", "Freeze", duration=30)],
+            ready(seen("E1", "Freeze", duration=30)),
+            POLICY,
+            [Approve(seen("E1", "Freeze", duration=30))],
+            id="a Freeze is approved too",
+        ),
+        pytest.param(
+            [E1], NEW, Policy(), [Prepare(E1, WATCH)], id="what no rule covers is watched, nothing is run"
+        ),
+        pytest.param(
+            [E1],
+            ready(E1, rule="watch", drains=False),
+            Policy(),
+            [Wait(E1)],
+            id="what no rule covers is not approved",
+        ),
+        pytest.param(
+            [E1],
+            ready(E1, rule="watch", drains=False),
+            POLICY,
+            [Prepare(E1, DRAIN)],
+            id="a rule that was added later is obeyed before anything is approved",
+        ),
+        pytest.param(
+            [E1],
+            FAILED,
+            replace(POLICY, rules=(replace(DRAIN, tries=3),)),
+            [Prepare(E1, replace(DRAIN, tries=3))],
+            id="a rule may try again",
+        ),
+        pytest.param(
+            [E1],
+            remembering(record(E1, Step.FAILED, attempts=1, at=NOON)),
+            replace(POLICY, rules=(replace(DRAIN, tries=3),)),
+            [Wait(E1)],
+            id="another try waits for a while",
+        ),
+        # -- what is not known
+        pytest.param(
+            [STRANGE], NEW, POLICY, [Prepare(STRANGE, WATCH)], id="an unknown type is watched, nothing is run"
+        ),
+        pytest.param(
+            [STRANGE],
+            ready(STRANGE, drains=False),
+            POLICY,
+            [Wait(STRANGE)],
+            id="an unknown type is not approved",
+        ),
+        pytest.param(
+            [seen(status="Postponed")],
+            NEW,
+            POLICY,
+            [Wait(seen(status="Postponed"))],
+            id="an unknown status starts nothing",
+        ),
+        pytest.param(
+            [seen(status="Postponed")],
+            ready(E1),
+            POLICY,
+            [Wait(seen(status="Postponed"))],
+            id="an unknown status is not approved, and not taken for gone",
+        ),
+        pytest.param(
+            [REBALANCE],
+            NEW,
+            POLICY,
+            [Prepare(REBALANCE, DRAIN)],
+            id="a recommendation to rebalance is advice to drain",
+        ),
+        pytest.param(
+            [REBALANCE], ready(REBALANCE), POLICY, [Wait(REBALANCE)], id="a recommendation is not approved"
+        ),
+        # -- after it
+        pytest.param(
+            [],
+            ready(started(E1)),
+            POLICY,
+            [Recover(record(started(E1), Step.READY))],
+            id="what has gone is over",
+        ),
+        pytest.param([], ready(E1), POLICY, [Recover(READY_1)], id="a cancelled event is recovered from too"),
+        pytest.param(
+            [],
+            FAILED,
+            POLICY,
+            [Recover(record(E1, Step.FAILED, attempts=1, problem="the drain exits 1"))],
+            id="a drain that failed half way is undone too",
+        ),
+        pytest.param(
+            [],
+            remembering(record(E1, Step.PREPARING)),
+            POLICY,
+            [Recover(record(E1, Step.PREPARING))],
+            id="a drain that a crash interrupted is undone if its event has gone",
+        ),
+        pytest.param(
+            [],
+            remembering(READY_1, busy=frozenset({(K1, Work.RECOVER)})),
+            POLICY,
+            [Wait(E1)],
+            id="recovering that runs is not begun again",
+        ),
+        pytest.param(
+            [started(E1)],
+            ready(E1, approved=True),
+            POLICY,
+            [Wait(started(E1))],
+            id="after the reboot, an event still listed is not prepared for again",
+        ),
+        pytest.param(
+            [seen("E1", "Freeze", status="Started", duration=5)],
+            ready(E1),
+            POLICY,
+            [Wait(seen("E1", "Freeze", status="Started", duration=5))],
+            id="the duration is no timer: drained until the event has gone",
+        ),
+        pytest.param(
+            [E2],
+            remembering(READY_1, record(E2, Step.READY, approved=True)),
+            POLICY,
+            [Wait(E2), Wait(E1)],
+            id="a machine that another event still needs drained is not put back to work",
+        ),
+        pytest.param(
+            [E2],
+            remembering(READY_1, record(E2, Step.READY, approved=True, drains=False)),
+            POLICY,
+            [Prepare(E2, DRAIN), Recover(READY_1)],
+            id="an event that drained nothing holds up no recovery",
+        ),
+        pytest.param(
+            [],
+            remembering(record(E1, Step.RECOVERING, attempts=1, at=NOON)),
+            POLICY,
+            [Wait(E1)],
+            id="recovering that failed waits for a while",
+        ),
+        pytest.param(
+            [],
+            remembering(record(E1, Step.RECOVERING, attempts=1)),
+            POLICY,
+            [Recover(record(E1, Step.RECOVERING, attempts=1))],
+            id="recovering that failed is tried again",
+        ),
+        pytest.param(
+            [E1],
+            remembering(record(E1, Step.RECOVERING)),
+            POLICY,
+            [Recover(record(E1, Step.RECOVERING))],
+            id="an event that comes back is recovered from before it is prepared for",
+        ),
+    ],
+)
+def test_a_guest_does(shown: list[Seen], memory: Memory, policy: Policy, expected: list[Action]) -> None:
+    actions = plan(document(*shown), memory, ME, policy, NOON)
+
+    assert list(actions) == expected
+
+
+@pytest.mark.rule("C-02", "C-03")
+@pytest.mark.parametrize(
+    ("shown", "me"),
+    [
+        pytest.param(None, ME, id="no document yet says nothing about events"),
+        pytest.param(document(E2), None, id="a machine that does not know its name leaves everything alone"),
+    ],
+)
+def test_without_information_nothing_is_done(shown: Document | None, me: str | None) -> None:
+    actions = plan(shown, ready(E1), me, POLICY, NOON)
+
+    assert actions == (Wait(E1),)
+
+
+@pytest.mark.rule("C-04")
+@pytest.mark.parametrize("incarnation", [1, 7, "-1", ""])
+def test_an_incarnation_that_starts_again_blinds_nobody(incarnation: int | str) -> None:
+    memory = ready(E1)
+
+    actions = plan(document(E2, incarnation=incarnation), memory, ME, POLICY, NOON)
+
+    assert actions == (Prepare(E2, DRAIN), Recover(READY_1))
+
+
+@pytest.mark.rule("C-07", "T-15")
+@pytest.mark.parametrize(
+    ("event", "mode", "others_ready", "known", "elapsed", "approved"),
+    [
+        pytest.param(E1, Mode.OWN_ONLY, False, False, 0, True, id="one's own event needs nobody else"),
+        pytest.param(PAIR, Mode.OWN_ONLY, True, True, 0, False, id="own-only: an event with others waits"),
+        pytest.param(PAIR, Mode.LEADER, False, False, 0, True, id="leader: the first name answers for all"),
+        pytest.param(
+            PAIR, Mode.LEADER, False, True, 0, False, id="leader: neighbours who can be asked must be ready"
+        ),
+        pytest.param(PAIR, Mode.LEADER, True, True, 0, True, id="leader: all are ready, the first approves"),
+        pytest.param(SECOND, Mode.LEADER, True, True, 999, False, id="leader: only the first name approves"),
+        pytest.param(PAIR, Mode.PEERS, False, True, 0, False, id="peers: not before all are ready"),
+        pytest.param(PAIR, Mode.PEERS, False, False, 0, False, id="peers: a silent neighbour is not ready"),
+        pytest.param(PAIR, Mode.PEERS, True, True, 0, True, id="peers: all are ready, the first approves"),
+        pytest.param(SECOND, Mode.PEERS, True, True, 0, False, id="peers: the second leaves it to the first"),
+        pytest.param(
+            SECOND, Mode.PEERS, True, True, 30, True, id="peers: the second takes over from a silent first"
+        ),
+        pytest.param(
+            SECOND, Mode.PEERS, False, True, 999, False, id="peers: nobody takes over before all are ready"
+        ),
+        pytest.param(
+            seen("E1", "Terminate", "web_0", "web_1"),
+            Mode.PEERS,
+            True,
+            True,
+            0,
+            False,
+            id="a Terminate is approved only by its own machine",
+        ),
+    ],
+)
+def test_an_event_of_several_machines(
+    event: Seen, mode: Mode, others_ready: bool, known: bool, elapsed: int, approved: bool
+) -> None:
+    since = NOON - timedelta(seconds=elapsed)
+    around = Surroundings(
+        ready={(K1, "web_1"): since} if others_ready else {},
+        known=frozenset({"web_1"} if known else ()),
+    )
+    memory = ready(event, at=since)
+
+    actions = plan(document(event), memory, ME, replace(POLICY, mode=mode), NOON, around)
+
+    assert actions == ((Approve(event),) if approved else (Wait(event),))
+
+
+def test_the_last_healthy_machine_holds() -> None:
+    around = Surroundings(hold="the check says hold: web_1 is down")
+
+    actions = plan(document(E1), ready(E1), ME, POLICY, NOON, around)
+
+    assert actions == (Wait(E1),)
+    assert actions[0].why == "the check says hold: web_1 is down"
+
+
+@pytest.mark.parametrize(
+    ("memory", "why"),
+    [
+        pytest.param(FAILED, "preparing failed, so it is not approved: the drain exits 1", id="failed"),
+        pytest.param(ready(E1, approved=True), "approved; it has not started yet", id="approved"),
+        pytest.param(ready(E1, refused="400"), "the server refused the approval: 400", id="refused"),
+    ],
+)
+def test_a_wait_says_why(memory: Memory, why: str) -> None:
+    (action,) = plan(document(E1), memory, ME, POLICY, NOON)
+
+    assert action.why == why
+
+
+@pytest.mark.rule("C-09")
+@pytest.mark.parametrize(
+    ("event", "margin", "expected"),
+    [
+        pytest.param(E1, 30, 870, id="a margin before the event may start"),
+        pytest.param(seen(notice=timedelta(seconds=20)), 30, 20, id="a margin that is used up gives way"),
+        pytest.param(seen(notice=timedelta(0)), 30, None, id="what may start now has no deadline"),
+        pytest.param(seen(notice=None), 30, None, id="no date, no deadline"),
+        pytest.param(started(E1), 30, None, id="what has started has no deadline"),
+    ],
+)
+def test_preparing_ends_in_time(event: Seen, margin: int, expected: int | None) -> None:
+    limit = deadline(event, timedelta(seconds=margin), NOON)
+
+    assert limit == (None if expected is None else NOON + timedelta(seconds=expected))
+
+
+@pytest.mark.rule("C-13")
+def test_the_policies_of_others_can_be_written_as_rules() -> None:
+    kubernetes = Rule(name="aks", types=frozenset({"redeploy", "preempt", "terminate"}), drains=True)
+    pacemaker = Rule(name="pcmk", types=frozenset({"reboot", "redeploy"}), drains=True, tries=3)
+
+    def drained(rule: Rule) -> set[str]:
+        shown = document(*(seen(kind, kind, duration=30) for kind in KINDS))
+        actions = plan(shown, Memory(), ME, Policy(rules=(rule,)), NOON)
+        return {one.event.kind for one in actions if isinstance(one, Prepare) and one.rule is rule}
+
+    assert drained(kubernetes) == {"Redeploy", "Preempt", "Terminate"}
+    assert drained(pacemaker) == {"Reboot", "Redeploy"}
+
+
+KINDS = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")

@@ -1,0 +1,57 @@
+"""What the tests with the real az share: az itself, and a server that it is logged in to."""
+
+import fcntl
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.arm.live import Live, live
+from tests.az.tool import Az, Trap, login, trap
+
+HERE = Path(__file__).parent
+CACHE = HERE.parents[1] / ".cache" / "azure-cli"
+FLEET = ("--scale-set", "web=2", "--scale-set", "pond=2", "--vm", "db", "--vm", "quiet", "--spot-vm", "batch")
+#: What az asks once in a new configuration: whether there is a newer az. It gets no answer.
+NEWER = "CONNECT azcliprod.blob.core.windows.net:443 HTTP/1.0"
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """Return the folder that az is in; installed once per set of versions."""
+    wanted = HERE / "clients.txt"
+    home = CACHE / hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]
+    python = str(home / "bin" / "python")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "complete").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+            # It is many times quicker than pip here.
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-input", "uv"], check=True)
+            install = [python, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--python", python]
+            subprocess.run([*install, "--requirement", str(wanted)], check=True)
+            (home / "complete").touch()
+    return home / "bin"
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[Trap]:
+    """Give a proxy that catches whoever wants to leave the machine."""
+    with trap() as proxy:
+        yield proxy
+        assert set(proxy.called) <= {NEWER}
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with live(tmp_path_factory.mktemp("cloud"), *FLEET) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def az(cloud: Live, tmp_path_factory: pytest.TempPathFactory, programs: Path, proxy: Trap) -> Az:
+    return login(cloud, tmp_path_factory.mktemp("home"), programs, proxy)

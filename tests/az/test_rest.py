@@ -1,0 +1,61 @@
+"""The management face by curl: the request that the documentation of terminate notifications prints."""
+
+import json
+import subprocess
+
+import pytest
+
+from fairwarning.arm.call import child
+from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.core.wire import Json
+from tests.arm.live import Live
+
+pytestmark = pytest.mark.az
+
+BODY = """
+{
+  "location": "westeurope",
+  "properties": {
+    "virtualMachineProfile": {
+      "scheduledEventsProfile": {
+        "terminateNotificationProfile": {
+          "notBeforeTimeout": "PT5M",
+          "enable": true
+        }
+      }
+    }
+  }
+}
+"""
+
+
+def put(cloud: Live, version: str) -> tuple[str, Json]:
+    """Put the body and return the status and the answer."""
+    set_ = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/fairwarning/providers/Microsoft.Compute"
+    url = f"{cloud.arm}{set_}/virtualMachineScaleSets/web?api-version={version}"
+    words = ["curl", "-sS", "--noproxy", "*", "--cacert", cloud.ca, "-w", "\n%{http_code}"]
+    words += ["-H", f"Authorization: Bearer {cloud.token}", "-H", "Content-Type: application/json"]
+    done = subprocess.run([*words, "-X", "PUT", "-d", BODY, url], capture_output=True, text=True, check=True)
+    text, _, status = done.stdout.rpartition("\n")
+    answer: Json = json.loads(text)
+    return status, answer
+
+
+@pytest.mark.rule("T-01")
+def test_the_request_works_at_the_version_that_knows_the_profile(cloud: Live) -> None:
+    status, answer = put(cloud, "2019-03-01")
+
+    profile = child(answer, "properties", "virtualMachineProfile", "scheduledEventsProfile")
+    assert status == "200"
+    assert child(profile, "terminateNotificationProfile") == {"notBeforeTimeout": "PT5M", "enable": True}
+    assert child(answer, "sku", "capacity") == 2
+
+
+@pytest.mark.rule("T-01")
+def test_an_older_version_does_not_know_the_profile(cloud: Live) -> None:
+    status, answer = put(cloud, "2018-10-01")
+
+    message = "Could not find member 'scheduledEventsProfile' on object of type 'VirtualMachineProfile'"
+    assert status == "400"
+    assert child(answer, "error", "code") == "BadRequest"
+    assert str(child(answer, "error", "message")).startswith(message)
