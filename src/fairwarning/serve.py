@@ -100,10 +100,10 @@ class Service:
         store = await self._store()
         self._stack.push_async_callback(store.close)
         clock: SystemClock | ManualClock = SystemClock()
-        noted = await store.noted("clock")
-        reached = datetime.fromisoformat(noted) if noted else clock.now()
+        reached = await _reached(store) or clock.now()
         if settings.manual_clock:
             clock = ManualClock(reached)
+            await store.note("clock", reached.isoformat())
         elif reached > clock.now():
             self.remarks += (_ahead(reached),)
         driver = SimulatedDriver(azure_timings=settings.azure_timings)
@@ -277,6 +277,15 @@ def _addressees(engine: Engine, addresses: Mapping[str, str]) -> dict[MachineRef
             raise Invalid("address", f"{machine.full} is given two")
         found[machine] = address
     return found
+
+
+async def _reached(store: Store) -> datetime | None:
+    """Return the manual time at which a server ended: as it was moved to, or as of what was written last."""
+    noted, newest = await store.noted("clock"), await store.newest()
+    if noted is None:
+        return None
+    reached = datetime.fromisoformat(noted)
+    return reached if newest is None else max(reached, newest.at)
 
 
 def machines(engine: Engine) -> list[MachineRef]:

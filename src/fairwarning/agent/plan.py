@@ -157,15 +157,8 @@ def plan(
         case = _Case(event, record, rule, _at(memory, key), drained_for, me, policy, around, now)
         actions.extend(_present(case))
     for key, record in memory.records.items():
-        if key in listed:
-            continue
-        if busy := _at(memory, key):
-            actions.append(Wait(record.event, f"it has gone; {', '.join(sorted(busy))} is still under way"))
-        else:
-            started = (
-                "it has gone" if record.event.started else "it has gone without having been seen to start"
-            )
-            actions.append(_recovery(record, drained_for, policy.pause, now, started))
+        if key not in listed:
+            actions.append(_gone(record, _at(memory, key), drained_for, policy.pause, now))
     return tuple(actions)
 
 
@@ -223,6 +216,15 @@ def _preparation(case: _Case) -> Action | None:
 def _uncovered(case: _Case) -> bool:
     """Whether the rules were changed so that an event that was only watched is now prepared for."""
     return case.record is not None and case.rule.drains and not case.record.drains and case.event.scheduled
+
+
+def _gone(
+    record: Record, busy: frozenset[Work], drained: frozenset[EventId], pause: timedelta, now: datetime
+) -> Action:
+    if busy:
+        return Wait(record.event, f"it has gone; {', '.join(sorted(busy))} is still under way")
+    unseen = "" if record.event.started else " without having been seen to start"
+    return _recovery(record, drained, pause, now, f"it has gone{unseen}")
 
 
 def _recovery(

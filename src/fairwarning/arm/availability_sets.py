@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from fairwarning.arm import gates, places, views
+from fairwarning.arm import gates, groups, places, views
 from fairwarning.arm.call import Call, Reply, child
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.places import AVAILABILITY_SETS, GROUPED, SUBSCRIBED
@@ -36,7 +36,7 @@ async def list_all(room: Room, call: Call) -> Reply:
 async def put(room: Room, call: Call) -> Reply:
     """Make an availability set, or change the one that is there; 201 would break the clients."""
     group, name = call.names["group"], call.names["name"]
-    room.group(group)
+    groups.standing(room, group)
     body = gates.read(AVAILABILITY_SETS, call)
     async with room.lock(places.resource_id(group, AVAILABILITY_SETS, name)):
         scopes = places.scopes(room, AVAILABILITY_SETS, group, name)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from fairwarning.arm import actions, gates, places, views
+from fairwarning.arm import actions, gates, groups, places, views
 from fairwarning.arm.call import Call, Reply, child
 from fairwarning.arm.errors import invalid, not_found
 from fairwarning.arm.operations import accepted
@@ -37,7 +37,7 @@ async def list_all(room: Room, call: Call) -> Reply:
 async def put(room: Room, call: Call) -> Reply:
     """Bring a cloud service up, or change what is said of the one that is there."""
     group, name = call.names["group"], call.names["name"]
-    location = room.group(group)["location"]
+    location = groups.standing(room, group)["location"]
     body = gates.read(CLOUD_SERVICES, call)
     key = places.resource_id(group, CLOUD_SERVICES, name)
     async with room.lock(key):

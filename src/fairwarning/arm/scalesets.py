@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from fairwarning.arm import actions, gates, operations, places, views
+from fairwarning.arm import actions, gates, groups, operations, places, views
 from fairwarning.arm.call import Call, Reply, child
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.gates import Wishes
@@ -49,7 +49,7 @@ async def list_all(room: Room, call: Call) -> Reply:
 async def put(room: Room, call: Call) -> Reply:
     """Bring a scale set up, or change the one that is there."""
     group, name = call.names["group"], call.names["name"]
-    room.group(group)
+    groups.standing(room, group)
     body = gates.read(SCALE_SETS, call)
     async with room.lock(places.resource_id(group, SCALE_SETS, name)):
         scopes = places.scopes(room, SCALE_SETS, group, name)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
-from fairwarning.arm import actions, gates, places, views
+from fairwarning.arm import actions, gates, groups, places, views
 from fairwarning.arm.call import Call, Reply, child
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.gates import Wishes
@@ -54,7 +54,7 @@ async def list_all(room: Room, call: Call) -> Reply:
 async def put(room: Room, call: Call) -> Reply:
     """Bring a machine up, or change the one that is there."""
     group, name = call.names["group"], call.names["name"]
-    room.group(group)
+    groups.standing(room, group)
     body = gates.read(VMS, call)
     home = _home(room, call, body)
     async with _lock(room, places.vm(room, group, name), home, call):

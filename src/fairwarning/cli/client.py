@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -152,12 +153,7 @@ class Client:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         # A long journey of a manual clock takes a while to answer.
         patience = httpx2.Timeout(10, read=120)
-        try:
-            self._http = httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=patience)
-        except httpx2.InvalidURL as error:
-            raise Failure(
-                f"{url!r} is no address: {error}", "FAIRWARNING_URL is like http://127.0.0.1:8080"
-            ) from error
+        self._http = httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=patience)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -224,9 +220,26 @@ class Client:
 
 def connect() -> Client:
     """Return a client of the server that the environment names."""
-    client = Client(config.server_url(), config.server_token())
+    import httpx2
+
+    url, token = config.server_url(), config.server_token()
+    if token is not None and not config.is_token(token):
+        raise click.UsageError("FAIRWARNING_TOKEN is no token: it must be printable ASCII characters")
+    try:
+        _check_url(url)
+        client = Client(url, token)
+    except (ValueError, httpx2.InvalidURL) as error:
+        example = "it is like http://127.0.0.1:8080"
+        raise click.UsageError(f"FAIRWARNING_URL is no address: {url!r}; {example}") from error
     click.get_current_context().call_on_close(client.close)
     return client
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    # Reading the port refuses what is none.
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+        raise ValueError(url)
 
 
 def _refusal(response: "httpx2.Response") -> Failure:

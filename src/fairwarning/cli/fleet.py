@@ -1,7 +1,7 @@
 """The commands that talk to a running server about its machines, events and time."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -20,8 +20,8 @@ from fairwarning.cli.client import (
     connect,
     decode,
 )
-from fairwarning.cli.options import LENGTH
-from fairwarning.cli.output import as_json, instant, member, names, note, table
+from fairwarning.cli.options import EVENT, LENGTH, SPEED
+from fairwarning.cli.output import Failure, as_json, as_line, instant, member, names, note, table
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.model import Kind
 from fairwarning.core.wire import Json
@@ -50,7 +50,7 @@ def vms(json_: bool) -> None:
     if json_:
         as_json(member(body, "machines"))
         return
-    headings = ("NAME", "SCOPE", "STATE", "DOMAIN", "HOST", "LAST POLL", "METADATA")
+    headings = ("NAME", "SCOPE", "STATE", "DOMAIN", "HOST", "SCOPE POLLED", "METADATA")
     table(headings, map(_machine_row, decode(body, Machines).machines))
 
 
@@ -73,7 +73,8 @@ def _machine_row(machine: Machine) -> tuple[str, ...]:
 def events(watching: bool, json_: bool) -> None:
     """List the events that are pending.
 
-    With --watch, tell everything that happens from now on as well; with --json that is one object a line.
+    With --watch, tell everything that happens from now on as well; with --json that is one object a line, and
+    what is pending comes first, as objects whose kind is "pending".
 
     \b
     Example:
@@ -86,12 +87,14 @@ def events(watching: bool, json_: bool) -> None:
     if not watching:
         _print_events(body, json_)
         return
-    if not json_:
+    if json_:
+        watch.print_pending(body)
+    else:
         _print_events(body, json_)
     note(f"watching {client.url}; Ctrl-C ends")
     try:
         for text in watch.Watch(client, after):
-            click.echo(text if json_ else watch.timed(decode(text, Line)))
+            as_line(text) if json_ else click.echo(watch.timed(decode(text, Line)))
     except KeyboardInterrupt:
         return
 
@@ -148,7 +151,7 @@ def cause(
 
 
 @click.command()
-@click.argument("event_ids", metavar="EVENT...", nargs=-1, required=True)
+@click.argument("event_ids", metavar="EVENT...", type=EVENT, nargs=-1, required=True)
 @json_option
 def approve(event_ids: tuple[str, ...], json_: bool) -> None:
     """Approve events in the place of the guests, so that they start at once.
@@ -161,7 +164,7 @@ def approve(event_ids: tuple[str, ...], json_: bool) -> None:
 
 
 @click.command()
-@click.argument("event_ids", metavar="EVENT...", nargs=-1, required=True)
+@click.argument("event_ids", metavar="EVENT...", type=EVENT, nargs=-1, required=True)
 @json_option
 def cancel(event_ids: tuple[str, ...], json_: bool) -> None:
     """Withdraw events that have not started.
@@ -183,7 +186,7 @@ def _act(verb: str, event_ids: Iterable[str], json_: bool) -> None:
 
 
 @click.command()
-@click.argument("event", required=False)
+@click.argument("event", type=EVENT, required=False)
 @json_option
 def history(event: str | None, json_: bool) -> None:
     """Tell what has happened and who approved it, oldest first; of one event or of all.
@@ -199,6 +202,7 @@ def history(event: str | None, json_: bool) -> None:
         for page in pages:
             found = member(page, "history")
             lines += found if isinstance(found, list) else []
+        _must_exist(event, lines)
         as_json(lines)
         return
     rows = [
@@ -214,7 +218,13 @@ def history(event: str | None, json_: bool) -> None:
         for page in pages
         for line in decode(page, History).history
     ]
+    _must_exist(event, rows)
     table(("AT", "WHAT", "TYPE", "MACHINES", "BY", "EVENT", "REASON"), rows)
+
+
+def _must_exist(event: str | None, told: Sized) -> None:
+    if event is not None and not told:
+        raise Failure(f"no event has the id {event}", "fairwarning history tells of all there have been")
 
 
 @click.group()
@@ -282,7 +292,7 @@ def clock_next(json_: bool) -> None:
 
 
 @clock.command("speed")
-@click.argument("speed", type=click.FloatRange(min=0, min_open=True))
+@click.argument("speed", type=SPEED)
 @json_option
 def clock_speed(speed: float, json_: bool) -> None:
     """Divide every duration from now on: at speed 60 a notice of 15 minutes is one of 15 seconds.

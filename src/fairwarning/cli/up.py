@@ -15,11 +15,12 @@ import click
 from fairwarning import config
 from fairwarning.cli import paste
 from fairwarning.cli.client import Client, Event, Events, Line, Machine, decode
-from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, ZONES
-from fairwarning.cli.output import Failure, instant, names, note, table
-from fairwarning.cli.watch import Watch, timed
+from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, SPEED, ZONES
+from fairwarning.cli.output import Failure, as_line, instant, names, note, plain, table
+from fairwarning.cli.watch import Watch, print_pending, timed
 from fairwarning.cli.wishes import Wishes, settings
-from fairwarning.core.errors import FairWarningError
+from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import PROFILES, FirstCall
 from fairwarning.core.wire import Json
 
@@ -64,9 +65,7 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
     show_default=True,
     help="Whose rules hold.",
 )
-@click.option(
-    "--speed", type=click.FloatRange(min=0, min_open=True), help="Divide every duration: 60 makes 15m 15s."
-)
+@click.option("--speed", type=SPEED, help="Divide every duration: 60 makes 15m 15s.")
 @click.option(
     "--clock",
     type=click.Choice(["real", "manual"]),
@@ -100,7 +99,7 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
     "--listen", type=HOST_PORT, multiple=True, help="A shared listener; guests are known by --address."
 )
 @click.option(
-    "--address", type=ADDRESS, multiple=True, help="A machine's source address, like web_0=10.0.0.4."
+    "--address", type=ADDRESS, multiple=True, help="A machine's source address there, like web_0=10.0.0.4."
 )
 @click.option("--sockets", type=_FOLDER, help="A unix socket per machine in this folder.")
 @click.option("--preview-version", is_flag=True, help="Serve api-version 2024-07-09 too.")
@@ -132,6 +131,10 @@ def up(**wishes: Unpack[Wishes]) -> None:
     wanted = settings(wishes)
     try:
         asyncio.run(_serve(wanted, wishes["ready_file"], wishes["json_"]))
+    except Invalid as problem:
+        if problem.field == "address":
+            raise click.UsageError(f"--address: {problem.problem}") from problem
+        raise Failure(str(problem)) from problem
     except FairWarningError as problem:
         raise Failure(str(problem), *_HINTS.get(type(problem).__name__, ())) from problem
     except OSError as problem:
@@ -152,6 +155,8 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
         async with Service(wanted) as service:
             reporter = Reporter(Client(service.operator_url, wanted.token), version, json_)
             last.callback(reporter.close)
+            for remark in service.remarks:
+                note(remark)
             await asyncio.to_thread(reporter.open)
             ready = ready_document(service)
             click.echo(json.dumps(ready)) if json_ else _introduce(service, version)
@@ -168,13 +173,19 @@ def _make_way(ready_file: Path) -> None:
 
 def ready_document(service: "Service") -> dict[str, Json]:
     """Return where everything listens; machines whose name is ambiguous by scope and name."""
-    endpoints = service.endpoints()
-    bearers = Counter(ref.name for ref in endpoints)
-    metadata: dict[str, Json] = {
-        ref.name if bearers[ref.name] == 1 else ref.full: url for ref, url in endpoints.items()
+    others = service.alternatives()
+    bearers = Counter(ref.name for ref in others)
+    known: dict[MachineRef, str] = {ref: ref.name if bearers[ref.name] == 1 else ref.full for ref in others}
+    metadata: dict[str, Json] = {known[ref]: url for ref, url in service.endpoints().items()}
+    alternatives: dict[str, Json] = {known[ref]: [*ways] for ref, ways in others.items()}
+    return {
+        "operator": service.operator_url,
+        "arm": service.arm_url,
+        "ca": None if service.ca is None else str(service.ca),
+        "metadata": metadata,
+        "shared": [*service.shared_urls()],
+        "alternatives": alternatives,
     }
-    ca = None if service.ca is None else str(service.ca)
-    return {"operator": service.operator_url, "arm": service.arm_url, "ca": ca, "metadata": metadata}
 
 
 def _introduce(service: "Service", version: str) -> None:
@@ -183,6 +194,8 @@ def _introduce(service: "Service", version: str) -> None:
     table(("MACHINE", "SCOPE", "WHAT IT WOULD ASK"), rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         note(f"and {len(rows) - MOST_ROWS} more; fairwarning vms lists them all")
+    for url in service.shared_urls():
+        note(f"shared by all machines, each known by its address: {url}")
     note(f"operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
     if service.arm_url is not None:
         note(f'management API: {service.arm_url}; eval "$(fairwarning az-env)" and fairwarning az-login')
@@ -215,13 +228,13 @@ class Reporter:
         self._client = client
         self._version = version
         self._json = json_
-        self._pending: tuple[Event, ...] = ()
+        self._pending = b""
         self._thread = threading.Thread(target=self._tell, name="reporter", daemon=True)
 
     def open(self) -> None:
         """Find the place in the history from which to tell."""
         self._watch = Watch(self._client, self._client.position())
-        self._pending = decode(self._client.get("/events"), Events).events
+        self._pending = self._client.get("/events")
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -237,22 +250,24 @@ class Reporter:
 
     def _tell(self) -> None:
         with suppress(BrokenPipeError):
-            if not self._json:
-                for event in self._pending:
+            if self._json:
+                print_pending(self._pending)
+            else:
+                for event in decode(self._pending, Events).events:
                     self._remind(event)
             for text in self._watch:
                 self._report(text)
 
     def _report(self, text: str) -> None:
         line = decode(text, Line)
-        click.echo(text if self._json else timed(line))
+        as_line(text) if self._json else click.echo(timed(line))
         if line.kind == "scheduled" and line.event is not None and not self._json:
             # The event may be over by now: then there is nothing to approve.
             with suppress(Failure):
                 self._invite(decode(self._client.get(f"/events/{line.event}"), Event))
 
     def _remind(self, event: Event) -> None:
-        click.echo(f"{'':9}  {event.type} of {names(event.resources)} was {event.status} before")
+        click.echo(f"{'':9}  {plain(f'{event.type} of {names(event.resources)}')} was {event.status} before")
         with suppress(Failure):
             self._invite(event)
 

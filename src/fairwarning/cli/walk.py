@@ -10,7 +10,7 @@ import click
 from fairwarning.cli.client import Client, History, Line, Machines, connect, decode
 from fairwarning.cli.fleet import json_option
 from fairwarning.cli.options import LENGTH
-from fairwarning.cli.output import as_json, note
+from fairwarning.cli.output import as_json, as_line, note
 from fairwarning.cli.watch import Watch, timed
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.model import Source
@@ -24,10 +24,11 @@ _ENDS = ("finished", "cancelled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """A walk, with the events of the domain it is at."""
+    """A walk, with the events of the domain it is at; of one just begun, whether nobody is told."""
 
     scope: str
     events: tuple[str, ...]
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +67,13 @@ def walk(what: str, scope: str, notice: str | None, follow: bool, stop: bool, js
     if notice is not None:
         asked["notice"] = notice
     answer = client.call("POST", "/walks", asked)
+    begun = decode(answer, Walk)
     if json_:
         as_json(json.loads(answer))
+    if begun.hint is not None:
+        note(begun.hint)
     if follow:
-        _follow(client, decode(answer, Walk), json_)
+        _follow(client, begun, json_)
     elif not json_:
         note(f"a {what} walks through {scope}; fairwarning events --watch tells how it goes")
 
@@ -85,7 +89,7 @@ def _follow(client: Client, begun: Walk, json_: bool) -> None:
         for text in Watch(client, _beginning(client, begun)):
             line = decode(text, Line)
             if line.scope == scope:
-                click.echo(text if json_ else f"{_progress(line, domains)}  {timed(line)}")
+                as_line(text) if json_ else click.echo(f"{_progress(line, domains)}  {timed(line)}")
             if last is None and line.kind in _ENDS and _scope(client, scope).walk is None:
                 last = client.position()
             if last is not None and line.seq >= last:

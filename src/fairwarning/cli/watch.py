@@ -1,10 +1,11 @@
 """Tells what happens, as it happens, in words a person can follow."""
 
+import json
 import threading
 from collections.abc import Iterator, Mapping
 
 from fairwarning.cli.client import Client, Event, Line, decode
-from fairwarning.cli.output import Unreachable, instant, names, note, plain
+from fairwarning.cli.output import Unreachable, as_line, instant, member, names, note, plain
 
 #: How a line of the history reads; ``{what}`` is "Reboot of web_0".
 _SENTENCES: Mapping[str, str] = {
@@ -37,6 +38,14 @@ def event_row(event: Event) -> tuple[str, ...]:
     """Return a pending event as a row of a table."""
     when = instant(event.not_before) if event.status == "Scheduled" else "-"
     return event.id, event.type or "-", event.status, names(event.resources), when
+
+
+def print_pending(body: bytes) -> None:
+    """Print what is pending for programs: one object a line, told apart from the history by its kind."""
+    pending = member(body, "events")
+    for event in pending if isinstance(pending, list) else []:
+        if isinstance(event, dict):
+            as_line(json.dumps({"kind": "pending", **event}, separators=(",", ":")))
 
 
 EVENT_HEADINGS = ("EVENT", "TYPE", "STATUS", "MACHINES", "NOT BEFORE")

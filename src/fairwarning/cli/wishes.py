@@ -1,6 +1,5 @@
 """From what ``up`` is asked for to the settings of a server."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -108,8 +107,7 @@ def _contradictions(wishes: Wishes) -> Iterator[tuple[object, str]]:
         wishes["address"] and not wishes["listen"],
         "--address is for a shared listener: say where with --listen",
     )
-    named = Counter(name for name, _ in wishes["address"])
-    yield len(named) != len(wishes["address"]), f"--address names {max(named, key=named.__getitem__, default='')} twice"
+    yield len(dict(wishes["address"])) < len(wishes["address"]), "--address gives a machine two addresses"
     delay = wishes["first_call_delay"]
     yield (
         delay and wishes["first_call"] == FirstCall.NONE,

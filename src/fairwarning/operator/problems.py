@@ -80,7 +80,9 @@ def malformed(error: msgspec.ValidationError, wanted: type[msgspec.Struct]) -> R
 
 def _choices(wanted: type[msgspec.Struct], member: str) -> list[str]:
     """Return what may be said in a member that is a choice; nothing if it is none."""
-    kinds = [get_args(one.type) or (one.type,) for one in msgspec.structs.fields(wanted) if one.name == member]
+    kinds = [
+        get_args(one.type) or (one.type,) for one in msgspec.structs.fields(wanted) if one.name == member
+    ]
     return [
         str(value)
         for kind in chain.from_iterable(kinds)

@@ -217,6 +217,7 @@ class SqliteStore:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _make_private(self._path)
         except BlockingIOError as problem:
             raise DataDirectoryInUse(self._directory) from problem
         except OSError as problem:
@@ -234,6 +235,14 @@ class SqliteStore:
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
+
+
+def _make_private(path: Path) -> None:
+    """Let nobody else read the database; what SQLite makes beside it gets the same mode."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    for one in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+        if one.exists() and one.stat().st_mode & 0o077:
+            one.chmod(0o600)
 
 
 @contextmanager
