@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fairwarning.arm import groups, network, resources, vms
+from fairwarning.arm import availability_sets, cloud_services, groups, network, resources, scalesets, vms
 from fairwarning.arm.call import Reply
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.scope import Blueprint
@@ -20,7 +20,8 @@ DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 
 
 def azure(*blueprints: Blueprint, watched: bool = True) -> Azure:
-    tables = (groups.ROUTES, resources.ROUTES, vms.ROUTES, network.ROUTES)
+    modules = (groups, resources, vms, scalesets, availability_sets, cloud_services, network)
+    tables = (module.ROUTES for module in modules)
     return Azure(*tables, blueprints=blueprints, watched=watched)
 
 
