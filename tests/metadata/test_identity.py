@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.metadata.app import MetadataApp
-from fairwarning.metadata.doors import Doors, Plan
+from fairwarning.metadata.doors import LOOPBACK, CannotListen, Doors, Plan
 from fairwarning.metadata.identity import Inventory
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
@@ -80,16 +82,37 @@ def url(house: House, machine: MachineRef) -> str:
     return found
 
 
+def free_base(count: int) -> int:
+    """Return a port behind which some are free, below those that the system hands out."""
+    for base in range(21_000 + os.getpid() % 100 * 50, 32_000, 10):
+        with ExitStack() as stack:
+            try:
+                for port in range(base + 1, base + 1 + count):
+                    stack.enter_context(socket.create_server((LOOPBACK, port)))
+            except OSError:
+                continue
+            return base
+    raise AssertionError("no free ports")
+
+
 @pytest.mark.rule("R-03")
 def test_each_machine_has_a_port_an_address_and_a_socket_of_its_own(tmp_path: Path) -> None:
     async def story() -> list[tuple[int, str]]:
-        async with House(Plan(port=0, sockets=tmp_path)) as house:
+        async with House(Plan(port=free_base(3), sockets=tmp_path)) as house:
             own, address, unix = url(house, WEB_1), *house.doors.alternatives(WEB_1)
             assert address.startswith("http://127.0.10.2:")
             assert unix == f"unix:{tmp_path}/web_1.sock"
             return [await fetch(own), await fetch(address), await fetch(tmp_path / "web_1.sock")]
 
     assert asyncio.run(story()) == [(200, "web_1")] * 3
+
+
+def test_on_any_free_ports_a_machine_has_no_address_that_nobody_could_guess() -> None:
+    async def story() -> tuple[str, ...]:
+        async with House(Plan(port=0)) as house:
+            return house.doors.alternatives(WEB_1)
+
+    assert asyncio.run(story()) == ()
 
 
 @pytest.mark.rule("R-03")
@@ -116,7 +139,7 @@ def test_no_header_makes_a_machine_another(headers: dict[str, str]) -> None:
 
 @pytest.mark.rule("R-03")
 def test_on_a_shared_listener_the_source_address_tells_who_is_calling() -> None:
-    plan = Plan(port=0, shared=(("127.0.0.1", 0),), addresses={"web_0": "127.7.0.1", "web_1": "127.7.0.2"})
+    plan = Plan(port=0, shared=(("127.0.0.1", 0),), addresses={WEB_0: "127.7.0.1", WEB_1: "127.7.0.2"})
 
     async def story() -> list[tuple[int, str]]:
         async with House(plan) as house:
@@ -188,6 +211,67 @@ def test_an_address_belongs_to_one_machine() -> None:
         inventory.assign(WEB_1, "10.0.0.1")
 
 
+@pytest.mark.rule("R-03")
+def test_an_address_is_the_same_however_it_is_spelled() -> None:
+    inventory = Inventory()
+    inventory.assign(WEB_0, "10.0.0.1")
+    inventory.assign(WEB_1, "fd00:0:0::1")
+
+    assert inventory.identify(("::ffff:10.0.0.1", 4711)) == WEB_0
+    assert inventory.identify(("fd00::1", 4711)) == WEB_1
+    assert inventory.identify(("::ffff:10.0.0.2", 4711)) is None
+
+
+def test_what_is_no_address_cannot_be_assigned() -> None:
+    with pytest.raises(Invalid, match="'here' is no IP address"):
+        Inventory().assign(WEB_0, "here")
+
+
+def test_a_shared_listener_of_ipv6_is_written_as_one_would_paste_it() -> None:
+    async def story() -> tuple[str, ...]:
+        async with House(Plan(port=0, shared=(("::1", 0),))) as house:
+            return house.doors.shared_urls()
+
+    (shared,) = asyncio.run(story())
+
+    assert shared.startswith("http://[::1]:")
+
+
+def test_a_folder_for_sockets_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "guests"
+
+    async def story() -> int:
+        async with House(Plan(port=0, sockets=folder)):
+            return folder.stat().st_mode & 0o777
+
+    assert asyncio.run(story()) == 0o700
+
+
+def test_two_servers_do_not_share_a_folder_of_sockets(tmp_path: Path) -> None:
+    async def story() -> tuple[int, str]:
+        async with House(Plan(port=0, sockets=tmp_path), count=1):
+            with pytest.raises(CannotListen, match=f"{tmp_path}/web_0.sock: another server answers there"):
+                async with House(Plan(port=0, sockets=tmp_path), count=1):
+                    pass
+            return await fetch(tmp_path / "web_0.sock")
+
+    assert asyncio.run(story()) == (200, "web_0")
+
+
+def test_a_door_that_could_not_be_opened_is_opened_by_the_next_try(tmp_path: Path) -> None:
+    async def story() -> tuple[int, str]:
+        async with House(Plan(port=free_base(1), sockets=tmp_path), count=0) as house:
+            await house.engine.handle(Add(seed="t", scope=ScopeId("web")))
+            (tmp_path / "web_0.sock").write_text("in the way")
+            with pytest.raises(CannotListen):
+                await house.doors.open([WEB_0])
+            (tmp_path / "web_0.sock").unlink()
+            await house.doors.open([WEB_0])
+            return await fetch(url(house, WEB_0))
+
+    assert asyncio.run(story()) == (200, "web_0")
+
+
 def test_a_door_keeps_working_while_an_event_goes_by() -> None:
     async def story() -> list[str]:
         async with House(Plan(port=0)) as house:
@@ -202,12 +286,14 @@ def test_a_door_keeps_working_while_an_event_goes_by() -> None:
     assert E1 in seen[0]
 
 
-def test_a_port_that_is_taken_is_an_error() -> None:
-    async def story() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            plan = Plan(port=taken.getsockname()[1] - 1)
-            async with House(plan):
-                pass
+def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
+    async def story(port: int) -> None:
+        async with House(Plan(port=port - 1)):
+            pass
 
-    with pytest.raises(OSError, match="in use"):
-        asyncio.run(story())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            CannotListen, match=rf"^cannot listen on 127\.0\.0\.1:{port}: address already in use$"
+        ):
+            asyncio.run(story(port))

@@ -330,7 +330,7 @@ def test_a_client_cannot_win_time_by_sending_byte_after_byte() -> None:
 
 def test_a_connection_too_many_is_told_so() -> None:
     async def scenario() -> tuple[str, str]:
-        crowd = Limits(connections=1)
+        crowd = Limits(connections=2)  # the listener is one of them
         async with serving(name_the_caller, crowd) as address, calling(address) as (reader, writer):
             writer.write(get("/a"))
             await read_answer(reader)
@@ -343,6 +343,34 @@ def test_a_connection_too_many_is_told_so() -> None:
     assert second.startswith("HTTP/1.1 503 ")
     assert second.endswith('{"error":"too many connections"}')
     assert first.endswith("web_0 /b 0")
+
+
+def test_a_caller_with_too_many_connections_shuts_out_nobody_else() -> None:
+    async def scenario() -> tuple[str, list[str]]:
+        few = Limits(each=1)
+        async with serving(name_the_caller, few) as address, calling(address), calling(address, "127.0.0.2"):
+            own = await exchange(address, b"")
+            async with calling(address, "127.0.0.3") as (reader, _):
+                stranger = (await reader.read()).decode()
+            NAMES["127.0.0.4"] = "web_4"
+            try:
+                other = await exchange(address, last("/a"), "127.0.0.4")
+            finally:
+                del NAMES["127.0.0.4"]
+            return other, [own, stranger]
+
+    other, refused = asyncio.run(scenario())
+
+    assert other.endswith("web_4 /a 0")
+    assert all(text.startswith("HTTP/1.1 503 ") for text in refused)
+
+
+def test_a_caller_may_come_back_for_as_long_as_it_leaves_before() -> None:
+    async def scenario() -> list[str]:
+        async with serving(name_the_caller, Limits(each=1)) as address:
+            return [await exchange(address, last("/a")) for _ in range(3)]
+
+    assert all(text.endswith("web_0 /a 0") for text in asyncio.run(scenario()))
 
 
 def test_a_client_that_does_not_read_is_not_answered_further_until_it_does() -> None:

@@ -121,5 +121,12 @@ def office(
         stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
         run(stage.engine.open())
     closing = asyncio.Event()
-    app = create_app(stage.engine, endpoints=endpoints, token=token, loopback=loopback, closing=closing)
+    app = create_app(
+        stage.engine,
+        endpoints=endpoints,
+        alternatives=lambda ref: (f"unix:/run/{ref.name}.sock",),
+        token=token,
+        loopback=loopback,
+        closing=closing,
+    )
     return Office(stage, app, closing)

@@ -132,7 +132,26 @@ def test_approving_starts_an_event_and_tells_who_did() -> None:
 
     approved = event(desk.fine("POST", f"/events/{made.id}/approve", {"by": "alice"}))
 
-    assert (approved.status, approved.approved_by, approved.started_at) == ("Started", "alice", NOON)
+    assert (approved.status, approved.approved_by, approved.started_at) == ("Started", "operator:alice", NOON)
+
+
+@pytest.mark.parametrize(
+    ("by", "recorded"),
+    [
+        pytest.param("web_1", "operator:web_1", id="the name of a guest"),
+        pytest.param("platform", "operator:platform", id="the name of the platform"),
+        pytest.param("operator", "operator", id="the plain operator"),
+        pytest.param("operator:alice", "operator:alice", id="a name that is marked already"),
+    ],
+)
+def test_no_operator_passes_for_a_guest(by: str, recorded: str) -> None:
+    desk = office(WEB)
+    (made,) = desk.cause("restart", "web_0").events
+
+    approved = event(desk.fine("POST", f"/events/{made.id}/approve", {"by": by}))
+
+    assert approved.approved_by == recorded
+    assert recorded in [line.by for line in desk.history().history]
 
 
 @pytest.mark.rule("R-17")

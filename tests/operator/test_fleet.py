@@ -51,6 +51,7 @@ def test_a_machine_is_shown_with_its_place_and_its_address() -> None:
         polled_at=NOON,
         latest_model_applied=True,
         metadata="http://metadata/web_1",
+        alternatives=["unix:/run/web_1.sock"],
     )
 
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from starlette.types import Message
 
-from fairwarning.core.commands import Cancel, Command, Make, Schedule
+from fairwarning.core.commands import Cancel, Command, Make, Schedule, SetPower
 from fairwarning.core.history import Line
-from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName, derive_id
+from fairwarning.core.model import EventId, MachineRef, Power, ScopeId, VmName, derive_id
 from fairwarning.core.scope import Blueprint
 from fairwarning.operator import shapes
 from fairwarning.operator.history import Stream, follow
@@ -20,6 +20,7 @@ from tests.operator.office import Office, office
 from tests.stage import NOON, run
 
 WEB = Blueprint(name="web", count=3)
+WEB_0 = MachineRef(ScopeId("web"), VmName("web_0"))
 LONG, QUIET = timedelta(hours=1), timedelta(0)
 
 
@@ -71,7 +72,7 @@ def test_the_history_tells_who_did_what_to_which_event_and_when() -> None:
     page = desk.history()
 
     assert [(line.kind, line.by, line.at - NOON) for line in page.history] == [
-        ("scheduled", "alice", timedelta(0)),
+        ("scheduled", "operator:alice", timedelta(0)),
         ("approved", "web_1", timedelta(0)),
         ("started", "web_1", timedelta(0)),
         ("finished", "platform", timedelta(seconds=5)),
@@ -87,7 +88,7 @@ def test_what_was_refused_is_in_the_history_with_the_reason() -> None:
     desk.refused("POST", "/events", {"cause": "evict", "machines": ["web_0"], "by": "mallory"})
 
     (line,) = desk.history().history
-    assert (line.kind, line.type, line.by, line.event) == ("refused", "evict", "mallory", None)
+    assert (line.kind, line.type, line.by, line.event) == ("refused", "evict", "operator:mallory", None)
     assert line.reason == "web_0 is not a Spot machine; it cannot be evicted"
 
 
@@ -233,6 +234,28 @@ def test_a_quiet_feed_gives_a_sign_of_life() -> None:
             return await take(lines, 3)
 
     assert run(listen()) == [None, None, None]
+
+
+def test_what_passes_without_being_told_is_silence_too() -> None:
+    desk = office(WEB)
+    tell = timedelta(milliseconds=40)
+
+    async def chatter() -> None:
+        while True:
+            await desk.stage.engine.handle(SetPower(machine=WEB_0, power=Power.STOPPED))
+            await asyncio.sleep(0.005)
+            await desk.stage.engine.handle(SetPower(machine=WEB_0, power=Power.RUNNING))
+            await asyncio.sleep(0.005)
+
+    async def listen() -> list[Line | None]:
+        talking = asyncio.create_task(chatter())
+        async with aclosing(follow(desk.stage.engine, None, desk.closing, tell)) as lines:
+            try:
+                return await asyncio.wait_for(take(lines, 2), 10)
+            finally:
+                talking.cancel()
+
+    assert run(listen()) == [None, None]
 
 
 def test_a_feed_ends_when_the_server_does() -> None:

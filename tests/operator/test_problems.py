@@ -6,6 +6,7 @@ import pytest
 
 from fairwarning.core.model import MachineRef
 from fairwarning.core.scope import Blueprint
+from fairwarning.core.wire import Json
 from fairwarning.operator import shapes
 from tests.operator.office import Office, office
 
@@ -61,6 +62,31 @@ def test_a_problem_says_what_is_wrong_in_words_and_as_data(desk: Office) -> None
         "status": 404,
         "detail": "no machine is called nobody",
     }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "choice"),
+    [
+        pytest.param(
+            "POST", "/events", {"cause": "hardware-failure", "machines": ["web_0"], "kind": "Melt"},
+            "kind: invalid enum value 'Melt'; must be one of Freeze, Reboot, Redeploy", id="a kind",
+        ),
+        pytest.param(
+            "PUT", "/machines/web_0/power", {"power": "on"},
+            "power: invalid enum value 'on'; must be one of running, stopped", id="a power",
+        ),
+        pytest.param(
+            "POST", "/scopes", {"name": "x", "kind": "heap"},
+            "kind: invalid enum value 'heap'; must be one of standalone, ", id="a kind of set",
+        ),
+    ],
+)  # fmt: skip
+def test_who_chooses_what_there_is_not_is_told_what_there_is(
+    desk: Office, method: str, path: str, body: Json, choice: str
+) -> None:
+    problem = desk.refused(method, path, body)
+
+    assert problem.detail.startswith(choice)
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/machines/web_0/power/more/power/", "/events/", "/scopes/a/b"])

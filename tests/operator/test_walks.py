@@ -13,10 +13,10 @@ APP = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=5, update_dom
 FLEX = Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=3, fault_domains=3)
 
 
-def start(desk: Office, scope: str, **more: Json) -> shapes.Walk:
+def start(desk: Office, scope: str, **more: Json) -> shapes.WalkBegun:
     """Start a walk and return it."""
     answer = desk.fine("POST", "/walks", {"scope": scope, **more}, 201)
-    return msgspec.json.decode(answer, type=shapes.Walk)
+    return msgspec.json.decode(answer, type=shapes.WalkBegun)
 
 
 def concerned(desk: Office) -> list[list[str]]:
@@ -36,7 +36,7 @@ def test_a_walk_announces_one_update_domain_and_the_next_once_that_has_finished(
     second = concerned(desk)
     desk.advance("2m")
 
-    assert (walk.current, walk.remaining, walk.notice, walk.by) == (0, [1], "1m", "alice")
+    assert (walk.current, walk.remaining, walk.notice, walk.by) == (0, [1], "1m", "operator:alice")
     assert first == during == [["app-0", "app-2", "app-4"]]
     assert second == [["app-1", "app-3"]]
     assert desk.events() == []
@@ -112,3 +112,12 @@ def test_what_cannot_be_walked_is_refused(
     problem = desk.refused(method, path, body)
 
     assert (problem.status, problem.field) == (status, msgspec.UNSET if field is None else field)
+
+
+@pytest.mark.rule("R-23")
+def test_a_walk_says_when_nobody_polls() -> None:
+    watched, unwatched = (start(office(APP, watched=one), "app") for one in (True, False))
+
+    assert (watched.warned, watched.hint) == (True, None)
+    assert unwatched.warned is False
+    assert unwatched.hint == "nobody polls app: will act unseen; hint: poll first, or up --start-enabled"

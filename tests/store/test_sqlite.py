@@ -328,3 +328,28 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) ->
     bring_up(tmp_path / "x", FIRST, SECOND)
 
     assert columns(tmp_path / "x") == ["a", "b"]
+
+
+def test_the_database_is_for_its_owner_alone_wherever_it_lies(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / DATABASE).touch(0o644)
+
+    async def story(store: SqliteStore) -> dict[str, int]:
+        await filled(store)
+        return {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+
+    modes = with_store(tmp_path, story)
+
+    assert modes == {f"{DATABASE}{end}": 0o600 for end in ("", "-wal", "-shm")} | {"lock": 0o600}
+
+
+def test_what_a_killed_server_left_readable_is_made_private(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as before:
+        before.execute("PRAGMA journal_mode = WAL")
+        before.execute("CREATE TABLE old (x)")
+        for path in tmp_path.iterdir():
+            path.chmod(0o644)
+
+        with_store(tmp_path, filled)
+
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}

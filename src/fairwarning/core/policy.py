@@ -28,6 +28,9 @@ TERMINATE_NOTICE = (timedelta(minutes=5), timedelta(minutes=15))
 #: The longest notice anybody may ask for.
 LONGEST_NOTICE = timedelta(days=3650)
 
+#: How often the instant of the last poll is kept, and how often at the most, however fast time passes.
+POLL_REFRESH, POLL_REFRESH_LEAST = timedelta(hours=1), timedelta(minutes=1)
+
 #: How slowly and how fast durations may be made to pass.
 SPEEDS = 0.01, 100_000.0
 
@@ -53,7 +56,7 @@ class Policy:
     @property
     def poll_refresh(self) -> timedelta:
         """How stale the stored instant of the last poll may become; memory knows it exactly."""
-        return max(self.shorten(timedelta(hours=1)), timedelta(minutes=1))
+        return max(self.shorten(POLL_REFRESH), POLL_REFRESH_LEAST)
 
 
 class FirstCall(StrEnum):

@@ -1,6 +1,8 @@
 """What a guest asks: the parameters of its query, and the checks every category shares (R-04 to R-08)."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
 from urllib.parse import unquote_plus
 
 from fairwarning.core.errors import FairWarningError
@@ -21,8 +23,9 @@ def error(status: int, message: str, *headers: tuple[str, str], **more: Json) ->
     return Response(status, compact({"error": message, **more}), headers, JSON)
 
 
+@lru_cache(maxsize=512)
 def parameters(query: str) -> Mapping[str, str]:
-    """Return the query's parameters.
+    """Return the query's parameters; pollers ask the same again and again.
 
     Raises:
         Refused: a parameter is given twice (R-08).
@@ -34,7 +37,7 @@ def parameters(query: str) -> Mapping[str, str]:
         if name in found:
             raise Refused(error(400, f"Bad request. Query parameter {name} is given more than once"))
         found[name] = unquote_plus(value)
-    return found
+    return MappingProxyType(found)
 
 
 def check_forwarded(request: Request) -> None:

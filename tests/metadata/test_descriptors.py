@@ -1,0 +1,32 @@
+"""However few descriptors there are, guests leave some to others."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from fairwarning.metadata.descriptors import RESERVE, guest_limits
+
+
+@pytest.mark.parametrize("descriptors", [64, 256, 1024, 20_000])
+def test_guests_leave_a_reserve_and_no_guest_takes_what_all_share(descriptors: int) -> None:
+    limits = guest_limits(descriptors)
+
+    assert limits.connections <= max(20, descriptors - RESERVE)
+    assert 1 <= limits.each <= limits.connections // 8
+    assert limits.each <= 64
+
+
+def test_as_many_descriptors_are_asked_for_as_we_may_have() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (100, r.getrlimit(r.RLIMIT_NOFILE)[1])); "
+    code = few + "from fairwarning.metadata.descriptors import available as a; print(a(), r.getrlimit(7)[0])"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    told, given = map(int, done.stdout.split())
+    assert told == given
+    assert told == 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
