@@ -22,7 +22,12 @@ from fairwarning.core.model import EventId
 from fairwarning.core.reading import Document, Seen
 from tests.agent.sight import DRAIN, ME, NOON, seen, started
 
-NAMES = (("web_0",), ("web_1",), ("web_0", "web_1"))
+NAMES = (("web_0",), ("web_0",), ("web_1",), ("web_0", "web_1"))
+
+
+MOSTLY = st.sampled_from([True, True, True, False])
+STATUSES = st.sampled_from(["Scheduled", "Scheduled", "Scheduled", "Started"])
+FATES = st.sampled_from(["ok", "ok", "failure", "death"])
 
 
 class Died(BaseException):
@@ -108,34 +113,34 @@ class World(RuleBasedStateMachine):
 
     # -- what may happen
 
-    @rule(who=st.sampled_from(NAMES), kind=st.sampled_from(["Reboot", "Redeploy"]), at_once=st.booleans())
-    def announce(self, who: tuple[str, ...], kind: str, at_once: bool) -> None:
+    @precondition(lambda self: len(self.events) < 3)
+    @rule(who=st.sampled_from(NAMES), kind=st.sampled_from(["Reboot", "Redeploy"]), status=STATUSES)
+    def announce(self, who: tuple[str, ...], kind: str, status: str) -> None:
         self.made += 1
         event = seen(f"E{self.made}", kind, *who)
-        self.events[event.key] = started(event) if at_once else event
+        self.events[event.key] = started(event) if status == "Started" else event
+        self.look(answered=True, heard=True)
 
     @precondition(lambda self: self.events)
-    @rule(data=st.data(), gone=st.booleans())
-    def go_on(self, data: st.DataObject, gone: bool) -> None:
+    @rule(data=st.data(), gone=st.booleans(), heard=st.booleans())
+    def go_on(self, data: st.DataObject, gone: bool, heard: bool) -> None:
         """Let an event start at its time, or leave: finished if it had started, else cancelled."""
         key = data.draw(st.sampled_from(sorted(self.events)))
         if gone:
             del self.events[key]
         else:
             self.events[key] = started(self.events[key])
+        if heard:
+            self.look(answered=True, heard=True)
 
-    @rule(away=st.booleans())
-    def lose_server(self, away: bool) -> None:
-        self.away = away
+    @rule(answered=MOSTLY, heard=MOSTLY)
+    def look(self, answered: bool, heard: bool) -> None:
+        """Poll a server that may be away; the loop may hear of it only later."""
+        shown = Document(incarnation=self.made, events=tuple(self.events.values()))
+        self.inbox.append(Polled(shown) if answered else PollFailed("away"))
+        if heard:
+            self.turn()
 
-    @rule()
-    def poll(self) -> None:
-        if self.away:
-            self.inbox.append(PollFailed("away"))
-        else:
-            self.inbox.append(Polled(Document(incarnation=self.made, events=tuple(self.events.values()))))
-
-    @rule()
     def turn(self) -> None:
         for message in self.inbox:
             if isinstance(message, Polled) and message.document is not None:
@@ -145,14 +150,18 @@ class World(RuleBasedStateMachine):
         self.agent.turn()
 
     @precondition(lambda self: self.jobs)
-    @rule(fate=st.sampled_from(["ok", "ok", "failure", "death"]))
-    def run_job(self, fate: str) -> None:
-        self.fate = fate
+    @rule(fate=FATES, answered=MOSTLY, heard=MOSTLY)
+    def work(self, fate: str, answered: bool, heard: bool) -> None:
+        """Let a job run: to its end, into a failure, or into the death of the machine half way."""
+        self.fate, self.away = fate, not answered
         try:
             self.inbox.append(self.jobs.pop(0)())
         except Died:
             self.crash()
+        if heard:
+            self.turn()
 
+    @precondition(lambda self: self.jobs or self.inbox)
     @rule()
     def crash(self) -> None:
         self.crashed = True
@@ -182,8 +191,7 @@ class World(RuleBasedStateMachine):
         self.away, self.fate = False, "ok"
         self.at += timedelta(days=1)  # every pause is over
         for _ in range(3 * self.made + 3):
-            self.poll()
-            self.turn()
+            self.look(answered=True, heard=True)
             while self.jobs:
                 self.inbox.append(self.jobs.pop(0)())
         self.turn()
@@ -194,4 +202,4 @@ class World(RuleBasedStateMachine):
 
 
 TestCrashes = World.TestCase
-TestCrashes.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestCrashes.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)

@@ -157,7 +157,7 @@ def test_an_agent_that_is_killed_between_preparing_and_approving_only_approves(
     held.run()
     held.recovered(event)
 
-    assert "Reboot Scheduled" in explained
+    assert "Reboot Scheduled: wait: the check says hold: test exits 1" in explained
     assert held.did(event) == ["prepare", "recover"]
     assert held.approvals(event) == ["held"]
 
@@ -269,6 +269,31 @@ def test_neighbours_agree_before_one_of_them_speaks_for_all(
     assert sorted(event["resources"]) == list(names)
     assert early == []
     assert both[0].approvals(event) == ["app-0"]
+
+
+@pytest.mark.slow
+@pytest.mark.rule("C-02")
+def test_a_server_that_dies_and_comes_back_changes_nothing(tmp_path: Path, stack: ExitStack) -> None:
+    go, base = tmp_path / "go", str(free_port())
+    words = ("--vm", "alone", "--no-arm", "--data", str(tmp_path / "data"), "--port-base", base)
+    with up(tmp_path, *words) as server:
+        alone = guest(server, tmp_path, "alone", stack, extra=f"check = ['test', '-e', '{go}']")
+        alone.run()
+        (event,) = server.cause("restart", "alone")
+        until(lambda: "approval_held" in alone.said(), "the approval is held")
+        server.stop(signal.SIGKILL)
+    until(lambda: "poll_failed" in alone.said(), "the server is missed")
+    while_away = alone.did(event)
+
+    with up(tmp_path, *words) as server:
+        alone.server = server
+        go.touch()
+        alone.recovered(event)
+        approvals = alone.approvals(event)
+
+    assert while_away == ["prepare"]
+    assert alone.did(event) == ["prepare", "recover"]
+    assert approvals == ["alone"]
 
 
 def test_sighup_reads_the_file_again(server: Server, tmp_path: Path, stack: ExitStack) -> None:

@@ -162,6 +162,13 @@ READY_1 = record(E1, Step.READY)
             [Approve(seen(source="User"))],
             id="a user's event is approved as soon as the machine is ready: somebody waits",
         ),
+        pytest.param(
+            [seen("E1", "Reboot", "web_1")],
+            ready(E1),
+            POLICY,
+            [Wait(seen("E1", "Reboot", "web_1"))],
+            id="an event that names this machine no more is not approved",
+        ),
         # -- policies
         pytest.param(
             [E1], ready(E1), approving(Consent.NEVER), [Wait(E1)], id="a rule may leave events to their time"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.core.polling import LROPoller
-from azure.identity import ClientSecretCredential
+from azure.identity import ClientSecretCredential, ManagedIdentityCredential
 from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.compute.models import (
     AvailabilitySet,
@@ -38,7 +38,19 @@ from tests.arm.live import HOME, SOON, Live, live, options
 from tests.cli.server import until
 
 GROUP = "lab"
-FLEET = ("--scale-set", "web=3", "--vm", "db", "--vm", "cache", "--vm", "quiet", "--spot-vm", "batch")
+FLEET = (
+    "--scale-set",
+    "web=3",
+    "--vm",
+    "db",
+    "--vm",
+    "cache",
+    "--vm",
+    "quiet",
+    "--spot-vm",
+    "batch",
+    "--identity",
+)
 
 
 @dataclass(frozen=True)
@@ -314,6 +326,21 @@ def test_a_machine_is_made_in_an_availability_set_and_deleted_with_its_group(
     assert str(vm.availability_set.id).lower() == str(made.id).lower()
     assert under_way == "InProgress"
     assert not tools.resources.resource_groups.check_existence("short")
+
+
+def test_a_machine_restarts_another_with_its_own_identity(
+    cloud: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", cloud.guest("cache").url)
+
+    with (
+        ManagedIdentityCredential(use_env_settings=False) as machine,
+        ComputeManagementClient(machine, SUBSCRIPTION, **options(cloud)) as client,
+    ):
+        restart = client.virtual_machines.begin_restart(HOME, "quiet")
+        finish(cloud, restart)
+
+    assert [row["kind"] for row in cloud.server.history() if "quiet" in row["resources"]][-1] == "finished"
 
 
 def test_a_refusal_is_an_exception_that_says_why(client: ComputeManagementClient) -> None:

@@ -199,7 +199,7 @@ def test_no_query_makes_the_server_fail(door: Front, query: str) -> None:
     ("method", "path", "body", "refusal"),
     [
         pytest.param(
-            "GET", f"{COMPUTE}/virtualMachines/nobody", None, (404, "ResourceNotFound"), id="unknown machine"
+            "GET", f"{COMPUTE}/virtualMachines/absent", None, (404, "ResourceNotFound"), id="unknown machine"
         ),
         pytest.param(
             "GET",

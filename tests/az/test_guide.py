@@ -42,13 +42,13 @@ class Shell:
         """Return what a command prints; it must succeed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{command}\necho '{OVER}' $?\n")
+        self._process.stdin.write(f"{{\n{command}\n}} </dev/null; printf '\\n{OVER} %s\\n' $?\n")
         self._process.stdin.flush()
         said: list[str] = []
         for line in self._process.stdout:
             if line.startswith(OVER):
                 assert line == f"{OVER} 0\n", f"{command}\n{''.join(said)}"
-                return "".join(said)
+                return "".join(said).rstrip("\n")
             said.append(line)
         raise AssertionError(f"the shell has ended: {''.join(said)}")
 
@@ -72,6 +72,7 @@ def server(command: str, ready: Path) -> Iterator[None]:
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
         try:
             until(lambda: ready.exists() or process.poll() is not None, "up is ready")
+            assert process.poll() is None, "up has ended"
             yield
         finally:
             process.terminate()
@@ -116,7 +117,7 @@ def test_the_guide_is_true_from_its_first_command_to_its_last(
     assert "myScaleSet_0" in said["fairwarning vms"]
     left = next(text for command, text in said.items() if command.startswith("az vmss list-instances"))
     assert re.findall(r"myScaleSet_\d", left) == ["myScaleSet_1"]
-    assert printed == "web\n"
+    assert printed == "web"
 
 
 def test_the_guide_has_commands_to_run() -> None:

@@ -121,7 +121,7 @@ def test_the_lists_of_az_show_everything_there_is(az: Az) -> None:
     assert {child(one, "name") for one in everything} == {"batch", "db", "pond", "quiet", "web"}
 
 
-@pytest.mark.rule("T-03", "T-22")
+@pytest.mark.rule("T-03")
 def test_a_machine_may_be_told_to_approve_its_restarts_by_itself(cloud: Live, az: Az) -> None:
     az.run("az group create --name own --location westeurope")
     az.run(

@@ -52,6 +52,8 @@ class Ready(TypedDict):
     arm: str
     ca: str
     metadata: dict[str, str]
+    shared: list[str]
+    alternatives: dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,6 +87,14 @@ def test_the_history_of_one_event_leaves_out_the_others(manual: Server) -> None:
             id="an event that does not exist",
         ),
         pytest.param(
+            ["history", "C7061BAC"], "no event has the id C7061BAC",
+            "fairwarning history tells of all there have been", id="the history of no event",
+        ),
+        pytest.param(
+            ["history", "C7061BAC", "--json"], "no event has the id C7061BAC",
+            "fairwarning history tells of all there have been", id="the history of no event, as JSON",
+        ),
+        pytest.param(
             ["walk", "--scope", "nowhere"], "no scope is called nowhere",
             "fairwarning vms lists the machines with their scopes", id="a scope that does not exist",
         ),
@@ -108,9 +116,13 @@ def test_a_refusal_ends_with_1_and_a_hint(bare: Server, words: list[str], error:
 def test_a_cause_says_when_nobody_polls(tmp_path: Path) -> None:
     with up(tmp_path, "--vm", "db") as server:
         done = server.command("cause", "restart", "db")
+        walked = server.command("walk", "--scope", "db")
 
     assert "Started" in done.stdout
     assert done.stderr == "nobody polls db: acted at once; hint: poll first, or up --start-enabled\n"
+    assert walked.stderr.startswith(
+        "nobody polls db: will act unseen; hint: poll first, or up --start-enabled\n"
+    )
 
 
 @pytest.mark.rule("L-16")
@@ -167,6 +179,30 @@ def test_a_walk_can_be_stopped(manual: Server) -> None:
     manual.tell("walk", "--scope", "web", "--stop")
 
     assert [row["kind"] for row in manual.history()] == ["scheduled", "cancelled"]
+
+
+def test_watching_for_programs_begins_with_what_is_pending(manual: Server) -> None:
+    (event,) = manual.cause("freeze", "db")
+    watching = subprocess.Popen(
+        [*FAIRWARNING, "events", "--watch", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "FAIRWARNING_URL": manual.ready["operator"]},
+    )  # fmt: skip
+    assert watching.stdout is not None
+    first = json.loads(watching.stdout.readline())
+
+    manual.tell("cancel", event["id"])
+    second = json.loads(watching.stdout.readline())
+    watching.send_signal(signal.SIGINT)
+    watching.communicate(timeout=20)
+
+    assert (first["kind"], first["id"], first["status"]) == ("pending", event["id"], "Scheduled")
+    assert (second["kind"], second["event"]) == ("cancelled", event["id"])
+
+
+def test_the_machines_are_listed_with_when_their_scope_was_polled(bare: Server) -> None:
+    heading, *_ = bare.tell("vms").splitlines()
+
+    assert "SCOPE POLLED" in heading
 
 
 def test_watching_goes_on_after_the_server_was_away(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ import shlex
 import signal
 import socket
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.cli.server import Server, run, until, up
+from tests.cli.server import FAIRWARNING, Server, run, until, up
 
 MANUAL = ("--clock", "manual", "--start-enabled")
 
@@ -150,6 +151,110 @@ def test_a_port_that_is_taken_is_named() -> None:
     error, hint, _ = done.stderr.splitlines()
     assert error.startswith(f"error: cannot listen on {address}")
     assert hint.startswith("hint: --port-base")
+
+
+def test_shared_listeners_and_sockets_can_be_found(tmp_path: Path) -> None:
+    sockets = tmp_path / "run"
+    words = ["--vm", "db", "--scale-set", "web=1", "--listen", "127.0.0.1:0", "--sockets", str(sockets)]
+    with up(tmp_path, *words, "--address", "db=127.7.0.1", "--address", "web/web_0=127.7.0.2") as server:
+        (shared,) = server.ready["shared"]
+        machines = json.loads(server.tell("vms", "--json"))
+        path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+        known = curl(f"curl -H Metadata:true --interface 127.7.0.2 '{shared}{path}'")
+        through = curl(f"curl -H Metadata:true --unix-socket {sockets}/db.sock 'http://h{path}'")
+
+    assert server.ready["alternatives"] == {
+        "db": [f"unix:{sockets}/db.sock"], "web_0": [f"unix:{sockets}/web_0.sock"]
+    }  # fmt: skip
+    assert {one["name"]: one["alternatives"] for one in machines} == server.ready["alternatives"]
+    assert (known, through) == ("web_0", "db")
+    assert f"shared by all machines, each known by its address: {shared}\n" in server.complained()
+
+
+@pytest.mark.parametrize(
+    ("address", "complaint"),
+    [
+        pytest.param(["nobody=10.0.0.4"], "no machine is called nobody", id="nobody's address"),
+        pytest.param(["a=10.0.0.4", "b=::ffff:10.0.0.4"], "10.0.0.4 belongs to a already", id="one for two"),
+        pytest.param(["a=10.0.0.4", "a/a=10.0.0.5"], "a/a is given two", id="two for one"),
+    ],
+)
+def test_an_address_that_makes_no_sense_is_a_usage_error(address: list[str], complaint: str) -> None:
+    given = [word for one in address for word in ("--address", one)]
+    done = run(
+        "up", "--port-base", "0", "--no-arm", "--vm", "a", "--vm", "b", "--listen", "127.0.0.1:0", *given
+    )
+
+    assert done.code == 2
+    assert f"Error: --address: {complaint}\n" in done.stderr
+
+
+def test_one_guest_cannot_shut_out_the_others(tmp_path: Path) -> None:
+    ready, err = tmp_path / "ready.json", tmp_path / "stderr"
+    words = [
+        *FAIRWARNING,
+        "up",
+        "--port-base",
+        "0",
+        "--no-arm",
+        "--scale-set",
+        "web=2",
+        "--ready-file",
+        str(ready),
+    ]
+    with err.open("wb") as stderr, ExitStack() as crowd:
+        limited = ["bash", "-c", f"ulimit -n 256 && exec {shlex.join(words)}"]
+        server = subprocess.Popen(limited, stdout=subprocess.DEVNULL, stderr=stderr)
+        try:
+            until(lambda: ready.exists() or server.poll() is not None, "up is ready")
+            metadata = json.loads(ready.read_text())["metadata"]
+            port = int(metadata["web_0"].rpartition(":")[2])
+            for _ in range(400):
+                crowd.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+
+            name = curl(f"curl -H Metadata:true '{metadata['web_1']}{path}'")
+        finally:
+            server.terminate()
+            server.wait(timeout=20)
+
+    assert name == "web_1"
+    assert "Traceback" not in err.read_text()
+    assert "out of system resource" not in err.read_text()
+
+
+def test_a_set_that_was_kept_otherwise_than_it_is_wanted_is_told(tmp_path: Path) -> None:
+    data = ["--data", str(tmp_path / "data"), "--no-arm"]
+    with up(tmp_path, *data, "--clock", "manual", "--scale-set", "web=1", "--scale-set", "api=1") as first:
+        first.tell("clock", "advance", "2d")
+        first.stop()
+
+    with up(tmp_path, *data, "--scale-set", "web=5", "--availability-set", "api=1") as second:
+        told = second.complained().splitlines()
+
+    assert "web is there already, with 1 machine" in told
+    assert "api is there already, as scale-set with 1 machine" in told
+    assert [line for line in told if line.startswith("a manual clock has taken what is kept here to ")]
+
+
+def test_what_was_kept_as_it_is_wanted_is_not_worth_a_word(tmp_path: Path) -> None:
+    words = [
+        "--data",
+        str(tmp_path / "data"),
+        "--no-arm",
+        "--scale-set",
+        "web=1",
+        "--cloud-service",
+        "Front=2",
+    ]
+    with up(tmp_path, *words) as first:
+        first.stop()
+
+    with up(tmp_path, *words) as second:
+        told = second.complained()
+
+    assert "there already" not in told
+    assert "manual clock" not in told
 
 
 def test_a_ready_file_that_cannot_be_written_is_refused_before_anything_listens(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -60,15 +61,42 @@ def test_asking_for_help_loads_no_heavy_library() -> None:
         pytest.param(["up", "--zones", "1,,2"], "like 1,2,3", id="an empty zone"),
         pytest.param(["up", "--terminate-notice", "soon"], "like 30s", id="a notice that is no duration"),
         pytest.param(["up", "--clock", "manual", "--speed", "9"], "--speed is for the real", id="two clocks"),
-        pytest.param(["up", "--speed", "0"], "0.0", id="a speed of nothing"),
+        *(
+            pytest.param(
+                [*command, speed], "like 60, from 0.01 to 100000", id=f"{command[0]} at speed {speed}"
+            )
+            for command in (["up", "--speed"], ["clock", "speed"])
+            for speed in ("0", "nan", "inf", "1e-12", "1e6", "fast")
+        ),
+        pytest.param(["up", "--address", "web_0=here"], "like web_0=10.0.0.4", id="an address that is none"),
+        pytest.param(
+            ["up", "--address", "web_0=10.0.0.4"],
+            "say where with --listen",
+            id="an address where nobody listens",
+        ),
+        pytest.param(
+            ["up", "--listen", "127.0.0.1:0", "--address", "a=10.0.0.4", "--address", "a=10.0.0.5"],
+            "--address gives a machine two addresses",
+            id="a machine with two addresses",
+        ),
+        pytest.param(
+            ["up", "--first-call-delay", "30s"], "is for --first-call delay", id="a delay of no first call"
+        ),
+        pytest.param(
+            ["up", "--first-call", "delay", "--first-call-delay", "121s"],
+            "at most 120s",
+            id="a delay too long",
+        ),
         pytest.param(["up", "--profile", "aws"], "'aws'", id="a profile that does not exist"),
         pytest.param(["cause", "restart"], "name a machine, or --host", id="a cause without a machine"),
         pytest.param(["cause", "explode", "web_0"], "'explode'", id="a cause that does not exist"),
         pytest.param(["cause", "freeze", "web_0", "--notice", "1x"], "like 30s", id="a notice in no unit"),
         pytest.param(["walk", "restart", "--scope", "web"], "'restart'", id="a walk that is no maintenance"),
         pytest.param(["clock", "advance", "-5m"], "-5", id="time that goes back"),
-        pytest.param(["clock", "speed", "fast"], "'fast'", id="a speed in words"),
         pytest.param(["approve"], "EVENT", id="an approval of nothing"),
+        pytest.param(["approve", ""], "like C7061BAC-", id="an approval of an empty word"),
+        pytest.param(["cancel", "a/b"], "'a/b'", id="an event that is a path"),
+        pytest.param(["history", ".."], "'..'", id="the history of a path"),
     ],
 )
 def test_words_that_make_no_sense_end_with_2_and_say_why(words: list[str], complaint: str) -> None:
@@ -97,6 +125,48 @@ def test_without_a_server_a_command_ends_with_3_and_a_hint(words: list[str]) -> 
     assert done.stdout == ""
     assert done.stderr.startswith("error: no server answers at http://127.0.0.1:1: ")
     assert "hint: start one with: fairwarning up\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nonsense",
+        "127.0.0.1:8080",
+        "ftp://127.0.0.1",
+        "http://",
+        "http://127.0.0.1:99999",
+        "http://[::1",
+        "http://a b",
+    ],
+)
+def test_an_address_of_the_server_that_is_none_ends_with_2(url: str) -> None:
+    done = call("vms", url=url)
+
+    assert done.code == 2
+    assert (
+        f"FAIRWARNING_URL is no address: {url.rstrip('/')!r}; it is like http://127.0.0.1:8080" in done.stderr
+    )
+
+
+@pytest.mark.parametrize("token", ["schlüssel", "two\nlines"])
+def test_a_token_that_cannot_be_sent_ends_with_2(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRWARNING_TOKEN", token)
+
+    done = call("vms")
+
+    assert done.code == 2
+    assert "FAIRWARNING_TOKEN is no token: it must be printable ASCII characters" in done.stderr
+    assert token not in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"schl\xc3\xbcssel", b"\xff\xfe", b"two\nlines"])
+def test_a_file_that_holds_no_token_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(content)
+
+    done = call("up", "--token-file", str(tmp_path / "token"))
+
+    assert done.code == 1
+    assert "holds no token: it must be one line of printable ASCII characters" in done.stderr
 
 
 def test_the_package_can_be_run_as_a_module() -> None:

@@ -13,10 +13,10 @@ APP = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=5, update_dom
 FLEX = Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=3, fault_domains=3)
 
 
-def start(desk: Office, scope: str, **more: Json) -> shapes.WalkBegun:
+def start(desk: Office, scope: str, **more: Json) -> shapes.Walk:
     """Start a walk and return it."""
     answer = desk.fine("POST", "/walks", {"scope": scope, **more}, 201)
-    return msgspec.json.decode(answer, type=shapes.WalkBegun)
+    return msgspec.json.decode(answer, type=shapes.Walk)
 
 
 def concerned(desk: Office) -> list[list[str]]:
@@ -116,8 +116,11 @@ def test_what_cannot_be_walked_is_refused(
 
 @pytest.mark.rule("R-23")
 def test_a_walk_says_when_nobody_polls() -> None:
-    watched, unwatched = (start(office(APP, watched=one), "app") for one in (True, False))
+    answers = [
+        office(APP, watched=one).fine("POST", "/walks", {"scope": "app"}, 201) for one in (True, False)
+    ]
 
+    watched, unwatched = (msgspec.json.decode(answer, type=shapes.WalkBegun) for answer in answers)
     assert (watched.warned, watched.hint) == (True, None)
     assert unwatched.warned is False
     assert unwatched.hint == "nobody polls app: will act unseen; hint: poll first, or up --start-enabled"

@@ -145,7 +145,8 @@ class MetadataClient:
             document = None if reply.status == 304 else read(reply.body)
         except Unreadable as problem:
             raise Unavailable(str(problem)) from None
-        self._answered, self._failures = True, 0
+        self._answered = self._answered or document is not None
+        self._failures = 0
         held = waiting and (document is not None or self._clock.elapsed() - begun >= LONG_POLL / 2)
         self.pause = timedelta(0) if held else self._poll
         if reply.status != 304:

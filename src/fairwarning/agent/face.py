@@ -1,6 +1,7 @@
 """What others may ask the agent: load balancers, monitoring, and the agents of neighbouring machines."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -102,8 +103,11 @@ def listening(where: tuple[str, int], shown: Shown) -> Iterator[int]:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing: whoever asks once a second would fill the log."""
 
-    server = ThreadingHTTPServer(where, Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+        daemon_threads = True
+
+    server = Server(where, Handler)
     thread = threading.Thread(target=server.serve_forever, name="face", daemon=True)
     thread.start()
     try:

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -24,6 +24,8 @@ from fairwarning.core.wire import Json
 
 #: After this many lines the journal is written afresh, with what is still of interest.
 MOST_LINES = 1000
+
+TRIES, BETWEEN_TRIES = 4, timedelta(milliseconds=50)
 
 
 class StateInUse(FairWarningError):
@@ -60,11 +62,9 @@ class Journal:
         """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
         self._lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _taken(self._lock):
             os.close(self._lock)
-            raise StateInUse(self._folder) from None
+            raise StateInUse(self._folder)
         self._records = recall(self._folder)
         self._rewrite()
         return self
@@ -153,6 +153,18 @@ def in_use(folder: Path) -> bool:
         return True
     finally:
         os.close(lock)
+    return False
+
+
+def _taken(lock: int) -> bool:
+    # Whoever asks ``in_use`` holds the lock for an instant, and must not keep an agent from starting.
+    for _ in range(TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            threading.Event().wait(BETWEEN_TRIES.total_seconds())
+        else:
+            return True
     return False
 
 

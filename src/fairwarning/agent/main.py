@@ -23,10 +23,10 @@ from fairwarning.agent.settings import DEFAULT_FILE, Settings, address, load
 from fairwarning.core.errors import FairWarningError
 
 EPILOG = f"""\
-examples:
-  fairwarning-agent check --config agent.toml       is the file right, and what would happen?
-  fairwarning-agent run --config agent.toml         work until SIGTERM; SIGHUP reads the file again
-  fairwarning-agent explain                         why is nothing approved?
+Example:
+    %(prog)s check --config agent.toml     is the file right, and what would happen?
+    %(prog)s run --config agent.toml       work until SIGTERM; SIGHUP reads the file again
+    %(prog)s explain                       why is nothing approved?
 
 Without --config: {DEFAULT_FILE} if it is there; else no rules: watch, approve short freezes only.
 """
@@ -117,7 +117,8 @@ def _explain(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
     client = MetadataClient(endpoint, clock, version=settings.version)
     document, me = client.poll(), settings.machine or client.name()
     working = in_use(settings.state)
-    for line in report.explain(document, recall(settings.state), me, settings, client.now(), working):
+    records = recall(settings.state)
+    for line in report.explain(document, records, me, settings, client.now(), working, environment):
         print(line)
     return 0
 

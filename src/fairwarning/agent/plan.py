@@ -246,6 +246,11 @@ def _obstacle(case: _Case) -> str | None:
     return next((why for check in _OBSTACLES if (why := check(case)) is not None), None)
 
 
+def _not_named(case: _Case) -> str | None:
+    named = any(same(name, case.me) for name in case.event.resources)
+    return None if named else "it does not name this machine any more"
+
+
 def _nothing_to_approve(case: _Case) -> str | None:
     # C-12: advice to drain; there is nothing that would wait for an answer.
     return "it is a recommendation: nothing to approve" if case.event.known_kind is Kind.REBALANCE else None
@@ -295,6 +300,7 @@ def _held(case: _Case) -> str | None:
 
 
 _OBSTACLES: tuple[Callable[[_Case], str | None], ...] = (
+    _not_named,
     _nothing_to_approve,
     _not_waiting,
     _already_said,

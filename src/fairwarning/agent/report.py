@@ -1,11 +1,12 @@
 """What the agent can say about itself to people: its file, its memory, and why it waits."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fairwarning.agent.coordination import Mode, Surroundings, others
-from fairwarning.agent.hooks import Occasion
-from fairwarning.agent.jobs import ask
+from fairwarning.agent.hooks import Occasion, program
+from fairwarning.agent.jobs import CHECKING, ask
 from fairwarning.agent.plan import (
     Action,
     Approve,
@@ -81,6 +82,7 @@ def explain(
     settings: Settings,
     now: datetime,
     working: bool,
+    environment: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield for each event what is done about it now, and why."""
     busy: frozenset[tuple[EventId, Work]] = frozenset()
@@ -88,8 +90,12 @@ def explain(
         # What is begun in the journal is under way in the agent that runs.
         steps = {Step.PREPARING: Work.PREPARE, Step.RECOVERING: Work.RECOVER}
         busy = frozenset((key, steps[one.step]) for key, one in records.items() if one.step in steps)
-    around = _ask(document, me, settings, now)
-    actions = plan(document, Memory(records=records, busy=busy), me, settings.policy, now, around)
+    around, memory = _ask(document, me, settings, now), Memory(records=records, busy=busy)
+    actions = plan(document, memory, me, settings.policy, now, around)
+    if settings.check and any(isinstance(action, Approve) for action in actions):
+        result = program.run(settings.check, CHECKING, environment)
+        hold = None if result.ok else f"the check says hold: {result.message}"
+        actions = plan(document, memory, me, settings.policy, now, replace(around, hold=hold))
     for action in actions:
         event = action.record.event if isinstance(action, Recover) else action.event
         yield f"{event.key} {event.kind} {event.status}: {_VERBS[type(action)]}: {action.why}"

@@ -42,13 +42,20 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Broken:
+    """A thread came to an end that nobody foresaw."""
+
+    problem: Exception
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The endpoint has been found."""
 
     client: MetadataClient
 
 
-Note: TypeAlias = Message | Found | Reload | Stop
+Note: TypeAlias = Message | Broken | Found | Reload | Stop
 
 
 class Service:
@@ -89,7 +96,7 @@ class Service:
                 port = stack.enter_context(listening(self._settings.listen, self))
                 LOG.info("listening", extra={"host": self._settings.listen[0], "port": port})
             self._supervisor.ready("looking for the endpoint")
-            threading.Thread(target=self._watch, name="poll", daemon=True).start()
+            self._beside(self._watch, "poll")
             self._turn_until_stopped()
             self._ended.set()
             self._supervisor.stopping()
@@ -101,6 +108,9 @@ class Service:
                 match note:
                     case Stop():
                         return
+                    case Broken(problem=problem):
+                        # Blind or stuck, it must not look alive: the next agent goes on from the journal.
+                        raise problem
                     case Found(client=client):
                         agent = self._begin(client)
                     case Reload():
@@ -135,7 +145,16 @@ class Service:
         )
 
     def _start(self, job: Job) -> None:
-        threading.Thread(target=lambda: self._inbox.put(job()), name="job", daemon=True).start()
+        self._beside(lambda: self._inbox.put(job()), "job")
+
+    def _beside(self, work: Callable[[], None], name: str) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except Exception as problem:
+                self._inbox.put(Broken(problem))
+
+        threading.Thread(target=guarded, name=name, daemon=True).start()
 
     def _reload(self, agent: Agent | None) -> None:
         try:

@@ -12,6 +12,7 @@ from fairwarning.cli.agent import agent
 from fairwarning.cli.az import az_env, az_login
 from fairwarning.cli.demo import demo
 from fairwarning.cli.doctor import doctor
+from fairwarning.cli.exec import exec_
 from fairwarning.cli.fleet import approve, cancel, cause, clock, events, history, vms
 from fairwarning.cli.up import up
 from fairwarning.cli.walk import walk
@@ -61,6 +62,7 @@ for _command in (
     walk,
     history,
     clock,
+    exec_,
     az_env,
     az_login,
     agent,

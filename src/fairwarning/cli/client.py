@@ -238,7 +238,7 @@ def connect() -> Client:
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
     # Reading the port refuses what is none.
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0 or " " in url:
         raise ValueError(url)
 
 

@@ -1,0 +1,29 @@
+"""Why a program could not be started.
+
+FairWarningError
+├── Forbidden       this kernel, or whoever set it up, does not allow the mode
+└── NotStarted      the mode works, the program does not: it is missing, or cannot be run
+"""
+
+import errno
+import os
+
+from fairwarning.core.errors import FairWarningError
+
+
+class Forbidden(FairWarningError):
+    """The machine does not allow what a mode needs."""
+
+    def __init__(self, what: str, code: int) -> None:
+        super().__init__(f"this machine does not allow {what}: {os.strerror(code)}")
+        self.what = what
+        self.code = code
+
+
+class NotStarted(FairWarningError):
+    """The program could not be run; carries the exit code that shells give for it."""
+
+    def __init__(self, program: str, code: int) -> None:
+        super().__init__(f"{program} cannot be run: {os.strerror(code)}")
+        self.program = program
+        self.exit_code = 127 if code in {errno.ENOENT, errno.ENOTDIR} else 126

@@ -1,0 +1,47 @@
+"""Events as tests see them: values to compare, and lines that a failed test shows."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairwarning.core import history, model
+from fairwarning.core.model import EventId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """An event as it was when it was looked at; ``Fleet.event`` looks again."""
+
+    id: str
+    cause: str
+    type: str
+    status: str
+    machines: tuple[str, ...]
+    not_before: datetime
+    approved_by: str | None
+
+    def __str__(self) -> str:
+        return f"{self.type} of {', '.join(self.machines)} ({self.id})"
+
+
+def shown(event: model.Event) -> Event:
+    """Return an event as tests see it."""
+    return Event(
+        id=event.id,
+        cause=event.cause,
+        type=event.kind.value,
+        status=event.status.value,
+        machines=tuple(event.resources),
+        not_before=event.not_before,
+        approved_by=event.approved_by,
+    )
+
+
+def id_of(event: Event | str) -> EventId:
+    """Return the id as we write it of an event, or of its id as somebody else does."""
+    return EventId((event.id if isinstance(event, Event) else event).upper())
+
+
+def told(line: history.Line) -> str:
+    """Return a line of the history as a failed test shows it."""
+    reason = f": {line.reason}" if line.reason else ""
+    return f"{line.at:%H:%M:%SZ} {line.kind} by {line.by}{reason}"

@@ -1,0 +1,57 @@
+"""The guide and the examples say nothing that is not so."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fairwarning.agent.settings import understand
+from tests.agent.scripted import Line, endpoint
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "guides" / "agent.md").read_text()
+FILES = re.findall(r"^```toml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+SHOWN = (
+    b'{"DocumentIncarnation":1,"Events":[{"EventId":"A","EventStatus":"Scheduled","EventType":"Reboot",'
+    b'"Resources":["web_0"],"NotBefore":""}]}'
+)
+OVER = b'{"DocumentIncarnation":2,"Events":[]}'
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_every_file_of_the_guide_is_understood(text: str) -> None:
+    understand(tomllib.loads(text))
+
+
+def test_the_guide_names_every_setting() -> None:
+    source = (ROOT / "src" / "fairwarning" / "agent" / "settings.py").read_text()
+    lists = re.findall(r"^_(?:AGENT|RULE) = \((.*?)^\)", source, re.MULTILINE | re.DOTALL)
+    names = {name for words in lists for name in re.findall(r'"(\w+)"', words)}
+
+    assert len(names) > 15
+    assert {name for name in names if f"`{name}`" not in GUIDE} == set()
+
+
+def test_the_unit_names_what_the_guide_installs() -> None:
+    unit = (ROOT / "packaging" / "fairwarning-agent.service").read_text()
+
+    assert "ExecStart=/usr/local/bin/fairwarning-agent run\n" in unit
+    assert "install -m 755 dist/fairwarning-agent.pyz /usr/local/bin/fairwarning-agent\n" in GUIDE
+    assert {"Type=notify", "WatchdogSec=60", "StateDirectory=fairwarning-agent"} <= set(unit.splitlines())
+
+
+def test_the_example_of_an_embedded_client_runs() -> None:
+    name = Line(200, b"web_0")
+    with endpoint(Line(200, SHOWN), name, Line(200, b""), Line(200, SHOWN), Line(200, OVER)) as script:
+        words = [sys.executable, "-W", "error", str(ROOT / "examples" / "embed.py"), script.url]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdout is not None
+            said = [program.stdout.readline() for _ in range(2)]
+            program.kill()
+
+    assert said == ["Reboot: draining, None left\n", "Reboot: over, back to work\n"]
+    assert [one.method for one in script.asked][:3] == ["GET", "GET", "POST"]

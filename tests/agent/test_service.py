@@ -1,0 +1,69 @@
+"""The agent with its threads: how it begins, how it ends, and how it breaks."""
+
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from fairwarning.agent.clock import SystemClock
+from fairwarning.agent.journal import Journal
+from fairwarning.agent.logs import JsonLines
+from fairwarning.agent.service import Service
+from fairwarning.agent.settings import Settings
+from fairwarning.core.errors import Invalid
+from tests.agent.scripted import endpoint
+
+
+def test_a_thread_that_breaks_ends_the_agent_instead_of_leaving_it_blind(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        service = Service(lambda: Settings(endpoint="ftp://nowhere"), journal, SystemClock(), {})
+
+        with pytest.raises(Invalid, match="is no http address"):
+            service.run()
+
+
+def test_the_manager_is_told_from_the_beginning_to_the_end(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+    with endpoint() as script, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"{tmp_path}/notify")
+        manager.settimeout(20)
+
+        def listen() -> None:
+            while not heard or b"web_0 is at work" not in heard[-1]:
+                heard.append(manager.recv(1000))
+            os.kill(os.getpid(), signal.SIGTERM)
+            while heard[-1] != b"STOPPING=1":
+                heard.append(manager.recv(1000))
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        with Journal(tmp_path) as journal:
+            wishes = Settings(endpoint=script.url, machine="web_0")
+            environment = {"NOTIFY_SOCKET": f"{tmp_path}/notify"}
+            Service(lambda: wishes, journal, SystemClock(), environment).run()
+        listener.join()
+
+    assert heard[0] == b"READY=1\nSTATUS=looking for the endpoint"
+    assert b"WATCHDOG=1\nSTATUS=web_0 is at work; events: 0" in heard
+    assert heard[-1] == b"STOPPING=1"
+
+
+def test_a_log_line_is_one_object_with_a_name_and_fields() -> None:
+    line = logging.makeLogRecord(
+        {"msg": "event_seen", "levelname": "INFO", "created": 0.0, "event_id": "E1", "resources": ["web_0"]}
+    )
+
+    said = json.loads(JsonLines().format(line))
+
+    assert said == {
+        "at": "1970-01-01T00:00:00.000+00:00",
+        "level": "info",
+        "event": "event_seen",
+        "event_id": "E1",
+        "resources": ["web_0"],
+    }

@@ -1,0 +1,43 @@
+"""The page about waiting for a change is true."""
+
+import re
+import shlex
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.cli.server import up
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "guides" / "long-poll.md"
+PRINTED = "http://127.0.0.1:8101"
+
+
+def commands() -> list[str]:
+    return re.findall(r"^\$ (.*)$", PAGE.read_text(), re.MULTILINE)
+
+
+def curl(command: str) -> str:
+    words = ["curl", "--noproxy", "*", *shlex.split(command)[1:]]
+    return subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+def test_the_readme_leads_to_the_page() -> None:
+    assert "(docs/guides/long-poll.md)" in (ROOT / "README.md").read_text()
+
+
+def test_the_commands_of_the_page_wait_for_a_change(tmp_path: Path) -> None:
+    first, waiting = commands()
+    with up(tmp_path, "--scale-set", "web=1", "--no-arm") as server, ThreadPoolExecutor() as threads:
+        base = server.ready["metadata"]["web_0"]
+        document = curl(first.replace(PRINTED, base))
+        unchanged = curl(waiting.replace(PRINTED, base).replace("wait=2", "wait=0.1"))
+        held = threads.submit(curl, waiting.replace(PRINTED, base).replace("wait=2", "wait=20"))
+        server.cause("freeze", "web_0")
+        changed = held.result(timeout=20)
+
+    assert document.startswith("HTTP/1.1 200 ")
+    assert 'ETag: "1"' in document
+    assert unchanged.startswith("HTTP/1.1 304 ")
+    assert changed.startswith("HTTP/1.1 200 ")
+    assert '"Freeze"' in changed

@@ -1,0 +1,80 @@
+"""What the guides show is run: the files, the command lines, and the steps of CI in an empty environment."""
+
+import re
+import shlex
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fairwarning.cli import cli
+from fairwarning.testing import Fleet
+from tests.plugin.projects import GUIDE, guide_files, run, write
+
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = (GUIDE.parent / "macos-and-windows.md").read_text()
+
+
+def test_the_files_of_the_guide_pass(tmp_path: Path) -> None:
+    write(tmp_path, guide_files())
+
+    done = run(tmp_path)
+
+    assert set(guide_files()) == {"drainer.py", "test_drainer.py", "test_with_unittest.py"}
+    assert "6 passed" in done.stdout, done.stdout
+
+
+def test_the_example_without_pytest_needs_no_pytest(tmp_path: Path) -> None:
+    write(tmp_path, guide_files())
+
+    done = run(tmp_path, "test_with_unittest", module="unittest")
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_guide_names_every_call() -> None:
+    calls = {name for name in vars(Fleet) if not name.startswith("_")} - {"open", "close", "make"}
+
+    assert {name for name in calls if f"`{name}" not in GUIDE.read_text()} == set()
+
+
+@pytest.mark.fairwarning(scale_set=1)
+def test_the_proxy_line_is_answered(fairwarning: Fleet) -> None:
+    (line,) = re.findall(r"^\$ (http_proxy=.*)$", ELSEWHERE, re.MULTILINE)
+    here = line.replace("http://127.0.0.1:8101", fairwarning.endpoint("web_0"))
+
+    done = subprocess.run(here, shell=True, text=True, capture_output=True, timeout=30)
+
+    assert done.stdout == '{"DocumentIncarnation":1,"Events":[]}', done.stderr
+
+
+def test_the_server_of_the_compose_network_takes_its_options() -> None:
+    (words,) = re.findall(r"fairwarning (up .*?)\"", ELSEWHERE, re.DOTALL)
+
+    # Nobody has this address here; everything before it was taken.
+    done = CliRunner().invoke(cli, [*shlex.split(words), "--port-base", "0"])
+
+    assert "cannot listen on 169.254.169.254:80" in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_steps_of_ci_pass_in_an_empty_environment(tmp_path: Path) -> None:
+    install, test = re.findall(r"- run: python -m (.*)$", GUIDE.read_text(), re.MULTILINE)
+    project, home, wheels = (tmp_path / name for name in ("project", "home", "wheels"))
+    project.mkdir()
+    write(project, {name: text for name, text in guide_files().items() if "unittest" not in name})
+    venv.create(home, with_pip=True)
+    build = ["pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)]
+    subprocess.run([sys.executable, "-m", *build], check=True)
+    (wheel,) = wheels.iterdir()
+    words = [str(wheel) if word == "fairwarning" else word for word in install.split()]
+    python = str(home / "bin" / "python")
+
+    subprocess.run([python, "-m", *words, "--quiet", "-c", str(ROOT / "constraints.txt")], check=True)
+    done = run(project, python=python, module=test)
+
+    assert "5 passed" in done.stdout, done.stdout

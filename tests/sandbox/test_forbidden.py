@@ -1,0 +1,75 @@
+"""On machines that forbid something, a program still runs, or a person is told why not; never a traceback."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.sandbox.programs import ASYNCIO, CURL, VM, Exec, python
+
+NO_NAMESPACES = "this machine does not allow user and network namespaces: Operation not permitted"
+NO_SECCOMP = "this machine does not allow seccomp notifications: Operation not permitted"
+
+
+def test_without_user_namespaces_the_default_mode_works(redirecting: Exec) -> None:
+    done = replace(redirecting, forbidden=("unshare",)).run(*CURL)
+
+    assert (done.code, done.stdout, done.stderr) == (0, VM, "")
+
+
+def test_without_user_namespaces_isolate_says_so_and_goes_on_in_the_default_mode(redirecting: Exec) -> None:
+    done = replace(redirecting, forbidden=("unshare",)).run(*CURL, isolate=True)
+
+    assert (done.code, done.stdout) == (0, VM)
+    assert done.stderr == f"{NO_NAMESPACES}; going on without --isolate: the network is this machine's\n"
+
+
+@pytest.mark.parametrize("client", [pytest.param(CURL, id="curl"), pytest.param(ASYNCIO, id="asyncio")])
+def test_where_sockets_cannot_be_taken_over_the_address_is_written_over(
+    redirecting: Exec, client: tuple[str, ...] | str
+) -> None:
+    program = python(client) if isinstance(client, str) else client
+
+    done = replace(redirecting, forbidden=("pidfd_getfd",)).run(*program)
+
+    assert (done.code, done.stdout.strip(), done.stderr) == (0, VM, "")
+
+
+def test_without_seccomp_the_default_mode_explains_itself(anywhere: Exec) -> None:
+    done = replace(anywhere, forbidden=("seccomp",)).run("true")
+
+    assert (done.code, done.stdout) == (1, "")
+    said = done.stderr.splitlines()
+    assert said[:2] == [
+        f"error: {NO_SECCOMP}",
+        "hint: --isolate may work: it needs user namespaces instead",
+    ]
+    assert said[2].startswith("hint: without it, let the program connect to http://127.0.0.1:")
+
+
+def test_without_seccomp_isolate_works(isolating: Exec) -> None:
+    done = replace(isolating, forbidden=("seccomp",)).run(*CURL, isolate=True)
+
+    assert (done.code, done.stdout, done.stderr) == (0, VM, "")
+
+
+def test_where_nothing_is_allowed_both_reasons_are_given(anywhere: Exec) -> None:
+    done = replace(anywhere, forbidden=("seccomp", "unshare")).run("true", isolate=True)
+
+    assert (done.code, done.stdout) == (1, "")
+    assert NO_NAMESPACES in done.stderr
+    assert f"error: {NO_SECCOMP}\n" in done.stderr
+
+
+def test_a_machine_that_does_not_exist_is_refused(anywhere: Exec) -> None:
+    done = anywhere.run("true", vm="nowhere")
+
+    assert done.code == 1
+    assert done.stderr.startswith("error: no machine is called nowhere")
+    assert "hint: fairwarning vms lists the machines\n" in done.stderr
+
+
+def test_without_a_server_nothing_is_started() -> None:
+    done = Exec(operator="http://127.0.0.1:1").run("echo", "started")
+
+    assert (done.code, done.stdout) == (3, "")
+    assert "hint: start one with: fairwarning up\n" in done.stderr

@@ -1,0 +1,152 @@
+"""The supervisor is the program, to whoever started it: signals go in, the exit code comes out, nothing stays."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.server import until
+from tests.sandbox.programs import Exec, python
+
+#: Leaves a daemon behind that belongs to nobody, says who is who, and waits.
+FAMILY = """
+import os, signal, sys, time
+reader, writer = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(writer, str(os.getpid()).encode())
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+daemon = int(os.read(reader, 20))
+print(os.getpid(), os.getppid(), daemon, flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+
+HANDLER = """
+import signal, sys
+def handle(number, frame):
+    print(signal.Signals(number).name, flush=True)
+    sys.exit(7)
+for one in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(one, handle)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+WAITING = "import signal; print('ready', flush=True); signal.pause()"
+
+
+def first_line(process: "subprocess.Popen[str]") -> str:
+    """Return what a program says first; it is then known to run."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and not merely waiting to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@contextmanager
+def started(exec_: Exec, *program: str, isolate: bool) -> Iterator["subprocess.Popen[str]"]:
+    """Give a program under supervision, and end it whatever happens."""
+    with exec_.start(*program, isolate=isolate) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+MODES = [pytest.param("redirecting", id="default"), pytest.param("isolating", id="isolated")]
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> tuple[Exec, bool]:
+    """Give ``exec`` in each of its modes."""
+    return request.getfixturevalue(request.param), request.param == "isolating"
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        pytest.param(("true",), 0, id="success"),
+        pytest.param(("sh", "-c", "exit 42"), 42, id="a number of its own"),
+        pytest.param(("sh", "-c", "kill -TERM $$"), 143, id="128 and the signal that ended it"),
+        pytest.param(("sh", "-c", "kill -PIPE $$"), 141, id="a signal that Python would ignore"),
+        pytest.param(("/dev/null/nothing",), 127, id="a program that does not exist"),
+        pytest.param(("/etc/passwd",), 126, id="a file that is no program"),
+    ],
+)
+def test_the_exit_code_is_the_programs(redirecting: Exec, program: tuple[str, ...], code: int) -> None:
+    assert redirecting.run(*program).code == code
+
+
+def test_a_program_that_does_not_exist_is_named(redirecting: Exec) -> None:
+    done = redirecting.run("no-such-program")
+
+    assert done.stderr == "error: no-such-program cannot be run: No such file or directory\n"
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2"])
+def test_a_signal_reaches_the_program(redirecting: Exec, name: str) -> None:
+    with started(redirecting, *python(HANDLER), isolate=False) as process:
+        assert first_line(process) == "ready"
+        process.send_signal(signal.Signals[name])
+        out, err = process.communicate(timeout=20)
+
+    assert (process.returncode, out, err) == (7, f"{name}\n", "")
+
+
+def test_a_signal_that_ends_the_program_is_told_in_the_exit_code(mode: tuple[Exec, bool]) -> None:
+    exec_, isolate = mode
+    with started(exec_, *python(WAITING), isolate=isolate) as process:
+        assert first_line(process) == "ready"
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+
+    assert (process.returncode, err) == (128 + signal.SIGTERM, "")
+
+
+def test_the_program_gets_standard_input(redirecting: Exec) -> None:
+    done = redirecting.run("sh", "-c", "readlink /proc/self/fd/0")
+
+    assert done.stdout == "/dev/null\n"
+
+
+def test_what_the_program_leaves_running_ends_with_it(mode: tuple[Exec, bool]) -> None:
+    exec_, isolate = mode
+    done = exec_.run(*python(FAMILY, "0"), isolate=isolate)
+
+    _, _, daemon = map(int, done.stdout.split())
+    assert done.code == 0
+    assert not alive(daemon)
+
+
+def test_the_tree_dies_with_a_supervisor_that_is_killed(mode: tuple[Exec, bool]) -> None:
+    exec_, isolate = mode
+    with started(exec_, *python(FAMILY, "600"), isolate=isolate) as process:
+        family = list(map(int, first_line(process).split()))
+        process.kill()
+        until(lambda: not any(map(alive, family)), "the program, its keeper and its daemon are gone")
+
+
+def test_the_tree_dies_with_a_keeper_that_is_killed(mode: tuple[Exec, bool]) -> None:
+    exec_, isolate = mode
+    with started(exec_, *python(FAMILY, "600"), isolate=isolate) as process:
+        program, keeper, daemon = map(int, first_line(process).split())
+        os.kill(keeper, signal.SIGKILL)
+        code = process.wait(timeout=20)
+
+        assert code == 128 + signal.SIGKILL
+        assert not alive(program)
+        assert not alive(daemon)
