@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.load import PATH
@@ -11,9 +11,11 @@ from bench.measure import scheduler_seconds
 from bench.references import REFERENCES
 from bench.report import Figure, Section, claim
 from bench.servers import LOOPBACK, first_answer, free_port, module, process
+from fairwarning.testing import fleet
 
 MACHINES = 10
 METADATA, OPERATOR = "metadata only", "fairwarning up, metadata and operator API"
+FIXTURE = "pytest fixture with three machines, after the first of the process"
 
 _READING = (
     "Ratio = what the reference needs ÷ what we need: 1.00 is as quick as the reference, more is better."
@@ -55,7 +57,18 @@ def suite(rounds: int) -> Section:
                 started = _time(starter, document)
                 if started is not None:
                     found.setdefault(name, []).append(started)
-    return section(found)
+    measured = section(found)
+    return replace(measured, figures=(*measured.figures, fixture(rounds)))
+
+
+def fixture(rounds: int) -> Figure:
+    """Return how long a test waits for its fleet; the first of the process has modules to load."""
+    took = []
+    for _ in range(rounds + 1):
+        began = time.perf_counter()
+        with fleet(scale_set=3):
+            took.append((time.perf_counter() - began) * 1e3)
+    return Figure(name=FIXTURE, unit="ms", values=tuple(took[1:]))
 
 
 def section(found: Mapping[str, Sequence[Started]]) -> Section:

@@ -188,7 +188,7 @@ def test_at_rest_the_agent_is_small_and_quiet(pyz: Path, tmp_path: Path) -> None
 
     (resident,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
     assert resident < 30_000
-    assert spent / 30 < 0.005
+    assert spent / 30 < 0.02  # the bench says how much; this only notices an agent that spins
 
 
 def ticks(pid: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import poll, report, start, store
+from bench import agent, poll, report, start, store
 from bench.load import Unanswered, whole_answer
 from bench.measure import accounted_seconds, family, percentile, ratios, scheduler_seconds, spread
 from bench.references import nginx_configuration
@@ -200,6 +200,7 @@ def test_every_suite_measures_something(tmp_path: Path, noon: datetime) -> None:
         poll.suite(poll.Effort(rounds=1, warm_up=0.01, seconds=0.05)),
         store.suite(store.Effort(rounds=1, alone=10, one_by_one=40, together=80, syncs=10), tmp_path),
         start.suite(1),
+        agent.suite(1, 1.0),
     ]
 
     page = report.save(tmp_path, sections, report.machine(), noon)

@@ -1,0 +1,77 @@
+"""What the agent costs a machine that nothing happens to: memory, and CPU at one poll a second."""
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.measure import scheduler_seconds
+from bench.references import REFERENCES, reference
+from bench.report import Figure, Section, claim
+from bench.servers import ROOT, Server, process
+
+#: What an agent may cost: MB, and per cent of one core.
+MEMORY, CPU = 30.0, 0.5
+
+_READING = "Ratio = what is allowed ÷ what is used: more than 1.00 keeps the promise."
+_NOTES = ("The one-file agent against a server that knows no long poll, so it asks once a second.",)
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What one agent at rest used."""
+
+    memory: float
+    cpu: float
+
+
+def suite(rounds: int, seconds: float) -> Section:
+    """Let an agent rest for some seconds, some times."""
+    found: list[Rest] = []
+    with tempfile.TemporaryDirectory() as folder:
+        document = Path(folder, "document.json")
+        document.write_text('{"DocumentIncarnation":1,"Events":[]}')
+        program = Path(folder, "agent.pyz")
+        subprocess.run(
+            ["python3", ROOT / "packaging" / "build_agent.py", program], check=True, capture_output=True
+        )
+        (plain,) = (one for one in REFERENCES if one.name == "http.server")
+        with reference(plain, document) as server:
+            for number in range(rounds) if server else ():
+                found.append(_rest(program, server, Path(folder, str(number)), seconds))
+    return section(found)
+
+
+def section(found: Sequence[Rest]) -> Section:
+    """Return what some rests show."""
+    memory = Figure(name="agent at rest, memory", unit="MB", values=tuple(one.memory for one in found))
+    cpu = Figure(name="agent at rest, CPU", unit="% of a core", values=tuple(one.cpu for one in found))
+    allowed = {
+        figure.name: Figure(name="allowed", unit=figure.unit, values=(most,) * len(found))
+        for figure, most in ((memory, MEMORY), (cpu, CPU))
+    }
+    return Section(
+        title="agent: what it costs while nothing happens",
+        reading=_READING,
+        claims=tuple(
+            claim(one.name, "allowed", allowed[one.name], one, allowed[one.name]) for one in (memory, cpu)
+        ),
+        figures=(memory, cpu),
+        notes=_NOTES,
+    )
+
+
+def _rest(program: Path, server: Server | None, state: Path, seconds: float) -> Rest:
+    assert server is not None
+    host, port = server.address
+    words = ("run", "--endpoint", f"http://{host}:{port}", "--state", str(state))
+    with process(["python3", "-I", str(program), *words]) as agent:
+        time.sleep(5.0)  # it starts, finds its endpoint and polls for the first time
+        begun = scheduler_seconds(agent.pid)
+        time.sleep(seconds)
+        spent = scheduler_seconds(agent.pid) - begun
+        status = Path(f"/proc/{agent.pid}/status").read_text()
+    (resident,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+    return Rest(resident / 1000, spent / seconds * 100)
