@@ -11,6 +11,7 @@ to end the tree. Both only ever wait for signals, so that none of them interrupt
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import socket
 from dataclasses import dataclass
@@ -171,11 +172,19 @@ def _become(start: _Start, keeper: int) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, start.mask)
         try:
-            os.execvp(start.command[0], start.command)
+            os.execv(_found(start.command[0]), start.command)
         except OSError as error:
             start.channel.send(str(error.errno).encode())
     finally:
         os._exit(1)
+
+
+def _found(program: str) -> str:
+    """Return where a program is; a directory that may not be searched holds none, as shells see it."""
+    path = program if os.sep in program else shutil.which(program)
+    if path is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return path
 
 
 def _enter(mode: Mode, channel: socket.socket) -> None:
