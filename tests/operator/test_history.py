@@ -242,10 +242,9 @@ def test_what_passes_without_being_told_is_silence_too() -> None:
 
     async def chatter() -> None:
         while True:
-            await desk.stage.engine.handle(SetPower(machine=WEB_0, power=Power.STOPPED))
-            await asyncio.sleep(0.005)
-            await desk.stage.engine.handle(SetPower(machine=WEB_0, power=Power.RUNNING))
-            await asyncio.sleep(0.005)
+            for power in (Power.STOPPED, Power.RUNNING):
+                await desk.stage.engine.handle(SetPower(machine=WEB_0, power=power))
+                await asyncio.sleep(0)
 
     async def listen() -> list[Line | None]:
         talking = asyncio.create_task(chatter())

@@ -1,11 +1,14 @@
 """A server whose machines programs are put on; skips where the kernel of the test machine forbids a mode."""
 
+import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.cli.server import up
-from tests.sandbox.programs import Exec
+from tests.sandbox.programs import C, Exec, present
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +34,25 @@ def isolating(anywhere: Exec) -> Exec:
     if "this machine does not allow" in tried.stderr:
         pytest.skip(tried.stderr.strip())
     return anywhere
+
+
+@pytest.fixture
+def shelf() -> Iterator[Path]:
+    """Give a directory that every user may read."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def static(shelf: Path) -> Path:
+    """Give a program without a C library to hook into."""
+    present(("gcc",))
+    (shelf / "ask.c").write_text(C)
+    built = subprocess.run(
+        ["gcc", "-static", "-o", shelf / "ask", shelf / "ask.c"], capture_output=True, text=True
+    )
+    if built.returncode != 0:
+        pytest.skip(f"gcc links nothing statically here: {built.stderr}")
+    (shelf / "ask").chmod(0o755)
+    return shelf / "ask"

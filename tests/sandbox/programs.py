@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import site
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 import fairwarning
 from tests.cli.server import Done
@@ -132,6 +135,15 @@ def _with(path: str) -> Mapping[str, str]:
 def python(code: str, *words: str) -> tuple[str, ...]:
     """Return the words that run a script, apart from the environment."""
     return (somebody().interpreter, "-I", "-c", code, *words)
+
+
+def present(program: tuple[str, ...] | str) -> tuple[str, ...]:
+    """Return the program if this machine has it; a text is a script in Python."""
+    if isinstance(program, str):
+        return python(program)
+    if shutil.which(program[0]) is None:
+        pytest.skip(f"there is no {program[0]} here")
+    return program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,24 @@
 """Programs that nobody changed reach their machine's endpoint at the address they have hard-coded."""
 
-import shutil
 import socket
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.sandbox.programs import ASYNCIO, CURL, JAVA, NODE, REQUEST, THREADS, URLLIB, VM, C, Exec, python
+from tests.sandbox.programs import (
+    ASYNCIO,
+    CURL,
+    JAVA,
+    NODE,
+    REQUEST,
+    THREADS,
+    URLLIB,
+    VM,
+    Exec,
+    present,
+    python,
+)
 
 CLIENTS = [
     pytest.param(CURL, id="curl"),
@@ -41,37 +50,6 @@ import socket, sys
 with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=20) as asking:
     print(asking.recv(100).decode(), asking.getpeername()[1])
 """
-
-
-def present(program: tuple[str, ...] | str) -> tuple[str, ...]:
-    """Return the program if this machine has it; a text is a script in Python."""
-    if isinstance(program, str):
-        return python(program)
-    if shutil.which(program[0]) is None:
-        pytest.skip(f"there is no {program[0]} here")
-    return program
-
-
-@pytest.fixture
-def shelf() -> Iterator[Path]:
-    """Give a directory that every user may read."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.fixture
-def static(shelf: Path) -> Path:
-    """Give a program without a C library to hook into."""
-    present(("gcc",))
-    (shelf / "ask.c").write_text(C)
-    built = subprocess.run(
-        ["gcc", "-static", "-o", shelf / "ask", shelf / "ask.c"], capture_output=True, text=True
-    )
-    if built.returncode != 0:
-        pytest.skip(f"gcc links nothing statically here: {built.stderr}")
-    (shelf / "ask").chmod(0o755)
-    return shelf / "ask"
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -1,10 +1,11 @@
 """On machines that forbid something, a program still runs, or a person is told why not; never a traceback."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.sandbox.programs import ASYNCIO, CURL, VM, Exec, python
+from tests.sandbox.programs import ASYNCIO, CURL, VM, Exec, present
 
 NO_NAMESPACES = "this machine does not allow user and network namespaces: Operation not permitted"
 NO_SECCOMP = "this machine does not allow seccomp notifications: Operation not permitted"
@@ -24,14 +25,21 @@ def test_without_user_namespaces_isolate_says_so_and_goes_on_in_the_default_mode
 
 
 @pytest.mark.parametrize("client", [pytest.param(CURL, id="curl"), pytest.param(ASYNCIO, id="asyncio")])
-def test_where_sockets_cannot_be_taken_over_the_address_is_written_over(
+def test_where_sockets_cannot_be_taken_over_a_program_finds_its_machine(
     redirecting: Exec, client: tuple[str, ...] | str
 ) -> None:
-    program = python(client) if isinstance(client, str) else client
-
-    done = replace(redirecting, forbidden=("pidfd_getfd",)).run(*program)
+    done = replace(redirecting, forbidden=("pidfd_getfd",)).run(*present(client))
 
     assert (done.code, done.stdout.strip(), done.stderr) == (0, VM, "")
+
+
+def test_where_sockets_cannot_be_taken_over_the_address_is_written_over(
+    redirecting: Exec, static: Path
+) -> None:
+    done = replace(redirecting, forbidden=("pidfd_getfd",)).run(str(static))
+
+    assert (done.code, done.stdout.strip()) == (0, VM)
+    assert done.stderr == "the address was written over\n"
 
 
 def test_without_seccomp_the_default_mode_explains_itself(anywhere: Exec) -> None:
