@@ -1,4 +1,4 @@
-"""``./dev bench [poll|store|start|agent] [--quick]``: measure, print a page, and keep it with its data."""
+"""``./dev bench [poll|store|start|scale|agent] [--quick]``: measure, print a page, keep it with its data."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # the suites are a package, this file is run by its path
 
-from bench import agent, poll, report, start, store
+from bench import agent, poll, report, scale, start, store
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -18,6 +18,7 @@ SUITES: Mapping[str, Callable[[bool], report.Section]] = {
     "poll": lambda quick: poll.suite(poll.QUICK if quick else poll.USUAL),
     "store": lambda quick: store.suite(store.QUICK if quick else store.USUAL, RESULTS),
     "start": lambda quick: start.suite(3 if quick else 9),
+    "scale": lambda quick: scale.suite(scale.QUICK if quick else scale.USUAL),
     "agent": lambda quick: agent.suite(1 if quick else 3, 10.0 if quick else 30.0),
 }
 

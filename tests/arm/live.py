@@ -2,6 +2,7 @@
 
 import json
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -153,6 +154,19 @@ class Live:
                 json=body,
                 headers=headers,
             )
+
+    def pages(self, path: str) -> tuple[list[int], list[float]]:
+        """Follow a list to its end; return how long each page is, and how many seconds it took."""
+        sizes, seconds = [], []
+        url = f"/subscriptions/{SUBSCRIPTION}/{path}?api-version=2024-07-01"
+        with self.client() as client:
+            while url:
+                began = time.perf_counter()
+                page = client.get(url).json()
+                seconds.append(time.perf_counter() - began)
+                sizes.append(len(page["value"]))
+                url = page.get("nextLink")
+        return sizes, seconds
 
     def client(self) -> httpx2.Client:
         """Return a client that shows a token."""

@@ -1,6 +1,5 @@
 """The Azure SDK, as it comes from PyPI, against a server in a process of its own."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -380,23 +379,9 @@ def test_ten_thousand_machines_are_listed_page_by_page(tmp_path: Path) -> None:
         ComputeManagementClient(user, SUBSCRIPTION, **options(cloud)) as client,
     ):
         pages = [list(page) for page in islice(client.virtual_machines.list_all().by_page(), 3)]
-        sizes, seconds = walk(cloud, "providers/Microsoft.Compute/virtualMachines")
+        sizes, seconds = cloud.pages("providers/Microsoft.Compute/virtualMachines")
 
     assert [len(page) for page in pages] == [500, 500, 500]
     assert len({str(machine.id) for page in pages for machine in page}) == 1500
     assert sizes == [500] * 20
     assert min(seconds) < 0.1  # what a page takes while the machine has nothing else to do
-
-
-def walk(cloud: Live, path: str) -> tuple[list[int], list[float]]:
-    """Follow a list to its end; return how long each page is, and how many seconds it took."""
-    sizes, seconds = [], []
-    url = f"/subscriptions/{SUBSCRIPTION}/{path}?api-version=2024-07-01"
-    with cloud.client() as client:
-        while url:
-            began = time.perf_counter()
-            page = client.get(url).json()
-            seconds.append(time.perf_counter() - began)
-            sizes.append(len(page["value"]))
-            url = page.get("nextLink")
-    return sizes, seconds

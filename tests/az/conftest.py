@@ -32,8 +32,10 @@ def programs() -> Path:
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
             # It is many times quicker than pip here.
             subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-input", "uv"], check=True)
-            install = [python, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--python", python]
-            subprocess.run([*install, "--requirement", str(wanted)], check=True)
+            install = ["pip", "install", "--quiet", "--no-deps", "--requirement", str(wanted)]
+            if subprocess.run([python, "-m", "uv", *install, "--python", python]).returncode:
+                # pip may have been told of a mirror that uv knows nothing about.
+                subprocess.run([python, "-m", *install, "--no-input"], check=True)
             (home / "complete").touch()
     return home / "bin"
 

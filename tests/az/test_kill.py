@@ -1,21 +1,13 @@
 """A server that is killed while az waits, and started again, lets az finish."""
 
-import socket
 from pathlib import Path
 
 import pytest
 
 from tests.arm.live import live
-from tests.az.tool import Trap, login
+from tests.az.tool import Trap, free_port, login
 
 pytestmark = [pytest.mark.az, pytest.mark.timeout(600)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.mark.rule("L-15")

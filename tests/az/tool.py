@@ -116,9 +116,21 @@ def environment(home: Path, programs: Path, proxy: Trap, operator: str) -> dict[
 
 def login(cloud: Live, home: Path, programs: Path, proxy: Trap) -> Az:
     """Return az, logged in to a server as its own command does it."""
-    variables = environment(home, programs, proxy, cloud.server.ready["operator"])
-    shell = Az(variables)
-    shell.run("fairwarning az-login")
+    Az(environment(home, programs, proxy, cloud.server.ready["operator"])).run("fairwarning az-login")
+    return reader(cloud, home, programs, proxy)
+
+
+def reader(cloud: Live, home: Path, programs: Path, proxy: Trap) -> Az:
+    """Return az in a shell that has been told of the server, logged in or not."""
+    shell = Az(environment(home, programs, proxy, cloud.server.ready["operator"]))
     exported = shell.run('eval "$(fairwarning az-env)"; env -0')
     pairs = (line.partition("=") for line in exported.split("\0") if line)
     return Az({name: value for name, _, value in pairs})
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

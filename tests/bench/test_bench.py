@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import agent, poll, report, start, store
+from bench import agent, poll, report, scale, start, store
 from bench.load import Unanswered, whole_answer
 from bench.measure import accounted_seconds, family, percentile, ratios, scheduler_seconds, spread
 from bench.references import nginx_configuration
@@ -201,6 +201,7 @@ def test_every_suite_measures_something(tmp_path: Path, noon: datetime) -> None:
         store.suite(store.Effort(rounds=1, alone=10, one_by_one=40, together=80, syncs=10), tmp_path),
         start.suite(1),
         agent.suite(1, 1.0),
+        scale.suite(scale.Effort(small=1000, large=2000, rounds=1, times=3)),
     ]
 
     page = report.save(tmp_path, sections, report.machine(), noon)

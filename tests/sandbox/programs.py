@@ -163,14 +163,18 @@ class Exec:
 
     def start(self, *program: str, isolate: bool = False, vm: str = VM) -> "subprocess.Popen[str]":
         """Start a program and return at once."""
+        return self.popen(self.words(*program, isolate=isolate, vm=vm), stdin=subprocess.DEVNULL)
+
+    def popen(self, words: list[str], stdin: int) -> "subprocess.Popen[str]":
+        """Start a command line as an ordinary user, with the server in its environment."""
         user = somebody().user
         return subprocess.Popen(
-            self.words(*program, isolate=isolate, vm=vm),
+            words,
             env={**_with(somebody().path), "FAIRWARNING_URL": self.operator},
             user=user,
             group=user,
             extra_groups=None if user is None else [],
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -51,7 +51,14 @@ def test_without_seccomp_the_default_mode_explains_itself(anywhere: Exec) -> Non
         f"error: {NO_SECCOMP}",
         "hint: --isolate may work: it needs user namespaces instead",
     ]
-    assert said[2].startswith("hint: without it, let the program connect to http://127.0.0.1:")
+    assert said[2].startswith("hint: let the program connect to http://127.0.0.1:")
+
+
+def test_exec_inside_exec_explains_itself(redirecting: Exec) -> None:
+    done = redirecting.run(*redirecting.words("true"))
+
+    assert done.code == 1
+    assert done.stderr.startswith("error: this machine does not allow exec inside exec: ")
 
 
 def test_without_seccomp_isolate_works(isolating: Exec) -> None:

@@ -109,6 +109,25 @@ def test_signals_reach_the_program(redirecting: Exec) -> None:
     assert handled == names
 
 
+def test_an_interrupt_from_the_terminal_reaches_the_program_once(redirecting: Exec) -> None:
+    ours, theirs = os.openpty()
+    words = ["setsid", "--ctty", *redirecting.words(*python(HANDLER))]
+    with redirecting.popen(words, stdin=theirs) as process:
+        try:
+            assert next_line(process) == "ready"
+            os.write(ours, b"\x03")
+            first = next_line(process)
+            process.terminate()
+            second = next_line(process)
+        finally:
+            process.kill()
+            os.close(ours)
+            os.close(theirs)
+
+    # Had the supervisor handed it on too, the program would have been interrupted twice.
+    assert (first, second) == ("SIGINT", "SIGTERM")
+
+
 def test_a_signal_that_ends_the_program_is_told_in_the_exit_code(mode: tuple[Exec, bool]) -> None:
     exec_, isolate = mode
     with started(exec_, *python(WAITING), isolate=isolate) as process:

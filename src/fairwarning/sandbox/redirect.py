@@ -23,6 +23,9 @@ from fairwarning.sandbox.seccomp import Call, Listener
 #: Linux 6.9 has descriptors of single threads, and this flag for them.
 _PIDFD_THREAD = os.O_EXCL
 
+#: How many threads answer: to connect a blocking socket takes as long as a busy server lets it.
+_ANSWERING = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
@@ -40,18 +43,20 @@ class Redirect:
         try:
             return (seccomp.install(number),)
         except OSError as error:
-            raise Forbidden("seccomp notifications", error.errno or errno.EPERM) from error
+            # A tree of processes has one listener at most.
+            what = "exec inside exec" if error.errno == errno.EBUSY else "seccomp notifications"
+            raise Forbidden(what, error.errno or errno.EPERM) from error
 
     def serve(self, descriptors: tuple[int, ...]) -> None:
         """Begin to answer for the connections of the program, in the background."""
-        (descriptor,) = descriptors
-        threading.Thread(target=self._listen, args=(Listener(descriptor),), daemon=True).start()
+        listener = Listener(*descriptors)
+        for _ in range(_ANSWERING):
+            threading.Thread(target=self._listen, args=(listener,), daemon=True).start()
 
     def _listen(self, listener: Listener) -> None:
         while (call := listener.receive()) is not None:
             if is_well_known(_sockaddr(call)):
-                # A thread each: connecting a blocking socket may take a while.
-                threading.Thread(target=self._turn_aside, args=(listener, call), daemon=True).start()
+                self._turn_aside(listener, call)
             else:
                 listener.proceed(call)
 

@@ -72,21 +72,19 @@ class Listener:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)
 
     def receive(self) -> Call | None:
-        """Return the next call, once there is one; None when nobody is left to make any."""
+        """Return the next call, once there is one; None when nobody is left to make any.
+
+        Several threads may wait here; each call goes to one of them.
+        """
         while True:
-            ((_, events),) = self._poll.poll()
-            if not events & select.POLLIN:
-                return None
             buffer = bytearray(_NOTIFICATION.size)
             try:
                 fcntl.ioctl(self._descriptor, _RECEIVE, buffer)
             except OSError as error:
-                # ENOENT: whoever called was killed meanwhile.
-                if error.errno in {errno.ENOENT, errno.EINTR}:
+                # Whoever called was killed meanwhile, or they all were.
+                if error.errno == errno.EINTR or (error.errno == errno.ENOENT and not self._abandoned()):
                     continue
                 return None
             id_, thread, _, _, _, _, *arguments = _NOTIFICATION.unpack(buffer)
@@ -115,3 +113,8 @@ class Listener:
             # Nobody waits for the answer any more.
             if error.errno != errno.ENOENT:
                 raise
+
+    def _abandoned(self) -> bool:
+        poll = select.poll()
+        poll.register(self._descriptor, 0)
+        return bool(poll.poll(0))

@@ -1,0 +1,145 @@
+"""Whether one thing costs more because the fleet is larger: a restart by az, an approval, a poll, a page."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bench.report import Figure, Section, claim
+from fairwarning.arm import operations
+from fairwarning.arm.app import ROUTES
+from fairwarning.arm.call import Call, Reply
+from fairwarning.arm.room import SUBSCRIPTION, Room
+from fairwarning.arm.routing import match
+from fairwarning.core.commands import Approve, Make
+from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
+from fairwarning.core.policy import Policy
+from fairwarning.core.scope import Blueprint
+from fairwarning.drivers.simulated import SimulatedDriver
+from fairwarning.engine.clock import ManualClock, SystemClock
+from fairwarning.engine.engine import Engine
+from fairwarning.store.memory import MemoryStore
+
+PER_SET = 100
+HOME = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/fairwarning/providers/Microsoft.Compute"
+RESTART, APPROVAL, POLL, PAGE = "az restart", "approval", "poll", "list page"
+
+_READING = "Ratio = cost in the small fleet ÷ cost in the large one: 1.00 does not grow, more is better."
+_NOTES = (
+    f"Machines in scale sets of {PER_SET}; CPU time of this process, no sockets, no disk.",
+    "A list page holds as many machines in either fleet.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How large the fleets are, and how often each thing is done."""
+
+    small: int
+    large: int
+    rounds: int
+    times: int = 9
+
+
+QUICK = Effort(small=1_000, large=20_000, rounds=3)
+USUAL = Effort(small=1_000, large=100_000, rounds=5)
+
+
+class Town:
+    """A fleet of many sets behind the management face."""
+
+    def __init__(self, machines: int) -> None:
+        self.name = f"{machines:,} machines"
+        self._sets = machines // PER_SET
+        self._turn = 0
+        self._waiting: list[tuple[ScopeId, EventId]] = []
+        self._clock = ManualClock(SystemClock().now())
+        self.engine = Engine(MemoryStore(), self._clock, SimulatedDriver(), Policy(start_enabled=True))
+        self._room = Room(self.engine, welcome=_nobody)
+
+    async def open(self) -> None:
+        """Build everything."""
+        await self.engine.open()
+        for number in range(self._sets):
+            await self.engine.handle(
+                Make(seed=str(number), blueprint=Blueprint(name=f"s{number}", count=PER_SET))
+            )
+        await self._room.open()
+
+    async def restart(self) -> None:
+        """Restart a machine that was not restarted before, as az does."""
+        instance, number = divmod(self._turn, self._sets)
+        self._turn += 1
+        path = f"{HOME}/virtualMachineScaleSets/s{number}/virtualMachines/{instance}/restart"
+        await self._send("POST", path)
+        scope = self.engine.scope(ScopeId(f"s{number}"))
+        self._waiting.append((scope.id, list(scope.events)[-1]))
+
+    async def approve(self) -> None:
+        """Approve what was restarted last."""
+        scope, event = self._waiting.pop()
+        await self.engine.handle(Approve(scope=scope, ids=(event,)))
+
+    async def poll(self) -> None:
+        """Ask as one machine."""
+        await self.engine.poll(MachineRef(ScopeId("s0"), VmName("s0_1")))
+
+    async def page(self) -> None:
+        """List the instances of one set."""
+        await self._send("GET", f"{HOME}/virtualMachineScaleSets/s0/virtualMachines")
+
+    async def _send(self, method: str, path: str) -> Reply:
+        await operations.settle(self._room)
+        route, names = match(ROUTES, method, path)
+        call = Call(method=method, path=path, query={"api-version": "2024-07-01"}, base="https://x")
+        return await route.handler(self._room, replace(call, names=names))
+
+
+async def _nobody(machines: Sequence[MachineRef]) -> None:
+    """Open no doors: the machines are not polled over sockets here."""
+
+
+def suite(effort: Effort) -> Section:
+    """Measure both fleets in turns."""
+    return asyncio.run(_suite(effort))
+
+
+async def _suite(effort: Effort) -> Section:
+    towns = [Town(effort.small), Town(effort.large)]
+    for town in towns:
+        await town.open()
+    found: dict[tuple[str, str], list[float]] = {}
+    for _ in range(effort.rounds):
+        for town in towns:
+            for what, act in _acts(town).items():
+                found.setdefault((what, town.name), []).append(await _cost(act, effort.times))
+    return section(found, *(town.name for town in towns))
+
+
+def section(found: Mapping[tuple[str, str], Sequence[float]], small: str, large: str) -> Section:
+    """Return what some rounds show."""
+    figures = {
+        key: Figure(name=f"{key[0]}, {key[1]}", unit="µs CPU", values=tuple(one * 1e6 for one in values))
+        for key, values in found.items()
+    }
+    return Section(
+        title="scale: what one thing costs in a larger fleet",
+        reading=_READING,
+        claims=tuple(
+            claim(what, small, figures[what, small], figures[what, large], figures[what, small])
+            for what in (RESTART, APPROVAL, POLL, PAGE)
+        ),
+        figures=tuple(figures.values()),
+        notes=_NOTES,
+    )
+
+
+def _acts(town: Town) -> Mapping[str, Callable[[], Awaitable[None]]]:
+    return {RESTART: town.restart, APPROVAL: town.approve, POLL: town.poll, PAGE: town.page}
+
+
+async def _cost(act: Callable[[], Awaitable[None]], times: int) -> float:
+    begun = time.process_time()
+    for _ in range(times):
+        await act()
+    return (time.process_time() - begun) / times
