@@ -212,6 +212,7 @@ class Engine:
             if scope is None:
                 self._committed.pop(scope_id, None)
                 self._polled.pop(scope_id, None)
+                self._refused = {one: at for one, at in self._refused.items() if one.scope != scope_id}
                 self._agenda.put(scope_id, None)
             else:
                 self._committed[scope_id] = scope
