@@ -18,7 +18,7 @@ from tests.agent.scripted import Line, endpoint
 from tests.cli.server import Server, Shown, until, up
 
 #: Machines that each belong to one test, so that all share one server.
-MACHINES = ("killed", "held", "rebooted", "double", "cancelled", "failing", "hangup", "freezing")
+MACHINES = ("killed", "held", "rebooted", "double", "cancelled", "failing", "hangup", "freezing", "ailing")
 
 AGENT = (sys.executable, "-W", "error", "-m", "fairwarning", "agent")
 
@@ -294,6 +294,36 @@ def test_a_server_that_dies_and_comes_back_changes_nothing(tmp_path: Path, stack
     assert while_away == ["prepare"]
     assert alone.did(event) == ["prepare", "recover"]
     assert approvals == ["alone"]
+
+
+@pytest.mark.parametrize("fault", ["429", "410", "500", "empty", "reset", "timeout", "slow"])
+def test_an_endpoint_that_misbehaves_for_a_while_changes_nothing(
+    server: Server, tmp_path: Path, stack: ExitStack, fault: str
+) -> None:
+    ailing = guest(server, tmp_path, "ailing", stack)
+    ailing.run()
+    server.tell("fault", "ailing", fault, "--for", "2s", "--delay", "1s")
+
+    (event,) = server.cause("restart", "ailing", "--notice", "10m")
+    ailing.recovered(event)
+
+    assert ailing.did(event) == ["prepare", "recover"]
+    assert ailing.approvals(event) == ["ailing"]
+
+
+def test_a_first_call_that_takes_its_time_is_waited_for(tmp_path: Path, stack: ExitStack) -> None:
+    words = ("--vm", "late", "--speed", "20", "--no-arm", "--first-call", "delay", "--first-call-delay", "3s")
+    scratch = tmp_path / "server"
+    scratch.mkdir()
+    slow = stack.enter_context(up(scratch, *words))
+    late = guest(slow, tmp_path, "late", stack)
+    late.run()
+    until(lambda: json.loads(slow.tell("vms", "--json"))[0]["enabled"], "the agent has asked")
+
+    (event,) = slow.cause("restart", "late")
+    late.recovered(event)
+
+    assert late.approvals(event) == ["late"]
 
 
 def test_sighup_reads_the_file_again(server: Server, tmp_path: Path, stack: ExitStack) -> None:

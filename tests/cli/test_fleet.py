@@ -232,3 +232,17 @@ def test_watching_goes_on_after_the_server_was_away(tmp_path: Path) -> None:
     assert code == 0
     assert "again\n" in err.read_text()
     assert out.read_text().count("is scheduled") == 2
+
+
+def test_an_endpoint_misbehaves_until_it_is_healed(manual: Server) -> None:
+    ill = json.loads(manual.tell("fault", "web_0", "410", "--for", "10m", "--json"))
+    well = json.loads(manual.tell("fault", "web_0", "none", "--json"))
+
+    assert (ill["name"], ill["fault"], well["fault"]) == ("web_0", "410", None)
+
+
+def test_a_fault_that_nobody_knows_is_refused(manual: Server) -> None:
+    refused = manual.command("fault", "web_0", "plague")
+
+    assert refused.code == 2
+    assert "429" in refused.stderr

@@ -50,6 +50,7 @@ def test_a_machine_is_shown_with_its_place_and_its_address() -> None:
         enabled=True,
         polled_at=NOON,
         latest_model_applied=True,
+        fault=None,
         metadata="http://metadata/web_1",
         alternatives=["unix:/run/web_1.sock"],
     )

@@ -13,6 +13,7 @@ from fairwarning.cli.az import az_env, az_login
 from fairwarning.cli.demo import demo
 from fairwarning.cli.doctor import doctor
 from fairwarning.cli.exec import exec_
+from fairwarning.cli.fault import fault
 from fairwarning.cli.fleet import approve, cancel, cause, clock, events, history, vms
 from fairwarning.cli.up import up
 from fairwarning.cli.walk import walk
@@ -62,6 +63,7 @@ for _command in (
     walk,
     history,
     clock,
+    fault,
     exec_,
     az_env,
     az_login,

@@ -16,6 +16,7 @@ from fairwarning.core.policy import Policy, with_speed
 from fairwarning.engine.agenda import Agenda
 from fairwarning.engine.clock import Clock
 from fairwarning.engine.directory import Directory
+from fairwarning.engine.faults import Faults
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.pipeline import Pipeline
 from fairwarning.engine.ports import Commit, Driver, Entry, Store
@@ -44,6 +45,7 @@ class Engine:
         self.policy = policy
         self.feed = Feed()
         self.directory = Directory()
+        self.faults = Faults()
         self.deadlines_moved = asyncio.Event()
         self._driver = driver
         self._newest: dict[ScopeId, Scope] = {}

@@ -22,8 +22,10 @@ from fairwarning.core.versions import (
 )
 from fairwarning.core.wire import Json, compact
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.faults import Ailment, Fault
 from fairwarning.metadata import instance
 from fairwarning.metadata.guest import facts_of
+from fairwarning.metadata.hangup import HANG_UP
 from fairwarning.metadata.http import JSON, Request, Response
 from fairwarning.metadata.query import (
     Refused,
@@ -39,6 +41,9 @@ from fairwarning.metadata.scheduled import ScheduledEvents, seconds_to_wait
 from fairwarning.metadata.throttle import Throttle
 
 log = logging.getLogger("fairwarning.metadata")
+
+#: How long an endpoint that never answers keeps a caller, at the most.
+LONGEST_SILENCE = 600.0
 
 Reply = Response | Awaitable[Response]
 #: Gives a machine a token for a resource, in the document that is answered.
@@ -73,6 +78,36 @@ class MetadataApp:
         """Return the answer, or the promise of one."""
         if machine is None:
             return _STRANGER
+        fault = self._engine.faults.of(machine, asyncio.get_running_loop().time())
+        return self._healthy(machine, request) if fault is None else self._ailing(machine, request, fault)
+
+    def _ailing(self, machine: MachineRef, request: Request, fault: Fault) -> Reply:
+        match fault.ailment:
+            case Ailment.TOO_MANY:
+                return _TOO_MANY
+            case Ailment.GONE:
+                return error(410, "Gone. The service is being updated; try again")
+            case Ailment.BROKEN:
+                return error(500, "Internal server error")
+            case Ailment.RESET:
+                return HANG_UP
+            case Ailment.EMPTY if request.method == "GET":
+                return Response(200)
+            case Ailment.EMPTY:
+                return self._healthy(machine, request)
+            case Ailment.TIMEOUT | Ailment.SLOW:
+                return self._late(machine, request, fault)
+
+    async def _late(self, machine: MachineRef, request: Request, fault: Fault) -> Response:
+        now = asyncio.get_running_loop().time()
+        silent = fault.ailment is Ailment.TIMEOUT
+        await asyncio.sleep(min(fault.until - now, LONGEST_SILENCE) if silent else fault.delay)
+        if silent:
+            return HANG_UP
+        reply = self._healthy(machine, request)
+        return reply if isinstance(reply, Response) else await reply
+
+    def _healthy(self, machine: MachineRef, request: Request) -> Reply:
         route = self._route(request)
         if route is None:
             return not_found(request)
@@ -86,6 +121,7 @@ class MetadataApp:
 
     def forget(self, machine: MachineRef) -> None:
         """Drop what is known of a machine that is no more."""
+        self._engine.faults.heal(machine)
         self._throttle.forget(machine)
         if machine.scope not in self._engine.scopes():
             self._events.forget(machine.scope)

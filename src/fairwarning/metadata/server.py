@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
 from fairwarning.metadata import unix
+from fairwarning.metadata.hangup import HANG_UP, hang_up
 from fairwarning.metadata.http import (
     Action,
     Connection,
@@ -238,6 +239,9 @@ class _Conversation(asyncio.Protocol):
 
     def _send(self, request: Request, response: Response) -> list[Action]:
         self._request = None
+        if response is HANG_UP:
+            hang_up(self._transport)
+            return []
         keep_alive = request.keep_alive and not self._finishing
         head = request.method == "HEAD"
         try:

@@ -1,5 +1,6 @@
 """Machines and the scopes they share: what there is, and what operators change about it."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -26,6 +27,7 @@ from fairwarning.core.scaleset import latest_model_applied
 from fairwarning.core.scope import Blueprint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.faults import Ailment
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.problems import Refusal, naming
@@ -163,9 +165,15 @@ def machine_shape(desk: Desk, ref: MachineRef) -> shapes.Machine:
         enabled=its.enabled,
         polled_at=its.facts.polled_at,
         latest_model_applied=latest_model_applied(Fleet({its.id: its}), one),
+        fault=_ailment(desk, ref),
         metadata=desk.endpoints(ref),
         alternatives=list(desk.alternatives(ref)),
     )
+
+
+def _ailment(desk: Desk, ref: MachineRef) -> Ailment | None:
+    fault = desk.engine.faults.of(ref, asyncio.get_running_loop().time())
+    return None if fault is None else fault.ailment
 
 
 def scope_shape(its: Scope) -> shapes.Scope:

@@ -5,13 +5,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from fairwarning.core.wire import compact
-from fairwarning.operator import clock, events, fleet, history, openapi, shapes, walks
+from fairwarning.operator import clock, events, faults, fleet, history, openapi, shapes, walks
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.route import Route, read, route, silent
 
 _V1 = "/fleet/v1"
 _MACHINE = f"{_V1}/machines/{{name:path}}"
-_SCOPE = f"{_V1}/scopes/{{name}}"
+_SCOPE = f"{_V1}/scopes/{{name:path}}"
 _EVENT = f"{_V1}/events/{{id}}"
 
 
@@ -37,16 +37,20 @@ ROUTES: tuple[Route, ...] = (
     # Before the machine itself: its name may have slashes in it.
     route("PUT", f"{_MACHINE}/power", "start or stop a machine", fleet.set_power, shapes.PowerWanted,
           shapes.Machine),
+    route("PUT", f"{_MACHINE}/fault", "let a machine's endpoint misbehave", faults.put, shapes.FaultWanted,
+          shapes.Machine),
+    route("DELETE", f"{_MACHINE}/fault", "let a machine's endpoint work again", faults.heal, _Nothing,
+          shapes.Machine),
     route("GET", _MACHINE, "one machine", fleet.machine, _Nothing, shapes.Machine),
     route("DELETE", _MACHINE, "delete a machine", events.delete_machine, _Removal, _Announced, 202),
     route("GET", f"{_V1}/scopes", "every scope", fleet.scopes, _Nothing, _Scopes),
     route("POST", f"{_V1}/scopes", "bring up a set", fleet.make, shapes.ScopeWanted, _Scopes, 201),
-    route("GET", _SCOPE, "one scope", fleet.scope, _Nothing, shapes.Scope),
-    route("PATCH", _SCOPE, "change a set", fleet.change, shapes.ScopeChange, _Scopes),
-    route("DELETE", _SCOPE, "delete a set", events.delete_set, _Removal, _Announced, 202),
     route("POST", f"{_SCOPE}/machines", "add machines to a scope", fleet.grow, shapes.Growth, _Machines, 201),
     route("POST", f"{_SCOPE}/upgrade", "bring instances to the latest model of their set", fleet.upgrade,
           shapes.UpgradeWanted, _Machines),
+    route("GET", _SCOPE, "one scope", fleet.scope, _Nothing, shapes.Scope),
+    route("PATCH", _SCOPE, "change a set", fleet.change, shapes.ScopeChange, _Scopes),
+    route("DELETE", _SCOPE, "delete a set", events.delete_set, _Removal, _Announced, 202),
     route("GET", f"{_V1}/events", "the pending events", events.events, _Nothing, shapes.Events),
     route("POST", f"{_V1}/events", "do something to machines", events.cause, shapes.EventWanted, _Announced,
           201),
@@ -57,7 +61,7 @@ ROUTES: tuple[Route, ...] = (
     route("GET", f"{_V1}/walks", "the walks under way", walks.walks, _Nothing, shapes.Walks),
     route("POST", f"{_V1}/walks", "take maintenance through a scope", walks.start, shapes.WalkWanted,
           shapes.WalkBegun, 201),
-    silent("DELETE", f"{_V1}/walks/{{scope}}", "end a walk", walks.stop, _Asker),
+    silent("DELETE", f"{_V1}/walks/{{scope:path}}", "end a walk", walks.stop, _Asker),
     route("GET", f"{_V1}/clock", "what time it is", clock.clock, _Nothing, _Clock),
     route("POST", f"{_V1}/clock/advance", "move manual time on", clock.advance, shapes.Advance, _Clock),
     route("POST", f"{_V1}/clock/next", "move manual time to the next deadline", clock.next_deadline, _Nothing,

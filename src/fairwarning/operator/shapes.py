@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from fairwarning.core.model import Eviction, Kind, Power, ScopeKind, Source, Status
+from fairwarning.engine.faults import Ailment
 
 # Python's $ also matches before a last line break, and JSON Schema has no \Z.
 _END = r"(?![\s\S])"
@@ -64,6 +65,14 @@ class PowerWanted(Asker, frozen=True, kw_only=True):
     """Whether a machine is to run."""
 
     power: Power
+
+
+class FaultWanted(Asker, frozen=True, kw_only=True):
+    """How an endpoint is to misbehave: for how long (until it is healed, if left out), and how slowly."""
+
+    fault: Ailment
+    lasts: str | None = None
+    delay: str = "2s"
 
 
 class ApprovalsWanted(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -177,6 +186,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     enabled: bool
     polled_at: datetime | None
     latest_model_applied: bool
+    fault: Ailment | None
     metadata: str | None
     alternatives: list[str]
 

@@ -1,0 +1,55 @@
+"""The command that lets a machine's endpoint misbehave."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+
+import click
+
+from fairwarning.cli.client import connect
+from fairwarning.cli.options import DURATION
+from fairwarning.cli.fleet import json_option
+from fairwarning.cli.output import as_json, note
+from fairwarning.core import durations
+
+#: What can ail an endpoint, and what a guest meets then.
+AILMENTS: Mapping[str, str] = {
+    "429": "too many requests",
+    "410": "the service is being updated",
+    "500": "it is broken",
+    "empty": "200 without a body",
+    "reset": "the connection is cut",
+    "timeout": "no answer at all",
+    "slow": "every answer takes --delay",
+    "none": "it works again",
+}
+
+
+@click.command(epilog="\b\n" + "\n".join(f"{name:8} {text}" for name, text in AILMENTS.items()))
+@click.argument("vm")
+@click.argument("fault", type=click.Choice(list(AILMENTS)), metavar="FAULT")
+@click.option("--for", "lasts", type=DURATION, help="How long, in wall time; until FAULT none if left out.")
+@click.option("--delay", type=DURATION, default="2s", show_default=True, help="How long a slow answer takes.")
+@json_option
+def fault(vm: str, fault: str, lasts: timedelta | None, delay: timedelta, json_: bool) -> None:
+    """Let the metadata endpoint of a machine misbehave, as the field has seen it.
+
+    \b
+    Example:
+      fairwarning fault web_0 429 --for 30s
+      fairwarning fault web_0 none
+    """
+    path = f"/machines/{vm}/fault"
+    if fault == "none":
+        body = connect().call("DELETE", path)
+    else:
+        wanted = {"fault": fault, "delay": durations.spell(delay)}
+        if lasts is not None:
+            wanted["lasts"] = durations.spell(lasts)
+        body = connect().call("PUT", path, wanted)
+    if json_:
+        as_json(json.loads(body))
+    elif fault == "none":
+        note(f"the endpoint of {vm} works again")
+    else:
+        note(f"the endpoint of {vm} is ill: {AILMENTS[fault]}")
