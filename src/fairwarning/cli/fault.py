@@ -7,8 +7,8 @@ from datetime import timedelta
 import click
 
 from fairwarning.cli.client import connect
-from fairwarning.cli.options import DURATION
 from fairwarning.cli.fleet import json_option
+from fairwarning.cli.options import DURATION
 from fairwarning.cli.output import as_json, note
 from fairwarning.core import durations
 
