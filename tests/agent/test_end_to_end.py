@@ -102,8 +102,8 @@ class Guest:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     machines = [word for machine in MACHINES for word in ("--vm", machine)]
     # The eleventh machine of an availability set shares update domain and host with the first.
-    others = ("--availability-set", "app=11", "--spot-vm", "batch", "--speed", "20", "--no-arm")
-    with up(tmp_path_factory.mktemp("server"), *machines, *others) as running:
+    others = ("--availability-set", "app=11", "--scale-set", "web=3", "--spot-vm", "batch")
+    with up(tmp_path_factory.mktemp("server"), *machines, *others, "--speed", "20", "--no-arm") as running:
         yield running
 
 
@@ -233,6 +233,23 @@ def test_a_short_freeze_is_approved_at_once_and_nothing_is_drained(
     until(lambda: bool(freezing.approvals(event)), "the freeze is approved")
 
     assert freezing.did(event) == []
+
+
+def test_three_instances_of_a_scale_set_each_speak_for_themselves(
+    server: Server, tmp_path: Path, stack: ExitStack
+) -> None:
+    names = ("web_0", "web_1", "web_2")
+    guests = [guest(server, tmp_path, name, stack) for name in names]
+    for one in guests:
+        one.run()
+
+    events = server.cause("restart", *names)
+    for one, event in zip(guests, events, strict=True):
+        one.recovered(event)
+
+    assert [event["resources"] for event in events] == [[name] for name in names]
+    assert [one.did(event) for one, event in zip(guests, events, strict=True)] == [["prepare", "recover"]] * 3
+    assert [one.approvals(event) for one, event in zip(guests, events, strict=True)] == [[n] for n in names]
 
 
 def test_an_eviction_is_answered_within_its_seconds(server: Server, tmp_path: Path, stack: ExitStack) -> None:
