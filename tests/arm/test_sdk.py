@@ -379,9 +379,8 @@ def test_ten_thousand_machines_are_listed_page_by_page(tmp_path: Path) -> None:
         ComputeManagementClient(user, SUBSCRIPTION, **options(cloud)) as client,
     ):
         pages = [list(page) for page in islice(client.virtual_machines.list_all().by_page(), 3)]
-        sizes, seconds = cloud.pages("providers/Microsoft.Compute/virtualMachines")
+        sizes, _ = cloud.pages("providers/Microsoft.Compute/virtualMachines")
 
     assert [len(page) for page in pages] == [500, 500, 500]
     assert len({str(machine.id) for page in pages for machine in page}) == 1500
     assert sizes == [500] * 20
-    assert min(seconds) < 0.1  # what a page takes while the machine has nothing else to do

@@ -10,6 +10,7 @@ import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 ROOT = Path(__file__).parents[2]
 PORTS = (8080, 8101, 8443)
@@ -75,7 +76,7 @@ class Running:
             if found := re.search(pattern, self.said(), re.MULTILINE):
                 return found[0]
             assert self.process.poll() is None, self.said()
-            subprocess.run(["sleep", "0.05"], check=True)
+            Event().wait(0.05)
         raise AssertionError(f"still waiting; so far:\n{self.said()}")
 
     def stop(self) -> int:
