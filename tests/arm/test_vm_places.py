@@ -198,7 +198,7 @@ def test_a_long_list_comes_in_pages_that_hold_everything_once() -> None:
         path = str(at(page, "nextLink") or "")
         assert path == "" or path.startswith(f"{BASE}/subscriptions/1/")
 
-    assert sizes == [500, 500, 1]
+    assert sizes == [200, 200, 200, 200, 200, 1]
     assert sorted(names) == sorted(["box", *azure.stage.machines("big")])
 
 

@@ -28,7 +28,7 @@ KINDS = {
 }
 
 #: How many resources a page of a list holds.
-PAGE = 500
+PAGE = 200
 
 _REFERENCE = re.compile(
     r"/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/Microsoft\.Compute/([^/]+)/([^/]+)/?",
