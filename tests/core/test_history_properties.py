@@ -18,7 +18,7 @@ from fairwarning.core.changes import EventChanged, Scopes, What, apply
 from fairwarning.core.commands import SetPower
 from fairwarning.core.errors import FairWarningError, UnknownEvent
 from fairwarning.core.fleet import visible
-from fairwarning.core.history import Refused
+from fairwarning.core.history import Note
 from fairwarning.core.model import (
     Approvals,
     Event,
@@ -71,7 +71,7 @@ class Ledger:
         for entry in run(store.journal(after=self._read, limit=1_000_000)):
             self._read = entry.seq
             change = entry.change
-            if isinstance(change, Refused):
+            if isinstance(change, Note):
                 continue
             if self._versions.get(change.scope) != entry.version:
                 self._seal(change.scope)

@@ -61,7 +61,7 @@ def test_who_is_leaving_already_is_neither_counted_nor_chosen_again() -> None:
     stage = Stage(replace(WEB, terminate_notice=span("5m")))
     stage.cause("delete", "web_3")
 
-    assert [machine.name for machine in staying(stage.scope("web"))] == ["web_0", "web_1", "web_2"]
+    assert staying(stage.scope("web")) == ("web_0", "web_1", "web_2")
     assert "web_3" not in names(stage, 4)
 
 

@@ -173,7 +173,7 @@ def test_there_is_no_walk_to_stop() -> None:
         Stage(SMALL).stop_walk("web")
 
 
-@pytest.mark.parametrize("cause", ["restart", "delete", "evict", "rebalance", "explode"])
+@pytest.mark.parametrize("cause", ["restart", "delete", "evict", "rebalance", "hardware-failure", "explode"])
 def test_only_maintenance_walks(cause: str) -> None:
     stage = Stage(replace(SMALL, spot=True))
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.core.model import ScopeId
-from fairwarning.engine.agenda import Agenda
+from fairwarning.engine.agenda import LEAST, Agenda
 from tests.stage import NOON, span
 
 A, B = ScopeId("a"), ScopeId("b")
@@ -61,6 +61,16 @@ def test_a_deadline_that_returns_is_due_once() -> None:
         agenda.put(A, minute(number))
 
     assert agenda.take(minute(5)) == [A]
+
+
+def test_what_was_overtaken_does_not_pile_up() -> None:
+    agenda = Agenda()
+    for number in range(10_000):
+        agenda.put(A, minute(number))
+
+    assert len(agenda) <= LEAST + 2
+    assert agenda.take(minute(9_998)) == []
+    assert agenda.take(minute(9_999)) == [A]
 
 
 deadlines = st.none() | st.integers(0, 9)

@@ -59,9 +59,14 @@ class Gate:
         return await self._store.load()
 
     async def journal(
-        self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        event: EventId | None = None,
+        scope: ScopeId | None = None,
     ) -> Sequence[Entry]:
-        return await self._store.journal(after=after, limit=limit, event=event)
+        return await self._store.journal(after=after, limit=limit, event=event, scope=scope)
 
     async def newest(self) -> Entry | None:
         return await self._store.newest()
@@ -105,9 +110,9 @@ class Ledger:
         self.seqs: list[int] = []
         self.lost = 0
 
-    def keep(self, commit: Commit, entries: Sequence[Entry]) -> None:
-        self.kept.append(name(commit))
-        self.seqs += [entry.seq for entry in entries]
+    def keep(self, commits: Sequence[Commit], kept: Sequence[Sequence[Entry]]) -> None:
+        self.kept += map(name, commits)
+        self.seqs += [entry.seq for entries in kept for entry in entries]
 
     def lose(self) -> None:
         self.lost += 1

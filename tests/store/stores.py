@@ -5,9 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from fairwarning.core.changes import Change, MachineChanged, ScopeMade, Scopes, apply, evolve
-from fairwarning.core.decide import touched
-from fairwarning.core.history import Refused
+from fairwarning.core.changes import Change, MachineChanged, ScopeMade, Scopes, apply, evolve, touched
+from fairwarning.core.history import Note
 from fairwarning.core.model import (
     BarrierId,
     Event,
@@ -92,4 +91,4 @@ def event(scope: str, number: int, *names: str) -> Event:
 
 def replayed(entries: Sequence[Entry]) -> Scopes:
     """Return the scopes that the journal tells of, versions left out."""
-    return apply(NOTHING, [line.change for line in entries if not isinstance(line.change, Refused)])
+    return apply(NOTHING, [line.change for line in entries if not isinstance(line.change, Note)])

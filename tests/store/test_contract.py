@@ -21,7 +21,7 @@ from fairwarning.core.changes import (
     evolve,
 )
 from fairwarning.core.errors import Conflict
-from fairwarning.core.history import Refused
+from fairwarning.core.history import Deed, Refused, Remark
 from fairwarning.core.model import (
     Approvals,
     EventId,
@@ -93,7 +93,7 @@ FULL_EVENT = replace(
 )
 FULL: tuple[Change, ...] = (
     ScopeMade(scope=WEB, facts=FULL_FACTS, incarnation=12, by="operator"),
-    MachineChanged(scope=WEB, machine=FULL_MACHINE),
+    MachineChanged(scope=WEB, machine=FULL_MACHINE, by="operator"),
     EventChanged(scope=WEB, event=FULL_EVENT, what=What.STARTED, by="ü b", reason="because"),
     Published(scope=WEB, incarnation=13),
 )
@@ -336,6 +336,40 @@ def test_the_journal_of_one_event_holds_what_was_done_and_what_was_refused(play:
     play(story)
 
 
+def test_the_journal_of_one_scope_holds_what_happened_in_it_and_nothing_else(play: Stage) -> None:
+    note = Refused(scope=WEB, asked="restart", reason="no machine is called x", by="operator")
+
+    async def story(store: Store) -> None:
+        web = commit(NOTHING, *made("web", "a"), happened(1))
+        removed = commit(web.after, ScopeRemoved(scope=WEB))
+        await store.commit([DB_MADE, web, Commit(at=NOON, changes=(note,)), DB_MOVED, removed])
+
+        lines = await store.journal(scope=WEB)
+
+        assert [(line.seq, line.change) for line in lines] == [
+            *enumerate(web.changes, start=2),
+            (5, note),
+            (7, ScopeRemoved(scope=WEB)),
+        ]
+        assert [line.seq for line in await store.journal(scope=WEB, after=2, limit=2)] == [3, 4]
+        assert list(await store.journal(scope=ScopeId("app"))) == []
+
+    play(story)
+
+
+def test_the_journal_of_one_event_in_one_scope_leaves_out_its_part_in_others(play: Stage) -> None:
+    async def story(store: Store) -> None:
+        elsewhere = EventChanged(scope=DB, event=event("db", 1, "x"), what=What.SCHEDULED, by="operator")
+        web = commit(NOTHING, *made("web", "a"), happened(1))
+        await store.commit([web, commit(NOTHING, *made("db", "x"), elsewhere), commit(web.after, gone(1))])
+
+        lines = await store.journal(event=EventId("E1"), scope=WEB)
+
+        assert [line.change for line in lines] == [happened(1), gone(1)]
+
+    play(story)
+
+
 def test_a_refusal_moves_no_version(play: Stage) -> None:
     note = Refused(scope=WEB, asked="restart", reason="no machine is called x", by="operator")
 
@@ -345,6 +379,27 @@ def test_a_refusal_moves_no_version(play: Stage) -> None:
 
         assert (await store.load())[WEB].version == 2
         assert kept[1] == [Entry(seq=2, at=NOON, version=0, change=note)]
+
+    play(story)
+
+
+def test_a_remark_is_kept_and_changes_nothing(play: Stage) -> None:
+    fault = Remark(
+        deed=Deed.FAULT,
+        detail="429 for 30s",
+        by="operator",
+        scope=WEB,
+        machines=(MachineRef(WEB, VmName("a")),),
+    )
+    moved = Remark(deed=Deed.ADVANCED, detail="by 5m", by="operator")
+
+    async def story(store: Store) -> None:
+        start = commit(NOTHING, *made("web", "a"))
+        await store.commit([start, Commit(at=NOON, changes=(fault,)), Commit(at=NOON, changes=(moved,))])
+
+        assert await store.load() == start.after
+        assert [line.change for line in await store.journal(after=2)] == [fault, moved]
+        assert [line.change for line in await store.journal(scope=WEB, after=2)] == [fault]
 
     play(story)
 

@@ -30,7 +30,7 @@ from fairwarning.core.commands import (
     Upgrade,
 )
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.history import Refused
+from fairwarning.core.history import Note
 from fairwarning.core.model import (
     Event,
     EventId,
@@ -235,7 +235,7 @@ def in_order(scopes: Scopes) -> list[tuple[Scope, list[str], list[str]]]:
 
 def from_journal(lines: Sequence[Entry]) -> Scopes:
     """Return the scopes that the journal tells of; a scope is as old as the last line about it."""
-    versions = {line.change.scope: line.version for line in lines if not isinstance(line.change, Refused)}
+    versions = {line.change.scope: line.version for line in lines if not isinstance(line.change, Note)}
     return {one: replace(scope, version=versions[one]) for one, scope in replayed(lines).items()}
 
 

@@ -13,14 +13,14 @@ import pytest
 
 from fairwarning.core.changes import Change, EventChanged, ScopeRemoved, What
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.history import Refused
+from fairwarning.core.history import Note
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.migrate import ChangedMigration, Migration, NewerDatabase, migrate, migrations
 from fairwarning.store.rows import KINDS
 from fairwarning.store.sqlite import (
     DATABASE,
-    LINES_OF_EVENT,
+    LINES,
     DatabaseDamaged,
     DataDirectoryInUse,
     DataDirectoryUnusable,
@@ -114,7 +114,7 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
 
 def test_a_commit_has_reached_the_disk_when_it_returns(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> tuple[object, object]:
-        settings = await store._work(
+        settings = await store._writer.work(
             lambda database: (
                 database.execute("PRAGMA synchronous").fetchone()[0],
                 database.execute("PRAGMA journal_mode").fetchone()[0],
@@ -257,20 +257,40 @@ def test_a_database_that_cannot_be_written_fails_without_keeping_anything(tmp_pa
     with_store(tmp_path, story)
 
 
-def test_the_journal_of_an_event_and_due_events_are_found_by_index(tmp_path: Path) -> None:
+DUE = "SELECT scope FROM event WHERE status = 'Scheduled' AND not_before <= ? ORDER BY not_before"
+INDEXED = [
+    pytest.param(
+        LINES.format(only=" AND event = ?"), (0, "E", 1), "journal_event", id="the lines of an event"
+    ),
+    pytest.param(LINES.format(only=" AND scope = ?"), (0, "web", 1), "journal_scope", id="those of a scope"),
+    pytest.param(DUE, ("2026",), "event_due", id="the events that are due"),
+]
+
+
+@pytest.mark.parametrize(("query", "given", "index"), INDEXED)
+def test_what_is_looked_for_often_is_found_by_index(
+    tmp_path: Path, query: str, given: tuple[str | int, ...], index: str
+) -> None:
     with_store(tmp_path, filled)
-    due = "SELECT scope FROM event WHERE status = 'Scheduled' AND not_before <= ? ORDER BY not_before"
 
     with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
-        journal = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {LINES_OF_EVENT}", ("E", 0, 1))]
-        events = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {due}", ("2026",))]
+        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {query}", given)]
 
-    assert ["journal_event" in step for step in journal] == [True]
-    assert ["event_due" in step for step in events] == [True]
+    assert [index in step for step in plan] == [True]
 
 
 def test_every_kind_of_change_can_be_read_back() -> None:
-    assert set(KINDS) == {kind.__name__ for kind in (*get_args(Change), Refused)}
+    assert set(KINDS) == {kind.__name__ for kind in (*get_args(Change), *get_args(Note))}
+
+
+def test_a_journal_from_before_machines_had_askers_is_read_still(tmp_path: Path) -> None:
+    first = with_store(tmp_path, filled)
+    edit(tmp_path, "UPDATE journal SET body = json_remove(body, '$.by') WHERE kind = 'MachineChanged'")
+
+    async def story(store: SqliteStore) -> list[Change | Note]:
+        return [line.change for line in await store.journal()]
+
+    assert with_store(tmp_path, story) == list(first.changes)
 
 
 def test_migrations_are_numbered_from_one_without_gaps() -> None:
@@ -353,3 +373,20 @@ def test_what_a_killed_server_left_readable_is_made_private(tmp_path: Path) -> N
         with_store(tmp_path, filled)
 
         assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_who_reads_sees_the_last_commit_while_another_is_being_written(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> list[int]:
+        first = await filled(store)
+        with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            writing = asyncio.create_task(store.commit([commit(first.after, kept(3))]))
+            await asyncio.sleep(0)
+
+            seen = [len(await store.journal()), len((await store.load())[WEB].events)]
+
+            other.execute("ROLLBACK")
+            await writing
+        return [*seen, len(await store.journal())]
+
+    assert with_store(tmp_path, story) == [5, 2, 6]

@@ -18,15 +18,12 @@ from fairwarning.core.model import (
     Machine,
     Power,
     Scope,
-    ScopeKind,
     Source,
     Status,
     derive_id,
 )
 from fairwarning.core.policy import LONGEST_NOTICE, NOTICE, Policy, whole_second
 from fairwarning.core.scope import domain
-
-_SCALE_SETS = (ScopeKind.SCALE_SET, ScopeKind.FLEXIBLE_SET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +97,7 @@ def _check(fleet: Fleet, cause: Cause, machines: Sequence[Machine]) -> None:
 
 
 def _touches(event: Event, machine: Machine) -> bool:
-    return machine.name in event.resources and machine.name not in event.done
+    return machine.name in event.undone
 
 
 def _groups(fleet: Fleet, cause: Cause, machines: Iterable[Machine]) -> list[list[Machine]]:
@@ -183,7 +180,7 @@ def _notice(cause: Cause, kind: Kind, machines: Sequence[Machine], asked: timede
 def _barrier(
     facts: Facts, kind: Kind, machines: Sequence[Machine], request: Request, event_id: EventId
 ) -> BarrierId:
-    if kind is Kind.TERMINATE and facts.kind in _SCALE_SETS:
+    if kind is Kind.TERMINATE and facts.kind.scales:
         return barrier.of_deletes(facts.set_id)
     if CAUSES[request.cause].alone:
         return barrier.alone(event_id)

@@ -4,7 +4,6 @@ Every event belongs to a barrier: by default its own; all tenants of one host un
 pending deletes of one scale set, across its zones (T-14). One rule serves them all.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -37,14 +36,9 @@ def released(events: Iterable[Event], now: datetime) -> tuple[Event, ...]:
     T-14: an event starts at its own NotBefore at the latest, and before that as soon as it is approved and
     every other event that waits behind the same barrier is approved or out of notice.
     """
-    behind: dict[BarrierId, list[Event]] = defaultdict(list)
-    for event in events:
-        if event.waiting:
-            behind[event.barrier].append(event)
-    starting: list[Event] = []
-    for waiting in behind.values():
-        if all(ready(event, now) for event in waiting):
-            starting.extend(waiting)
-        else:
-            starting.extend(event for event in waiting if event.not_before <= now)
-    return tuple(starting)
+    pending = tuple(events)
+    able = [event for event in pending if ready(event, now) and event.waiting]
+    if not able:
+        return ()
+    held = {event.barrier for event in pending if not ready(event, now) and event.waiting}
+    return tuple(event for event in able if event.barrier not in held or event.not_before <= now)

@@ -1,12 +1,13 @@
 """What became true. Changes are what the journal keeps; applying them again gives the same state."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import assert_never
 
 from fairwarning.core.model import Event, EventId, Facts, Machine, Scope, ScopeId, Status, VmName
+from fairwarning.core.roster import Roster, RosterDraft
 
 
 class What(StrEnum):
@@ -54,6 +55,7 @@ class MachineChanged:
 
     scope: ScopeId
     machine: Machine
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,55 +92,93 @@ Scopes = Mapping[ScopeId, Scope]
 
 def apply(scopes: Scopes, changes: Iterable[Change]) -> Scopes:
     """Return the scopes as they are after ``changes``; versions stay."""
-    after = dict(scopes)
-    for change in changes:
-        scope = _evolve(after.get(change.scope), change)
-        if scope is None:
-            after.pop(change.scope, None)
-        else:
-            after[change.scope] = scope
-    return MappingProxyType(after)
+    return _after(scopes, changes, step=0)
 
 
 def evolve(scopes: Scopes, changes: Iterable[Change]) -> Scopes:
     """Return the scopes after one commit: ``changes`` applied, the version of each touched scope moved."""
-    changes = tuple(changes)
-    touched = {change.scope for change in changes}
-    after = apply(scopes, changes)
-    return MappingProxyType(
-        {
-            scope_id: replace(scope, version=scope.version + 1) if scope_id in touched else scope
-            for scope_id, scope in after.items()
-        }
-    )
+    return _after(scopes, changes, step=1)
 
 
-def _evolve(scope: Scope | None, change: Change) -> Scope | None:
-    if isinstance(change, ScopeMade):
-        return Scope(facts=change.facts, incarnation=change.incarnation)
-    if scope is None:
-        raise LookupError(f"{type(change).__name__} of scope {change.scope}, which does not exist")
+def touched(changes: Iterable[Change]) -> frozenset[ScopeId]:
+    """Return the scopes that ``changes`` speak of."""
+    return frozenset(change.scope for change in changes)
+
+
+def _after(scopes: Scopes, changes: Iterable[Change], step: int) -> Scopes:
+    news: dict[ScopeId, list[Change]] = {}
+    for change in changes:
+        news.setdefault(change.scope, []).append(change)
+    after = dict(scopes)
+    for scope_id, its in news.items():
+        scope = _evolve(after.get(scope_id), its, step)
+        if scope is None:
+            after.pop(scope_id, None)
+        else:
+            after[scope_id] = scope
+    return MappingProxyType(after)
+
+
+class _ScopeDraft:
+    """A scope while changes are made to it; what none of them speaks of stays the very same value."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._before = scope
+        self._machines: RosterDraft | None = None
+        self._events: dict[EventId, Event] | None = None
+        self.facts = scope.facts
+        self.incarnation = scope.incarnation
+
+    def machines(self) -> RosterDraft:
+        if self._machines is None:
+            self._machines = RosterDraft(self._before.machines)
+        return self._machines
+
+    def events(self) -> dict[EventId, Event]:
+        if self._events is None:
+            self._events = self._before.events.copy()
+        return self._events
+
+    def scope(self, step: int) -> Scope:
+        before, machines, events = self._before, self._machines, self._events
+        return Scope(
+            facts=self.facts,
+            version=before.version + step,
+            incarnation=self.incarnation,
+            machines=before.machines if machines is None else machines.roster(),
+            events=before.events if events is None else MappingProxyType(events),
+        )
+
+
+def _evolve(scope: Scope | None, changes: Iterable[Change], step: int) -> Scope | None:
+    draft = None if scope is None else _ScopeDraft(scope)
+    for change in changes:
+        if isinstance(change, ScopeMade):
+            draft = _ScopeDraft(Scope(facts=change.facts, incarnation=change.incarnation, machines=Roster()))
+        elif draft is None:
+            raise LookupError(f"{type(change).__name__} of scope {change.scope}, which does not exist")
+        elif isinstance(change, ScopeRemoved):
+            draft = None
+        else:
+            _note(draft, change)
+    return None if draft is None else draft.scope(step)
+
+
+def _note(
+    draft: _ScopeDraft, change: FactsChanged | MachineChanged | MachineRemoved | EventChanged | Published
+) -> None:
     match change:
-        case FactsChanged(facts=facts):
-            return replace(scope, facts=facts)
-        case ScopeRemoved():
-            return None
-        case MachineChanged(machine=machine):
-            machines = {**scope.machines, machine.name: machine}
-            return replace(scope, machines=MappingProxyType(machines))
-        case MachineRemoved(name=name):
-            left = {other: machine for other, machine in scope.machines.items() if other != name}
-            return replace(scope, machines=MappingProxyType(left))
+        case EventChanged(event=event) if event.status is Status.GONE:
+            draft.events().pop(event.id, None)
         case EventChanged(event=event):
-            return replace(scope, events=MappingProxyType(_with(scope.events, event)))
+            draft.events()[event.id] = event
         case Published(incarnation=incarnation):
-            return replace(scope, incarnation=incarnation)
+            draft.incarnation = incarnation
+        case FactsChanged(facts=facts):
+            draft.facts = facts
+        case MachineChanged(machine=machine):
+            draft.machines().keep(machine)
+        case MachineRemoved(name=name):
+            draft.machines().drop(name)
         case _:
             assert_never(change)
-
-
-def _with(events: Mapping[EventId, Event], event: Event) -> dict[EventId, Event]:
-    after = {**events, event.id: event}
-    if event.status is Status.GONE:
-        del after[event.id]
-    return after

@@ -42,10 +42,10 @@ from fairwarning.core.commands import (
     Upgrade,
 )
 from fairwarning.core.errors import NameTaken, UnknownEvent
-from fairwarning.core.fleet import Fleet, running, visible
+from fairwarning.core.fleet import Fleet, overdue, shown_to, visible
 from fairwarning.core.impact import take
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import Event, Machine, MachineRef, Scope, ScopeId, Status, in_group
+from fairwarning.core.model import Event, EventId, Machine, MachineRef, Scope, Status, in_group
 from fairwarning.core.scope import build, scope_ids
 
 PLATFORM = "platform"
@@ -53,7 +53,8 @@ PLATFORM = "platform"
 
 def decide(fleet: Fleet, command: Command, now: datetime) -> tuple[Change, ...]:
     """Say what ``command`` changes, given the state and the time; nothing at all is a fine answer."""
-    due, awake = _settle(fleet, now)
+    # Before its deadline a state that had settled is settled still.
+    due, awake = _settle(fleet, now) if overdue(fleet, now) else ((), fleet)
     asked = tuple(_answer(awake, command, now))
     answered = Fleet(apply(awake.scopes, asked), fleet.policy)
     after, settled = _settle(answered, now)
@@ -82,7 +83,7 @@ def _answer(fleet: Fleet, command: Command, now: datetime) -> Iterator[Change]:
             return take(fleet, command, now)
         case SetPower():
             machine = replace(fleet.machine(command.machine), power=command.power)
-            return iter((MachineChanged(scope=machine.scope, machine=machine),))
+            return iter((MachineChanged(scope=machine.scope, machine=machine, by=command.by),))
         case ChangeModel():
             return scaleset.change_model(fleet, command)
         case Upgrade():
@@ -163,11 +164,10 @@ def _hasten(events: Iterable[Event], by: str, now: datetime) -> Iterator[Change]
 
 def _approve(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Change]:
     scope = fleet.scope(command.scope)
-    shown = {event.id for event in visible(scope, command.machine)}
     events = {e.id: e for e in (fleet.event(scope.id, event_id) for event_id in command.ids)}
     for event in events.values():
         # R-18: a guest may approve what it can see, and nothing else exists for it.
-        if command.machine is not None and event.id not in shown:
+        if command.machine is not None and not shown_to(command.machine, event, scope.facts):
             raise UnknownEvent(event.id)
     for event in events.values():
         yield from _approval(event, command.by, now)
@@ -228,16 +228,24 @@ def _tick(fleet: Fleet, command: Tick, now: datetime) -> Iterator[Change]:
 
 def _settle(fleet: Fleet, now: datetime) -> tuple[tuple[Change, ...], Fleet]:
     changes: tuple[Change, ...] = ()
-    while news := next(filter(None, (tuple(rule(fleet, now)) for rule in SETTLING)), ()):
+    while news := _unsettled(fleet, now):
         changes += news
         fleet = Fleet(apply(fleet.scopes, news), fleet.policy)
     return changes, fleet
 
 
+def _unsettled(fleet: Fleet, now: datetime) -> tuple[Change, ...]:
+    """Return what the first rule says that has anything to say."""
+    for rule in SETTLING:
+        if news := tuple(rule(fleet, now)):
+            return news
+    return ()
+
+
 def _withdraw(fleet: Fleet, now: datetime) -> Iterator[Change]:
     """L-06: maintenance that was withdrawn simply vanishes."""
     for event in fleet.events():
-        if event.waiting and event.withdraw_at is not None and event.withdraw_at <= now:
+        if event.withdraw_at is not None and event.withdraw_at <= now and event.waiting:
             gone = advance(event, Signal.CANCELLED, now)
             yield EventChanged(scope=event.scope, event=gone, what=What.CANCELLED, by=PLATFORM)
 
@@ -245,7 +253,7 @@ def _withdraw(fleet: Fleet, now: datetime) -> Iterator[Change]:
 def _excuse(fleet: Fleet, now: datetime) -> Iterator[Change]:
     """T-21: where every machine is down there is nobody left to approve."""
     for scope in fleet.scopes.values():
-        if scope.facts.approvals.all_instances_down and scope.machines and not running(scope):
+        if scope.facts.approvals.all_instances_down and scope.machines and not scope.machines.running():
             for event in scope.events.values():
                 yield from _approval(event, "all-instances-down", now)
 
@@ -260,13 +268,13 @@ def _release(fleet: Fleet, now: datetime) -> Iterator[Change]:
 
 def _conclude(fleet: Fleet, now: datetime) -> Iterator[Change]:
     """An event is over once each of its machines has had its impact or is no more."""
-    for event in fleet.events():
-        there = fleet.scopes[event.scope].machines
-        if any(name in there and name not in event.done for name in event.resources):
-            continue
-        signal = Signal.FINISHED if event.status is Status.STARTED else Signal.CANCELLED
-        gone = advance(event, signal, now)
-        yield EventChanged(scope=event.scope, event=gone, what=What(signal), by=PLATFORM)
+    for scope in fleet.scopes.values():
+        there = scope.machines.keys()
+        for event in scope.events.values():
+            if there.isdisjoint(event.undone):
+                signal = Signal.FINISHED if event.status is Status.STARTED else Signal.CANCELLED
+                gone = advance(event, signal, now)
+                yield EventChanged(scope=scope.id, event=gone, what=What(signal), by=PLATFORM)
 
 
 def _walk_on(fleet: Fleet, now: datetime) -> Iterator[Change]:
@@ -294,14 +302,10 @@ SETTLING: tuple[Callable[[Fleet, datetime], Iterator[Change]], ...] = (
 def _publish(before: Fleet, after: Fleet) -> Iterator[Change]:
     """L-11: the number moves exactly when what guests see does, once per decision."""
     for scope_id, scope in after.scopes.items():
-        if _shown(before.scopes.get(scope_id)) != _shown(scope):
+        known = before.scopes.get(scope_id)
+        if scope is not known and _shown(scope) != _shown(known):
             yield Published(scope=scope_id, incarnation=scope.incarnation + 1)
 
 
-def _shown(scope: Scope | None) -> tuple[tuple[str, str], ...]:
-    return () if scope is None else tuple((e.id, e.status) for e in visible(scope))
-
-
-def touched(changes: tuple[Change, ...]) -> frozenset[ScopeId]:
-    """Return the scopes that ``changes`` speak of."""
-    return frozenset(change.scope for change in changes)
+def _shown(scope: Scope | None) -> list[tuple[EventId, Status]]:
+    return [] if scope is None else [(e.id, e.status) for e in visible(scope)]

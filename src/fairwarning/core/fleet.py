@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from fairwarning.core.errors import UnknownEvent, UnknownMachine, UnknownScope
 from fairwarning.core.model import (
     Event,
     EventId,
+    Facts,
     Kind,
     Machine,
     MachineRef,
-    Power,
     Scope,
     ScopeId,
     Status,
@@ -48,9 +49,8 @@ class Fleet:
         return event
 
     def events(self) -> Iterator[Event]:
-        """Yield every pending event."""
-        for scope in self.scopes.values():
-            yield from scope.events.values()
+        """Return every pending event, one after the other."""
+        return chain.from_iterable(scope.events.values() for scope in self.scopes.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +67,15 @@ class Impact:
 
 
 def visible(scope: Scope, machine: VmName | None = None) -> tuple[Event, ...]:
-    """Return the events guests are shown, in order of creation.
-
-    S-03: a scope that does not broadcast shows each machine only what concerns it.
-    """
-    return tuple(
-        event
-        for event in scope.events.values()
-        if event.seen and (scope.facts.broadcast or machine in (None, *event.resources))
-    )
+    """Return the events shown to a machine, or to anybody in the scope, in order of creation."""
+    if machine is None:
+        return tuple(event for event in scope.events.values() if event.seen)
+    return tuple(event for event in scope.events.values() if shown_to(machine, event, scope.facts))
 
 
-def running(scope: Scope) -> bool:
-    """Whether any machine of the scope could still answer."""
-    return any(machine.power is Power.RUNNING for machine in scope.machines.values())
+def shown_to(machine: VmName, event: Event, facts: Facts) -> bool:
+    """Whether a machine sees an event; S-03: without broadcast it sees only what concerns it."""
+    return event.seen and (facts.broadcast or machine in event.resources)
 
 
 def outstanding(scope: Scope) -> tuple[Impact, ...]:
@@ -97,19 +92,28 @@ def outstanding(scope: Scope) -> tuple[Impact, ...]:
         )
         for event in scope.events.values()
         if event.status is Status.STARTED and event.started_at is not None
-        for name in event.resources
-        if name in scope.machines and name not in event.done
+        for name in impending(event, scope)
     )
+
+
+def impending(event: Event, scope: Scope) -> list[VmName]:
+    """Return the machines that are still to have the event's impact."""
+    there = scope.machines.keys()
+    return [name for name in event.undone if name in there]
 
 
 def next_deadline(scope: Scope, policy: Policy) -> datetime | None:
     """Return when time alone will change this scope; None means never."""
-    instants = [event.not_before for event in scope.events.values() if event.waiting]
-    instants += [
-        event.withdraw_at
-        for event in scope.events.values()
-        if event.waiting and event.withdraw_at is not None
-    ]
+    instants = [_due(event) for event in scope.events.values() if event.waiting]
     if scope.facts.polled_at is not None and scope.enabled and policy.disable_after is not None:
         instants.append(scope.facts.polled_at + policy.shorten(policy.disable_after))
     return min(instants, default=None)
+
+
+def overdue(fleet: Fleet, now: datetime) -> bool:
+    """Whether time alone has changed what is pending."""
+    return any(_due(event) <= now and event.waiting for event in fleet.events())
+
+
+def _due(event: Event) -> datetime:
+    return event.not_before if event.withdraw_at is None else min(event.not_before, event.withdraw_at)

@@ -71,10 +71,10 @@ def _aftermath(kind: Kind, machine: Machine) -> Iterator[Change]:
             return
         case Kind.REDEPLOY:
             moved = replace(machine, host=next_host(machine.host))
-            yield MachineChanged(scope=machine.scope, machine=moved)
+            yield MachineChanged(scope=machine.scope, machine=moved, by=DRIVER)
         case Kind.PREEMPT if machine.eviction is Eviction.DEALLOCATE:
             stopped = replace(machine, power=Power.STOPPED)
-            yield MachineChanged(scope=machine.scope, machine=stopped)
+            yield MachineChanged(scope=machine.scope, machine=stopped, by=DRIVER)
         case Kind.PREEMPT | Kind.TERMINATE:
             yield MachineRemoved(scope=machine.scope, name=machine.name)
         case _:

@@ -47,4 +47,4 @@ def advance(event: Event, signal: Signal, now: datetime) -> Event:
         raise IllegalTransition(event, signal)
     if signal is Signal.RELEASED:
         return replace(event, status=status, started_at=now)
-    return replace(event, status=status)
+    return event if status is event.status else replace(event, status=status)

@@ -1,18 +1,24 @@
 """The nouns: immutable values shared by every other room."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple, NewType
+from typing import TYPE_CHECKING, NamedTuple, NewType
+
+if TYPE_CHECKING:
+    from fairwarning.core.roster import Roster
 
 EventId = NewType("EventId", str)
 ScopeId = NewType("ScopeId", str)
 VmName = NewType("VmName", str)
 HostId = NewType("HostId", str)
 BarrierId = NewType("BarrierId", str)
+
+#: What Azure's tools call the group of those that have none here.
+HOME_GROUP = "fairwarning"
 
 
 class MachineRef(NamedTuple):
@@ -61,6 +67,11 @@ class ScopeKind(StrEnum):
     SCALE_SET = "scale-set"
     FLEXIBLE_SET = "flexible-scale-set"
     CLOUD_SERVICE = "cloud-service"
+
+    @property
+    def scales(self) -> bool:
+        """Whether it is a scale set, uniform or flexible."""
+        return self in (ScopeKind.SCALE_SET, ScopeKind.FLEXIBLE_SET)
 
 
 class Power(StrEnum):
@@ -149,6 +160,13 @@ class Event:
         """Whether the event is announced and has not started."""
         return self.status is Status.SCHEDULED
 
+    @property
+    def undone(self) -> tuple[VmName, ...]:
+        """The machines that have not had the event's impact."""
+        if not self.done:
+            return self.resources
+        return tuple(name for name in self.resources if name not in self.done)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
@@ -197,13 +215,17 @@ class Scope:
     facts: Facts
     version: int = 0
     incarnation: int = 1
-    machines: Mapping[VmName, Machine] = field(default_factory=lambda: MappingProxyType({}))
-    events: Mapping[EventId, Event] = field(default_factory=lambda: MappingProxyType({}))
+    machines: "Roster"
+    events: MappingProxyType[EventId, Event] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def id(self) -> ScopeId:
         """The scope's name in the fleet."""
         return self.facts.id
+
+    def refs(self) -> Iterator[MachineRef]:
+        """Yield the names of all machines, as they are unique in the whole fleet."""
+        return (MachineRef(self.id, name) for name in self.machines)
 
     @property
     def enabled(self) -> bool:

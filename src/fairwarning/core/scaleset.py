@@ -37,7 +37,7 @@ def change_model(fleet: Fleet, command: ChangeModel) -> Iterator[Change]:
         facts = replace(scope.facts, model=model, upgrades_itself=itself)
         yield FactsChanged(scope=scope_id, facts=facts, by=command.by)
         if itself:
-            yield from _upgraded(scope.machines.values(), model)
+            yield from _upgraded(scope.machines.values(), model, command.by)
 
 
 def upgrade(fleet: Fleet, command: Upgrade) -> Iterator[Change]:
@@ -45,12 +45,12 @@ def upgrade(fleet: Fleet, command: Upgrade) -> Iterator[Change]:
     for ref in command.machines:
         machine = fleet.machine(ref)
         if not latest_model_applied(fleet, machine):
-            yield from _upgraded([machine], fleet.scope(ref.scope).facts.model)
+            yield from _upgraded([machine], fleet.scope(ref.scope).facts.model, command.by)
 
 
-def _upgraded(machines: Iterable[Machine], model: Model) -> Iterator[Change]:
+def _upgraded(machines: Iterable[Machine], model: Model, by: str) -> Iterator[Change]:
     for machine in machines:
-        yield MachineChanged(scope=machine.scope, machine=with_model(machine, model))
+        yield MachineChanged(scope=machine.scope, machine=with_model(machine, model), by=by)
 
 
 def protect(fleet: Fleet, command: Protect) -> Iterator[Change]:
@@ -58,7 +58,7 @@ def protect(fleet: Fleet, command: Protect) -> Iterator[Change]:
     machine = fleet.machine(command.machine)
     if machine.protected != command.protected:
         after = replace(machine, protected=command.protected)
-        yield MachineChanged(scope=machine.scope, machine=after)
+        yield MachineChanged(scope=machine.scope, machine=after, by=command.by)
 
 
 def add(fleet: Fleet, command: Add) -> Iterator[Change]:
@@ -74,7 +74,7 @@ def add(fleet: Fleet, command: Add) -> Iterator[Change]:
     like = next(iter(scope.machines.values()), None)
     for machine, name in zip_longest(grow(scope.facts, like, count, command.seed), command.names):
         fitted = _fitted(scope, _named(scope, machine, name), command)
-        yield MachineChanged(scope=scope.id, machine=fitted)
+        yield MachineChanged(scope=scope.id, machine=fitted, by=command.by)
     taken = scope.facts.next_instance + count * scope.facts.instance_step
     yield FactsChanged(scope=scope.id, facts=replace(scope.facts, next_instance=taken), by=command.by)
 
@@ -108,10 +108,10 @@ def joining(scopes: Sequence[Scope], count: int) -> Mapping[ScopeId, int]:
     return gained
 
 
-def staying(scope: Scope) -> tuple[Machine, ...]:
+def staying(scope: Scope) -> tuple[VmName, ...]:
     """Return the machines that nobody has asked to delete; they are what a set's capacity counts (T-16)."""
     going = {name for e in scope.events.values() if e.cause == "delete" for name in e.resources}
-    return tuple(machine for machine in scope.machines.values() if machine.name not in going)
+    return tuple(name for name in scope.machines if name not in going)
 
 
 def leaving(scopes: Sequence[Scope], count: int) -> tuple[MachineRef, ...]:
@@ -120,7 +120,8 @@ def leaving(scopes: Sequence[Scope], count: int) -> tuple[MachineRef, ...]:
     From the fullest zone, there from the fullest fault domain, the newest first. What is protected stays; so
     does what is being deleted already.
     """
-    free = [machine for scope in scopes for machine in staying(scope) if not machine.protected]
+    there = (scope.machines[name] for scope in scopes for name in staying(scope))
+    free = [machine for machine in there if not machine.protected]
     zones = Counter(machine.scope for machine in free)
     domains: dict[tuple[ScopeId, int], list[tuple[int, MachineRef]]] = {}
     for number, machine in enumerate(free):

@@ -79,7 +79,7 @@ def build(blueprint: Blueprint, seed: str, policy: Policy, now: datetime, by: st
         machines = list(_machines(blueprint, facts, index, len(scopes), seed))
         facts = replace(facts, next_instance=index + len(machines) * len(scopes))
         changes.append(ScopeMade(scope=scope_id, facts=facts, incarnation=blueprint.incarnation, by=by))
-        changes.extend(MachineChanged(scope=scope_id, machine=machine) for machine in machines)
+        changes.extend(MachineChanged(scope=scope_id, machine=one, by=by) for one in machines)
     return changes
 
 
@@ -212,7 +212,7 @@ def _check(blueprint: Blueprint) -> None:
         raise Invalid("names", f"the machines of a {blueprint.kind} are named after it")
     if blueprint.names and len(set(blueprint.names)) != blueprint.count:
         raise Invalid("names", "must be as many as there are machines, each different")
-    if blueprint.zones and blueprint.kind not in (ScopeKind.SCALE_SET, ScopeKind.FLEXIBLE_SET):
+    if blueprint.zones and not blueprint.kind.scales:
         raise Invalid("zones", f"a {blueprint.kind} has no zones of its own")
     if len(set(blueprint.zones)) != len(blueprint.zones):
         raise Invalid("zones", "a zone is named twice")

@@ -1,9 +1,15 @@
-"""When to look at which scope again: one heap, and entries that were overtaken are skipped when met."""
+"""When to look at which scope again: one heap; entries that were overtaken are skipped when met.
+
+Should they become the most of it, the heap is built anew, so that it never outgrows what is in it by much.
+"""
 
 import heapq
 from datetime import datetime
 
 from fairwarning.core.model import ScopeId
+
+#: A heap this small is not worth building anew.
+LEAST = 64
 
 
 class Agenda:
@@ -12,6 +18,10 @@ class Agenda:
     def __init__(self) -> None:
         self._heap: list[tuple[datetime, ScopeId]] = []
         self._current: dict[ScopeId, datetime] = {}
+
+    def __len__(self) -> int:
+        """How many entries are held, overtaken ones among them."""
+        return len(self._heap)
 
     def put(self, scope: ScopeId, deadline: datetime | None) -> None:
         """Set or clear a scope's deadline."""
@@ -22,6 +32,8 @@ class Agenda:
         else:
             self._current[scope] = deadline
             heapq.heappush(self._heap, (deadline, scope))
+            if len(self._heap) > LEAST + 2 * len(self._current):
+                self._rebuild()
 
     def next(self) -> datetime | None:
         """Return the earliest deadline of all."""
@@ -37,6 +49,10 @@ class Agenda:
             del self._current[scope]
             due.append(scope)
         return due
+
+    def _rebuild(self) -> None:
+        self._heap = [(deadline, scope) for scope, deadline in self._current.items()]
+        heapq.heapify(self._heap)
 
     def _holds(self, entry: tuple[datetime, ScopeId]) -> bool:
         deadline, scope = entry

@@ -1,10 +1,10 @@
 """The only module that reads the wall clock or makes identifiers."""
 
-import uuid
+import os
 from datetime import UTC, datetime
 from typing import Protocol
 
-from fairwarning.core.model import EventId
+from fairwarning.core.model import EventId, derive_id
 
 
 class Clock(Protocol):
@@ -48,4 +48,9 @@ class ManualClock:
 
 def new_event_id() -> EventId:
     """Return a fresh id in the shape guests expect (V-09)."""
-    return EventId(str(uuid.uuid4()).upper())
+    return derive_id(os.urandom(16).hex())
+
+
+def new_secret() -> bytes:
+    """Return what nobody can guess, to sign with for as long as a process lasts."""
+    return os.urandom(32)

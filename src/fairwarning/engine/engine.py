@@ -6,11 +6,12 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from fairwarning.core.changes import Change, evolve
+from fairwarning.core.changes import Change, evolve, touched
 from fairwarning.core.commands import Approve, Command, Poll, Report, Tick, concerns
-from fairwarning.core.decide import decide, touched
+from fairwarning.core.decide import decide
 from fairwarning.core.errors import Conflict, FairWarningError, UnknownMachine, UnknownScope
 from fairwarning.core.fleet import Fleet, next_deadline, outstanding
+from fairwarning.core.history import Note
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import Policy, with_speed
 from fairwarning.engine.agenda import Agenda
@@ -45,7 +46,7 @@ class Engine:
         self.policy = policy
         self.feed = Feed()
         self.directory = Directory()
-        self.faults = Faults()
+        self.faults = Faults(self.remark)
         self.deadlines_moved = asyncio.Event()
         self._driver = driver
         self._newest: dict[ScopeId, Scope] = {}
@@ -81,10 +82,11 @@ class Engine:
 
     def machine(self, ref: MachineRef) -> Machine:
         """Return a machine as committed."""
-        scope = self._committed.get(ref.scope)
-        if scope is None or ref.name not in scope.machines:
-            raise UnknownMachine(ref.name)
-        return scope.machines[ref.name]
+        return self._home(ref).machines[ref.name]
+
+    def polled_at(self, scope_id: ScopeId) -> datetime | None:
+        """Return when a scope was last asked about; what is kept of it may be older."""
+        return self._polled.get(scope_id, self.scope(scope_id).facts.polled_at)
 
     def next_deadline(self) -> datetime | None:
         """Return when time alone will next change anything."""
@@ -98,20 +100,18 @@ class Engine:
         while True:
             if self._stale:
                 await self._reload()
-            fleet = self._fleet(concerns(command))
-            now = self.clock.now()
-            with suppress(Conflict):
-                try:
-                    changes = decide(fleet, command, now)
-                except FairWarningError as error:
-                    await self._note_refusal(command, error, now)
-                    raise
-                await self._commit(fleet, changes, also(changes), now)
-                return changes
+            try:
+                return await self._carry_out(command, also)
+            except Conflict:
+                continue  # what it was decided on was not true any more
 
     async def keep(self, documents: Mapping[str, str | None]) -> None:
         """Keep documents that no decision goes with."""
         await self._pipeline.put(Commit(at=self.clock.now(), changes=(), documents=documents))
+
+    async def remark(self, note: Note) -> None:
+        """Keep a journal line that changes nothing."""
+        await self._pipeline.put(Commit(at=self.clock.now(), changes=(note,)))
 
     async def poll(self, ref: MachineRef) -> None:
         """Note that a guest asked; the first poll of a scope is kept before it is answered (R-21)."""
@@ -120,15 +120,27 @@ class Engine:
 
     def polled(self, ref: MachineRef) -> bool:
         """Note that a guest asked; False means that its scope has to be switched on first."""
-        self.machine(ref)
+        facts = self._home(ref).facts
         now = self.clock.now()
         self._polled[ref.scope] = now
-        facts = self.scope(ref.scope).facts
         if facts.enabled_at is None or facts.polled_at is None:
             return False
         if now - facts.polled_at >= self.policy.poll_refresh and ref.scope not in self._refreshing:
             self._refreshing[ref.scope] = asyncio.create_task(self._refresh(ref))
         return True
+
+    def noted(self, scope_id: ScopeId, scope: Scope | None, now: datetime) -> bool:
+        """Note that a guest of a scope asked, provided that this is what was committed of it last."""
+        if scope is None or self._committed.get(scope_id) is not scope:
+            return False
+        self._polled[scope_id] = now
+        return True
+
+    def _home(self, ref: MachineRef) -> Scope:
+        scope = self._committed.get(ref.scope)
+        if scope is None or ref.name not in scope.machines:
+            raise UnknownMachine(ref.name)
+        return scope
 
     async def _refresh(self, ref: MachineRef) -> None:
         """Keep the instant of the last poll; nobody waits for it, and the next poll tries again."""
@@ -173,6 +185,17 @@ class Engine:
             await self.handle(Report(scope=scope_id, outcomes=tuple(outcomes)))
         await self.handle(Tick(scopes=(scope_id,), polled=self._polled))
 
+    async def _carry_out(self, command: Command, also: Also) -> tuple[Change, ...]:
+        fleet = self._fleet(concerns(command))
+        now = self.clock.now()
+        try:
+            changes = decide(fleet, command, now)
+        except FairWarningError as error:
+            await self._note_refusal(command, error, now)
+            raise
+        await self._commit(fleet, changes, also(changes), now)
+        return changes
+
     def _fleet(self, scope_ids: Iterable[ScopeId]) -> Fleet:
         together = self.directory.together(scope_ids)
         scopes = {one: self._newest[one] for one in sorted(together) if one in self._newest}
@@ -208,9 +231,10 @@ class Engine:
                 self._newest[scope_id] = scope
             self.directory.put(scope_id, scope)
 
-    def _publish(self, commit: Commit, entries: Sequence[Entry]) -> None:
-        for scope_id in commit.expected:
-            scope = commit.after.get(scope_id)
+    def _publish(self, commits: Sequence[Commit], kept: Sequence[Sequence[Entry]]) -> None:
+        # Only the last word of a batch is looked at: nobody sees anything between its commits.
+        moved = {one: commit.after.get(one) for commit in commits for one in commit.expected}
+        for scope_id, scope in moved.items():
             if scope is None:
                 self._committed.pop(scope_id, None)
                 self._polled.pop(scope_id, None)
@@ -219,7 +243,8 @@ class Engine:
             else:
                 self._committed[scope_id] = scope
                 self._schedule(scope)
-        self.feed.publish(entries)
+        for entries in kept:
+            self.feed.publish(entries)
 
     def _schedule(self, scope: Scope) -> None:
         facts = scope.facts
@@ -260,4 +285,4 @@ class Engine:
             if now - self._refused.get(guest, now - NOTE_AGAIN) < NOTE_AGAIN:
                 return
             self._refused[guest] = now
-        await self._pipeline.put(Commit(at=now, changes=(note,)))
+        await self.remark(note)

@@ -3,51 +3,102 @@
 Faults are about the wire, so they last in wall time, and a server that ends forgets them.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import StrEnum
+from datetime import timedelta
+from math import inf
 
+from fairwarning.core import durations
+from fairwarning.core.ailments import AILMENTS, Ailment
+from fairwarning.core.errors import Invalid
+from fairwarning.core.history import Deed, Remark
 from fairwarning.core.model import MachineRef
 
-
-class Ailment(StrEnum):
-    """A way for the endpoint to misbehave."""
-
-    TOO_MANY = "429"
-    GONE = "410"
-    BROKEN = "500"
-    EMPTY = "empty"
-    RESET = "reset"
-    TIMEOUT = "timeout"
-    SLOW = "slow"
+#: The ailments that a delay makes worse.
+_DELAYED = frozenset({Ailment.SLOW, Ailment.LATE})
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What ails an endpoint, until when, and by how much it is slowed; times are of the event loop."""
+    """What ails an endpoint, until when, and by how much it is slow or late; times are of the event loop."""
 
     ailment: Ailment
     until: float
     delay: float = 0.0
 
+    @classmethod
+    def read(cls, ailment: str, lasts: str | None, delay: str, now: float) -> "Fault":
+        """Return the fault that somebody asks for in words; without a length it lasts until it is healed."""
+        if ailment not in AILMENTS:
+            raise Invalid("fault", f"{ailment[:40]!r} is not one of {', '.join(AILMENTS)}")
+        lasting = inf if lasts is None else durations.parse(lasts, "lasts").total_seconds()
+        return cls(Ailment(ailment), now + lasting, durations.parse(delay, "delay").total_seconds())
+
+    def told(self, now: float) -> str:
+        """Say in words what it is and how long it lasts."""
+        what = f"{self.ailment} by {_spell(self.delay)}" if self.ailment in _DELAYED else self.ailment.value
+        return f"{what} until healed" if self.until == inf else f"{what} for {_spell(self.until - now)}"
+
+
+def _spell(seconds: float) -> str:
+    return durations.spell(timedelta(seconds=round(seconds)))
+
+
+#: Is told what ails a machine's endpoint from now on; None if nothing does.
+Watcher = Callable[[MachineRef, Fault | None], None]
+
 
 class Faults:
-    """The endpoints that misbehave."""
+    """The endpoints that misbehave; whoever asks for it is remembered."""
 
-    def __init__(self) -> None:
+    def __init__(self, remark: Callable[[Remark], Awaitable[None]]) -> None:
+        self._remark = remark
         self._faults: dict[MachineRef, Fault] = {}
+        self._watchers: list[Watcher] = []
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell somebody of every fault that comes or goes."""
+        self._watchers.append(watcher)
+
+    async def inflict(self, machine: MachineRef, fault: Fault, by: str) -> None:
+        """Let a machine's endpoint misbehave because somebody wants it so."""
+        self.put(machine, fault)
+        await self._note(Deed.FAULT, machine, fault.told(_now()), by)
+
+    async def cure(self, machine: MachineRef, by: str) -> None:
+        """Let a machine's endpoint work again because somebody wants it so; what works is left alone."""
+        fault = self.of(machine, _now())
+        if fault is not None:
+            self.heal(machine)
+            await self._note(Deed.HEALED, machine, fault.ailment, by)
 
     def put(self, machine: MachineRef, fault: Fault) -> None:
         """Let a machine's endpoint misbehave from now on."""
+        self._tell(machine, fault)
         self._faults[machine] = fault
 
     def heal(self, machine: MachineRef) -> None:
         """Let a machine's endpoint work again."""
-        self._faults.pop(machine, None)
+        if self._faults.pop(machine, None) is not None:
+            self._tell(machine, None)
 
     def of(self, machine: MachineRef, now: float) -> Fault | None:
         """Return what ails a machine's endpoint; what has run its time is over."""
         fault = self._faults.get(machine)
         if fault is not None and fault.until <= now:
-            del self._faults[machine]
+            self.heal(machine)
             return None
         return fault
+
+    def _tell(self, machine: MachineRef, fault: Fault | None) -> None:
+        for watcher in self._watchers:
+            watcher(machine, fault)
+
+    async def _note(self, deed: Deed, machine: MachineRef, detail: str, by: str) -> None:
+        note = Remark(deed=deed, detail=detail, by=by, scope=machine.scope, machines=(machine,))
+        await self._remark(note)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

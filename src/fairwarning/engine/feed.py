@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from fairwarning.core.changes import Published, ScopeRemoved
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.ports import Entry
+from fairwarning.engine.turns import Sleeper, Turns
 
 
 class Lagging(Exception):
@@ -49,7 +50,8 @@ class Feed:
 
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
-        self._waiting: dict[ScopeId, set[asyncio.Future[None]]] = defaultdict(set)
+        self._waiting: dict[ScopeId, set[Sleeper]] = defaultdict(set)
+        self._turns: Turns | None = None
 
     def publish(self, entries: Sequence[Entry]) -> None:
         """Tell everybody."""
@@ -57,14 +59,14 @@ class Feed:
             for listener in self._listeners:
                 listener.offer(entry)
             if isinstance(entry.change, Published | ScopeRemoved):
-                self._wake(entry.change.scope)
+                self.wake(entry.change.scope)
 
     def start_over(self) -> None:
         """Tell everybody that changes may have gone by untold."""
         for listener in self._listeners:
             listener.lose()
         for scope in list(self._waiting):
-            self._wake(scope)
+            self.wake(scope)
 
     @contextmanager
     def listen(self, size: int = 1000) -> Iterator[Listener]:
@@ -76,19 +78,39 @@ class Feed:
         finally:
             self._listeners.discard(listener)
 
-    def _wake(self, scope: ScopeId) -> None:
-        for waiter in self._waiting.pop(scope, ()):
-            if not waiter.done():
-                waiter.set_result(None)
+    def wake(self, scope: ScopeId) -> None:
+        """Let everybody who waits for the scope's document look at it again."""
+        if self._turns is not None:
+            self._turns.add(self._waiting.pop(scope, ()))
+
+    def attend(self, scope: ScopeId, sleeper: Sleeper) -> None:
+        """Wake somebody, once, when the scope's document changes."""
+        if self._turns is None:
+            self._turns = Turns(asyncio.get_running_loop())
+        self._waiting[scope].add(sleeper)
+
+    def leave(self, scope: ScopeId, sleeper: Sleeper) -> None:
+        """Wake somebody no more; one whose turn has come already is woken all the same."""
+        waiting = self._waiting.get(scope)
+        if waiting is not None:
+            waiting.discard(sleeper)
+            if not waiting:
+                del self._waiting[scope]
 
     async def document_change(self, scope: ScopeId) -> None:
         """Return once the scope's document has changed."""
-        waiter = asyncio.get_running_loop().create_future()
-        waiting = self._waiting[scope]
-        waiting.add(waiter)
+        task = _Task(asyncio.get_running_loop().create_future())
+        self.attend(scope, task)
         try:
-            await waiter
+            await task.woken
         finally:
-            waiting.discard(waiter)
-            if not waiting and self._waiting.get(scope) is waiting:
-                del self._waiting[scope]
+            self.leave(scope, task)
+
+
+class _Task:
+    def __init__(self, woken: asyncio.Future[None]) -> None:
+        self.woken = woken
+
+    def wake(self) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)

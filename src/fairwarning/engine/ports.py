@@ -9,7 +9,7 @@ from typing import Protocol
 from fairwarning.core.changes import Change
 from fairwarning.core.commands import Outcome
 from fairwarning.core.fleet import Impact
-from fairwarning.core.history import Refused
+from fairwarning.core.history import Note
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.core.policy import Policy
 
@@ -19,7 +19,7 @@ class Commit:
     """One decision on its way to the store: what it was decided on, what changed, what is true afterwards."""
 
     at: datetime
-    changes: tuple[Change | Refused, ...]
+    changes: tuple[Change | Note, ...]
     expected: Mapping[ScopeId, int] = field(default_factory=lambda: MappingProxyType({}))
     after: Mapping[ScopeId, Scope] = field(default_factory=lambda: MappingProxyType({}))
     #: Texts that other rooms keep beside the fleet, by key; None removes one.
@@ -33,7 +33,7 @@ class Entry:
     seq: int
     at: datetime
     version: int
-    change: Change | Refused
+    change: Change | Note
 
 
 class Store(Protocol):
@@ -52,9 +52,14 @@ class Store(Protocol):
         ...
 
     async def journal(
-        self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        event: EventId | None = None,
+        scope: ScopeId | None = None,
     ) -> Sequence[Entry]:
-        """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
+        """Return the first ``limit`` journal lines behind ``after``: of an event, of a scope, or all."""
         ...
 
     async def newest(self) -> Entry | None:

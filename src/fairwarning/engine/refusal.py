@@ -2,8 +2,8 @@
 
 from fairwarning.core.commands import Approve, Cancel, Command, Remove, Schedule, StartWalk
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.history import Refused
-from fairwarning.core.model import MachineRef, ScopeId
+from fairwarning.core.history import NOWHERE, Refused
+from fairwarning.core.model import MachineRef
 
 
 def refused(command: Command, error: FairWarningError) -> Refused | None:
@@ -11,7 +11,7 @@ def refused(command: Command, error: FairWarningError) -> Refused | None:
     reason = str(error)
     match command:
         case Schedule(cause=cause, machines=machines, by=by):
-            scope = machines[0].scope if machines else ScopeId("")
+            scope = machines[0].scope if machines else NOWHERE
             return Refused(scope=scope, asked=cause, reason=reason, by=by, machines=machines)
         case Approve(scope=scope, ids=ids, machine=machine, by=by):
             who = () if machine is None else (MachineRef(scope, machine),)
@@ -26,7 +26,7 @@ def refused(command: Command, error: FairWarningError) -> Refused | None:
         case Cancel(scope=scope, id=event_id, by=by):
             return Refused(scope=scope, asked="cancel", reason=reason, by=by, event=event_id)
         case Remove(scopes=scopes, by=by):
-            return Refused(scope=scopes[0] if scopes else ScopeId(""), asked="delete", reason=reason, by=by)
+            return Refused(scope=scopes[0] if scopes else NOWHERE, asked="delete", reason=reason, by=by)
         case StartWalk(scope=scope, cause=cause, by=by):
             return Refused(scope=scope, asked=f"walk {cause}", reason=reason, by=by)
         case _:

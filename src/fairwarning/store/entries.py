@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairwarning.core.changes import Change, EventChanged
-from fairwarning.core.history import Refused
+from fairwarning.core.history import Note, Refused
 from fairwarning.core.model import EventId
 from fairwarning.engine.ports import Commit, Entry
 
@@ -27,7 +27,7 @@ def number(commits: Sequence[Commit], after: int) -> list[list[Entry]]:
     return numbered
 
 
-def event_of(change: Change | Refused) -> EventId | None:
+def event_of(change: Change | Note) -> EventId | None:
     """Return the event a journal line is about, if any."""
     match change:
         case EventChanged(event=event):

@@ -1,6 +1,6 @@
 """A store that forgets: for tests and throw-away emulators."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 
@@ -40,12 +40,19 @@ class MemoryStore:
         return numbered
 
     async def journal(
-        self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        event: EventId | None = None,
+        scope: ScopeId | None = None,
     ) -> Sequence[Entry]:
-        """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
-        if event is None:
-            return self._journal[after : after + limit]
-        lines = (entry for entry in self._journal[after:] if event_of(entry.change) == event)
+        """Return the first ``limit`` journal lines behind ``after``: of an event, of a scope, or all."""
+        lines: Iterable[Entry] = self._journal[after:]
+        if event is not None:
+            lines = (entry for entry in lines if event_of(entry.change) == event)
+        if scope is not None:
+            lines = (entry for entry in lines if entry.change.scope == scope)
         return list(islice(lines, limit))
 
     async def newest(self) -> Entry | None:

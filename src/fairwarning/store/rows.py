@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Generic, TypeVar, assert_never
 
@@ -23,8 +24,9 @@ from fairwarning.core.changes import (
     ScopeMade,
     ScopeRemoved,
 )
-from fairwarning.core.history import Refused
+from fairwarning.core.history import Note, Refused, Remark
 from fairwarning.core.model import Event, EventId, Facts, Machine, Scope, ScopeId, Status, VmName
+from fairwarning.core.roster import Roster, RosterDraft
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.entries import event_of
 
@@ -33,7 +35,7 @@ Value = TypeVar("Value")
 Row = tuple[str | int | None, ...]
 
 #: The journal's kinds by name. A name that was ever written is never given to another shape.
-KINDS: Mapping[str, Callable[[str], Change | Refused]] = {
+KINDS: Mapping[str, Callable[[str], Change | Note]] = {
     "ScopeMade": msgspec.json.Decoder(ScopeMade).decode,
     "FactsChanged": msgspec.json.Decoder(FactsChanged).decode,
     "ScopeRemoved": msgspec.json.Decoder(ScopeRemoved).decode,
@@ -42,6 +44,7 @@ KINDS: Mapping[str, Callable[[str], Change | Refused]] = {
     "EventChanged": msgspec.json.Decoder(EventChanged).decode,
     "Published": msgspec.json.Decoder(Published).decode,
     "Refused": msgspec.json.Decoder(Refused).decode,
+    "Remark": msgspec.json.Decoder(Remark).decode,
 }
 
 _encoder = msgspec.json.Encoder()
@@ -96,7 +99,7 @@ class Writes:
                 self._take(change)
             self.scopes.update(commit.after)
 
-    def _take(self, change: Change | Refused) -> None:
+    def _take(self, change: Change | Note) -> None:
         match change:
             case ScopeMade(scope=scope) | ScopeRemoved(scope=scope):
                 self.wiped.add(scope)
@@ -111,7 +114,7 @@ class Writes:
                 self.events.drop(scope, event.id)
             case EventChanged(scope=scope, event=event):
                 self.events.keep(scope, event.id, event)
-            case FactsChanged() | Published() | Refused():
+            case FactsChanged() | Published() | Refused() | Remark():
                 pass  # facts and incarnation are in the scope as it is afterwards
             case _:
                 assert_never(change)
@@ -143,6 +146,7 @@ def journal_row(entry: Entry) -> Row:
     return (entry.seq, at, change.scope, entry.version, kind, event, _body(change))
 
 
+@lru_cache(maxsize=256)
 def instant(when: datetime) -> str:
     """Return an instant as text of fixed width, so that text sorts as time does."""
     return when.astimezone(UTC).isoformat(timespec="microseconds")
@@ -163,13 +167,13 @@ def read_scopes(
     scopes: Iterable[tuple[int, int, str]], machines: Iterable[tuple[str]], events: Iterable[tuple[str]]
 ) -> Mapping[ScopeId, Scope]:
     """Return the scopes in (version, incarnation, body) with their machines and events, order kept."""
-    machines_of: dict[ScopeId, dict[VmName, Machine]] = defaultdict(dict)
+    rosters: dict[ScopeId, RosterDraft] = defaultdict(lambda: RosterDraft(Roster()))
     events_of: dict[ScopeId, dict[EventId, Event]] = defaultdict(dict)
     found: dict[ScopeId, Scope] = {}
     try:
         for (body,) in machines:
             machine = _machine.decode(body)
-            machines_of[machine.scope][machine.name] = machine
+            rosters[machine.scope].keep(machine)
         for (body,) in events:
             event = _event.decode(body)
             events_of[event.scope][event.id] = event
@@ -179,7 +183,7 @@ def read_scopes(
                 facts=facts,
                 version=version,
                 incarnation=incarnation,
-                machines=MappingProxyType(machines_of[facts.id]),
+                machines=rosters[facts.id].roster(),
                 events=MappingProxyType(events_of[facts.id]),
             )
     except msgspec.DecodeError as problem:
@@ -187,5 +191,5 @@ def read_scopes(
     return MappingProxyType(found)
 
 
-def _body(value: Facts | Machine | Event | Change | Refused) -> str:
+def _body(value: Facts | Machine | Event | Change | Note) -> str:
     return _encoder.encode(value).decode()

@@ -1,8 +1,8 @@
 """Keeps the fleet in one SQLite file.
 
-A thread of its own does all the work, so that the event loop never waits for the disk. One commit of a batch
-is one transaction that has reached the disk when it returns. The SQL is plain, so that another database can
-take the same statements.
+One thread writes and another reads, so that the event loop never waits for the disk, nor the writer for a
+reader. One commit of a batch is one transaction that has reached the disk when it returns. The SQL is plain,
+so that another database can take the same statements.
 
     FairWarningError
     ├── DataDirectoryInUse      another server has it
@@ -44,12 +44,13 @@ Result = TypeVar("Result")
 DATABASE, LOCK = "fairwarning.db", "lock"
 
 #: An approval that was answered has reached the disk: FULL syncs the log at every commit.
-SETTINGS = (
+WRITING = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
     "PRAGMA busy_timeout = 5000",
 )
+READING = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 5000")
 
 DELETE_SCOPE = "DELETE FROM scope WHERE id = ?"
 DELETE_MACHINE = "DELETE FROM machine WHERE scope = ? AND name = ?"
@@ -81,11 +82,8 @@ KEEP_NOTE = """
 """
 
 LAST_LINE = "SELECT coalesce(max(seq), 0) FROM journal"
-LINES = "SELECT seq, at, version, kind, body FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"
+LINES = "SELECT seq, at, version, kind, body FROM journal WHERE seq > ?{only} ORDER BY seq LIMIT ?"
 NEWEST_LINE = "SELECT seq, at, version, kind, body FROM journal ORDER BY seq DESC LIMIT 1"
-LINES_OF_EVENT = """
-    SELECT seq, at, version, kind, body FROM journal WHERE event = ? AND seq > ? ORDER BY seq LIMIT ?
-"""
 
 
 class DataDirectoryInUse(FairWarningError):
@@ -131,16 +129,50 @@ class StoreFailed(FairWarningError):
         self.problem = problem
 
 
+class Connection:
+    """A connection to the database, and the one thread that uses it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._database: sqlite3.Connection | None = None
+
+    async def open(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        """Take up what ``connect`` gives."""
+        self._database = await self._in_thread(connect)
+
+    async def work(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Do a job with the database; those who asked earlier come first."""
+        database = self._database
+        if database is None:
+            raise StoreFailed(self._path, "it is not open")
+
+        def work() -> Result:
+            with _explained(self._path):
+                return job(database)
+
+        return await self._in_thread(work)
+
+    async def close(self) -> None:
+        """Finish what is being done, then let go."""
+        database, self._database = self._database, None
+        if database is not None:
+            await self._in_thread(database.close)
+        self._thread.shutdown()
+
+    async def _in_thread(self, job: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
+
+
 class SqliteStore:
     """Keeps the fleet of one server in one directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._path = directory / DATABASE
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._lock = -1
-        self._database: sqlite3.Connection | None = None
-        self._closed = False
+        self._writer = Connection(self._path)
+        self._reader = Connection(self._path)
 
     @classmethod
     async def open(cls, directory: Path) -> "SqliteStore":
@@ -154,7 +186,9 @@ class SqliteStore:
         """
         store = cls(directory)
         try:
-            await store._in_thread(store._open)
+            await store._writer.open(store._claim)
+            await store._writer.work(lambda database: migrate(database, migrations()))
+            await store._reader.open(lambda: _connect(store._path, READING))
         except BaseException:
             await store.close()
             raise
@@ -162,57 +196,51 @@ class SqliteStore:
 
     async def load(self) -> Mapping[ScopeId, Scope]:
         """Return all scopes as of the last commit."""
-        return await self._work(_load)
+        return await self._reader.work(_load)
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         """Keep all commits or none, in order, and return the journal lines of each."""
-        return await self._work(lambda database: _commit(database, commits))
+        return await self._writer.work(lambda database: _commit(database, commits))
 
     async def journal(
-        self, *, after: int = 0, limit: int = 1000, event: EventId | None = None
+        self,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        event: EventId | None = None,
+        scope: ScopeId | None = None,
     ) -> Sequence[Entry]:
-        """Return the first ``limit`` journal lines behind ``after``, of one event or of all."""
-        return await self._work(lambda database: _journal(database, after, limit, event))
+        """Return the first ``limit`` journal lines behind ``after``: of an event, of a scope, or all."""
+        return await self._reader.work(
+            lambda database: _journal(database, after, limit, {"event": event, "scope": scope})
+        )
 
     async def newest(self) -> Entry | None:
         """Return the last line of the journal."""
-        return await self._work(_newest)
+        return await self._reader.work(_newest)
 
     async def documents(self) -> Mapping[str, str]:
         """Return every text that was kept beside the fleet, in order of its making."""
         rows = "SELECT key, body FROM document ORDER BY position"
-        return await self._work(lambda database: dict(database.execute(rows)))
+        return await self._reader.work(lambda database: dict(database.execute(rows)))
 
     async def note(self, key: str, value: str) -> None:
         """Remember a fact about the service itself."""
-        await self._work(lambda database: database.execute(KEEP_NOTE, (key, value)).close())
+        await self._writer.work(lambda database: database.execute(KEEP_NOTE, (key, value)).close())
 
     async def noted(self, key: str) -> str | None:
         """Return a fact remembered by ``note``."""
-        return await self._work(lambda database: _noted(database, key))
+        return await self._reader.work(lambda database: _noted(database, key))
 
     async def close(self) -> None:
         """Finish what is being written, then let go of the database and its directory."""
-        if not self._closed:
-            self._closed = True
-            await self._in_thread(self._close)
-            self._thread.shutdown()
+        await self._reader.close()
+        await self._writer.close()
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
 
-    async def _work(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
-        database = self._database
-        if self._closed or database is None:
-            raise StoreFailed(self._path, "it is not open")
-
-        def work() -> Result:
-            with _explained(self._path):
-                return job(database)
-
-        return await self._in_thread(work)
-
-    async def _in_thread(self, job: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
-
-    def _open(self) -> None:
+    def _claim(self) -> sqlite3.Connection:
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -222,19 +250,7 @@ class SqliteStore:
             raise DataDirectoryInUse(self._directory) from problem
         except OSError as problem:
             raise DataDirectoryUnusable(self._directory, problem.strerror or str(problem)) from problem
-        with _explained(self._path):
-            self._database = sqlite3.connect(self._path, isolation_level=None)
-            for setting in SETTINGS:
-                self._database.execute(setting)
-            migrate(self._database, migrations())
-
-    def _close(self) -> None:
-        database, self._database = self._database, None
-        if database is not None:
-            database.close()
-        lock, self._lock = self._lock, -1
-        if lock >= 0:
-            os.close(lock)
+        return _connect(self._path, WRITING)
 
 
 def _make_private(path: Path) -> None:
@@ -243,6 +259,18 @@ def _make_private(path: Path) -> None:
     for one in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
         if one.exists() and one.stat().st_mode & 0o077:
             one.chmod(0o600)
+
+
+def _connect(path: Path, settings: Sequence[str]) -> sqlite3.Connection:
+    with _explained(path):
+        database = sqlite3.connect(path, isolation_level=None)
+        try:
+            for setting in settings:
+                database.execute(setting)
+        except BaseException:
+            database.close()
+            raise
+        return database
 
 
 @contextmanager
@@ -317,10 +345,12 @@ def _version(database: sqlite3.Connection, scope_id: ScopeId) -> int:
     return 0
 
 
-def _journal(database: sqlite3.Connection, after: int, limit: int, event: EventId | None) -> Sequence[Entry]:
-    if event is None:
-        return [read_entry(row) for row in database.execute(LINES, (after, limit))]
-    return [read_entry(row) for row in database.execute(LINES_OF_EVENT, (event, after, limit))]
+def _journal(
+    database: sqlite3.Connection, after: int, limit: int, only: Mapping[str, str | None]
+) -> Sequence[Entry]:
+    wanted = {column: value for column, value in only.items() if value is not None}
+    lines = LINES.format(only="".join(f" AND {column} = ?" for column in wanted))
+    return [read_entry(row) for row in database.execute(lines, (after, *wanted.values(), limit))]
 
 
 def _newest(database: sqlite3.Connection) -> Entry | None:

@@ -1,0 +1,76 @@
+"""Moving manual time as people ask for it: one journey at a time, none too far, each remembered."""
+
+import asyncio
+from datetime import datetime, timedelta
+
+from fairwarning.core import durations
+from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.core.history import Deed, Remark
+from fairwarning.engine.clock import ManualClock
+from fairwarning.engine.engine import Engine
+from fairwarning.engine.travel import travel
+
+#: The longest journey at a time.
+FARTHEST = timedelta(days=366)
+
+#: No journey goes beyond; the longest duration must still fit in between here and the calendar's end.
+LAST_YEAR = 8000
+
+
+class WrongClock(FairWarningError):
+    """This kind of clock cannot do that."""
+
+    status_hint = 409
+
+
+class Journeys:
+    """Moves an engine's time; two travellers at once would each see half a journey."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._travelling = asyncio.Lock()
+        #: Set when time has moved or passes differently; whoever waits for the next time takes the next one.
+        self.moved = asyncio.Event()
+
+    async def advance(self, by: timedelta, who: str = "operator") -> None:
+        """Move manual time on, stopping at every deadline on the way."""
+        manual = self._manual()
+        if by > FARTHEST:
+            raise Invalid("by", f"at most {durations.spell(FARTHEST)} at a time, not {durations.spell(by)}")
+        async with self._travelling:
+            to = manual.now() + by
+            if to.year > LAST_YEAR:
+                raise Invalid("by", f"leads beyond the year {LAST_YEAR}")
+            await self._travel(manual, to, f"by {durations.spell(by)}", who)
+
+    async def to_next_deadline(self, who: str = "operator") -> None:
+        """Move manual time to the next deadline; where nothing is due, time stays."""
+        manual = self._manual()
+        async with self._travelling:
+            to = self._engine.next_deadline()
+            if to is not None:
+                await self._travel(manual, to, "to the next deadline", who)
+
+    async def set_speed(self, speed: float, who: str = "operator") -> None:
+        """Change how fast durations pass from now on; only real time has a speed."""
+        if isinstance(self._engine.clock, ManualClock):
+            raise WrongClock("the clock is manual: it is advanced, it has no speed")
+        self._engine.set_speed(speed)
+        self._tell()
+        await self._engine.remark(Remark(deed=Deed.SPEED, detail=f"{speed:g} times as fast", by=who))
+
+    def _manual(self) -> ManualClock:
+        if not isinstance(self._engine.clock, ManualClock):
+            raise WrongClock("the clock is real: it cannot be advanced; start with a manual clock")
+        return self._engine.clock
+
+    async def _travel(self, manual: ManualClock, to: datetime, how: str, who: str) -> None:
+        # It is told before it is done: what happens on the way comes behind what brought it about.
+        await self._engine.remark(Remark(deed=Deed.ADVANCED, detail=how, by=who))
+        await travel(self._engine, manual, to)
+        await self._engine.store.note("clock", manual.now().isoformat())
+        self._tell()
+
+    def _tell(self) -> None:
+        moved, self.moved = self.moved, asyncio.Event()
+        moved.set()

@@ -1,0 +1,81 @@
+"""How a machine is, in one word."""
+
+import pytest
+
+from fairwarning.core.condition import IMPACTS, Condition, condition, conditions
+from fairwarning.core.model import Kind, ScopeKind
+from fairwarning.core.scope import Blueprint
+from tests.stage import Stage
+
+WEB = Blueprint(name="web", count=2)
+BATCH = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True)
+
+
+def of(stage: Stage, name: str) -> Condition:
+    """Return a machine's condition; asked about alone or with all others, it is the same."""
+    ref = stage.ref(name)
+    scope = stage.scope(ref.scope)
+    alone = condition(scope, stage.machine(name))
+    assert conditions(scope)[ref.name] is alone
+    return alone
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind", "name"),
+    [
+        ("restart", Kind.REBOOT, "web_0"),
+        ("redeploy", Kind.REDEPLOY, "web_0"),
+        ("freeze", Kind.FREEZE, "web_0"),
+        ("evict", Kind.PREEMPT, "batch"),
+    ],
+)
+def test_a_machine_is_running_then_warned_then_acted_upon(cause: str, kind: Kind, name: str) -> None:
+    stage = Stage(WEB, BATCH)
+    found = [of(stage, name)]
+
+    events = stage.cause(cause, name)
+    found.append(of(stage, name))
+    stage.approve(*events)
+    found.append(of(stage, name))
+
+    assert found == [Condition.RUNNING, Condition.WARNED, IMPACTS[kind]]
+    assert of(stage, "web_1") is Condition.RUNNING
+
+
+def test_what_nobody_is_told_of_is_no_warning() -> None:
+    stage = Stage(WEB, watched=False)
+
+    stage.cause("host-update", "web_0")
+
+    assert of(stage, "web_0") is Condition.RUNNING
+
+
+def test_of_two_impacts_the_graver_one_counts() -> None:
+    stage = Stage(WEB)
+
+    stage.approve(*stage.cause("freeze", "web_0"))
+    stage.approve(*stage.cause("redeploy", "web_0"))
+
+    assert of(stage, "web_0") is Condition.MOVING
+
+
+def test_a_machine_that_an_event_is_done_with_is_running_again() -> None:
+    stage = Stage(WEB)
+    stage.approve(*stage.cause("restart", "web_0"))
+
+    stage.advance("1m")
+
+    assert of(stage, "web_0") is Condition.RUNNING
+
+
+def test_a_stopped_machine_is_stopped_whatever_is_announced() -> None:
+    stage = Stage(WEB)
+    stage.cause("freeze", "web_0")
+
+    stage.stop("web_0")
+
+    assert of(stage, "web_0") is Condition.STOPPED
+
+
+def test_every_kind_but_advice_does_something_to_a_machine() -> None:
+    assert set(Kind) - IMPACTS.keys() == {Kind.REBALANCE}

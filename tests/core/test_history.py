@@ -1,0 +1,94 @@
+"""Who did what: every change of a machine has a name to it, and what changed nothing is told too."""
+
+import pytest
+
+from fairwarning.core.changes import Change, MachineChanged
+from fairwarning.core.commands import Add, ChangeModel, Command, Make, Protect, SetPower, Upgrade
+from fairwarning.core.history import NOWHERE, Deed, Line, Refused, Remark, line
+from fairwarning.core.model import EventId, MachineRef, Power, ScopeId, VmName
+from fairwarning.core.scope import Blueprint
+from tests.stage import NOON, Stage
+
+ID = ScopeId("web")
+WEB_0 = MachineRef(ID, VmName("web_0"))
+
+
+def askers(changes: tuple[Change, ...]) -> set[str]:
+    """Return who changed machines."""
+    return {one.by for one in changes if isinstance(one, MachineChanged)}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(Make(seed="s", blueprint=Blueprint(name="db"), by="ann"), id="making a set"),
+        pytest.param(Add(seed="s", scope=ID, by="ann"), id="adding an instance"),
+        pytest.param(SetPower(machine=WEB_0, power=Power.STOPPED, by="ann"), id="stopping a machine"),
+        pytest.param(Protect(machine=WEB_0, protected=True, by="ann"), id="protecting an instance"),
+        pytest.param(Upgrade(machines=(WEB_0,), by="ann"), id="upgrading an instance"),
+        pytest.param(
+            ChangeModel(scopes=(ID,), terminate_notice=None, upgrades_itself=True, by="ann"),
+            id="changing the model of a set that upgrades itself",
+        ),
+    ],
+)
+def test_the_journal_tells_who_changed_a_machine(command: Command) -> None:
+    stage = Stage(Blueprint(name="web"))
+    stage.do(ChangeModel(scopes=(ID,), terminate_notice=None))
+
+    changes = stage.do(command)
+
+    assert askers(changes) == {"ann"}
+
+
+@pytest.mark.parametrize(("cause", "set_"), [("redeploy", "web"), ("evict", "spot")])
+def test_what_an_impact_makes_of_a_machine_is_the_drivers_doing(cause: str, set_: str) -> None:
+    stage = Stage(Blueprint(name="web"), Blueprint(name="spot", spot=True))
+    before = len(stage.journal())
+    stage.cause(cause, f"{set_}_0")
+
+    stage.advance("1h")
+
+    assert askers(
+        tuple(e.change for e in stage.journal()[before:] if isinstance(e.change, MachineChanged))
+    ) == {"driver"}
+
+
+TOLD = [
+    pytest.param(
+        Remark(deed=Deed.FAULT, detail="429 for 30s", by="ann", scope=ID, machines=(WEB_0,)),
+        ("fault", "endpoint", ID, ("web_0",), "429 for 30s"),
+        id="a fault",
+    ),
+    pytest.param(
+        Remark(deed=Deed.HEALED, detail="429", by="ann", scope=ID, machines=(WEB_0,)),
+        ("healed", "endpoint", ID, ("web_0",), "429"),
+        id="its end",
+    ),
+    pytest.param(
+        Remark(deed=Deed.ADVANCED, detail="by 5m", by="ann"),
+        ("advanced", "clock", NOWHERE, (), "by 5m"),
+        id="a journey",
+    ),
+    pytest.param(
+        Remark(deed=Deed.SPEED, detail="60 times as fast", by="ann"),
+        ("speed", "clock", NOWHERE, (), "60 times as fast"),
+        id="another speed",
+    ),
+    pytest.param(
+        Refused(scope=ID, asked="cancel", reason="it has started", by="ann", event=EventId("E1")),
+        ("refused", "cancel", ID, (), "it has started"),
+        id="a refusal",
+    ),
+]
+
+
+@pytest.mark.parametrize(("note", "expected"), TOLD)
+def test_what_changed_nothing_is_told_with_who_did_it(
+    note: Remark | Refused, expected: tuple[str, str, str, tuple[str, ...], str]
+) -> None:
+    told = line(7, NOON, note)
+
+    assert isinstance(told, Line)
+    assert (told.seq, told.at, told.by) == (7, NOON, "ann")
+    assert (told.kind, told.type, told.scope, told.resources, told.reason) == expected
