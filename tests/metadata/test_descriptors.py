@@ -18,6 +18,13 @@ def test_guests_leave_a_reserve_and_no_guest_takes_what_all_share(descriptors: i
     assert limits.each <= 64
 
 
+@pytest.mark.parametrize("descriptors", [64, 256, 1024, 20_000])
+def test_those_who_wait_leave_connections_to_those_who_ask(descriptors: int) -> None:
+    limits = guest_limits(descriptors)
+
+    assert 1 <= limits.watchers < limits.connections
+
+
 def test_as_many_descriptors_are_asked_for_as_we_may_have() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (100, r.getrlimit(r.RLIMIT_NOFILE)[1])); "

@@ -15,9 +15,11 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.metadata.app import MetadataApp
-from fairwarning.metadata.server import Limits, MetadataServer
+from fairwarning.metadata.limits import Limits
+from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
 from tests.guest import E1, NOON, UNHURRIED
+from tests.metadata.wire import PORTABLE
 
 WEB_0 = MachineRef(ScopeId("web"), VmName("web_0"))
 REQUESTS, AT_ONCE = 1000, 50
@@ -142,7 +144,10 @@ async def storm(seed: int) -> tuple[Counter[int], bytes]:
     await engine.handle(Make(seed="s", blueprint=Blueprint(name="web")))
     await engine.handle(Schedule(id=E1, cause="restart", machines=(WEB_0,)))
     app = MetadataApp(engine, UNHURRIED)
-    server = MetadataServer[MachineRef](app.answer, engine.clock.now, Limits(idle=5.0, head=5.0))
+    limits = Limits(idle=5.0, head=5.0)
+    server = MetadataServer[MachineRef](
+        app.answer, engine.clock.now, limits, shortcuts=app, portable=PORTABLE[0]
+    )
     listener = await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)
     chance = random.Random(seed)
     statuses: Counter[int] = Counter()
@@ -162,6 +167,7 @@ async def storm(seed: int) -> tuple[Counter[int], bytes]:
     return statuses, sober
 
 
+@pytest.mark.usefixtures("lines")
 @pytest.mark.parametrize("seed", range(10))
 def test_bad_input_gets_a_clear_error_and_loses_nothing(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     statuses, sober = asyncio.run(storm(seed))

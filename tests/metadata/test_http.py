@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairwarning.metadata.almanac import Almanac
+from fairwarning.metadata.connection import Connection
+from fairwarning.metadata.encoding import page
 from fairwarning.metadata.http import (
     BACKLOG_LIMIT,
     BODY_LIMIT,
     HEAD_LIMIT,
     Action,
-    Connection,
     Continue,
     Fault,
     Request,
     Response,
-    encode,
     failure,
 )
 
@@ -299,6 +300,7 @@ REFUSED = [
     pytest.param(chunks(b"1\r\nxy\r\n"), Fault.CHUNK_END, id="a chunk longer than its size"),
     pytest.param(chunks(b"1\r\nx\n\n"), Fault.CHUNK_END, id="a chunk that ends in LF"),
     pytest.param(chunks(b"0\r\nX y\r\n\r\n"), Fault.FIELD, id="a trailer without a colon"),
+    pytest.param(chunks(b"0\r\n X: y\r\n\r\n"), Fault.FOLDED, id="a folded trailer"),
     pytest.param(chunks(b"0\r\nX: y\n\r\n"), Fault.STRAY, id="a trailer that ends in LF"),
     pytest.param(chunks(b"0\r\nHost: h\r\n\r\n"), Fault.TRAILER, id="a Host in the trailers"),
     pytest.param(chunks(b"0\r\nContent-Length: 1\r\n\r\n"), Fault.TRAILER, id="a length there"),
@@ -344,9 +346,9 @@ def test_a_request_before_a_broken_one_is_still_answered() -> None:
 def test_an_answer_is_framed_dated_and_signed() -> None:
     response = Response(200, b"{}", (("ETag", '"7"'),), "application/json")
 
-    raw = encode(response, keep_alive=True, now=NOON + timedelta(microseconds=999_999))
+    moment = Almanac(lambda: 0.0, lambda: NOON + timedelta(microseconds=999_999)).moment()
 
-    assert raw == (
+    assert page(response).dated(moment.date) == (
         b"HTTP/1.1 200 OK\r\nDate: Tue, 01 Jan 2030 12:00:00 GMT\r\nServer: IMDS/fairwarning\r\n"
         b'Content-Type: application/json\r\nETag: "7"\r\nContent-Length: 2\r\n\r\n{}'
     )
@@ -364,24 +366,24 @@ def test_an_answer_is_framed_dated_and_signed() -> None:
 def test_a_client_is_told_what_becomes_of_the_connection(
     keep_alive: bool, version: str, header: bytes | None
 ) -> None:
-    lines = encode(Response(200), keep_alive=keep_alive, now=NOON, version=version).split(b"\r\n")
+    lines = page(Response(200), keep_alive, version).dated(b"").split(b"\r\n")
 
     assert [line for line in lines if line.startswith(b"Connection")] == ([header] if header else [])
 
 
 def test_an_empty_answer_has_a_length() -> None:
-    assert b"\r\nContent-Length: 0\r\n" in encode(Response(200), keep_alive=True, now=NOON)
+    assert b"\r\nContent-Length: 0\r\n" in page(Response(200)).after
 
 
 def test_304_has_neither_length_nor_body() -> None:
-    raw = encode(Response(304, b"x"), keep_alive=True, now=NOON)
+    raw = page(Response(304, b"x")).after
 
     assert raw.endswith(b"\r\n\r\n")
     assert b"Content-Length" not in raw
 
 
 def test_an_answer_to_head_has_the_length_of_the_body_it_leaves_out() -> None:
-    raw = encode(Response(405, b"{}"), keep_alive=True, now=NOON, head=True)
+    raw = page(Response(405, b"{}"), head=True).after
 
     assert raw.endswith(b"\r\nContent-Length: 2\r\n\r\n")
 
@@ -396,4 +398,14 @@ def test_a_failure_is_a_json_object_with_the_error() -> None:
 @pytest.mark.parametrize("field", [("X", "a\r\nY: b"), ("X Y", "a"), ("X", "a\0"), ("X", "\u20ac")])
 def test_a_header_that_could_break_the_frame_is_not_written(field: tuple[str, str]) -> None:
     with pytest.raises(ValueError, match="response header 'X"):
-        encode(Response(200, headers=(field,)), keep_alive=True, now=NOON)
+        page(Response(200, headers=(field,)))
+
+
+def test_the_date_is_written_anew_when_the_second_is_another() -> None:
+    instants = [NOON, NOON + timedelta(seconds=0.9), NOON + timedelta(seconds=1), NOON - timedelta(hours=1)]
+    times = iter(instants)
+    almanac = Almanac(lambda: 0.0, lambda: next(times))
+
+    dates = [almanac.moment().date.decode()[-14:-6] for _ in instants]
+
+    assert dates == ["12:00:00", "12:00:00", "12:00:01", "11:00:00"]

@@ -23,7 +23,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairwarning.metadata.http import Connection, Request
+from fairwarning.metadata.connection import Connection
+from fairwarning.metadata.http import Request
 
 TAB_AFTER_CHUNKED = re.compile(rb"chunked *\t[ \t]*\r\n", re.IGNORECASE)
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")

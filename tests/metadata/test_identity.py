@@ -222,6 +222,30 @@ def test_an_address_is_the_same_however_it_is_spelled() -> None:
     assert inventory.identify(("::ffff:10.0.0.2", 4711)) is None
 
 
+def test_an_address_that_was_given_is_not_handed_out_and_the_other_way_round() -> None:
+    inventory = Inventory()
+    inventory.assign(WEB_0, "127.1.0.1")
+    inventory.assign(WEB_1)
+
+    with pytest.raises(Invalid, match=r"127\.1\.0\.2 belongs to web_1 already"):
+        inventory.assign(WEB_2, "127.1.0.2")
+
+    assert [inventory.address(machine) for machine in inventory] == ["127.1.0.1", "127.1.0.2"]
+    assert [inventory.identify((f"127.1.0.{n}", 1)) for n in (1, 2, 3)] == [WEB_0, WEB_1, None]
+
+
+def test_an_address_is_not_handed_out_twice() -> None:
+    inventory = Inventory()
+    inventory.assign(WEB_0)
+    inventory.forget(WEB_0)
+    inventory.assign(WEB_1)
+
+    assert WEB_0 not in inventory
+    assert inventory.address(WEB_1) == "127.1.0.2"
+    assert inventory.identify(("127.1.0.1", 1)) is None
+    assert inventory.identify(("127.1.0.0", 1)) is None
+
+
 def test_what_is_no_address_cannot_be_assigned() -> None:
     with pytest.raises(Invalid, match="'here' is no IP address"):
         Inventory().assign(WEB_0, "here")

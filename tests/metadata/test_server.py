@@ -1,123 +1,34 @@
-"""The metadata server over real sockets."""
+"""The metadata server over real sockets, with either kind of lines."""
 
 import asyncio
 import logging
 import socket
 import stat
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from fairwarning.metadata.http import Request, Response, failure
-from fairwarning.metadata.server import Limits, MetadataServer
+from fairwarning.metadata.http import Reply, Request, Response
+from fairwarning.metadata.limits import Limits
+from tests.metadata.wire import (
+    NAMES,
+    QUICK,
+    Held,
+    ask,
+    calling,
+    exchange,
+    get,
+    identify,
+    last,
+    name_the_caller,
+    new_server,
+    read_answer,
+    serving,
+    talking,
+)
 
-NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-NAMES = {"127.0.0.1": "web_0"}
-QUICK = Limits(idle=0.05, head=0.05, grace=0.05)
-
-Reply = Response | Awaitable[Response]
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-def get(path: str, *lines: str, version: str = "1.1") -> bytes:
-    return "\r\n".join([f"GET {path} HTTP/{version}", "Host: h", *lines, "", ""]).encode()
-
-
-def last(path: str) -> bytes:
-    return get(path, "Connection: close")
-
-
-def name_the_caller(caller: str | None, request: Request) -> Response:
-    if caller is None:
-        return failure(403, "caller is unknown")
-    return Response(200, f"{caller} {request.path} {len(request.body)}".encode())
-
-
-def identify(peer: tuple[str, int]) -> str | None:
-    return NAMES.get(peer[0])
-
-
-class Held:
-    """Answers that wait until they are let go."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.go = asyncio.Event()
-        self.cancelled = asyncio.Event()
-
-    def __call__(self, caller: str | None, request: Request) -> Reply:
-        return self._wait(request) if request.path == "/wait" else name_the_caller(caller, request)
-
-    async def _wait(self, request: Request) -> Response:
-        self.asked.set()
-        try:
-            await self.go.wait()
-        except asyncio.CancelledError:
-            self.cancelled.set()
-            raise
-        return Response(200, b"waited")
-
-
-@asynccontextmanager
-async def serving(
-    answer: Callable[[str | None, Request], Reply], limits: Limits | None = None
-) -> AsyncIterator[tuple[str, int]]:
-    server = MetadataServer(answer, lambda: NOON, limits)
-    listener = await server.listen_tcp("127.0.0.1", 0, identify)
-    try:
-        yield listener.address
-    finally:
-        await server.close()
-
-
-@asynccontextmanager
-async def calling(address: tuple[str, int] | Path, source: str = "127.0.0.1") -> AsyncIterator[Streams]:
-    if isinstance(address, Path):
-        reader, writer = await asyncio.open_unix_connection(address)
-    else:
-        reader, writer = await asyncio.open_connection(*address, local_addr=(source, 0))
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
-
-
-@asynccontextmanager
-async def talking(answer: Callable[[str | None, Request], Reply]) -> AsyncIterator[Streams]:
-    async with serving(answer) as address, calling(address) as streams:
-        yield streams
-
-
-async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Read one framed answer."""
-    head = (await reader.readuntil(b"\r\n\r\n")).decode()
-    (length,) = (line[16:] for line in head.split("\r\n") if line.startswith("Content-Length: "))
-    return int(head.split(" ")[1]), await reader.readexactly(int(length))
-
-
-async def exchange(
-    address: tuple[str, int] | Path, raw: bytes, source: str = "127.0.0.1", half_close: bool = False
-) -> str:
-    """Send bytes and read until the server closes."""
-    async with calling(address, source) as (reader, writer):
-        writer.write(raw)
-        if half_close:
-            writer.write_eof()
-        return (await reader.read()).decode()
-
-
-def ask(raw: bytes, limits: Limits | None = None, source: str = "127.0.0.1") -> str:
-    """Serve one exchange and return all that was answered."""
-
-    async def scenario() -> str:
-        async with serving(name_the_caller, limits) as address:
-            return await exchange(address, raw, source)
-
-    return asyncio.run(scenario())
+pytestmark = pytest.mark.usefixtures("lines")
 
 
 def test_a_caller_is_known_by_its_address() -> None:
@@ -138,7 +49,7 @@ def test_a_caller_is_identified_once_per_connection() -> None:
         return "db"
 
     async def scenario() -> str:
-        server = MetadataServer(name_the_caller, lambda: NOON)
+        server = new_server(name_the_caller)
         listener = await server.listen_tcp("127.0.0.1", 0, note)
         text = await exchange(listener.address, get("/a") + last("/b"))
         await server.close()
@@ -418,7 +329,7 @@ def test_a_unix_socket_belongs_to_one_caller(tmp_path: Path) -> None:
     stale.close()
 
     async def scenario() -> tuple[int, str]:
-        server = MetadataServer(name_the_caller, lambda: NOON)
+        server = new_server(name_the_caller)
         listener = await server.listen_unix(path, "web_7")
         mode = stat.S_IMODE(path.stat().st_mode)
         text = await exchange(listener.address, last("/a"))
@@ -435,7 +346,7 @@ def test_a_unix_socket_belongs_to_one_caller(tmp_path: Path) -> None:
 def test_closing_one_listener_drops_its_connections_and_no_others(tmp_path: Path) -> None:
     async def scenario() -> tuple[bytes, tuple[int, bytes], bool]:
         held = Held()
-        server = MetadataServer(held, lambda: NOON)
+        server = new_server(held)
         kept = await server.listen_tcp("127.0.0.1", 0, identify)
         gone = await server.listen_unix(tmp_path / "s", "web_1")
         async with calling(kept.address) as streams, calling(gone.address) as (reader, writer):
@@ -455,7 +366,7 @@ def test_closing_one_listener_drops_its_connections_and_no_others(tmp_path: Path
 def test_a_closing_server_lets_answers_finish_and_says_that_it_closes() -> None:
     async def scenario() -> tuple[bytes, str]:
         held = Held()
-        server = MetadataServer(held, lambda: NOON, Limits(grace=10))
+        server = new_server(held, Limits(grace=10))
         address = (await server.listen_tcp("127.0.0.1", 0, identify)).address
         async with calling(address) as (idle, idle_writer), calling(address) as (reader, writer):
             idle_writer.write(get("/a"))
@@ -477,7 +388,7 @@ def test_a_closing_server_lets_answers_finish_and_says_that_it_closes() -> None:
 def test_a_closing_server_does_not_wait_for_ever() -> None:
     async def scenario() -> bytes:
         held = Held()
-        server = MetadataServer(held, lambda: NOON, QUICK)
+        server = new_server(held, QUICK)
         address = (await server.listen_tcp("127.0.0.1", 0, identify)).address
         async with calling(address) as (reader, writer):
             writer.write(get("/wait"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.metadata.unix import bind
+from fairwarning.metadata.sockets import bind_unix as bind
 
 
 @pytest.fixture

@@ -5,29 +5,27 @@ parameters, api-version, method, body.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
 
-from fairwarning.core.errors import FairWarningError, UnknownMachine, UnknownScope
+from fairwarning.core.ailments import Ailment
+from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Profile
 from fairwarning.core.versions import (
-    EVENT_VERSIONS,
     IMDS_VERSIONS,
-    PREVIEW_SHAPE,
-    PREVIEW_VERSION,
     Shape,
     well_formed,
 )
-from fairwarning.core.wire import Json, compact
+from fairwarning.core.wire import EVENTS_PATH, Json, compact
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.faults import Ailment, Fault
+from fairwarning.engine.faults import Fault
 from fairwarning.metadata import instance
 from fairwarning.metadata.guest import facts_of
 from fairwarning.metadata.hangup import HANG_UP
-from fairwarning.metadata.http import JSON, Request, Response
+from fairwarning.metadata.http import JSON, Reply, Request, Response
+from fairwarning.metadata.poller import Poll, Poller
 from fairwarning.metadata.query import (
+    STRANGER,
     Refused,
     bad_version,
     check_forwarded,
@@ -36,21 +34,20 @@ from fairwarning.metadata.query import (
     not_allowed,
     not_found,
     parameters,
+    refusal,
+    tags,
 )
 from fairwarning.metadata.scheduled import ScheduledEvents, seconds_to_wait
-from fairwarning.metadata.throttle import Throttle
-
-log = logging.getLogger("fairwarning.metadata")
+from fairwarning.metadata.throttle import TOO_MANY, Rate
+from fairwarning.metadata.views import View
+from fairwarning.metadata.watch import Watch
 
 #: How long an endpoint that never answers keeps a caller, at the most.
 LONGEST_SILENCE = 600.0
 
-Reply = Response | Awaitable[Response]
 #: Gives a machine a token for a resource, in the document that is answered.
 Identity = Callable[[MachineRef, str], Mapping[str, Json]]
 
-_STRANGER = error(403, "Forbidden. This address belongs to no machine of the fleet")
-_TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))
 _IDENTITY_VERSION = "2018-02-01"
 
 
@@ -61,11 +58,13 @@ class MetadataApp:
         self._engine = engine
         self._profile = profile
         self._token = identity
-        self._throttle = Throttle(profile.requests_per_second, profile.burst)
+        self._rate = Rate(profile.requests_per_second, profile.burst)
+        self._pollers: dict[MachineRef, Poller] = {}
         self._events = ScheduledEvents(engine, profile)
-        self._shapes = shapes(profile)
+        self._shapes = self._events.shapes
+        engine.faults.watch(lambda machine, fault: self._look_again(machine))
         self._routes: Mapping[str, Callable[[MachineRef, Request], Reply]] = {
-            "/metadata/scheduledevents": self._scheduled_events,
+            EVENTS_PATH: self._scheduled_events,
             "/metadata/instance": self._instance,
             "/metadata/versions": self._versions,
             "/metadata": self._root,
@@ -77,14 +76,14 @@ class MetadataApp:
     def answer(self, machine: MachineRef | None, request: Request) -> Reply:
         """Return the answer, or the promise of one."""
         if machine is None:
-            return _STRANGER
+            return STRANGER
         fault = self._engine.faults.of(machine, asyncio.get_running_loop().time())
         return self._healthy(machine, request) if fault is None else self._ailing(machine, request, fault)
 
     def _ailing(self, machine: MachineRef, request: Request, fault: Fault) -> Reply:
         match fault.ailment:
             case Ailment.TOO_MANY:
-                return _TOO_MANY
+                return TOO_MANY
             case Ailment.GONE:
                 return error(410, "Gone. The service is being updated; try again")
             case Ailment.BROKEN:
@@ -93,12 +92,12 @@ class MetadataApp:
                 return HANG_UP
             case Ailment.EMPTY if request.method == "GET":
                 return Response(200)
-            case Ailment.EMPTY:
+            case Ailment.EMPTY | Ailment.LATE | Ailment.RESTART:
                 return self._healthy(machine, request)
             case Ailment.TIMEOUT | Ailment.SLOW:
-                return self._late(machine, request, fault)
+                return self._held_back(machine, request, fault)
 
-    async def _late(self, machine: MachineRef, request: Request, fault: Fault) -> Response:
+    async def _held_back(self, machine: MachineRef, request: Request, fault: Fault) -> Response:
         now = asyncio.get_running_loop().time()
         silent = fault.ailment is Ailment.TIMEOUT
         await asyncio.sleep(min(fault.until - now, LONGEST_SILENCE) if silent else fault.delay)
@@ -111,24 +110,54 @@ class MetadataApp:
         route = self._route(request)
         if route is None:
             return not_found(request)
-        if not self._throttle.admits(machine, asyncio.get_running_loop().time()):
-            return _TOO_MANY
+        if not self.poller(machine).admits(asyncio.get_running_loop().time()):
+            return TOO_MANY
         try:
             reply = route(machine, request)
         except FairWarningError as problem:
-            return _refusal(problem)
-        return reply if isinstance(reply, Response) else _finish(reply)
+            return refusal(problem)
+        return reply if isinstance(reply, Response | Watch) else _finish(reply)
+
+    def poller(self, machine: MachineRef) -> Poller:
+        """Return what is known of a machine that polls."""
+        found = self._pollers.get(machine)
+        if found is None:
+            found = self._pollers[machine] = Poller(self._engine, machine.scope, self._rate)
+        return found
+
+    def prepare(self, request: Request) -> Poll | None:
+        """Return what a request always asks for, if it is a plain poll that passes every check."""
+        if not (request.method == "GET" and request.keep_alive and request.version == "1.1"):
+            return None
+        if _place(request) != EVENTS_PATH:
+            return None
+        try:
+            asked = _checked(request)
+        except Refused:
+            return None
+        version, has = asked.get("api-version", ""), tags(request)
+        return None if version not in self._shapes or "wait" in asked or "*" in has else Poll(version, has)
+
+    def replay(self, machine: MachineRef, view: View) -> None:
+        """Show a machine something else than its scope's document, for good."""
+        self._events.views.replay(machine, view)
+        self._look_again(machine)
+
+    def document(self, machine: MachineRef, shape: Shape) -> bytes:
+        """Return what a machine would be shown, without noting that anybody asked."""
+        sheet = self._events.views.whole(machine).sheet()
+        return sheet.write(sheet.incarnation, shape)
 
     def forget(self, machine: MachineRef) -> None:
         """Drop what is known of a machine that is no more."""
         self._engine.faults.heal(machine)
-        self._throttle.forget(machine)
+        self._events.views.forget(machine)
+        self._pollers.pop(machine, None)
         if machine.scope not in self._engine.scopes():
             self._events.forget(machine.scope)
 
     def _route(self, request: Request) -> Callable[[MachineRef, Request], Reply] | None:
-        # R-02: the category is matched without regard to case; keys behind it are not.
-        path = request.path.lower().rstrip("/")
+        path = _place(request)
         if path.startswith("/metadata/instance/"):
             return self._instance
         return self._routes.get(path)
@@ -143,25 +172,31 @@ class MetadataApp:
         asked = parameters(request.query)
         if shape is None:
             raise self._unserved(asked.get("api-version", ""))
-        return self._events_reply(machine, request, shape, asked.get("wait"))
+        return self._events_reply(machine, request, version or "", asked.get("wait"))
 
     def _legacy(self, machine: MachineRef, request: Request) -> Reply:
         check_forwarded(request)
         version = parameters(request.query).get("api-version", "2017-03-01")
-        shape = self._shapes.get(version)
-        if shape is None:
+        if version not in self._shapes:
             raise self._unserved(version)
-        return self._events_reply(machine, request, shape, None)
+        return self._events_reply(machine, request, version, None)
 
-    def _events_reply(self, machine: MachineRef, request: Request, shape: Shape, wait: str | None) -> Reply:
+    def _events_reply(self, machine: MachineRef, request: Request, version: str, wait: str | None) -> Reply:
         if request.method == "POST":
-            return self._events.approve(machine, shape, request)
+            return self._events.approve(machine, version, request)
         if request.method != "GET":
             raise not_allowed(request, "GET", "POST")
         seconds = seconds_to_wait(wait, request)
-        if not seconds and self._events.ready(machine):
-            return self._events.show(machine, shape, request)
-        return self._events.poll(machine, shape, request, seconds)
+        reply = self._events.poll(machine, version, request, seconds)
+        fault = self._engine.faults.of(machine, asyncio.get_running_loop().time())
+        if fault is None and isinstance(reply, Response | Watch):
+            self.poller(machine).sight = self._events.sight(machine)
+        return reply
+
+    def _look_again(self, machine: MachineRef) -> None:
+        """Let a machine's next poll find out anew what it is shown."""
+        if machine in self._pollers:
+            self._pollers[machine].sight = None
 
     def _unserved(self, version: str) -> Refused:
         # R-07: a date we do not serve is a page that is not there; anything else is a mistake.
@@ -204,16 +239,9 @@ class MetadataApp:
         return Response(200, compact(dict(self._token(machine, resource))), (), JSON)
 
 
-def shapes(profile: Profile) -> Mapping[str, Shape]:
-    """Return the api-versions a profile serves, with the shape of each."""
-    served = {
-        version: shape
-        for version, shape in EVENT_VERSIONS.items()
-        if profile.versions is None or version in profile.versions
-    }
-    if profile.preview_version:
-        served[PREVIEW_VERSION] = PREVIEW_SHAPE
-    return MappingProxyType(served)
+def _place(request: Request) -> str:
+    # R-02: the category is matched without regard to case; keys behind it are not.
+    return request.path.lower().rstrip("/")
 
 
 def _checked(request: Request) -> Mapping[str, str]:
@@ -247,17 +275,4 @@ async def _finish(reply: Awaitable[Response]) -> Response:
     try:
         return await reply
     except FairWarningError as problem:
-        return _refusal(problem)
-
-
-def _refusal(problem: FairWarningError) -> Response:
-    match problem:
-        case Refused(response=response):
-            return response
-        case UnknownMachine() | UnknownScope():
-            return _STRANGER
-        case _ if problem.status_hint >= 500:
-            log.error("request_failed problem=%s", problem)  # what a guest need not know
-            return error(problem.status_hint, "Service unavailable")
-        case _:
-            return error(problem.status_hint, str(problem))
+        return refusal(problem)

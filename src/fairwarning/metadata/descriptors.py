@@ -2,7 +2,7 @@
 
 import resource
 
-from fairwarning.metadata.server import Limits
+from fairwarning.metadata.limits import Limits
 
 #: How many guests must leave for the store, the other faces and whoever is just arriving.
 RESERVE = 200
@@ -13,8 +13,9 @@ MOST = 65_536
 def guest_limits(descriptors: int) -> Limits:
     """Return how many connections guests may have, given how many descriptors there are."""
     most = max(RESERVE // 10, descriptors - RESERVE)
-    # However few there are, one guest must not have them all.
-    return Limits(connections=most, each=max(1, min(Limits().each, most // 8)))
+    # However few there are, one guest must not have them all, nor must those who wait.
+    each = max(1, min(Limits().each, most // 8))
+    return Limits(connections=most, each=each, watchers=most * 3 // 4)
 
 
 def available() -> int:

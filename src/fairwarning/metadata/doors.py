@@ -31,9 +31,8 @@ class CannotListen(FairWarningError):
     status_hint = 500
 
     def __init__(self, address: str, problem: OSError) -> None:
-        # Where asyncio says what went wrong it repeats the address first.
-        reason = (problem.strerror or str(problem)).rpartition(": ")[2]
-        super().__init__(f"cannot listen on {address}: {reason}")
+        reason = problem.strerror or str(problem)
+        super().__init__(f"cannot listen on {address}: {reason[:1].lower()}{reason[1:]}")
         self.address = address
 
 
@@ -50,6 +49,8 @@ class Plan:
 
 @dataclass(slots=True)
 class _Door:
+    """Where one machine is listened to, and what is told of it."""
+
     listeners: list[Listener[tuple[str, int]] | Listener[Path]]
     urls: tuple[str, ...]
 
@@ -83,8 +84,8 @@ class Doors:
         async with self._lock:
             taken = dict(self._slots)
             for machine in machines:
-                if machine not in self._doors:
-                    self._doors[machine] = await self._build(machine)
+                if machine not in self._inventory:
+                    await self._admit(machine)
             if self._slots != taken:
                 await self._remember(json.dumps(self._slots))
 
@@ -102,13 +103,11 @@ class Doors:
 
     def url(self, machine: MachineRef) -> str | None:
         """Return the base URL of a machine's metadata service."""
-        door = self._doors.get(machine)
-        return door.urls[0] if door and door.urls else None
+        return next(iter(self._urls(machine)), None)
 
     def alternatives(self, machine: MachineRef) -> tuple[str, ...]:
         """Return the other ways to a machine's metadata service, as one would paste them."""
-        door = self._doors.get(machine)
-        return door.urls[1:] if door else ()
+        return self._urls(machine)[1:]
 
     def shared_urls(self) -> tuple[str, ...]:
         """Return the base URLs of the listeners that all machines share."""
@@ -116,25 +115,39 @@ class Doors:
 
     def machines(self) -> frozenset[MachineRef]:
         """Return the machines that have a door."""
-        return frozenset(self._doors)
+        return frozenset(self._inventory)
 
-    async def _build(self, machine: MachineRef) -> _Door:
-        address = self._inventory.assign(machine, self._plan.addresses.get(machine))
-        door = _Door([], ())
+    def _urls(self, machine: MachineRef) -> tuple[str, ...]:
+        if machine not in self._inventory:
+            return ()
+        door = self._doors.get(machine)
+        own = () if door is None else door.urls
+        if machine.full in self._slots:
+            return own
+        return (_url(self._shared[0].address), f"--interface {self._inventory.address(machine)}", *own)
+
+    async def _admit(self, machine: MachineRef) -> None:
+        self._inventory.assign(machine, self._plan.addresses.get(machine))
+        own = len(self._slots) < self._plan.own or machine.full in self._slots
+        if self._shared and not own and self._plan.sockets is None:
+            return  # most machines of a large fleet share all they need
         try:
-            if len(self._slots) < self._plan.own or machine.full in self._slots:
-                await self._build_own(machine, door)
-            else:
-                await self._build_shared(address, door)
-            if self._plan.sockets is not None:
-                await self._build_socket(self._plan.sockets, machine, door)
+            await self._build(machine, own=own)
         except CannotListen:
             # Half a door would be in the way of the next try.
             self._inventory.forget(machine)
-            for listener in door.listeners:
+            for listener in self._doors.pop(machine).listeners:
                 await listener.close()
             raise
-        return door
+
+    async def _build(self, machine: MachineRef, *, own: bool) -> None:
+        door = self._doors[machine] = _Door([], ())
+        if own:
+            await self._build_own(machine, door)
+        elif not self._shared:
+            await self._share(SHARED, self._plan.port)
+        if self._plan.sockets is not None:
+            await self._build_socket(self._plan.sockets, machine, door)
 
     async def _build_socket(self, folder: Path, machine: MachineRef, door: _Door) -> None:
         path = self._socket_path(folder, machine)
@@ -155,11 +168,6 @@ class Doors:
                 listener = await self._server.listen_tcp(host, port, lambda peer: machine)
             door.listeners.append(listener)
             door.urls += (_url(listener.address),)
-
-    async def _build_shared(self, address: str, door: _Door) -> None:
-        if not self._shared:
-            await self._share(SHARED, self._plan.port)
-        door.urls += (_url(self._shared[0].address), f"--interface {address}")
 
     async def _share(self, host: str, port: int) -> None:
         with _named(_address((host, port))):

@@ -5,8 +5,6 @@ import hashlib
 from fairwarning.core.model import Facts, Machine, ScopeKind, derive_id
 from fairwarning.metadata import instance
 
-_SETS = (ScopeKind.SCALE_SET, ScopeKind.FLEXIBLE_SET)
-
 
 def facts_of(machine: Machine, scope: Facts) -> instance.Facts:
     """Return the machine as ``/metadata/instance`` shows it.
@@ -23,7 +21,7 @@ def facts_of(machine: Machine, scope: Facts) -> instance.Facts:
         fault_domain=machine.fault_domain,
         zone=scope.zone,
         tags=machine.tags,
-        scale_set=scope.set_name if scope.kind in _SETS else "",
+        scale_set=scope.set_name if scope.kind.scales else "",
         flexible=scope.kind is ScopeKind.FLEXIBLE_SET,
         placement_group_id=derive_id("placement group", scope.id).lower() if uniform else "",
         priority="Spot" if machine.spot else "Regular",

@@ -8,13 +8,12 @@ per element.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Value = str | tuple["Value", ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataDisk:
+class DataDisk(NamedTuple):
     """One data disk of a machine."""
 
     lun: int
@@ -23,8 +22,7 @@ class DataDisk:
     resource_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(NamedTuple):
     """What is known about one machine."""
 
     name: str
@@ -62,8 +60,7 @@ class Facts:
     mac: str = "00:0D:3A:00:00:04"
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One row: a path, the versions that show it, and its value."""
 
     path: str

@@ -1,13 +1,18 @@
 """What a guest asks: the parameters of its query, and the checks every category shares (R-04 to R-08)."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import unquote_plus
 
-from fairwarning.core.errors import FairWarningError
+from fairwarning.core.errors import FairWarningError, UnknownMachine, UnknownScope
 from fairwarning.core.wire import Json, compact
 from fairwarning.metadata.http import JSON, Request, Response
+
+log = logging.getLogger("fairwarning.metadata")
+
+_NOTHING: tuple[str, ...] = ()
 
 
 class Refused(FairWarningError):
@@ -21,6 +26,23 @@ class Refused(FairWarningError):
 def error(status: int, message: str, *headers: tuple[str, str], **more: Json) -> Response:
     """Return an error in the envelope of the service (R-09)."""
     return Response(status, compact({"error": message, **more}), headers, JSON)
+
+
+STRANGER = error(403, "Forbidden. This address belongs to no machine of the fleet")
+
+
+def refusal(problem: FairWarningError) -> Response:
+    """Return what a guest is told about a problem."""
+    match problem:
+        case Refused(response=response):
+            return response
+        case UnknownMachine() | UnknownScope():
+            return STRANGER
+        case _ if problem.status_hint >= 500:
+            log.error("request_failed problem=%s", problem)  # what a guest need not know
+            return error(problem.status_hint, "Service unavailable")
+        case _:
+            return error(problem.status_hint, str(problem))
 
 
 @lru_cache(maxsize=512)
@@ -42,13 +64,15 @@ def parameters(query: str) -> Mapping[str, str]:
 
 def check_forwarded(request: Request) -> None:
     """Refuse what came through a proxy (R-05)."""
-    if request.header("x-forwarded-for") is not None:
+    if "x-forwarded-for" in request.headers:
         raise Refused(error(400, "Bad request. X-Forwarded-For header is not allowed"))
 
 
 def check_metadata_header(request: Request) -> None:
     """Refuse a request without ``Metadata: true`` (R-04)."""
     values = request.headers.get("metadata", ())
+    if values == ("true",):
+        return
     if not values or any(value.strip().lower() != "true" for value in values):
         raise Refused(error(400, "Bad request. Required metadata header not specified"))
 
@@ -76,3 +100,14 @@ def not_allowed(request: Request, *methods: str) -> Refused:
     """Return the refusal of a method (R-09)."""
     message = f'Http method is not allowed: Path = "{request.path}", Method = "{request.method}"'
     return Refused(error(405, message, ("Allow", ", ".join(methods))))
+
+
+def tags(request: Request) -> frozenset[str]:
+    """Return the numbers of the documents that the guest has, as far as it says so."""
+    return _numbers(request.headers.get("if-none-match", _NOTHING)[:1])
+
+
+@lru_cache(maxsize=512)
+def _numbers(listed: tuple[str, ...]) -> frozenset[str]:
+    found = (tag for value in listed for tag in value.split(","))
+    return frozenset(tag.strip().removeprefix("W/").strip('"') for tag in found)

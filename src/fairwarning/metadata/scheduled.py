@@ -2,21 +2,26 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
+from datetime import UTC, datetime
+from math import inf
+from types import MappingProxyType
 
-from fairwarning.core.commands import Approve
-from fairwarning.core.errors import Invalid, UnknownEvent
-from fairwarning.core.fleet import visible
-from fairwarning.core.model import Event, EventId, MachineRef, Scope, ScopeId
+from fairwarning.core.errors import FairWarningError, Invalid, UnknownEvent
+from fairwarning.core.model import MachineRef, Scope, ScopeId
 from fairwarning.core.policy import FirstCall, Profile
-from fairwarning.core.versions import Shape
-from fairwarning.core.wire import document, start_requests
+from fairwarning.core.versions import EVENT_VERSIONS, PREVIEW_SHAPE, PREVIEW_VERSION, Shape
+from fairwarning.core.wire import start_requests
 from fairwarning.engine.engine import Engine
-from fairwarning.metadata.http import JSON, Request, Response
-from fairwarning.metadata.query import Refused, error
+from fairwarning.metadata.http import Reply, Request, Response
+from fairwarning.metadata.poller import Shown, Sight, shown
+from fairwarning.metadata.query import Refused, error, refusal, tags
+from fairwarning.metadata.views import Plain, Views
+from fairwarning.metadata.watch import Watch, Watches
 
 #: The longest a ``wait`` is held; a client that wants more asks again.
 LONGEST_WAIT = 300.0
+
+_ALWAYS_STALE = datetime.min.replace(tzinfo=UTC)
 
 
 class ScheduledEvents:
@@ -25,59 +30,72 @@ class ScheduledEvents:
     def __init__(self, engine: Engine, profile: Profile) -> None:
         self._engine = engine
         self._profile = profile
-        self._rendered: dict[tuple[ScopeId, Shape], tuple[Mapping[EventId, Event], Response]] = {}
+        self._sights: dict[ScopeId, Sight] = {}
         self._switching_on: dict[ScopeId, float] = {}
+        self._watches = Watches(engine.feed, self)
+        self.shapes = shapes(profile)
+        self.views = Views(engine)
 
-    def ready(self, machine: MachineRef) -> bool:
-        """Whether a plain poll can be answered at once, without changing anything."""
-        return machine.scope not in self._switching_on and self._engine.polled(machine)
+    def poll(self, machine: MachineRef, version: str, request: Request, wait: float) -> Reply:
+        """Note the poll, then give the document; with ``wait``, once it differs from what the guest has."""
+        if machine.scope in self._switching_on or not self._engine.polled(machine):
+            return self._first_poll(machine, version, request, wait)
+        return self._show_or_watch(machine, version, request, wait)
 
-    def show(self, machine: MachineRef, shape: Shape, request: Request) -> Response:
-        """Return the document, or 304 if the guest has it already."""
-        response = self._document(machine, shape)
-        if _has_it(request, response):
-            return Response(304, headers=response.headers)
-        return response
-
-    async def poll(self, machine: MachineRef, shape: Shape, request: Request, wait: float) -> Response:
-        """Note the poll, then return the document; with ``wait``, once it differs from what the guest has."""
+    async def _first_poll(self, machine: MachineRef, version: str, request: Request, wait: float) -> Response:
         if not await self._switched_on(machine):
             return Response(200)
-        response = self.show(machine, shape, request)
-        if response.status == 304 and wait:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._engine.feed.document_change(machine.scope)
-            response = self.show(machine, shape, request)
-        return response
+        reply = self._show_or_watch(machine, version, request, wait)
+        return reply if isinstance(reply, Response) else await reply
 
-    async def approve(self, machine: MachineRef, shape: Shape, request: Request) -> Response:
+    def _show_or_watch(
+        self, machine: MachineRef, version: str, request: Request, wait: float
+    ) -> Response | Watch:
+        response = self._show(machine, version, request)
+        if response.status != 304 or not wait:
+            return response
+        until = asyncio.get_running_loop().time() + wait
+        return Watch(self._watches, machine, version, request, until)
+
+    def due(self, machine: MachineRef) -> float:
+        """Return when a machine may be shown something else although nothing has happened."""
+        return self.views.due(machine)
+
+    def look(self, machine: MachineRef, version: str, request: Request) -> Response:
+        """Return what a machine is answered now, 304 if it has the document, without noting that it asked."""
+        try:
+            return self._show(machine, version, request)
+        except FairWarningError as problem:
+            return refusal(problem)
+
+    def _show(self, machine: MachineRef, version: str, request: Request) -> Response:
+        """Return the document, or 304 if the guest has it already."""
+        shown, has = self._shown(machine, version), tags(request)
+        return shown.without_body if shown.tag in has or "*" in has else shown.response
+
+    async def approve(self, machine: MachineRef, version: str, request: Request) -> Response:
         """Start events early: all that the body names, or none (R-12 to R-18)."""
         await self._switched_on(machine)
         try:
-            ids = start_requests(request.body)
-            await self._engine.handle(
-                Approve(scope=machine.scope, ids=ids, machine=machine.name, by=machine.name)
-            )
+            await self.views.whole(machine).approve(start_requests(request.body))
         except Invalid as problem:
             raise Refused(error(400, f"Bad request. {problem}")) from None
         except UnknownEvent as unknown:
             # R-16: for a guest, an event it cannot see does not exist.
             raise Refused(error(400, f"Bad request. {unknown}")) from None
         if self._profile.post_returns_document:
-            return self._document(machine, shape)
+            return self._shown(machine, version).response
         return Response(200)
 
     async def _switched_on(self, machine: MachineRef) -> bool:
         """Note the poll; say whether the guest is given a document yet (R-21, R-25)."""
         now = asyncio.get_running_loop().time()
-        first = not self._engine.scope(machine.scope).enabled
-        await self._engine.poll(machine)
         mode, delay = self._profile.first_call, self._profile.first_call_delay.total_seconds()
+        if mode is not FirstCall.NONE and not self._engine.scope(machine.scope).enabled:
+            self._switching_on.setdefault(machine.scope, now + delay)
+        await self._engine.poll(machine)
         if mode is FirstCall.NONE:
             return True
-        if first:
-            self._switching_on.setdefault(machine.scope, now + delay)
         left = self._switching_on.get(machine.scope, now) - now
         if mode is FirstCall.DELAY:
             await asyncio.sleep(max(left, 0.0))
@@ -86,36 +104,54 @@ class ScheduledEvents:
         self._switching_on.pop(machine.scope, None)
         return True
 
-    def _document(self, machine: MachineRef, shape: Shape) -> Response:
+    def sight(self, machine: MachineRef) -> Sight | None:
+        """Return what all machines of a scope are shown; None if this one is shown something of its own."""
         scope = self._engine.scope(machine.scope)
-        if not scope.facts.broadcast:
-            return _render(scope, machine, shape)
-        events, response = self._rendered.get((scope.id, shape), (None, None))
-        # Another scope of the same name may count to the same number; it does not have the same events.
-        if response is None or events is not scope.events:
-            response = _render(scope, machine, shape)
-            self._rendered[scope.id, shape] = scope.events, response
-        return response
+        if not scope.facts.broadcast or self.views.of(machine) is not None:
+            return None
+        sight = self._sights.get(scope.id)
+        if sight is None or sight.scope is not scope:
+            sight = self._sights[scope.id] = self._see(scope, sight)
+        return sight
+
+    def _see(self, scope: Scope, before: Sight | None) -> Sight:
+        polled_at = scope.facts.polled_at
+        stale_at = _ALWAYS_STALE if polled_at is None else polled_at + self._engine.policy.poll_refresh
+        sight = Sight(scope, stale_at)
+        if before is not None and before.scope is not None:
+            # Another scope of the same name may count to the same number; it does not have the same events.
+            if before.scope.events is scope.events and before.scope.incarnation == scope.incarnation:
+                sight.shown = before.shown
+            # Those who saw the scope before hold on to that; it must not hold on to all they saw.
+            before.scope, before.shown = None, {}
+        return sight
+
+    def _shown(self, machine: MachineRef, version: str) -> Shown:
+        sight = self.sight(machine)
+        if sight is None:
+            return shown(self.views.whole(machine).sheet().response(self.shapes[version]))
+        found = sight.shown.get(version)
+        if found is None:
+            response = Plain(self._engine, machine).sheet().response(self.shapes[version])
+            found = sight.shown[version] = shown(response)
+        return found
 
     def forget(self, scope: ScopeId) -> None:
         """Drop what is known of a scope that is no more."""
         self._switching_on.pop(scope, None)
-        for key in [key for key in self._rendered if key[0] == scope]:
-            del self._rendered[key]
+        self._sights.pop(scope, None)
 
 
-def _render(scope: Scope, machine: MachineRef, shape: Shape) -> Response:
-    body = document(scope.incarnation, visible(scope, machine.name), shape, scope.facts.kind)
-    return Response(200, body, (("ETag", f'"{scope.incarnation}"'),), JSON)
-
-
-def _has_it(request: Request, response: Response) -> bool:
-    asked = request.header("if-none-match")
-    if asked is None:
-        return False
-    (_, current), *_ = response.headers
-    tags = {tag.strip().removeprefix("W/").strip('"') for tag in asked.split(",")}
-    return not tags.isdisjoint({current.strip('"'), "*"})
+def shapes(profile: Profile) -> Mapping[str, Shape]:
+    """Return the api-versions a profile serves, with the shape of each."""
+    served = {
+        version: shape
+        for version, shape in EVENT_VERSIONS.items()
+        if profile.versions is None or version in profile.versions
+    }
+    if profile.preview_version:
+        served[PREVIEW_VERSION] = PREVIEW_SHAPE
+    return MappingProxyType(served)
 
 
 def seconds_to_wait(wait: str | None, request: Request) -> float:
@@ -126,6 +162,6 @@ def seconds_to_wait(wait: str | None, request: Request) -> float:
         seconds = float(wait)
     except ValueError:
         seconds = -1.0
-    if not 0.0 <= seconds < float("inf"):
+    if not 0.0 <= seconds < inf:
         raise Refused(error(400, "Bad request. wait must be a number of seconds"))
     return min(seconds, LONGEST_WAIT)

@@ -1,24 +1,39 @@
 """Five requests a second for each machine, in wall time (R-10)."""
 
-from fairwarning.core.model import MachineRef
+from dataclasses import dataclass
+
+from fairwarning.metadata.query import error
+
+TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))
 
 
-class Throttle:
-    """A token bucket per machine."""
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How many requests a second, and how many at once."""
 
-    def __init__(self, rate: float, burst: float) -> None:
+    per_second: float
+    burst: float
+
+
+class Bucket:
+    """The requests that may still be made."""
+
+    __slots__ = ("_level", "_rate", "_since")
+
+    def __init__(self, rate: Rate) -> None:
         self._rate = rate
-        self._burst = burst
-        self._levels: dict[MachineRef, tuple[float, float]] = {}
+        self._level = rate.burst
+        self._since = 0.0
 
-    def admits(self, machine: MachineRef, now: float) -> bool:
-        """Take one request of the machine at ``now`` seconds, or say that it came too soon."""
-        level, since = self._levels.get(machine, (self._burst, now))
-        level = min(self._burst, level + (now - since) * self._rate)
-        admitted = level >= 1.0
-        self._levels[machine] = (level - 1.0 if admitted else level, now)
-        return admitted
-
-    def forget(self, machine: MachineRef) -> None:
-        """Drop what is known of a machine that is no more."""
-        self._levels.pop(machine, None)
+    def admits(self, now: float) -> bool:
+        """Take one request at ``now`` seconds, or say that it came too soon."""
+        rate = self._rate
+        level = self._level + (now - self._since) * rate.per_second
+        if level > rate.burst:
+            level = rate.burst
+        self._since = now
+        if level < 1.0:
+            self._level = level
+            return False
+        self._level = level - 1.0
+        return True

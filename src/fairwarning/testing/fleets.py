@@ -18,21 +18,22 @@ from fairwarning.core.errors import Invalid, UnknownEvent
 from fairwarning.core.model import EventId, MachineRef, ScopeKind
 from fairwarning.core.policy import PROFILES, Profile, whole_second
 from fairwarning.core.scope import MOST_MACHINES, Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.versions import NEWEST
+from fairwarning.core.wire import EVENTS_PATH, Json
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Lagging
 from fairwarning.engine.travel import travel
-from fairwarning.metadata.app import MetadataApp, Reply
+from fairwarning.metadata.app import MetadataApp
 from fairwarning.metadata.doors import Doors, Plan
-from fairwarning.metadata.http import Request, Response
-from fairwarning.metadata.server import Limits, MetadataServer
+from fairwarning.metadata.http import Reply, Request, Response
+from fairwarning.metadata.limits import Limits
+from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
 from fairwarning.testing.events import Event, id_of, shown, told
 from fairwarning.testing.thread import THREAD
 
-NEWEST = "2020-07-01"
 #: Requests per second that no handler reaches.
 _UNHURRIED = 1e9
 #: A handler that is still being answered when its test ends does not hold up the next one.
@@ -220,7 +221,7 @@ class Fleet:
 
     async def _shut_doors(self) -> None:
         """Close the doors of machines that are no more; only a hand on the clock makes any go."""
-        there = {m.ref for scope in self._engine.scopes().values() for m in scope.machines.values()}
+        there = {ref for scope in self._engine.scopes().values() for ref in scope.refs()}
         for gone in self._doors.machines() - there:
             await self._doors.close(gone)
             self._app.forget(gone)
@@ -228,7 +229,7 @@ class Fleet:
     async def _document(self, machine: str, api_version: str) -> dict[str, Json]:
         headers = {"metadata": ("true",)}
         query = f"api-version={api_version}"
-        request = Request("GET", "/metadata/scheduledevents", query, headers, b"", True)
+        request = Request("GET", EVENTS_PATH, query, headers, b"", True)
         reply = self._app.answer(self._engine.directory.machine(machine), request)
         response = reply if isinstance(reply, Response) else await reply
         if response.status != 200:

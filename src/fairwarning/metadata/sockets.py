@@ -1,9 +1,34 @@
-"""Sockets in the file system: whose they are is checked before one is taken over or removed."""
+"""Sockets to listen on: whose a path is gets checked before one there is taken over or removed."""
 
+import asyncio
 import errno
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+
+
+async def bind_tcp(host: str, port: int) -> socket.socket:
+    """Return a socket at an address; what is accepted there sends without delay.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +44,7 @@ class Place:
             self.path.unlink(missing_ok=True)
 
 
-def bind(path: Path, mode: int) -> tuple[socket.socket, Place]:
+def bind_unix(path: Path, mode: int) -> tuple[socket.socket, Place]:
     """Return a socket at ``path`` that nobody can connect to before its mode is set.
 
     Raises:

@@ -1,0 +1,48 @@
+"""What the metadata face has done so far, in plain numbers."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+#: Where the status is in the bytes of an answer.
+STATUS = slice(len("HTTP/1.1 "), len("HTTP/1.1 200"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """One reading of the numbers."""
+
+    #: Answers by the class of their status: ``2xx``, ``3xx`` and so on.
+    answered: dict[str, int]
+    #: Answers that said that there were too many requests.
+    throttled: int
+    #: Connections taken since the start, and those of them that were turned away for want of room.
+    taken: int
+    turned_away: int
+    #: Connections that are open, and answers that are held back.
+    connections: int
+    watchers: int
+
+
+@dataclass(slots=True)
+class Tally:
+    """The numbers as they are counted."""
+
+    answered: defaultdict[bytes, int] = field(default_factory=lambda: defaultdict(int))
+    taken: int = 0
+    turned_away: int = 0
+    connections: int = 0
+    watchers: int = 0
+
+    def figures(self) -> Figures:
+        """Return the numbers as they are now."""
+        classes: Counter[str] = Counter()
+        for status, count in self.answered.items():
+            classes[f"{status[:1].decode()}xx"] += count
+        return Figures(
+            answered=dict(sorted(classes.items())),
+            throttled=self.answered.get(b"429", 0),
+            taken=self.taken,
+            turned_away=self.turned_away,
+            connections=self.connections,
+            watchers=self.watchers,
+        )

@@ -1,0 +1,106 @@
+"""Heads that were read before: guests send the same bytes every second, so reading them once is enough.
+
+Only what one read brought, whole and alone, is remembered, and only if it has no body and keeps the
+connection: then the same bytes always ask for the same. Nothing that depends on time or the caller is kept.
+A client that puts something new into every request is known by its gist: the lines that anybody looks at.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fairwarning.metadata.grammar import is_head, read_head
+from fairwarning.metadata.http import HEAD_LIMIT, Refused, Request
+from fairwarning.metadata.poller import Poll
+
+#: So many heads, of so many bytes each, make a generation.
+MOST = 8_192
+LONGEST = 1_024
+
+#: The headers that decide where a request ends, whether it is the last one, and whether it is a plain poll.
+LOOKED_AT = (
+    "connection", "content-length", "expect", "host", "if-none-match", "metadata", "transfer-encoding",
+    "x-forwarded-for",
+)  # fmt: skip
+
+_END = b"\r\n\r\n"
+# First letters apart, so that most other lines are passed over at once; a line too many does no harm.
+_LOOKED_AT = re.compile(
+    rf"\n([{''.join(name[0] + name[0].upper() for name in LOOKED_AT)}]"
+    rf"(?i:{'|'.join(name[1:] for name in LOOKED_AT)}):[^\r]*)"
+)
+
+
+class Known(NamedTuple):
+    """What some bytes ask for: a plain poll, a request, or both; a request may have to be read still."""
+
+    request: Request | None
+    poll: Poll | None
+
+
+class Heads:
+    """A memory of two generations: what nobody has sent for a whole generation is forgotten.
+
+    A head is remembered when it comes again; of one that came once, only a hash is kept, because a client
+    that never sends the same twice would make us remember all of it for nothing.
+    """
+
+    def __init__(self, prepare: Callable[[Request], Poll | None] | None, most: int = MOST) -> None:
+        self._prepare = prepare
+        self._most = most
+        #: What came again lately; looked at before anything is read.
+        self.young: dict[bytes, Known] = {}
+        self._old: dict[bytes, Known] = {}
+        self._once: set[int] = set()
+        self._gists: dict[str, Known] = {}
+
+    def __len__(self) -> int:
+        return len(self.young) + len(self._old)
+
+    def read(self, data: bytes) -> Known | None:
+        """Return what the bytes ask for, if they are one whole request without a body."""
+        known = self.young.get(data)
+        if known is not None:
+            return known
+        known = self._old.get(data)
+        if known is None:
+            text = data.decode("latin-1")
+            known = self._gists.get(_gist(text)) if is_head(text) else None
+            known = known or self._learn(data)
+            if known is None or not self._comes_again(data, known):
+                return known
+        if len(self.young) >= self._most:
+            self._old, self.young = self.young, {}
+        self.young[data] = known
+        return known
+
+    def _learn(self, data: bytes) -> Known | None:
+        if data.find(_END) != len(data) - len(_END) or len(data) > HEAD_LIMIT:
+            return None
+        try:
+            head = read_head(data)
+        except Refused:
+            return None
+        if head.length != 0:
+            return None
+        poll = None if self._prepare is None else self._prepare(head.request)
+        if poll is not None and len(data) <= LONGEST:
+            if len(self._gists) >= self._most:
+                self._gists.clear()
+            self._gists[_gist(data.decode("latin-1"))] = Known(None, poll)
+        return Known(head.request, poll)
+
+    def _comes_again(self, data: bytes, known: Known) -> bool:
+        if len(data) > LONGEST or (known.request is not None and not known.request.keep_alive):
+            return False
+        mark = hash(data)
+        if mark in self._once:
+            return True
+        if len(self._once) >= self._most:
+            self._once.clear()
+        self._once.add(mark)
+        return False
+
+
+def _gist(text: str) -> str:
+    return "\n".join((text[: text.find("\r")], *_LOOKED_AT.findall(text)))

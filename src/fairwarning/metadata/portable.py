@@ -1,0 +1,89 @@
+"""Lines wherever Python runs: transports of asyncio."""
+
+import asyncio
+import socket
+from contextlib import suppress
+
+from fairwarning.metadata.almanac import Almanac
+from fairwarning.metadata.hangup import AT_ONCE
+from fairwarning.metadata.line import NOWHERE, Meet, Party
+
+#: How many connections wait to be taken; asyncio takes as many at once, before it looks at the first.
+_BACKLOG = 100
+
+
+class PortableLines:
+    """All connections of a server."""
+
+    def __init__(self, almanac: Almanac) -> None:
+        self._almanac = almanac
+
+    async def open(self, bound: socket.socket, meet: Meet) -> asyncio.Server:
+        """Take connections at an address that was bound."""
+        loop = asyncio.get_running_loop()
+        create = loop.create_unix_server if bound.family == socket.AF_UNIX else loop.create_server
+        return await create(lambda: _Line(self._almanac, meet), sock=bound, backlog=_BACKLOG)
+
+    def close(self) -> None:
+        """Do nothing: all there is belongs to the loop."""
+
+
+class _Line(asyncio.Protocol):
+    __slots__ = ("_almanac", "_meet", "_party", "_transport", "writable")
+
+    _party: Party
+    _transport: asyncio.Transport
+
+    def __init__(self, almanac: Almanac, meet: Meet) -> None:
+        self._almanac = almanac
+        self._meet = meet
+        self.writable = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self._party = self._meet(self, peer[:2] if peer else NOWHERE)
+        self._party.begin(self._almanac.this_turn())
+
+    def data_received(self, data: bytes) -> None:
+        self._party.received(data, self._almanac.this_turn())
+
+    def eof_received(self) -> bool:
+        self._party.ended(self._almanac.this_turn())
+        return not self._transport.is_closing()
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        self._party.drained(self._almanac.this_turn())
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._party.lost()
+        del self._party  # so that nobody has to look for circles
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def listen(self, wanted: bool) -> None:
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def end(self) -> None:
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def reset(self) -> None:
+        with suppress(OSError):  # a unix socket cannot linger
+            raw: socket.socket = self._transport.get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+        self._transport.abort()

@@ -1,0 +1,94 @@
+"""What all conversations of a server share, and who is let in."""
+
+import asyncio
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+
+from fairwarning.metadata.almanac import Almanac
+from fairwarning.metadata.figures import Tally
+from fairwarning.metadata.heads import Heads
+from fairwarning.metadata.http import Reply, Request
+from fairwarning.metadata.limits import Limits
+from fairwarning.metadata.poller import Poll, Poller
+
+if TYPE_CHECKING:
+    from fairwarning.metadata.conversation import Conversation
+
+C = TypeVar("C", bound=Hashable)
+K = TypeVar("K", bound=Hashable, contravariant=True)
+
+#: Says what to answer to a caller; None is a caller whom the listener does not know.
+Answer: TypeAlias = Callable[[C | None, Request], Reply]
+
+
+class Shortcuts(Protocol[K]):
+    """Knows which requests are plain polls, and who can be answered at once."""
+
+    def prepare(self, request: Request) -> Poll | None:
+        """Return what a request always asks for, if that is a plain poll."""
+        ...
+
+    def poller(self, caller: K) -> Poller:
+        """Return what is known of a caller."""
+        ...
+
+
+class Reception(Generic[C]):
+    """The answers, the limits and the clocks of one server, and how many callers there are."""
+
+    def __init__(
+        self, answer: Answer[C], almanac: Almanac, limits: Limits, shortcuts: Shortcuts[C] | None
+    ) -> None:
+        self.answer = answer
+        self.almanac = almanac
+        self.limits = limits
+        self.tally = Tally()
+        self.heads = Heads(None if shortcuts is None else shortcuts.prepare)
+        #: Listeners need descriptors as connections do.
+        self.listeners = 0
+        self._shortcuts = shortcuts
+        self._callers: dict[C | None, int] = {}
+
+    def poller(self, caller: C | None) -> Poller | None:
+        """Return who can be answered at once."""
+        return None if caller is None or self._shortcuts is None else self._shortcuts.poller(caller)
+
+    def admit(self, caller: C | None) -> bool:
+        """Count one more connection of a caller, and say whether there was room for it."""
+        tally, limits = self.tally, self.limits
+        tally.taken += 1
+        tally.connections += 1
+        own = self._callers[caller] = self._callers.get(caller, 0) + 1
+        if tally.connections <= limits.connections - self.listeners and own <= limits.each:
+            return True
+        tally.turned_away += 1
+        return False
+
+    def dismiss(self, caller: C | None) -> None:
+        """Count one connection less."""
+        self.tally.connections -= 1
+        own = self._callers.pop(caller) - 1
+        if own:
+            self._callers[caller] = own
+
+
+@dataclass(slots=True, eq=False)
+class Guests(Generic[C]):
+    """The open conversations of one listener."""
+
+    reception: Reception[C]
+    open: "set[Conversation[C]]" = field(default_factory=set)
+    _gone: asyncio.Event | None = None
+
+    def remove(self, conversation: "Conversation[C]") -> None:
+        """Forget a conversation that is over."""
+        self.open.discard(conversation)
+        if self._gone is not None and not self.open:
+            self._gone.set()
+
+    async def gone(self) -> None:
+        """Return once every conversation is over."""
+        self._gone = self._gone or asyncio.Event()
+        if self.open:
+            await self._gone.wait()

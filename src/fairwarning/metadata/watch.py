@@ -1,0 +1,133 @@
+"""Answers that are held back until there is something new to say.
+
+Ten thousand may wait at a time, so none of them has a task or a timer of its own: the feed wakes those who
+wait for a scope, and one timer rings for all whose time is up in the same tenth of a second.
+"""
+
+import asyncio
+from collections.abc import Generator
+from math import ceil
+from typing import Protocol
+
+from fairwarning.core.model import MachineRef, ScopeId
+from fairwarning.engine.feed import Feed
+from fairwarning.engine.turns import Turns
+from fairwarning.metadata.http import Request, Response
+
+#: How exactly the end of a wait is kept; never too early.
+TICK = 0.1
+
+
+class Recipient(Protocol):
+    """Who waits for an answer."""
+
+    def arrived(self, response: Response) -> None:
+        """Take the answer."""
+        ...
+
+
+class Source(Protocol):
+    """Where a watch looks for news."""
+
+    def look(self, machine: MachineRef, version: str, request: Request) -> Response:
+        """Return the answer as it is now: 304 if there is no news."""
+        ...
+
+    def due(self, machine: MachineRef) -> float:
+        """Return when there may be news although nothing has happened, in loop time."""
+        ...
+
+
+class Watch:
+    """One answer that is held back; whoever does not ``start`` it may await it."""
+
+    __slots__ = ("_machine", "_recipient", "_request", "_tick", "_until", "_version", "_watches")
+
+    def __init__(
+        self, watches: "Watches", machine: MachineRef, version: str, request: Request, until: float
+    ) -> None:
+        self._watches = watches
+        self._machine = machine
+        self._version = version
+        self._request = request
+        self._until = until
+        self._recipient: Recipient | None = None
+        self._tick = 0
+
+    def look(self) -> Response:
+        """Return the answer as it is now, whether there is news or not."""
+        return self._watches.source.look(self._machine, self._version, self._request)
+
+    def start(self, recipient: Recipient) -> None:
+        """Hand over the answer once there is news, or time is up."""
+        self._recipient = recipient
+        due = min(self._until, self._watches.source.due(self._machine))
+        self._tick = self._watches.add(self._machine.scope, due, self)
+
+    def cancel(self) -> None:
+        """Wait no longer; nobody is told anything."""
+        if self._recipient is not None:
+            self._recipient = None
+            self._watches.remove(self._machine.scope, self._tick, self)
+
+    def wake(self) -> None:
+        """See whether there is news."""
+        recipient = self._recipient
+        if recipient is None:
+            return
+        self.cancel()
+        answer = self.look()
+        if answer.status == 304 and asyncio.get_running_loop().time() < self._until:
+            self.start(recipient)
+        else:
+            recipient.arrived(answer)
+
+    def __await__(self) -> Generator[object, None, Response]:
+        waiting = _Awaited()
+        self.start(waiting)
+        try:
+            return (yield from waiting.answer)
+        finally:
+            self.cancel()
+
+
+class _Awaited:
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+
+    def arrived(self, response: Response) -> None:
+        if not self.answer.done():
+            self.answer.set_result(response)
+
+
+class Watches:
+    """Everybody whose answer is held back."""
+
+    def __init__(self, feed: Feed, source: Source) -> None:
+        self.source = source
+        self._feed = feed
+        self._ending: dict[int, tuple[asyncio.TimerHandle, set[Watch]]] = {}
+
+    def add(self, scope: ScopeId, until: float, watch: Watch) -> int:
+        """Wake a watch when its scope's document changes, at the latest soon after ``until``."""
+        self._feed.attend(scope, watch)
+        tick = ceil(until / TICK)
+        if tick not in self._ending:
+            timer = asyncio.get_running_loop().call_at(tick * TICK, self._ring, tick)
+            self._ending[tick] = timer, set()
+        self._ending[tick][1].add(watch)
+        return tick
+
+    def remove(self, scope: ScopeId, tick: int, watch: Watch) -> None:
+        """Forget a watch."""
+        self._feed.leave(scope, watch)
+        if tick in self._ending:
+            timer, watches = self._ending[tick]
+            watches.discard(watch)
+            if not watches:
+                timer.cancel()
+                del self._ending[tick]
+
+    def _ring(self, tick: int) -> None:
+        _, watches = self._ending.pop(tick)
+        Turns(asyncio.get_running_loop()).add(watches)
