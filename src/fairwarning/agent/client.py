@@ -15,8 +15,9 @@ from fairwarning.agent.clock import Clock
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
 from fairwarning.core.reading import Document, Unreadable, moment, read
+from fairwarning.core.versions import NEWEST
+from fairwarning.core.wire import EVENTS_PATH, TRANSIENT
 
-API_VERSION = "2020-07-01"
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
 #: C-02: switching the feature on may take two minutes; later answers come quickly.
@@ -32,8 +33,6 @@ LONG_POLL = timedelta(seconds=20)
 SAME_TIME = timedelta(seconds=3)
 LARGEST_ANSWER = 4 * 1024 * 1024
 OFFERS_WAIT = "IMDS/fairwarning"
-#: C-02: what is worth another try; anything from 500 up is too.
-TRANSIENT = frozenset({404, 410, 429})
 
 
 class Unavailable(FairWarningError):
@@ -61,10 +60,10 @@ class MetadataClient:
     """One machine's line to the endpoint; safe to use from several threads."""
 
     def __init__(
-        self, endpoint: str, clock: Clock, *, version: str = API_VERSION, poll: timedelta = BACK_OFF[0]
+        self, endpoint: str, clock: Clock, *, version: str = NEWEST, poll: timedelta = BACK_OFF[0]
     ) -> None:
         self._where = urlsplit(endpoint)
-        self._path = f"{self._where.path.rstrip('/')}/metadata/scheduledevents?api-version={version}"
+        self._path = f"{self._where.path.rstrip('/')}{EVENTS_PATH}?api-version={version}"
         self._clock = clock
         self._poll = poll
         self._pace = threading.Lock()
@@ -95,6 +94,16 @@ class MetadataClient:
         if not name or len(name) > 256 or name.startswith(("{", "<")):
             raise Unavailable("the name of this machine is not told: the answer is no name")
         return name
+
+    def get(self, path: str) -> Reply:
+        """Return whatever is answered at a path, good or bad.
+
+        Raises:
+            Unavailable: nothing was answered.
+        """
+        reply = self._ask("GET", f"{self._where.path.rstrip('/')}{path}", timeout=self._timeout())
+        self._answered = self._answered or reply.status == 200
+        return reply
 
     def poll(self) -> Document | None:
         """Return the document if it is another one than last time; ``pause`` then says when to ask again.

@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 from fairwarning.agent import dhcp, leases
 from fairwarning.core.errors import FairWarningError, Invalid
 from fairwarning.core.reading import Unreadable, read
+from fairwarning.core.versions import NEWEST
+from fairwarning.core.wire import EVENTS_PATH
 
 #: D-01: the address in a virtual network, and the one that option 245 normally holds.
 INSIDE: Final = IPv4Address("169.254.169.254")
@@ -26,7 +28,7 @@ OUTSIDE: Final = IPv4Address("168.63.129.16")
 PORTS: Final = (80, 8080)
 
 VARIABLE: Final = "SCHEDULEDEVENTSIP"
-QUESTION: Final = "/metadata/scheduledevents?api-version=2020-07-01"
+QUESTION: Final = f"{EVENTS_PATH}?api-version={NEWEST}"
 #: An address where nobody is must not use up the notice; one that answers may take its time at first (C-02).
 TO_CONNECT: Final = timedelta(seconds=3)
 TO_ANSWER: Final = timedelta(seconds=120)

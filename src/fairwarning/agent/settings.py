@@ -14,7 +14,6 @@ from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 
-from fairwarning.agent.client import API_VERSION
 from fairwarning.agent.coordination import Mode, plain
 from fairwarning.agent.discovery import base_address
 from fairwarning.agent.hooks import BARE, Hook, SettingsError, parse
@@ -23,6 +22,7 @@ from fairwarning.agent.plan import Policy
 from fairwarning.agent.rules import Consent, Rule
 from fairwarning.core import durations
 from fairwarning.core.errors import Invalid
+from fairwarning.core.versions import NEWEST
 
 DEFAULT_FILE = Path("/etc/fairwarning/agent.toml")
 DEFAULT_STATE = Path("/var/lib/fairwarning-agent")
@@ -78,7 +78,7 @@ class Settings:
     state: Path = DEFAULT_STATE
     listen: tuple[str, int] | None = None
     poll: timedelta = timedelta(seconds=1)
-    version: str = API_VERSION
+    version: str = NEWEST
     policy: Policy = field(default_factory=Policy)
     steps: Mapping[str, Steps] = field(default_factory=lambda: MappingProxyType({}))
     check: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ def understand(content: Mapping[str, object], environment: Mapping[str, str] = B
         state=Path(agent.text("state") or DEFAULT_STATE),
         listen=_listen(agent),
         poll=_poll(raw),
-        version=agent.text("api_version") or API_VERSION,
+        version=agent.text("api_version") or NEWEST,
         policy=_policy(agent, raw, rules),
         steps=steps,
         check=agent.words("check"),

@@ -1,0 +1,233 @@
+"""Recording an endpoint, and playing it back."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.recording import Recorded, line, read, recorded
+from fairwarning.core.wire import Json
+from tests.agent.scripted import Line, endpoint
+from tests.cli.server import FAIRWARNING, Server, call, run, until, up
+from tests.stage import NOON
+
+NAME = Line(body=b"web_0")
+EMPTY: Json = {"DocumentIncarnation": 1, "Events": []}
+REBOOT: Json = {
+    "DocumentIncarnation": 2,
+    "Events": [{"EventId": "E2", "EventStatus": "Scheduled", "EventType": "Reboot", "Resources": ["web_0"]}],
+}
+
+
+def answer(document: Json) -> Line:
+    return Line(body=json.dumps(document).encode())
+
+
+def keep(path: Path, *documents: Json, machine: str | None = "web_0") -> Path:
+    whole = (recorded(NOON, machine, "2020-07-01", document) for document in documents)
+    path.write_text("".join(f"{line(one)}\n" for one in whole))
+    return path
+
+
+def told(recording: str) -> list[tuple[str | None, int, list[tuple[Json, ...]]]]:
+    """Return what a recording tells, but for its times."""
+
+    def event(one: Recorded) -> list[tuple[Json, ...]]:
+        return [tuple(value for name, value in e.items() if name != "NotBefore") for e in one.events]
+
+    return [(one.machine, one.incarnation, event(one)) for one in read(recording)]
+
+
+def test_a_look_at_an_endpoint_is_a_line_on_stdout() -> None:
+    with endpoint(answer(REBOOT), NAME) as script:
+        done = call("record", "--endpoint", script.url, "--for", "0s")
+
+    (one,) = read(done.stdout)
+    assert (done.code, one.machine, one.incarnation) == (0, "web_0", 2)
+    assert done.stderr == "1 document in 0s, kept in stdout\n"
+
+
+def test_another_version_can_be_asked_for() -> None:
+    with endpoint(answer(EMPTY), NAME) as script:
+        done = call("record", "--endpoint", script.url, "--for", "0s", "--api-version", "2017-08-01")
+
+    assert script.asked[0].path.endswith("?api-version=2017-08-01")
+    assert read(done.stdout)[0].version == "2017-08-01"
+
+
+def test_a_recording_goes_on_where_it_ended(tmp_path: Path) -> None:
+    file = keep(tmp_path / "recording.jsonl", EMPTY)
+    words = ("record", "-o", str(file), "--for", "0s", "--endpoint")
+
+    with endpoint(answer(EMPTY), NAME) as script:
+        nothing_new = call(*words, script.url).stderr
+    with endpoint(answer(REBOOT), NAME) as script:
+        news = call(*words, script.url).stderr
+
+    assert [one.incarnation for one in read(file.read_text())] == [1, 2]
+    assert nothing_new == f"0 documents in 0s, kept in {file}\n"
+    assert news == f"1 document in 0s, kept in {file}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("dear diary\n", "is no recording: line 1: text: is not JSON", id="a diary"),
+        pytest.param("dear diary", "is no recording: its last line is cut off", id="half a line"),
+        pytest.param("\xff", "cannot be read", id="no text at all"),
+    ],
+)
+def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "diary.txt"
+    file.write_bytes(text.encode("latin-1"))
+
+    done = call("record", "-o", str(file), "--for", "0s")
+
+    assert done.code == 1
+    assert f"error: {file} {problem}" in done.stderr
+    assert file.read_bytes() == text.encode("latin-1")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "nowhere" / "recording.jsonl"
+
+    done = call("record", "-o", str(file), "--for", "0s")
+
+    assert (done.code, done.stderr) == (1, f"error: {file} cannot be written: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("--every", "0s"), id="more than once a second"),
+        pytest.param(("--endpoint", "169.254.169.254"), id="an address without http"),
+        pytest.param(("--endpoint", "http://127.0.0.1:0"), id="a port that is none"),
+        pytest.param(("--api-version", "latest"), id="a version that is none"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(words: tuple[str, ...]) -> None:
+    assert call("record", "--for", "0s", *words).code == 2
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_recorder_that_is_stopped_sums_up(tmp_path: Path, how: signal.Signals) -> None:
+    file = tmp_path / "recording.jsonl"
+    with endpoint(answer(EMPTY), NAME, answer(EMPTY)) as script:
+        words = [*FAIRWARNING, "record", "--endpoint", script.url, "-o", str(file)]
+        recorder = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        until(lambda: file.exists() and file.read_text() != "", "the first document is kept")
+
+        recorder.send_signal(how)
+        _, said = recorder.communicate(timeout=20)
+
+    assert recorder.returncode == 0
+    assert said.startswith("1 document in ")
+
+
+@contextmanager
+def recording(server: Server, machine: str, file: Path) -> Iterator[None]:
+    """Record a machine for as long as the block lasts."""
+    words = [*FAIRWARNING, "record", "--endpoint", server.ready["metadata"][machine], "-o", str(file)]
+    recorder = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: file.exists() and file.read_text() != "", "the first document is kept")
+        yield
+    finally:
+        recorder.terminate()
+        recorder.wait(timeout=20)
+
+
+def test_what_was_recorded_is_played_back_and_recorded_the_same(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    with (
+        up(tmp_path, "--vm", "db", "--start-enabled", "--no-arm") as server,
+        recording(server, "db", first),
+    ):
+        server.cause("restart", "db")
+        until(lambda: len(told(first.read_text())) == 2, "the event is recorded")
+    truth = told(first.read_text())
+
+    with (
+        up(tmp_path, "--replay", str(first), "--no-arm") as server,
+        recording(server, "db", second),
+    ):
+        until(lambda: told(second.read_text())[-1:] == truth[-1:], "the event is recorded again")
+        said = server.complained()
+        approved = approve(server, "db", first.read_text())
+        until(lambda: "of the recording is approved by db" in server.printed(), "the approval is told")
+    echo = told(second.read_text())
+
+    assert approved == "200"
+    assert "replaying 2 documents in " in said
+    # A recorder that comes late on a busy machine has missed the beginning.
+    assert echo == truth[-len(echo) :]
+
+
+def approve(server: Server, machine: str, recording: str) -> str:
+    """Approve the last event of a recording and return the status that is answered."""
+    (event,) = read(recording)[-1].events
+    url = f"{server.ready['metadata'][machine]}/metadata/scheduledevents?api-version=2020-07-01"
+    body = json.dumps({"StartRequests": [{"EventId": event["EventId"]}]})
+    words = ["curl", "-sS", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Metadata:true"]
+    return subprocess.run([*words, "-d", body, url], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("{}\n", "{file} is no recording: line 1: at: must be an instant", id="garbage"),
+        pytest.param("", "{file}: the recording is empty", id="nothing"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_not_played(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "recording.jsonl"
+    file.write_text(text)
+
+    done = run("up", "--port-base", "0", "--replay", str(file))
+
+    assert (done.code, done.stdout) == (1, "")
+    assert f"error: {complaint.format(file=file)}" in done.stderr
+
+
+def test_who_is_not_named_has_to_be(tmp_path: Path) -> None:
+    file = keep(tmp_path / "recording.jsonl", EMPTY, machine=None)
+
+    done = call("up", "--port-base", "0", "--replay", str(file))
+
+    assert (done.code, done.stderr.splitlines()) == (
+        1,
+        [
+            f"error: {file}: the recording does not name its machine",
+            f"hint: --replay MACHINE={file} says whose it is",
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param(("--replay", "{file}", "--clock", "manual"), "real clock", id="time stands still"),
+        pytest.param(("--replay", "{file}", "--replay", "web_0={file}"), "two recordings", id="one too many"),
+        pytest.param(("--replay", "={file}"), "makes no sense", id="a machine without a name"),
+    ],
+)
+def test_replays_that_make_no_sense_are_refused(
+    tmp_path: Path, words: tuple[str, ...], complaint: str
+) -> None:
+    file = keep(tmp_path / "recording.jsonl", EMPTY)
+
+    done = call("up", "--port-base", "0", *(word.format(file=file) for word in words))
+
+    assert done.code == 2
+    assert complaint in done.stderr
+
+
+def test_a_recording_that_is_not_there_is_named(tmp_path: Path) -> None:
+    done = call("up", "--port-base", "0", "--replay", str(tmp_path / "none.jsonl"))
+
+    assert done.code == 1
+    assert "none.jsonl cannot be read" in done.stderr
