@@ -1,0 +1,106 @@
+"""HTTP/1.1 messages on a stream, as far as a bystander needs to understand them."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+#: How much of a stream is kept while the end of a head is looked for.
+LARGEST_HEAD = 256 * 1024
+
+_END = b"\r\n\r\n"
+_AT_ONCE = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first line of a message and its headers, also as they were written."""
+
+    raw: bytes
+    words: tuple[str, str, str]
+    headers: Mapping[str, str]
+
+    @property
+    def status(self) -> int:
+        """The status of a response; 0 if it has none."""
+        return int(self.words[1]) if self.words[1].isdecimal() else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What follows a head: as it was sent, and what it says."""
+
+    raw: bytes
+    content: bytes
+
+
+NO_BODY = Body(b"", b"")
+
+
+class Malformed(ConnectionError):
+    """A body breaks off or makes no sense: nothing more can be understood on this connection."""
+
+
+async def read_head(stream: asyncio.StreamReader) -> Head | None:
+    """Return the next head; None if the stream ends, or holds nothing of the kind."""
+    try:
+        raw = await stream.readuntil(_END)
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return None
+    first, *lines = raw.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    a, b, c = (*first.split(" ", 2), "", "")[:3]
+    pairs = (line.partition(":") for line in lines)
+    return Head(raw, (a, b, c), {name.strip().lower(): value.strip() for name, _, value in pairs})
+
+
+async def read_body(stream: asyncio.StreamReader, head: Head, *, otherwise: Literal["none", "rest"]) -> Body:
+    """Return the body that a head announces; without a length, there is none or it is the rest.
+
+    Raises:
+        Malformed: there is no telling where it ends.
+    """
+    try:
+        return await _body(stream, head, otherwise)
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as problem:
+        raise Malformed(f"the body of {' '.join(head.words)} cannot be read: {problem}") from problem
+
+
+async def _body(stream: asyncio.StreamReader, head: Head, otherwise: Literal["none", "rest"]) -> Body:
+    if "chunked" in head.headers.get("transfer-encoding", "").lower():
+        return await _chunks(stream)
+    length = head.headers.get("content-length", "")
+    if length.isdecimal():
+        raw = await stream.readexactly(int(length))
+    else:
+        raw = await stream.read() if otherwise == "rest" else b""
+    return Body(raw, raw)
+
+
+async def _chunks(stream: asyncio.StreamReader) -> Body:
+    raw, content = bytearray(), bytearray()
+    while True:
+        line = await stream.readuntil(b"\r\n")
+        size = int(line.split(b";")[0], 16)
+        chunk = await stream.readexactly(size + 2) if size else await _trailer(stream)
+        raw += line + chunk
+        content += chunk[:size]
+        if size == 0:
+            return Body(bytes(raw), bytes(content))
+
+
+async def _trailer(stream: asyncio.StreamReader) -> bytes:
+    lines = [await stream.readuntil(b"\r\n")]
+    while lines[-1] != b"\r\n":
+        lines.append(await stream.readuntil(b"\r\n"))
+    return b"".join(lines)
+
+
+def cut(writer: asyncio.StreamWriter) -> None:
+    """Reset a connection: what was not sent is dropped, and the other side is told so."""
+    with suppress(OSError):
+        raw: socket.socket = writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    writer.transport.abort()

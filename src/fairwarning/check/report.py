@@ -1,0 +1,148 @@
+"""What a check found, for people, for build servers (JUnit) and for programs (JSON)."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from xml.etree import ElementTree
+
+from fairwarning.check.judge import Outcome, Verdict
+from fairwarning.check.scenario import Scenario
+from fairwarning.core.wire import Json
+
+#: How a scenario's outcome is called in one word.
+WORDS = {Outcome.MET: "safe", Outcome.NOT_SHOWN: "not shown", Outcome.BROKEN: "UNSAFE"}
+
+#: How many lines of what a handler printed are repeated.
+LAST_LINES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How one scenario went; with a problem, it could not be played."""
+
+    scenario: Scenario
+    speed: float
+    took: timedelta
+    verdicts: tuple[Verdict, ...] = ()
+    output: str = ""
+    problem: str | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst that is known."""
+        return max((one.outcome for one in self.verdicts), key=list(Outcome).index, default=Outcome.MET)
+
+    @property
+    def word(self) -> str:
+        """The outcome in one word."""
+        return "not played" if self.problem is not None else WORDS[self.outcome]
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """Why it is not simply safe, each with the rules it is about."""
+        if self.problem is not None:
+            yield self.problem
+        rules: dict[str, list[str]] = {}
+        for verdict in self.verdicts:
+            prefix = "not shown: " if verdict.outcome is Outcome.NOT_SHOWN else ""
+            for sentence in verdict.sentences:
+                rules.setdefault(prefix + sentence, []).append(verdict.rule)
+        yield from (f"{sentence} ({', '.join(sorted(set(ids)))})" for sentence, ids in rules.items())
+
+
+def lines(result: Result, width: int) -> Iterator[str]:
+    """Yield what people read about one scenario, as it ends."""
+    took = f"{result.took.total_seconds():5.1f} s at speed {result.speed:g}"
+    yield f"{result.scenario.name:{width}}  {result.word:10}  {took}"
+    yield from (f"    {sentence}" for sentence in result.sentences)
+    if result.outcome is Outcome.BROKEN:
+        yield from (f"    | {line}" for line in result.output.splitlines()[-LAST_LINES:])
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Return the last line."""
+    counts = Counter(result.word for result in results)
+    kinds = (f"{counts[word]} {word}" for word in (*WORDS.values(), "not played") if counts[word])
+    noun = "scenario" if len(results) == 1 else "scenarios"
+    return f"{len(results)} {noun}: {', '.join(kinds)}"
+
+
+def document(results: Sequence[Result]) -> Json:
+    """Return everything for programs to read."""
+    return {"scenarios": [_entry(result) for result in results]}
+
+
+def _entry(result: Result) -> Json:
+    verdicts: list[Json] = [
+        {
+            "expect": one.expect,
+            "rule": one.rule,
+            "outcome": one.outcome.value,
+            "sentences": [*one.sentences],
+        }
+        for one in result.verdicts
+    ]
+    return {
+        "name": result.scenario.name,
+        "summary": result.scenario.summary,
+        "outcome": result.word.lower(),
+        "problem": result.problem,
+        "speed": result.speed,
+        "seconds": round(result.took.total_seconds(), 3),
+        "verdicts": verdicts,
+        "output": result.output,
+    }
+
+
+def as_json(results: Sequence[Result]) -> str:
+    """Return the document as text."""
+    return json.dumps(document(results), indent=2, ensure_ascii=False) + "\n"
+
+
+def as_junit(results: Sequence[Result]) -> str:
+    """Return what build servers read: a suite per scenario, a case per expectation."""
+    root = ElementTree.Element("testsuites", name="fairwarning check")
+    for result in results:
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=result.scenario.name,
+            tests=str(max(len(result.verdicts), 1)),
+            failures=str(_count(result, Outcome.BROKEN)),
+            skipped=str(_count(result, Outcome.NOT_SHOWN)),
+            errors=str(int(result.problem is not None)),
+            time=f"{result.took.total_seconds():.3f}",
+        )
+        _cases(suite, result)
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text.decode() + "\n"
+
+
+def _count(result: Result, outcome: Outcome) -> int:
+    return sum(one.outcome is outcome for one in result.verdicts)
+
+
+#: What JUnit calls an outcome that is worth an element.
+_ELEMENTS = {Outcome.BROKEN: "failure", Outcome.NOT_SHOWN: "skipped"}
+
+
+def _cases(suite: ElementTree.Element, result: Result) -> None:
+    if result.problem is not None:
+        case = ElementTree.SubElement(suite, "testcase", classname=result.scenario.name, name="played")
+        ElementTree.SubElement(case, "error", message=_xml(result.problem))
+    for verdict in result.verdicts:
+        name = f"{verdict.expect} ({verdict.rule})"
+        case = ElementTree.SubElement(suite, "testcase", classname=result.scenario.name, name=name)
+        if verdict.outcome in _ELEMENTS:
+            message = _xml("; ".join(verdict.sentences))
+            ElementTree.SubElement(case, _ELEMENTS[verdict.outcome], message=message)
+    if result.output:
+        ElementTree.SubElement(suite, "system-out").text = _xml(result.output)
+
+
+def _xml(text: str) -> str:
+    """Return a text without the characters that XML has no way to write."""
+    return "".join(char for char in text if char in "\t\n" or (char.isprintable() and ord(char) < 0xFFFE))

@@ -1,0 +1,50 @@
+"""Plays scenarios side by side and hands on each result as it comes."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from fairwarning.check.judge import judge
+from fairwarning.check.play import Run, play
+from fairwarning.check.report import Result
+from fairwarning.check.scenario import Scenario
+from fairwarning.check.server import CannotPlay
+
+
+async def check(
+    scenarios: Sequence[Scenario],
+    run: Run,
+    jobs: int,
+    begun: Callable[[Scenario], None],
+    ended: Callable[[Result], None],
+) -> list[Result]:
+    """Return how all scenarios went, in their order; at most ``jobs`` are played at a time."""
+    turns = asyncio.Semaphore(jobs)
+
+    async def one(scenario: Scenario) -> Result:
+        async with turns:
+            begun(scenario)
+            result = await _result(scenario, run)
+            ended(result)
+            return result
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(scenario)) for scenario in scenarios]
+    return [task.result() for task in tasks]
+
+
+async def _result(scenario: Scenario, run: Run) -> Result:
+    loop, speed = asyncio.get_running_loop(), run.pace.speed_of(scenario)
+    zero = loop.time()
+    try:
+        observed = await play(scenario, run)
+    except CannotPlay as problem:
+        took = timedelta(seconds=loop.time() - zero)
+        return Result(scenario=scenario, speed=speed, took=took, problem=str(problem))
+    return Result(
+        scenario=scenario,
+        speed=speed,
+        took=timedelta(seconds=loop.time() - zero),
+        verdicts=judge(scenario, observed, run.pace),
+        output="".join(f"{text}\n" if text else "" for text in observed.output.values()).strip(),
+    )

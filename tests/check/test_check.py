@@ -1,0 +1,178 @@
+"""The command, from outside: what it plays, what it says, and how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from fairwarning.check.scenario import standard, text
+from tests.cli.server import FAIRWARNING, Done, call, until
+
+AGENT = (
+    *(sys.executable, "-W", "error", "-m", "fairwarning", "agent", "run"),
+    *("--config", str(Path(__file__).with_name("agent.toml")), "--state", "{work}/state"),
+)
+
+#: Played one beside the other, these take five seconds.
+QUICKEST = ("preempt", "old-version")
+
+
+def check(*words: str) -> Done:
+    """Run ``check`` to its end; skip where the machine allows no sandbox."""
+    done = subprocess.run([*FAIRWARNING, "check", *words], capture_output=True, text=True, timeout=100)
+    if "this machine does not allow" in done.stdout:
+        pytest.skip(done.stdout)
+    return Done(code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+
+def test_our_own_agent_is_safe(tmp_path: Path) -> None:
+    junit, report = tmp_path / "report.xml", tmp_path / "report.json"
+
+    done = check(*QUICKEST, "--strict", "--junit", str(junit), "--json", str(report), "--", *AGENT)
+
+    assert (done.code, done.stderr) == (0, "2 scenarios: 2 safe\n"), done.stdout
+    assert [line.split()[1] for line in done.stdout.splitlines()] == ["safe"] * 2
+    assert [one["name"] for one in json.loads(report.read_text())["scenarios"]] == list(QUICKEST)
+    assert len(ElementTree.parse(junit).findall("testsuite")) == 2
+
+
+def test_a_handler_that_ends_at_once_is_unsafe_whatever_its_exit_code() -> None:
+    # If it had what its cell complains through, it could call itself impossible to run.
+    handler = ("sh", "-c", "ls -l /proc/$$/fd | grep complaints; echo broken; exit 125")
+
+    done = check("plain-reboot", "--", *handler)
+
+    assert (done.code, done.stderr) == (1, "1 scenario: 1 UNSAFE\n"), done.stdout
+    _, said, ended, printed = done.stdout.splitlines()
+    assert said.startswith("    web_0 was not served a document in ")
+    assert said.endswith(" s; requests: 0; it ended with exit code 125 (C-01)")
+    assert ended.endswith(" s into the play, with exit code 125 (C-02)")
+    assert printed == "    | broken"
+
+
+def test_what_cannot_be_played_is_no_verdict(tmp_path: Path) -> None:
+    ambiguous = tmp_path / "mine.toml"
+    ambiguous.write_text(text("plain-reboot").replace("scale_sets", 'vms = ["web_0"]\nscale_sets'))
+    handler = tmp_path / "handler"
+    handler.write_text("#!/no/such/interpreter\n")
+    handler.chmod(0o755)
+
+    done = check(str(ambiguous), "preempt", "--", str(handler))
+
+    assert (done.code, done.stderr) == (2, "2 scenarios: 2 not played\n")
+    assert "the fleet has no machine web_0; it has " in done.stdout
+    assert f"{handler} cannot be run: No such file or directory" in done.stdout
+
+
+def interrupt(check: int, server: int) -> None:
+    """Press Ctrl-C: everybody at the terminal hears it."""
+    os.killpg(check, signal.SIGINT)
+
+
+def terminate(check: int, server: int) -> None:
+    os.kill(check, signal.SIGTERM)
+
+
+def kill_the_server(check: int, server: int) -> None:
+    os.kill(server, signal.SIGKILL)
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_server(pid: int) -> bool:
+    return b"\0up\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("strike", "said"),
+    [
+        pytest.param(interrupt, "stopped before the end", id="who is interrupted stops"),
+        pytest.param(terminate, "stopped before the end", id="who is told to end stops"),
+        pytest.param(
+            kill_the_server,
+            "the server ended with exit code -9",
+            id="a handler is not to blame for a server that has died",
+        ),
+    ],
+)
+def test_a_play_that_is_broken_off_is_no_verdict_and_leaves_nobody(
+    strike: Callable[[int, int], None], said: str, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    handler = ("sh", "-c", f"echo $$ > {runs}; exec sleep 600")
+    with subprocess.Popen(
+        [*FAIRWARNING, "check", "preempt", "--", *handler],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        until(lambda: process.poll() is not None or (runs.exists() and runs.read_text() != ""), "a handler")
+        if process.poll() is not None:
+            pytest.skip(process.communicate()[0])
+        (server,) = filter(is_server, children(process.pid))
+
+        strike(process.pid, server)
+
+        told, _ = process.communicate(timeout=60)
+    assert (process.returncode, said in told) == (2, True), told
+    assert not any(Path(f"/proc/{pid}").exists() for pid in (server, int(runs.read_text())))
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.toml"
+    broken.write_text("name = \n")
+
+    done = call("check", str(broken), "--", "true")
+
+    assert done.code == 2
+    assert f"{broken}: is no TOML: Invalid value (at line 1, column 8)" in done.stderr
+
+
+def test_the_standard_scenarios_are_listed() -> None:
+    done = call("check", "--list")
+
+    assert (done.code, [line.split()[0] for line in done.stdout.splitlines()[1:]]) == (0, list(standard()))
+
+
+def test_a_scenario_is_shown_as_it_stands() -> None:
+    done = call("check", "--show", "plain-reboot")
+
+    assert (done.code, done.stdout) == (0, text("plain-reboot"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param((), "which handler? write its command line behind --", id="no handler"),
+        pytest.param(("plain-reboot", "--"), "which handler?", id="nothing behind the dashes"),
+        pytest.param(("--", "no-such-program"), "there is no program no-such-program", id="no program"),
+        pytest.param(("rain", "--", "true"), "rain: no standard scenario is called so", id="no scenario"),
+        pytest.param(("--show", "rain"), "rain: no standard scenario is called so", id="nothing to show"),
+        pytest.param(
+            ("--json", "nowhere/report", "--", "true"),
+            "nowhere/report cannot be written: nowhere is no directory",
+            id="no place for the report",
+        ),
+        pytest.param(("--jobs", "0", "--", "true"), "Invalid value for '--jobs'", id="no jobs"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(words: tuple[str, ...], said: str) -> None:
+    done = call("check", *words)
+
+    assert done.code == 2
+    assert said in done.stderr
+
+
+def test_what_is_behind_the_dashes_is_not_ours_to_read() -> None:
+    done = call("check", "--", "no-such-program", "--help", "--", "--list")
+
+    assert "there is no program no-such-program" in done.stderr

@@ -1,0 +1,50 @@
+"""What the page of the examples says about them is true."""
+
+import os
+import re
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "examples" / "README.md").read_text()
+
+
+def run(command: str) -> "subprocess.Popen[str]":
+    path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
+    environment = {**os.environ, "PATH": path}
+    return subprocess.Popen(command.split(), cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def verdicts(said: str) -> list[str]:
+    """Return the scenarios with their verdicts, and the rules that were broken, without the times."""
+    return sorted(re.findall(r"^\S+ +\w+|\([A-Z]-.*\)$", said, re.MULTILINE))
+
+
+@pytest.mark.slow
+@pytest.mark.rule("C-05", "C-06")
+def test_the_safe_example_is_safe_and_the_unsafe_one_is_told_why() -> None:
+    safe, unsafe = map(run, re.findall(r"^\$ (fairwarning check .*)$", PAGE, re.MULTILINE))
+
+    passed, failed = safe.communicate(timeout=100)[0], unsafe.communicate(timeout=100)[0]
+
+    if "this machine does not allow" in passed:
+        pytest.skip(passed)
+    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert (safe.returncode, verdicts(passed)) == (0, ["drain-fails    safe", "other-machine  safe"])
+    assert (unsafe.returncode, verdicts(failed)) == (1, verdicts(shown))
+
+
+def test_every_example_has_its_line_on_the_page() -> None:
+    listed = set(re.findall(r"^\| \[`(.*?)`\]", PAGE, re.MULTILINE))
+
+    assert listed == {path.name for path in (ROOT / "examples").iterdir() if path.suffix in {".py", ".toml"}}
+
+
+@pytest.mark.parametrize("name", ["safe_handler.py", "unsafe_handler.py"])
+def test_an_example_can_be_read_in_one_go(name: str) -> None:
+    lines = (ROOT / "examples" / name).read_text().splitlines()
+
+    assert sum(bool(line) for line in lines) <= 60

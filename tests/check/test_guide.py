@@ -1,0 +1,86 @@
+"""The guide is true: its commands work, its files are read, its tables are those of the types."""
+
+import os
+import re
+import shlex
+import subprocess
+import sysconfig
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fairwarning.check.scenario import understand
+from tests.check.reference import tables
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "guides" / "check-your-handler.md").read_text()
+COMMANDS = re.findall(r"^\$ (fairwarning .*)$", GUIDE, re.MULTILINE)
+AGENT, SCENARIO = re.findall(r"^```toml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command of the guide in a folder with its agent's file and the examples."""
+    (folder / "agent.toml").write_text(AGENT)
+    (folder / "examples").symlink_to(ROOT / "examples")
+    path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
+    done = subprocess.run(
+        shlex.split(command),
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    if "this machine does not allow" in done.stdout:
+        pytest.skip(done.stdout)
+    return done
+
+
+def whole_suite(command: str) -> bool:
+    return "--quick" in command
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if not whole_suite(one)])
+def test_a_command_of_the_guide_works(command: str, tmp_path: Path) -> None:
+    done = run(command, tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_our_own_agent_passes_the_whole_suite(tmp_path: Path) -> None:
+    (command,) = filter(whole_suite, COMMANDS)
+
+    done = run(command, tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_step_of_a_build_works(tmp_path: Path) -> None:
+    (command,) = re.findall(r"^  - run: (.*)$", GUIDE, re.MULTILINE)
+    handler = tmp_path / "my-handler"
+    handler.write_text(
+        '#!/bin/sh\nFAIRWARNING_DRAIN="$2" FAIRWARNING_RECOVER="$4" '
+        'exec fairwarning agent run --config agent.toml --state "$FAIRWARNING_WORK/state"\n'
+    )
+    handler.chmod(0o755)
+
+    done = run(command.replace("check", "check preempt", 1), tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "handler.xml").read_text().startswith("<?xml")
+
+
+def test_the_guide_shows_the_file_that_our_agent_is_checked_with() -> None:
+    assert f"# agent.toml\n{(Path(__file__).with_name('agent.toml')).read_text()}" == AGENT
+
+
+def test_the_scenario_of_the_guide_makes_sense() -> None:
+    assert understand("the guide", tomllib.loads(SCENARIO)).name == "restart-under-load"
+
+
+@pytest.mark.parametrize("table", tables())
+def test_the_guide_lists_what_scenarios_may_say(table: str) -> None:
+    assert table in GUIDE

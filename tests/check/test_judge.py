@@ -1,0 +1,437 @@
+"""What is said about what was seen."""
+
+from dataclasses import replace
+
+import pytest
+
+from fairwarning.check.judge import Outcome, judge
+from fairwarning.check.observations import Announced, Observed
+from fairwarning.core.wire import Json
+from tests.check.sight import (
+    E1,
+    E2,
+    PACE,
+    Seen,
+    drain,
+    get,
+    happen,
+    life,
+    observed,
+    post,
+    recover,
+    refused,
+    scenario,
+    spell,
+)
+
+RESTART = Announced(id=E1, label="restart", resources=("web_0",))
+REDEPLOY = Announced(id=E2, label="redeploy", resources=("web_0",))
+NEIGHBOUR = Announced(id=E1, label="restart", resources=("web_1",))
+BOTH = Announced(id=E1, label="restart", resources=("web_0", "web_1"))
+
+#: An event from its announcement to its end.
+STORY = (happen(1, "scheduled"), happen(16, "started"), happen(20, "finished"))
+SECOND = (happen(2, "scheduled", E2), happen(16, "started", E2), happen(30, "finished", E2))
+
+MET, NOT_SHOWN, BROKEN = Outcome.MET, Outcome.NOT_SHOWN, Outcome.BROKEN
+Expectation = dict[str, Json]
+
+APPROVES: Expectation = {"expect": "approves"}
+PROMPTLY: Expectation = {"expect": "approves", "within": "5s"}
+AFTERWARDS: Expectation = {"expect": "approves", "within": "5s", "since": "healed"}
+NEVER: Expectation = {"expect": "never-approves"}
+ONCE: Expectation = {"expect": "approves-once"}
+ONLY_AFTER: Expectation = {"expect": "approves-only-after-drain"}
+NEVER_DRAINS: Expectation = {"expect": "never-drains"}
+READS: Expectation = {"expect": "reads", "within": "5s"}
+RECOVERS: Expectation = {"expect": "recovers", "within": "5s"}
+STAYS: Expectation = {"expect": "stays-drained"}
+AT_MOST: Expectation = {"expect": "asks-at-most", "requests": 2, "per": "1s"}
+IN_FAULT: Expectation = {**AT_MOST, "during": "fault"}
+KEEPS_ASKING: Expectation = {"expect": "keeps-asking", "within": "10s"}
+KEEPS_RUNNING: Expectation = {"expect": "keeps-running"}
+
+ONE_MACHINE = [
+    pytest.param(APPROVES, (post(3),), MET, "", id="an approval before the event starts is in time"),
+    pytest.param(
+        APPROVES, (), BROKEN, "web_0 did not approve restart in 15.0 s", id="no approval during the notice"
+    ),
+    pytest.param(
+        APPROVES,
+        (post(18.5),),
+        BROKEN,
+        "web_0 approved restart 2.5 s after it had started by itself",
+        id="an approval of what has started is too late",
+    ),
+    pytest.param(
+        APPROVES,
+        (post(3, status=400),),
+        BROKEN,
+        "web_0 did not approve restart in 15.0 s",
+        id="an approval that was refused is none",
+    ),
+    pytest.param(PROMPTLY, (post(5),), MET, "", id="an approval within its time"),
+    pytest.param(
+        PROMPTLY,
+        (post(8),),
+        BROKEN,
+        "web_0 approved restart only after 7.0 s, not within 5.0 s",
+        id="an approval that takes longer than its time",
+    ),
+    pytest.param(
+        AFTERWARDS, (spell(0, 9), post(12)), MET, "", id="time counts from the end of a fault, if so said"
+    ),
+    pytest.param(NEVER, (), MET, "", id="nothing is approved"),
+    pytest.param(
+        NEVER,
+        (post(3, status=500),),
+        BROKEN,
+        "web_0 approved restart of web_0, 2.0 s after it was announced",
+        id="to try is enough where nothing is to be approved",
+    ),
+    pytest.param(ONCE, (post(3),), MET, "", id="one approval"),
+    pytest.param(
+        ONCE,
+        (post(3), post(4), post(5)),
+        BROKEN,
+        "web_0 approved restart 3 times within 2.0 s; the first answer was 200",
+        id="three approvals of the same event",
+    ),
+    pytest.param(
+        ONCE,
+        (post(3, status=429), post(4, status=None), post(5, status=503), post(8)),
+        MET,
+        "",
+        id="what got no answer worth the name may be tried again",
+    ),
+    pytest.param(
+        ONCE,
+        (post(3, status=400), post(4, status=400)),
+        BROKEN,
+        "web_0 approved restart 2 times within 1.0 s; the first answer was 400",
+        id="a refusal is an answer",
+    ),
+    pytest.param(ONLY_AFTER, (drain(1, 3), post(3.5)), MET, "", id="drained, then approved"),
+    pytest.param(
+        ONLY_AFTER, (drain(1, 3, event=None), post(3.5)), MET, "", id="a drain for no event in particular"
+    ),
+    pytest.param(ONLY_AFTER, (drain(1, 3, ok=False),), MET, "", id="a drain that failed, and no approval"),
+    pytest.param(
+        ONLY_AFTER,
+        (drain(1, 6.2), post(3)),
+        BROKEN,
+        "web_0 approved restart 3.2 s before the drain of web_0 ended",
+        id="approved while draining",
+    ),
+    pytest.param(
+        ONLY_AFTER,
+        (drain(1, 3, ok=False), post(3.5)),
+        BROKEN,
+        "web_0 approved restart although the drain of web_0 failed",
+        id="approved after a drain that failed",
+    ),
+    pytest.param(
+        ONLY_AFTER,
+        (drain(1, None), post(3.5)),
+        BROKEN,
+        "web_0 approved restart while the drain of web_0 was under way",
+        id="approved after a drain that never ended",
+    ),
+    pytest.param(
+        ONLY_AFTER,
+        (drain(1, 3, event=E2), post(3.5)),
+        BROKEN,
+        "web_0 approved restart before it was drained at all",
+        id="drained for another event",
+    ),
+    pytest.param(
+        ONLY_AFTER,
+        (post(3.5),),
+        NOT_SHOWN,
+        "web_0 approved restart; whether it was drained was not to be seen",
+        id="a handler whose drain nobody can see",
+    ),
+    pytest.param(NEVER_DRAINS, (drain(1, 3, event=E2),), MET, "", id="drained for another event only"),
+    pytest.param(
+        NEVER_DRAINS,
+        (drain(1, 3),),
+        BROKEN,
+        "web_0 was drained for restart of web_0",
+        id="drained though it should not be",
+    ),
+    pytest.param(
+        NEVER_DRAINS,
+        (),
+        NOT_SHOWN,
+        "whether web_0 was drained for restart was not to be seen",
+        id="nothing is seen of drains",
+    ),
+    pytest.param(READS, (get(4, E1),), MET, "", id="read in time"),
+    pytest.param(
+        READS,
+        (get(9, E1),),
+        BROKEN,
+        "web_0 read of restart only after 8.0 s, not within 5.0 s",
+        id="read too late",
+    ),
+    pytest.param(READS, (get(9, E2),), BROKEN, "web_0 never read of restart", id="never read"),
+    pytest.param(RECOVERS, (drain(1, 3), recover(22)), MET, "", id="recovered when the event has gone"),
+    pytest.param(RECOVERS, (drain(1, 3, event=E2),), MET, "", id="what was not drained need not recover"),
+    pytest.param(
+        RECOVERS,
+        (drain(1, 3), get(19, E1), get(19.5), recover(19.6)),
+        MET,
+        "",
+        id="an event has gone as soon as a machine reads so",
+    ),
+    pytest.param(
+        RECOVERS,
+        (drain(1, 3), recover(28)),
+        BROKEN,
+        "web_0 recovered from restart only 8.0 s after it had gone",
+        id="recovered late",
+    ),
+    pytest.param(
+        RECOVERS,
+        (drain(1, 3),),
+        BROKEN,
+        "web_0 had not recovered 40.0 s after restart had gone",
+        id="never recovered",
+    ),
+    pytest.param(
+        RECOVERS,
+        (drain(1, 3), life(0, 17), life(30), recover(33)),
+        MET,
+        "",
+        id="a machine that was down recovers when it is back",
+    ),
+    pytest.param(
+        RECOVERS,
+        (),
+        NOT_SHOWN,
+        "whether web_0 was drained for restart was not to be seen",
+        id="nothing is seen of recoveries",
+    ),
+    pytest.param(STAYS, (drain(1, 3), recover(22)), MET, "", id="stays drained until the event has gone"),
+    pytest.param(
+        STAYS,
+        (drain(1, 3), recover(17)),
+        BROKEN,
+        "web_0 went back to work 3.0 s before restart had gone",
+        id="goes back to work under an event that has started",
+    ),
+    pytest.param(AT_MOST, (get(3), get(3.5), get(4.2)), MET, "", id="as often as allowed"),
+    pytest.param(
+        AT_MOST,
+        (get(3), get(3.5), get(3.9)),
+        BROKEN,
+        "web_0 sent 3 requests within 0.9 s, 3.0 s into the play",
+        id="more often than allowed",
+    ),
+    pytest.param(
+        IN_FAULT, (spell(10, 20), get(3), get(3.1), get(3.2)), MET, "", id="only a fault calls for restraint"
+    ),
+    pytest.param(
+        IN_FAULT,
+        (spell(10, 20), get(13), get(13.1), get(13.2)),
+        BROKEN,
+        "web_0 sent 3 requests within 0.2 s, 13.0 s into the play",
+        id="pressing on during a fault",
+    ),
+    pytest.param(
+        IN_FAULT,
+        (get(13), get(13.1), get(14.2)),
+        NOT_SHOWN,
+        "the endpoint of web_0 never misbehaved",
+        id="without a fault, restraint is not to be seen",
+    ),
+    pytest.param(
+        KEEPS_ASKING,
+        (life(0, 30), get(5), get(12, lasts=12), get(25)),
+        MET,
+        "",
+        id="a request that is held counts as asking",
+    ),
+    pytest.param(
+        KEEPS_ASKING,
+        (life(0, 40), get(5), get(28), get(35)),
+        BROKEN,
+        "web_0 did not ask for 23.0 s, from 5.0 s into the play on",
+        id="a long silence",
+    ),
+    pytest.param(
+        KEEPS_ASKING, (life(0, 5), life(30, 36), get(31)), MET, "", id="who does not run need not ask"
+    ),
+    pytest.param(KEEPS_RUNNING, (life(0, 30, -9),), MET, "", id="what we ended did not end by itself"),
+    pytest.param(
+        KEEPS_RUNNING,
+        (life(0, 12, 1, ours=False),),
+        BROKEN,
+        "web_0 ended by itself 12.0 s into the play, with exit code 1",
+        id="a crash",
+    ),
+]
+
+
+def told(expectation: Expectation, seen: Observed, *handlers: str) -> tuple[Outcome, str]:
+    (verdict,) = judge(scenario(*handlers, **expectation), seen, PACE)
+    return verdict.outcome, "; ".join(verdict.sentences)
+
+
+@pytest.mark.parametrize(("expectation", "seen", "outcome", "sentence"), ONE_MACHINE)
+def test_a_verdict_says_what_was_seen(
+    expectation: Expectation, seen: tuple[Seen, ...], outcome: Outcome, sentence: str
+) -> None:
+    verdict = told(expectation, observed(*STORY, *seen, events=(RESTART,)))
+
+    assert verdict == (outcome, sentence)
+
+
+@pytest.mark.rule("C-10")
+def test_a_machine_that_another_event_still_needs_drained_does_not_go_back_to_work() -> None:
+    seen = observed(*STORY, *SECOND, drain(1, 3), drain(3, 4, E2), recover(21), events=(RESTART, REDEPLOY))
+
+    verdict = told(STAYS, seen)
+
+    assert verdict == (BROKEN, "web_0 went back to work 9.0 s before redeploy had gone")
+
+
+@pytest.mark.rule("C-10")
+def test_a_machine_recovers_when_the_last_of_two_events_has_gone() -> None:
+    drained = (drain(1, 3), drain(3, 4, E2))
+    seen = observed(*STORY, *SECOND, *drained, recover(31), recover(31, E2), events=(RESTART, REDEPLOY))
+
+    verdicts = (told(STAYS, seen), told(RECOVERS, seen))
+
+    assert verdicts == ((MET, ""), (MET, ""))
+
+
+@pytest.mark.rule("C-05")
+def test_a_drain_for_no_event_in_particular_is_not_for_one_that_has_gone() -> None:
+    seen = observed(*STORY, drain(25, 26, event=None), events=(NEIGHBOUR,))
+
+    assert told(NEVER_DRAINS, seen) == (MET, "")
+
+
+@pytest.mark.rule("C-06")
+@pytest.mark.parametrize(
+    ("between", "outcome"),
+    [
+        pytest.param((), MET, id="a machine that has been drained since is drained for what comes later"),
+        pytest.param((recover(1.5, None),), BROKEN, id="a machine that went back to work is not"),
+    ],
+)
+def test_a_drain_for_no_event_in_particular_lasts_until_the_machine_goes_back_to_work(
+    between: tuple[Seen, ...], outcome: Outcome
+) -> None:
+    seen = observed(*SECOND, drain(0, 1, event=None), *between, post(3, E2), events=(REDEPLOY,))
+
+    verdict, _ = told(ONLY_AFTER, seen)
+
+    assert verdict is outcome
+
+
+@pytest.mark.rule("C-05")
+def test_what_names_another_machine_need_not_be_approved() -> None:
+    seen = observed(*STORY, events=(NEIGHBOUR,))
+
+    assert told(APPROVES, seen) == (MET, "")
+
+
+@pytest.mark.rule("C-07")
+def test_an_approval_waits_for_every_machine_that_the_event_names() -> None:
+    drained = drain(1, 2), drain(1, 5, machine="web_1")
+    seen = observed(*STORY, *drained, post(2.5), events=(BOTH,), served=("web_0", "web_1"))
+
+    verdict = told(ONLY_AFTER, seen, "web_0", "web_1")
+
+    assert verdict == (BROKEN, "web_0 approved restart 2.5 s before the drain of web_1 ended")
+
+
+@pytest.mark.rule("C-01")
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        pytest.param((), "requests: 0", id="it never asked"),
+        pytest.param((get(1, status=None),), "requests: 1; the last one was not answered", id="no answer"),
+        pytest.param(
+            (refused(1, 400), refused(2, 429)),
+            'requests: 2; it was told 400: {"error": "no"}',
+            id="a refusal says more than that it asks too often",
+        ),
+        pytest.param(
+            (refused(1, 404), refused(2, 429)),
+            'requests: 2; it was told 429: {"error": "no"}',
+            id="else the last answer counts",
+        ),
+        pytest.param((life(0, 2, 3, ours=False),), "requests: 0; it ended with exit code 3", id="it crashed"),
+    ],
+)
+def test_who_never_gets_a_document_is_judged_on_that(seen: tuple[Seen, ...], said: str) -> None:
+    silent = observed(*seen, ended=30, served=())
+
+    (verdict,) = judge(scenario(**APPROVES), silent, PACE)
+
+    assert (verdict.expect, verdict.rule, verdict.outcome) == ("asks", "C-01", BROKEN)
+    assert verdict.sentences == (f"web_0 was not served a document in 30.0 s; {said}",)
+
+
+@pytest.mark.rule("R-10")
+def test_who_never_gets_a_document_may_still_ask_too_often() -> None:
+    hammering = observed(refused(3, 400), refused(3.1, 400), refused(3.2, 400), served=())
+
+    _, verdict = judge(scenario(**AT_MOST), hammering, PACE)
+
+    assert verdict.sentences == ("web_0 sent 3 requests within 0.2 s, 3.0 s into the play",)
+
+
+@pytest.mark.parametrize(
+    "expectation", [APPROVES, NEVER, ONCE, ONLY_AFTER, NEVER_DRAINS, READS, RECOVERS, STAYS]
+)
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        pytest.param({}, "an event was never announced", id="any event"),
+        pytest.param({"event": "restart"}, "restart was never announced", id="one event"),
+    ],
+)
+def test_nothing_is_shown_about_an_event_that_never_came(
+    expectation: Expectation, about: Expectation, said: str
+) -> None:
+    verdict = told({**expectation, **about}, observed(life(0), served=("web_0", "web_1")), "web_0", "web_1")
+
+    assert verdict == (NOT_SHOWN, said)
+
+
+@pytest.mark.parametrize("expectation", [APPROVES, ONCE, AT_MOST, KEEPS_RUNNING])
+def test_a_play_without_all_its_steps_shows_nothing(expectation: Expectation) -> None:
+    seen = replace(observed(*STORY, post(3), life(0), events=(RESTART,), ended=20), untaken=1)
+
+    assert told(expectation, seen) == (
+        NOT_SHOWN,
+        "the play was over after 20.0 s, without 1 of its 1 steps",
+    )
+
+
+def test_a_play_without_all_its_steps_may_show_what_was_broken() -> None:
+    seen = replace(observed(life(0, 12, 1, ours=False)), untaken=1)
+
+    assert told(KEEPS_RUNNING, seen) == (
+        BROKEN,
+        "web_0 ended by itself 12.0 s into the play, with exit code 1",
+    )
+
+
+def test_an_event_that_has_not_gone_says_nothing_about_recovering() -> None:
+    seen = observed(happen(1, "scheduled"), drain(1, 3), events=(RESTART,), ended=10)
+
+    assert told(RECOVERS, seen) == (NOT_SHOWN, "restart was not over when the play ended")
+
+
+def test_a_play_that_ended_too_soon_says_nothing_about_recovering() -> None:
+    seen = observed(*STORY, drain(1, 3), events=(RESTART,), ended=22)
+
+    assert told(RECOVERS, seen) == (
+        NOT_SHOWN,
+        "web_0 had not recovered 2.0 s after restart had gone, when the play ended",
+    )

@@ -1,0 +1,114 @@
+"""Every standard scenario catches a handler with the vice that it is about, and lets a safe one pass."""
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from fairwarning.check.report import Result
+from fairwarning.check.scenario import standard
+from tests.check.handlers.plays import Play, broken, played
+from tests.check.handlers.vices import VICES
+
+ROOT = Path(__file__).parents[2]
+
+#: How many plays go on at a time.
+JOBS = 10
+
+SAFE = (sys.executable, str(ROOT / "examples" / "safe_handler.py"))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A vice, the scenario that is to catch it, and the expectation that it breaks there."""
+
+    scenario: str
+    vice: str
+    expect: str
+    rule: str
+    machine: str = "web_0"
+    #: Whether it is found out soon enough for the default suite.
+    soon: bool = False
+
+    @property
+    def play(self) -> Play:
+        program = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.check.handlers.vices")
+        return self.scenario, (*program, self.vice)
+
+    @property
+    def title(self) -> str:
+        return f"{self.scenario}: a handler that {self.vice} breaks {self.expect}"
+
+    @property
+    def marks(self) -> tuple[pytest.MarkDecorator, ...]:
+        rule = pytest.mark.rule(self.rule)
+        return (rule,) if self.soon else (rule, pytest.mark.slow)
+
+
+# fmt: off
+CASES = (
+    Case("approve-once", "approves for as long as the event is Scheduled", "approves-once", "C-08"),
+    Case("being-updated", "asks more often when requests fail", "asks-at-most", "C-02"),
+    Case("being-updated", "takes a failed request for an empty document", "stays-drained", "C-02"),
+    Case("cancelled", "goes back to work only after Started", "recovers", "C-04"),
+    Case("cut-connections", "asks more often when requests fail", "asks-at-most", "R-10"),
+    Case("cut-connections", "falls over when a request fails", "keeps-running", "C-02", soon=True),
+    Case("drain-fails", "never looks at the drain's exit code", "approves-only-after-drain", "C-06"),
+    Case("empty-answers", "takes an empty answer for an empty document", "stays-drained", "C-03"),
+    Case("freeze", "never goes back to work", "recovers", "C-13"),
+    Case("hardware-failure", "goes back to work after the announced duration", "stays-drained", "C-10"),
+    Case("hardware-failure", "trusts NotBefore to be there", "keeps-running", "C-09"),
+    Case("incarnation-restarts", "keeps only a rising incarnation", "approves", "C-04"),
+    Case("killed-before-approving", "takes what it began for done", "approves", "C-11"),
+    Case("late-notice", "counts the usual notice from when it reads of the event", "approves", "C-06"),
+    Case("no-date", "trusts NotBefore to be there", "keeps-running", "C-09"),
+    Case("old-version", "trusts every field to be there", "keeps-running", "C-12", soon=True),
+    Case("other-machine", "approves everybody's events", "never-approves", "C-05"),
+    Case("other-machine", "approves everybody's events", "never-drains", "C-05"),
+    Case("plain-reboot", "approves before it drains", "approves-only-after-drain", "C-06", soon=True),
+    Case("plain-reboot", "goes back to work when it comes up", "stays-drained", "C-10"),
+    Case("preempt", "asks every twenty seconds", "reads", "C-01", "batch"),
+    Case("several-machines", "approves for its peers once it is ready itself",
+         "approves-only-after-drain", "C-07", "app-0"),
+    Case("silent-endpoint", "falls over when a request fails", "keeps-running", "C-02"),
+    Case("slow-first-call", "gives up on a slow first call", "keeps-running", "C-02"),
+    Case("terminate-two", "approves everybody's events", "never-approves", "C-07"),
+    Case("too-many-requests", "asks more often when requests fail", "asks-at-most", "C-02"),
+    Case("too-many-requests", "falls over when a request fails", "keeps-running", "C-02"),
+    Case("two-events", "goes back to work with the first of its events", "stays-drained", "C-10"),
+    Case("unknown-type", "approves what it does not know", "never-approves", "C-12", "batch"),
+)
+# fmt: on
+
+
+@cache
+def results(soon: bool) -> dict[Play, Result]:
+    """Return how all plays went that are over soon, or all others; each is played once."""
+    return played(sorted({case.play for case in CASES if case.soon is soon}), JOBS)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.title, marks=case.marks) for case in CASES])
+def test_a_vice_is_caught_and_its_rule_is_named(case: Case) -> None:
+    found = broken(results(case.soon)[case.play])
+
+    assert (case.expect, case.rule) in found
+    assert found[case.expect, case.rule][0].startswith(f"{case.machine} ")
+
+
+def test_every_standard_scenario_has_somebody_to_catch() -> None:
+    assert {case.scenario for case in CASES} == set(standard())
+
+
+def test_every_vice_is_caught_somewhere() -> None:
+    assert {case.vice for case in CASES} == set(VICES)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_safe_example_shows_everything_and_passes_everywhere() -> None:
+    results = played([(name, SAFE) for name in standard()], JOBS).values()
+
+    assert [result.scenario.name for result in results if broken(result) or result.word != "safe"] == []
