@@ -80,6 +80,35 @@ def test_a_moved_clock_is_noted_for_the_next_start() -> None:
     assert run(desk.stage.store.noted("clock")) == "2026-11-17T12:00:00+00:00"
 
 
+JOURNEYS = [
+    pytest.param("/clock/advance", {"by": "1h", "who": "ann"}, "operator:ann", "by 1h", id="a while"),
+    pytest.param("/clock/next", {"by": "ann"}, "operator:ann", "to the next deadline", id="to what is due"),
+    pytest.param("/clock/advance", {"by": "1h"}, "operator", "by 1h", id="nobody in particular"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "who", "how"), JOURNEYS)
+def test_the_history_tells_who_moved_time_and_then_what_that_led_to(
+    path: str, body: Json, who: str, how: str
+) -> None:
+    desk = office(WEB)
+    desk.cause("restart", "web_0")
+
+    desk.fine("POST", path, body)
+
+    _, moved, started, *_ = desk.history().history
+    assert (moved.kind, moved.type, moved.by, moved.reason) == ("advanced", "clock", who, how)
+    assert (moved.at, started.kind) == (NOON, "started")
+
+
+def test_a_journey_to_nowhere_is_not_told() -> None:
+    desk = office()
+
+    desk.fine("POST", "/clock/next")
+
+    assert desk.history().history == []
+
+
 def test_journeys_asked_for_at_once_are_made_one_after_the_other() -> None:
     desk = office(WEB)
     desk.cause("restart", "web_0")
@@ -144,6 +173,15 @@ def test_real_time_may_be_sped_up() -> None:
     assert msgspec.json.decode(answer, type=shapes.Clock).speed == 60
     # Not-before is rounded up to a whole second.
     assert timedelta(seconds=15) <= event.not_before - event.created_at <= timedelta(seconds=16)
+
+
+def test_the_history_tells_who_changed_the_speed() -> None:
+    desk = office(real_clock=True)
+
+    desk.fine("PUT", "/clock/speed", {"speed": 0.5, "by": "ann"})
+
+    (told,) = desk.history().history
+    assert (told.kind, told.by, told.reason) == ("speed", "operator:ann", "0.5 times as fast")
 
 
 def test_manual_time_has_no_speed() -> None:

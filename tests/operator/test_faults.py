@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
+from fairwarning.cli.fault import FAULTS
+from fairwarning.core.ailments import Ailment
 from fairwarning.core.scope import Blueprint
 from fairwarning.core.wire import Json
-from fairwarning.engine.faults import Ailment
 from fairwarning.operator import shapes
 from tests.operator.office import office
 
@@ -25,6 +26,38 @@ def test_an_endpoint_is_made_ill_and_healed(ailment: Ailment) -> None:
     assert msgspec.json.decode(well, type=shapes.Machine).fault is None
 
 
+WISHES = [
+    pytest.param({"fault": "429", "lasts": "90s"}, "429 for 1m30s", id="for a while"),
+    pytest.param({"fault": "500"}, "500 until healed", id="for good"),
+    pytest.param({"fault": "slow", "delay": "3s", "lasts": "1h"}, "slow by 3s for 1h", id="with a delay"),
+]
+
+
+@pytest.mark.parametrize(("wish", "words"), WISHES)
+def test_the_history_tells_who_made_an_endpoint_ill_and_who_healed_it(
+    wish: dict[str, str], words: str
+) -> None:
+    desk = office(WEB)
+
+    desk.fine("PUT", "/machines/web_0/fault", {**wish, "by": "ann"})
+    desk.fine("DELETE", "/machines/web_0/fault?by=bob")
+
+    lines = desk.history().history
+    assert [(one.kind, one.by, one.reason) for one in lines] == [
+        ("fault", "operator:ann", words),
+        ("healed", "operator:bob", wish["fault"]),
+    ]
+    assert {(one.scope, *one.resources) for one in lines} == {("web", "web_0")}
+
+
+def test_healing_an_endpoint_that_works_is_not_told() -> None:
+    desk = office(WEB)
+
+    desk.fine("DELETE", "/machines/web_0/fault")
+
+    assert desk.history().history == []
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -40,6 +73,10 @@ def test_what_makes_no_sense_is_refused_by_name(body: Json, field: str) -> None:
     problem = desk.refused("PUT", "/machines/web_0/fault", body)
 
     assert (problem.status, problem.field) == (422, field)
+
+
+def test_the_command_line_knows_every_fault() -> None:
+    assert {*FAULTS} == {*map(str, Ailment), "none"}
 
 
 def test_a_machine_that_is_not_there_has_no_endpoint_to_fail() -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from fairwarning.core.condition import Condition
 from fairwarning.core.model import Power, ScopeKind
 from fairwarning.core.scope import Blueprint
 from fairwarning.core.wire import Json
@@ -42,7 +43,7 @@ def test_a_machine_is_shown_with_its_place_and_its_address() -> None:
         set="web",
         instance="1",
         power=Power.RUNNING,
-        state="running",
+        state=Condition.RUNNING,
         update_domain=1,
         fault_domain=1,
         host="host-web-1-1",

@@ -1,14 +1,12 @@
 """Who may come in: a token where one is set, and on loopback no stranger's web page."""
 
-import hmac
-from collections.abc import Iterable, Mapping
-from ipaddress import ip_address
-from urllib.parse import urlsplit
+from collections.abc import Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fairwarning.access import holds, ours, same_site
 from fairwarning.operator.problems import answer
 
 #: What anybody may ask: it says nothing about the fleet.
@@ -40,30 +38,12 @@ class Access:
 
     def _refusal(self, headers: Headers) -> Response | None:
         if self._token is not None:
-            if _holds(headers.getlist("authorization"), self._token):
+            if holds(headers.getlist("authorization"), self._token):
                 return None
             return answer(401, "a bearer token is needed", headers=_CHALLENGE)
-        # A name that leads here by somebody else's DNS must not lend a web page our address.
         hosts = headers.getlist("host")
-        if not hosts or not all(map(_loopback, hosts)):
+        if not ours(hosts):
             return answer(403, "only names of this machine are served without a token")
-        # A web page of another site may send requests here, though it cannot read the answers.
-        if any(origin not in {f"http://{host}" for host in hosts} for origin in headers.getlist("origin")):
+        if not same_site(headers.getlist("origin"), hosts):
             return answer(403, "web pages of other sites may not call this API")
         return None
-
-
-def _holds(given: Iterable[str], token: bytes) -> bool:
-    schemes = (one.partition(" ") for one in given)
-    return any(
-        scheme.lower() == "bearer" and hmac.compare_digest(value.strip().encode("latin-1"), token)
-        for scheme, _, value in schemes
-    )
-
-
-def _loopback(host: str) -> bool:
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        return name == "localhost" or ip_address(name).is_loopback
-    except ValueError:
-        return False

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.journey import Journeys
 from fairwarning.operator.access import Access
 from fairwarning.operator.desk import Desk, Management
 from fairwarning.operator.problems import refuse
@@ -30,6 +31,7 @@ def create_app(
     loopback: bool = True,
     closing: asyncio.Event | None = None,
     management: Callable[[], Awaitable[Management | None]] | None = None,
+    journeys: Journeys | None = None,
 ) -> Starlette:
     """Return the app; a token that is given is asked for, and off loopback one must be given.
 
@@ -44,6 +46,7 @@ def create_app(
         welcome=welcome or _nothing_to_open,
         closing=closing or asyncio.Event(),
         management=management or _no_other_face,
+        journeys=journeys or Journeys(engine),
     )
     app = Starlette(
         routes=list(_doors(desk, ROUTES)),

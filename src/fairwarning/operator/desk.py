@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.journey import Journeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,5 +35,5 @@ class Desk:
     closing: asyncio.Event
     #: Where the management face is, as soon as it is there.
     management: Callable[[], Awaitable[Management | None]]
-    #: Held while manual time moves: two travellers at once would each see half a journey.
-    travelling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: Moves manual time; every face that does so shares it.
+    journeys: Journeys

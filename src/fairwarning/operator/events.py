@@ -7,14 +7,14 @@ from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import Change, EventChanged
 from fairwarning.core.commands import Approve, Cancel, Remove, Schedule
 from fairwarning.core.errors import Invalid, UnknownEvent
-from fairwarning.core.model import Event, EventId, MachineRef, ScopeId, derive_id
+from fairwarning.core.model import Event, EventId, MachineRef, ScopeId
+from fairwarning.core.unwatched import hint, led_to
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.fleet import scopes_called
 from fairwarning.operator.problems import naming
-from fairwarning.operator.unwatched import hint
 
 
 async def events(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Events:
@@ -131,12 +131,9 @@ def _changed(changes: Iterable[Change]) -> dict[EventId, Event]:
 
 
 def _announced(engine: Engine, first: EventId, changes: Sequence[Change]) -> shapes.Announced:
-    # What else fell due in the same decision is not what this request led to.
-    ids = (first, *(derive_id(first, str(number)) for number in range(1, len(changes))))
-    changed = _changed(changes)
-    led_to = [changed[one] for one in ids if one in changed]
+    announced = led_to(first, changes)
     return shapes.Announced(
-        events=[event_shape(one) for one in led_to],
-        warned=any(one.seen for one in led_to),
-        hint=hint(engine.scopes(), led_to),
+        events=[event_shape(one) for one in announced],
+        warned=any(one.seen for one in announced),
+        hint=hint(engine.scopes(), announced),
     )

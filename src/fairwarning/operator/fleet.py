@@ -1,54 +1,38 @@
 """Machines and the scopes they share: what there is, and what operators change about it."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Iterable
 
 from msgspec import UNSET
 
 from fairwarning.core import durations
+from fairwarning.core.ailments import Ailment
 from fairwarning.core.changes import MachineChanged, ScopeMade
 from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, SetPower, Upgrade
+from fairwarning.core.condition import condition
 from fairwarning.core.errors import UnknownMachine, UnknownScope
 from fairwarning.core.fleet import Fleet
 from fairwarning.core.model import (
     Approvals,
     HostId,
-    Kind,
-    Machine,
     MachineRef,
-    Power,
     Scope,
     ScopeId,
-    Status,
     VmName,
 )
 from fairwarning.core.scaleset import latest_model_applied
 from fairwarning.core.scope import Blueprint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.faults import Ailment
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.problems import Refusal, naming
 from fairwarning.operator.walks import walk_shape
 
-State = Literal["running", "warned", "frozen", "rebooting", "moving", "evicting", "terminating", "stopped"]
-
-#: What a started event does to a machine, the gravest first; a rebalance recommendation does nothing to it.
-STATES: Mapping[Kind, State] = {
-    Kind.TERMINATE: "terminating",
-    Kind.PREEMPT: "evicting",
-    Kind.REDEPLOY: "moving",
-    Kind.REBOOT: "rebooting",
-    Kind.FREEZE: "frozen",
-}
-
 
 async def machines(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Machines:
     """Return every machine, scope by scope."""
-    refs = [m.ref for scope in desk.engine.scopes().values() for m in scope.machines.values()]
-    return machines_shape(desk, refs)
+    return machines_shape(desk, [ref for its in desk.engine.scopes().values() for ref in its.refs()])
 
 
 async def machine(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Machine:
@@ -125,7 +109,7 @@ async def upgrade(desk: Desk, name: str, asked: shapes.UpgradeWanted) -> shapes.
     engine = desk.engine
     ids = scopes_called(engine, name)
     if asked.machines is None:
-        refs = [m.ref for scope_id in ids for m in engine.scope(scope_id).machines.values()]
+        refs = [ref for scope_id in ids for ref in engine.scope(scope_id).refs()]
     else:
         refs = _members(engine, ids, asked.machines)
     await engine.handle(Upgrade(machines=tuple(refs), by=asked.who))
@@ -157,7 +141,7 @@ def machine_shape(desk: Desk, ref: MachineRef) -> shapes.Machine:
         set=its.facts.set_name,
         instance=one.instance,
         power=one.power,
-        state=_state(its, one),
+        state=condition(its, one),
         update_domain=one.update_domain,
         fault_domain=one.fault_domain,
         host=one.host,
@@ -202,17 +186,6 @@ def scope_shape(its: Scope) -> shapes.Scope:
         ),
         walk=None if facts.walk is None else walk_shape(its, facts.walk),
     )
-
-
-def _state(its: Scope, one: Machine) -> State:
-    if one.power is Power.STOPPED:
-        return "stopped"
-    concerning = [e for e in its.events.values() if one.name in e.resources and one.name not in e.done]
-    acting = {event.kind for event in concerning if event.status is Status.STARTED}
-    for kind, state in STATES.items():
-        if kind in acting:
-            return state
-    return "warned" if any(event.seen for event in concerning) else "running"
 
 
 def _members(engine: Engine, ids: tuple[ScopeId, ...], names: list[str]) -> list[MachineRef]:

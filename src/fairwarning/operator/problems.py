@@ -2,8 +2,7 @@
 
 FairWarningError
 ├── Refusal      the request itself is at fault; carries its status
-├── Misnamed     a member of the body names what does not exist; carries the core's error
-└── WrongClock   this kind of clock cannot do that
+└── Misnamed     a member of the body names what does not exist; carries the core's error
 """
 
 import re
@@ -46,12 +45,6 @@ class Misnamed(FairWarningError):
         super().__init__(str(error))
         self.field = field
         self.error = error
-
-
-class WrongClock(FairWarningError):
-    """This kind of clock cannot do that."""
-
-    status_hint = 409
 
 
 @contextmanager

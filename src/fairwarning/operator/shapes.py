@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from fairwarning.core.ailments import Ailment
+from fairwarning.core.condition import Condition
 from fairwarning.core.model import Eviction, Kind, Power, ScopeKind, Source, Status
-from fairwarning.engine.faults import Ailment
 
 # Python's $ also matches before a last line break, and JSON Schema has no \Z.
 _END = r"(?![\s\S])"
@@ -35,6 +36,11 @@ Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
 
 
+def recorded(name: str) -> str:
+    """Return what an asker is called in the history: no machine has a name with a colon in it."""
+    return name if name == OPERATOR or name.startswith(f"{OPERATOR}:") else f"{OPERATOR}:{name}"
+
+
 # -- what is asked
 
 
@@ -49,10 +55,8 @@ class Asker(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
     @property
     def who(self) -> str:
-        """The name that is recorded: no machine has one with a colon in it."""
-        if self.by == OPERATOR or self.by.startswith(f"{OPERATOR}:"):
-            return self.by
-        return f"{OPERATOR}:{self.by}"
+        """The name that is recorded."""
+        return recorded(self.by)
 
 
 class Removal(Asker, frozen=True, kw_only=True):
@@ -142,12 +146,13 @@ class WalkWanted(Asker, frozen=True, kw_only=True):
 
 
 class Advance(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """How far to move manual time."""
+    """How far to move manual time, and who asks."""
 
     by: Duration
+    who: By = OPERATOR
 
 
-class SpeedWanted(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class SpeedWanted(Asker, frozen=True, kw_only=True):
     """How many times faster than announced durations are to pass."""
 
     speed: Annotated[float, Meta(ge=0.01, le=100_000)]
@@ -178,7 +183,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     set: str
     instance: str
     power: Power
-    state: Literal["running", "warned", "frozen", "rebooting", "moving", "evicting", "terminating", "stopped"]
+    state: Condition
     update_domain: int
     fault_domain: int
     host: str

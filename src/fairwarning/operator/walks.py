@@ -6,11 +6,11 @@ from fairwarning.core import durations
 from fairwarning.core.commands import StartWalk, StopWalk
 from fairwarning.core.errors import UnknownWalk
 from fairwarning.core.model import Scope, ScopeId, Walk
+from fairwarning.core.unwatched import hint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.problems import naming
-from fairwarning.operator.unwatched import hint
 
 
 async def walks(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Walks:

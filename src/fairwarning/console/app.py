@@ -1,0 +1,100 @@
+"""The console as an ASGI app."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from fairwarning.console.access import LOGIN, Gate
+from fairwarning.console.door import Door
+from fairwarning.console.journal import Recent
+from fairwarning.console.room import Room
+from fairwarning.console.routes import ACTIONS, PAGES
+from fairwarning.console.sessions import Sessions
+from fairwarning.core import wire
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.fleet import visible
+from fairwarning.core.model import MachineRef
+from fairwarning.core.versions import EVENT_VERSIONS, Shape
+from fairwarning.engine.clock import SystemClock, new_secret
+from fairwarning.engine.engine import Engine
+from fairwarning.engine.journey import Journeys
+
+FILES = Path(__file__).parent / "static"
+
+
+def create_app(
+    engine: Engine,
+    *,
+    endpoints: Callable[[MachineRef], str | None],
+    welcome: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
+    document: Callable[[MachineRef, Shape], bytes] | None = None,
+    versions: Mapping[str, Shape] = EVENT_VERSIONS,
+    journeys: Journeys | None = None,
+    token: str | None = None,
+    loopback: bool = True,
+    closing: asyncio.Event | None = None,
+    wall: Callable[[], datetime] | None = None,
+    secret: bytes | None = None,
+) -> Starlette:
+    """Return the app; a token that is given is asked for, and off loopback one must be given.
+
+    Live pages end once ``closing`` is set. Sessions run out by the ``wall`` clock, whatever the fleet's says;
+    what proves forms is signed with a ``secret`` of the process.
+    """
+    if not loopback and not token:
+        raise ValueError("off loopback the console needs a token")
+    room = Room(
+        engine=engine,
+        endpoints=endpoints,
+        welcome=welcome or _nothing_to_open,
+        document=document or partial(_shared, engine),
+        versions=versions,
+        journeys=journeys or Journeys(engine),
+        recent=Recent(engine.store),
+        closing=closing or asyncio.Event(),
+    )
+    return _guarded(room, Sessions(token, wall or SystemClock().now, secret or new_secret()))
+
+
+def _guarded(room: Room, sessions: Sessions) -> Starlette:
+    door = Door(room, sessions, PAGES)
+    app = Starlette(
+        routes=_routes(door),
+        middleware=[Middleware(Gate, sessions=sessions)],
+        exception_handlers=dict.fromkeys(
+            (FairWarningError, HTTPException, ClientDisconnect, Exception), door.refuse
+        ),
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _routes(door: Door) -> list[BaseRoute]:
+    return [
+        Mount("/static", StaticFiles(directory=FILES)),
+        Route(LOGIN, door.ask_token, methods=["GET"]),
+        Route(LOGIN, door.let_in, methods=["POST"]),
+        Route("/logout", door.let_out, methods=["POST"]),
+        Route("/live", door.follow, methods=["GET"]),
+        *(Route(one.path, door.acting(one), methods=["POST"]) for one in ACTIONS),
+        *(Route(one.path, door.showing(one), methods=["GET"]) for one in PAGES),
+    ]
+
+
+def _shared(engine: Engine, machine: MachineRef, shape: Shape) -> bytes:
+    """Return what guests of a server without a metadata face would read."""
+    scope = engine.scope(machine.scope)
+    return wire.document(scope.incarnation, visible(scope, machine.name), shape, scope.facts.kind)
+
+
+async def _nothing_to_open(machines: Sequence[MachineRef]) -> None:
+    """Machines of a server without a metadata face need nothing opened."""

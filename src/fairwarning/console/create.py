@@ -1,0 +1,96 @@
+"""The create pages: what there is to choose from, and a form for each, step by step.
+
+Going from step to step changes nothing, so it is done by addresses; only the last button sends a form.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fairwarning.console.forms import CHOICES, Choice, Draft, draft
+from fairwarning.console.notification import command, enabling, lacks
+from fairwarning.console.page import CONSOLE, Done, Mistaken, NoPage, View, Visit
+from fairwarning.console.paint import Sheet
+from fairwarning.console.questions import QUESTIONS, Question, Tab
+from fairwarning.console.room import Room
+from fairwarning.console.words import count, scope_path
+from fairwarning.core.changes import MachineChanged, ScopeMade
+from fairwarning.core.commands import Make
+from fairwarning.core.errors import NameTaken
+from fairwarning.core.model import HOME_GROUP
+from fairwarning.engine.clock import new_event_id
+
+#: What is written where no set lacks the notification, and how many that do are named at the most.
+EXAMPLE, MOST_COMMANDS = command(HOME_GROUP, "web"), 10
+
+#: The steps as they are called.
+TITLES: Mapping[Tab, str] = {
+    Tab.BASICS: "Basics",
+    Tab.MANAGEMENT: "Management",
+    Tab.REVIEW: "Review + create",
+}
+
+
+async def choose(room: Room, visit: Visit) -> View:
+    """Return what can be made."""
+    return View(title="Create", template="create.html", values={"choices": CHOICES})
+
+
+async def show(room: Room, visit: Visit) -> View:
+    """Return one step of a form; to review it is to check it first."""
+    choice = _choice(visit)
+    given = visit.form or visit.query
+    found = _checked(room, draft(choice, given, room.engine.clock.now()))
+    tab = _tab(choice, given.get("tab"))
+    # Nobody is told of mistakes before they say that they are done.
+    if tab is Tab.REVIEW and found.form.errors:
+        tab = min(map(_place, found.form.errors), key=choice.tabs.index)
+        visit = replace(visit, problems=found.form.problems)
+    painted = Sheet("_create.html", visit).paint(
+        "form", name=visit.name, choice=choice, tab=tab, titles=TITLES, draft=found, questions=_asked(choice)
+    )
+    values = {"form": painted, "choice": choice, "commands": _commands(room) if tab is Tab.MANAGEMENT else []}
+    return View(title=f"Create {choice.title.lower()}", template="create_form.html", values=values)
+
+
+async def make(room: Room, visit: Visit) -> Done:
+    """Make what the form asks for, and let its machines be reached."""
+    found = _checked(room, draft(_choice(visit), visit.form, room.engine.clock.now()))
+    if found.form.errors:
+        raise Mistaken(found.form.problems)
+    changes = await room.engine.handle(Make(seed=new_event_id(), blueprint=found.blueprint, by=CONSOLE))
+    machines = [change.machine.ref for change in changes if isinstance(change, MachineChanged)]
+    await room.welcome(machines)
+    (scope, *more) = [change.scope for change in changes if isinstance(change, ScopeMade)]
+    said = f"{found.blueprint.name} is there, with {count(len(machines), 'machine')}"
+    return Done("/" if more else scope_path(scope), said)
+
+
+def _choice(visit: Visit) -> Choice:
+    if visit.name not in CHOICES:
+        raise NoPage(visit.path)
+    return CHOICES[visit.name]
+
+
+def _checked(room: Room, found: Draft) -> Draft:
+    name = found.blueprint.name
+    if name and room.engine.directory.scopes_of_set(name):
+        found.form.refuse(NameTaken(name), "name")
+    return found
+
+
+def _tab(choice: Choice, asked: str) -> Tab:
+    return next((tab for tab in choice.tabs if tab == asked), Tab.BASICS)
+
+
+def _place(field: str) -> Tab:
+    return QUESTIONS[field].tab if field in QUESTIONS else Tab.BASICS
+
+
+def _asked(choice: Choice) -> Mapping[str, Question]:
+    return {field: QUESTIONS[field] for field in choice.fields}
+
+
+def _commands(room: Room) -> list[str]:
+    """Return how az gives the notification to sets that are there already."""
+    lacking = {enabling(scope.facts) for scope in room.engine.scopes().values() if lacks(scope)}
+    return sorted(lacking)[:MOST_COMMANDS] or [EXAMPLE]

@@ -1,0 +1,163 @@
+"""The page of one machine: what it sees right now, what happens to it, and what can be done to it."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import TypeVar
+
+from fairwarning.console.journal import Wanted
+from fairwarning.console.page import CONSOLE, Done, Fragment, View, Visit
+from fairwarning.console.paint import Sheet
+from fairwarning.console.room import Room
+from fairwarning.console.words import machine_path
+from fairwarning.core import curl
+from fairwarning.core.ailments import AILMENTS
+from fairwarning.core.causes import CAUSES
+from fairwarning.core.commands import Schedule, SetPower
+from fairwarning.core.condition import condition
+from fairwarning.core.errors import Invalid
+from fairwarning.core.fleet import Fleet
+from fairwarning.core.model import Machine, MachineRef, Power
+from fairwarning.core.scaleset import latest_model_applied
+from fairwarning.core.unwatched import hint, led_to
+from fairwarning.engine.clock import new_event_id
+from fairwarning.engine.faults import Fault
+
+T = TypeVar("T")
+
+#: How many lines of its history a machine's page shows, and how many of its scope's it looks through.
+LINES, REACH = 50, 5000
+
+
+#: The causes that have a button, and what it says; the core decides whether they may happen.
+BUTTONS: Mapping[str, str] = {
+    "restart": "Restart",
+    "redeploy": "Redeploy",
+    "freeze": "Freeze",
+    "evict": "Evict",
+}
+
+_POWERS: Mapping[str, Power] = {power.value: power for power in Power}
+
+
+async def show(room: Room, visit: Visit) -> View:
+    """Return the machine's page."""
+    ref = room.engine.directory.machine(visit.name)
+    machine = room.engine.machine(ref)
+    version = _version(room, visit)
+    values = {
+        "machine": machine,
+        "version": version,
+        "versions": list(room.versions),
+        "curl": _curl(room, ref, version),
+        "buttons": [
+            (name, label, CAUSES[name].summary)
+            for name, label in BUTTONS.items()
+            if machine.spot or not CAUSES[name].spot_only
+        ],
+        "ailments": {name: f"{name}: {meaning}" for name, meaning in AILMENTS.items()},
+    }
+    parts = (*_parts(room, visit, machine, version), await _history(room, visit, ref))
+    return View(title=ref.full, template="machine.html", values=values, fragments=parts)
+
+
+async def confirm(room: Room, visit: Visit) -> View:
+    """Return the page that asks whether a machine is really to be deleted."""
+    machine = room.engine.machine(room.engine.directory.machine(visit.name))
+    return View(title=f"Delete {machine.name}", template="delete.html", values={"machine": machine})
+
+
+async def cause(room: Room, visit: Visit) -> Done:
+    """Do something to the machine."""
+    label = _chosen(visit, "cause", BUTTONS)
+    return await _do(room, visit, visit.form.get("cause"), label)
+
+
+async def delete(room: Room, visit: Visit) -> Done:
+    """Delete the machine, with the notice its model calls for unless that is skipped."""
+    return await _do(room, visit, "delete", "Delete", force="force" in visit.form)
+
+
+async def set_power(room: Room, visit: Visit) -> Done:
+    """Start or stop the machine."""
+    machine = _machine(room, visit)
+    power = _chosen(visit, "power", _POWERS)
+    await room.engine.handle(SetPower(machine=machine.ref, power=power, by=CONSOLE))
+    return Done(machine_path(machine), f"{machine.name} is {power}")
+
+
+async def put_fault(room: Room, visit: Visit) -> Done:
+    """Let the machine's endpoint misbehave, for a while or until it is healed."""
+    machine, form = _machine(room, visit), visit.form
+    now = asyncio.get_running_loop().time()
+    fault = Fault.read(form.get("fault"), form.get("lasts") or None, form.get("delay") or "2s", now)
+    await room.engine.faults.inflict(machine.ref, fault, CONSOLE)
+    return Done(machine_path(machine), f"the endpoint of {machine.name} now has the fault {fault.ailment}")
+
+
+async def heal(room: Room, visit: Visit) -> Done:
+    """Let the machine's endpoint work again."""
+    machine = _machine(room, visit)
+    await room.engine.faults.cure(machine.ref, CONSOLE)
+    return Done(machine_path(machine), f"the endpoint of {machine.name} works again")
+
+
+async def _do(room: Room, visit: Visit, cause: str, label: str, *, force: bool = False) -> Done:
+    machine = _machine(room, visit)
+    command = Schedule(id=new_event_id(), cause=cause, machines=(machine.ref,), force=force, by=CONSOLE)
+    events = led_to(command.id, await room.engine.handle(command))
+    warned = any(event.seen for event in events)
+    said = f"{label}: {'guests have been warned' if warned else 'done without a warning'}"
+    scope = room.engine.scopes().get(machine.scope)
+    there = scope is not None and machine.name in scope.machines
+    return Done(machine_path(machine) if there else "/", hint(room.engine.scopes(), events) or said)
+
+
+def _chosen(visit: Visit, field: str, choices: Mapping[str, T]) -> T:
+    asked = visit.form.get(field)
+    if asked not in choices:
+        raise Invalid(field, f"{asked[:40]!r} is not one of {', '.join(choices)}")
+    return choices[asked]
+
+
+def _machine(room: Room, visit: Visit) -> Machine:
+    return room.engine.machine(room.engine.directory.machine(visit.name))
+
+
+def _parts(room: Room, visit: Visit, machine: Machine, version: str) -> tuple[Fragment, ...]:
+    scope, sheet = room.engine.scope(machine.scope), Sheet("_machine.html", visit)
+    fault = room.engine.faults.of(machine.ref, asyncio.get_running_loop().time())
+    ailment = None if fault is None else fault.ailment
+    body = room.document(machine.ref, room.versions[version])
+    concerning = [event for event in scope.events.values() if machine.name in event.resources]
+    return (
+        sheet.fragment("head", "machine-head", machine=machine, condition=condition(scope, machine),
+                       ailment=ailment),
+        sheet.fragment("facts", "machine-facts", machine=machine, scope=scope,
+                       seen=room.seen_at(scope),
+                       newest=latest_model_applied(Fleet({scope.id: scope}), machine)),
+        sheet.fragment("document", "machine-document", body=body.decode(), indented=_indented(body)),
+        sheet.fragment("events", "machine-events", events=concerning),
+        sheet.fragment("power", "machine-power", machine=machine),
+        sheet.fragment("fault", "machine-fault", machine=machine, ailment=ailment),
+    )  # fmt: skip
+
+
+async def _history(room: Room, visit: Visit, ref: MachineRef) -> Fragment:
+    wanted = Wanted(scope=ref.scope, machine=ref.name)
+    found = await room.recent.excerpt(wanted, most=LINES, reach=REACH)
+    return Sheet("_machine.html", visit).fragment("history", "machine-history", ref=ref, found=found)
+
+
+def _version(room: Room, visit: Visit) -> str:
+    asked = visit.query.get("version")
+    return asked if asked in room.versions else list(room.versions)[-1]
+
+
+def _curl(room: Room, ref: MachineRef, version: str) -> str:
+    base = room.endpoints(ref)
+    return "" if base is None else curl.poll(base, version)
+
+
+def _indented(body: bytes) -> str:
+    return json.dumps(json.loads(body), indent=2)

@@ -1,0 +1,149 @@
+"""The maintenance page: a host update on its way through a scope, domain by domain."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fairwarning.console.forms import WALK_DEFAULTS, Form, walk_wish
+from fairwarning.console.page import CONSOLE, Done, Fragment, Mistaken, View, Visit
+from fairwarning.console.paint import Sheet
+from fairwarning.console.room import Room
+from fairwarning.console.story import Story, stories
+from fairwarning.console.words import count
+from fairwarning.core.causes import MAINTENANCE
+from fairwarning.core.commands import StartWalk, StopWalk
+from fairwarning.core.model import Event, Scope, ScopeId, VmName, Walk
+from fairwarning.core.scope import domain
+from fairwarning.core.unwatched import hint
+from fairwarning.engine.clock import new_event_id
+
+HERE = "/maintenance"
+
+#: How many walks that are over the page remembers.
+MOST_OVER = 10
+
+
+class Progress(StrEnum):
+    """How far maintenance is with a domain."""
+
+    DONE = "done"
+    UNDER_WAY = "under way"
+    TO_COME = "to come"
+
+
+#: A sign for each, so that nobody depends on its colour.
+SIGNS: Mapping[Progress, str] = {Progress.DONE: "✓", Progress.UNDER_WAY: "▶", Progress.TO_COME: "·"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """One domain of a scope that is being walked."""
+
+    label: str
+    progress: Progress
+    machines: tuple[VmName, ...]
+
+    @property
+    def sign(self) -> str:
+        """The sign of how far maintenance is."""
+        return SIGNS[self.progress]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A walk that is over, as far as the journal at hand reaches."""
+
+    scope: ScopeId
+    stories: tuple[Story, ...]
+
+    @property
+    def cancelled(self) -> int:
+        """How many of its events were withdrawn."""
+        return sum(story.cancelled for story in self.stories)
+
+
+async def show(room: Room, visit: Visit) -> View:
+    """Return what is being walked, and the form that starts a walk."""
+    scopes = room.engine.scopes()
+    form = Form(visit.form or visit.query, WALK_DEFAULTS)
+    free = [scope for scope in scopes.values() if scope.facts.walk is None and scope.machines]
+    values = {
+        "form": form,
+        "scopes": {str(scope.id): _offer(scope) for scope in free},
+        "causes": {name: f"{name}: {cause.summary}" for name, cause in MAINTENANCE.items()},
+    }
+    fragments = (await _walks(room, visit), await _over(room, visit))
+    return View(title="Maintenance", template="maintenance.html", values=values, fragments=fragments)
+
+
+async def start(room: Room, visit: Visit) -> Done:
+    """Start a walk."""
+    form = Form(visit.form, WALK_DEFAULTS)
+    wish = walk_wish(form, room.engine.scopes())
+    if form.errors:
+        raise Mistaken(form.problems)
+    walk_id = new_event_id()
+    await room.engine.handle(
+        StartWalk(id=walk_id, scope=wish.scope, cause=wish.cause, notice=wish.notice, by=CONSOLE)
+    )
+    begun = [event for event in room.engine.scope(wish.scope).events.values() if event.walk == walk_id]
+    unseen = hint(room.engine.scopes(), begun)
+    return Done(HERE, f"{wish.cause} walks through {wish.scope}" + (f"; {unseen}" if unseen else ""))
+
+
+async def stop(room: Room, visit: Visit) -> Done:
+    """End a walk; what it has announced and not started is withdrawn."""
+    scope = ScopeId(visit.name)
+    await room.engine.handle(StopWalk(scope=scope, by=CONSOLE))
+    return Done(HERE, f"the walk through {scope} is stopped; what had started goes on to its end")
+
+
+async def _walks(room: Room, visit: Visit) -> Fragment:
+    walks = [
+        (scope, walk, domains(scope, walk), _events(scope, walk))
+        for scope in room.engine.scopes().values()
+        if (walk := scope.facts.walk) is not None
+    ]
+    return Sheet("_maintenance.html", visit).fragment("walks", "walks", walks=walks)
+
+
+async def _over(room: Room, visit: Visit) -> Fragment:
+    under_way = {scope.facts.walk.id for scope in room.engine.scopes().values() if scope.facts.walk}
+    rounds: dict[str, list[Story]] = {}
+    for story in stories(await room.recent.entries()):
+        if story.event.walk is not None and story.event.walk not in under_way:
+            rounds.setdefault(story.event.walk, []).append(story)
+    over = [Round(scope=its[0].event.scope, stories=tuple(its)) for its in reversed(rounds.values())]
+    return Sheet("_maintenance.html", visit).fragment("rounds", "rounds", rounds=over[:MOST_OVER])
+
+
+def domains(scope: Scope, walk: Walk) -> tuple[Domain, ...]:
+    """Return the domains of a scope and how far a walk is with each."""
+    members: dict[int, list[VmName]] = {}
+    for machine in scope.machines.values():
+        members.setdefault(domain(scope.facts, machine), []).append(machine.name)
+    label = "UD" if scope.facts.update_domains else "FD"
+    numbers = sorted({*members, *walk.domains})
+    return tuple(
+        Domain(
+            label=f"{label} {number}",
+            progress=_progress(walk, number),
+            machines=tuple(members.get(number, ())),
+        )
+        for number in numbers
+    )
+
+
+def _progress(walk: Walk, number: int) -> Progress:
+    if number == walk.current:
+        return Progress.UNDER_WAY
+    return Progress.TO_COME if number in walk.domains else Progress.DONE
+
+
+def _events(scope: Scope, walk: Walk) -> Sequence[Event]:
+    return [event for event in scope.events.values() if event.walk == walk.id]
+
+
+def _offer(scope: Scope) -> str:
+    unseen = "" if scope.enabled else ", nobody polls"
+    return f"{scope.id} ({count(len(scope.machines), 'machine')}{unseen})"

@@ -1,0 +1,73 @@
+"""From templates to HTML."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from fairwarning.console import words
+from fairwarning.console.page import Fragment, Visit
+from fairwarning.core.instants import stamp
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        auto_reload=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(
+        instant=words.instant,
+        ago=words.ago,
+        countdown=words.countdown,
+        span=words.span,
+        stamp=stamp,
+        time_of_day=words.time_of_day,
+    )
+    found.globals.update(
+        called=words.called,
+        count=words.count,
+        icons=words.ICONS,
+        live_query=_live_query,
+        machine_path=words.machine_path,
+        path_to=words.path_to,
+        scope_path=words.scope_path,
+    )
+    return found
+
+
+def page(template: str, values: Mapping[str, object]) -> str:
+    """Return a whole page."""
+    return _environment().get_template(template).render(values)
+
+
+class Sheet:
+    """The macros of one template; they know the ``visit`` they are painted for, if there is one."""
+
+    def __init__(self, template: str, visit: Visit | None = None) -> None:
+        self._macros = _environment().get_template(template).make_module({"visit": visit})
+
+    def paint(self, macro: str, /, **values: object) -> Markup:
+        """Return what a macro makes of some values."""
+        return Markup(str(getattr(self._macros, macro)(**values)))
+
+    def fragment(
+        self, macro: str, id: str, /, *, key: str | None = None, within: str | None = None, **values: object
+    ) -> Fragment:
+        """Return what a macro makes of some values, as the fragment with this id, which the macro is told."""
+        return Fragment(id=id, html=self.paint(macro, id=id, **values), key=key, within=within)
+
+
+def _live_query(visit: Visit, have: str) -> str:
+    """Return what a page asks its stream for: its own address, and what it has already."""
+    query = urlencode(visit.query.pairs)
+    return urlencode({"page": f"{visit.path}?{query}" if query else visit.path, "have": have})

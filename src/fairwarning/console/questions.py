@@ -1,0 +1,109 @@
+"""What the create forms ask: how each field is called, explained and filled in, and on which step it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from types import MappingProxyType
+
+from fairwarning.core.model import Eviction
+from fairwarning.core.policy import TERMINATE_NOTICE
+from fairwarning.core.scope import MOST_MACHINES
+
+
+class Tab(StrEnum):
+    """A step of a form."""
+
+    BASICS = "basics"
+    MANAGEMENT = "management"
+    REVIEW = "review"
+
+
+class Sort(StrEnum):
+    """How a field is filled in."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    LINES = "lines"
+    CHOICE = "choice"
+    SWITCH = "switch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One field of a form."""
+
+    label: str
+    default: str = ""
+    hint: str = ""
+    sort: Sort = Sort.TEXT
+    #: What is sent, and what people read.
+    options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    limits: tuple[int, int] = (0, 0)
+    tab: Tab = Tab.BASICS
+
+    def answered(self, value: str) -> str:
+        """Return an answer as people read it."""
+        return self.options.get(value, value)
+
+
+#: The most domains a form takes; Azure gives a set twenty at the most.
+DOMAINS = (1, 20)
+
+#: T-02: the shortest and the longest delay, in minutes.
+DELAYS = (TERMINATE_NOTICE[0] // timedelta(minutes=1), TERMINATE_NOTICE[1] // timedelta(minutes=1))
+
+QUESTIONS: Mapping[str, Question] = {
+    "name": Question(label="Name", hint="letters, digits, dot, dash or underscore"),
+    "mode": Question(
+        label="Orchestration mode",
+        default="uniform",
+        sort=Sort.CHOICE,
+        options={"uniform": "Uniform", "flexible": "Flexible"},
+        hint="instances of a uniform set are numbered: web_0, web_1",
+    ),
+    "count": Question(
+        label="Machines", default="3", hint="up to 1,000", sort=Sort.NUMBER, limits=(0, MOST_MACHINES)
+    ),
+    "zones": Question(label="Zones", hint="such as 1, 2, 3: a scope for each; empty for none"),
+    "priority": Question(
+        label="Priority",
+        default="regular",
+        sort=Sort.CHOICE,
+        options={"regular": "Regular", "spot": "Spot"},
+        hint="Spot machines may be evicted at thirty seconds' notice",
+    ),
+    "eviction": Question(
+        label="Eviction policy",
+        default=Eviction.DEALLOCATE,
+        sort=Sort.CHOICE,
+        options={one.value: one.value for one in Eviction},
+        hint="what becomes of a Spot machine that is evicted",
+    ),
+    "update_domains": Question(
+        label="Update domains", hint="5 unless you say", sort=Sort.NUMBER, limits=DOMAINS
+    ),
+    "fault_domains": Question(
+        label="Fault domains", hint="2 unless you say", sort=Sort.NUMBER, limits=DOMAINS
+    ),
+    "roles": Question(
+        label="Roles", default="FrontEnd=2", hint="a line each, as FrontEnd=2", sort=Sort.LINES
+    ),
+    "tags": Question(label="Tags", hint="a line each, as owner=ops; optional", sort=Sort.LINES),
+    "notification": Question(
+        label="Instance termination notification",
+        default="off",
+        sort=Sort.SWITCH,
+        options={"on": "On", "off": "Off"},
+        hint="an instance learns of its deletion in time, and may approve it early",
+        tab=Tab.MANAGEMENT,
+    ),
+    "delay": Question(
+        label="Termination delay (minutes)",
+        default=str(DELAYS[0]),
+        hint=f"{DELAYS[0]} to {DELAYS[1]}",
+        sort=Sort.NUMBER,
+        limits=DELAYS,
+        tab=Tab.MANAGEMENT,
+    ),
+}

@@ -1,0 +1,39 @@
+"""What every page works with."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairwarning.console.journal import Recent
+from fairwarning.core.model import MachineRef, Scope
+from fairwarning.core.versions import Shape
+from fairwarning.engine.engine import Engine
+from fairwarning.engine.journey import Journeys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The engine, where its machines can be reached, and what pages need of the server around it."""
+
+    engine: Engine
+    #: Where a machine's metadata service is.
+    endpoints: Callable[[MachineRef], str | None]
+    #: Opens the metadata endpoints of new machines, so that whoever made them can use them at once.
+    welcome: Callable[[Sequence[MachineRef]], Awaitable[None]]
+    #: What a machine would read right now, to the byte.
+    document: Callable[[MachineRef, Shape], bytes]
+    #: The api-versions that guests are served, oldest first.
+    versions: Mapping[str, Shape]
+    #: Moves manual time; every face that does so shares it.
+    journeys: Journeys
+    #: What happened to events lately, at hand.
+    recent: Recent
+    #: Set when the server is about to end: live pages end then, so that nobody has to cut them off.
+    closing: asyncio.Event
+
+    def seen_at(self, scope: Scope) -> datetime | None:
+        """Return when a scope was polled last; None if it may have been switched on without any poll."""
+        polled_at = self.engine.polled_at(scope.id)
+        assumed = self.engine.policy.start_enabled and polled_at == scope.facts.enabled_at
+        return None if assumed else polled_at

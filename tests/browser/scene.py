@@ -1,0 +1,109 @@
+"""A fleet in the middle of an ordinary noon, with something to see on every page of the console."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+import httpx2
+
+from fairwarning.store.sqlite import SqliteStore
+from tests.cli.server import Server
+from tests.guest import EVENTS, NEWEST, NOON
+
+#: What ``up`` is told for it.
+FLEET = (
+    "--clock", "manual", "--terminate-notice", "10m", "--scale-set", "web=5", "--availability-set", "app=5",
+    "--cloud-service", "FrontEnd=2", "--vm", "db", "--spot-vm", "batch", "--scale-set", "edge=64",
+)  # fmt: skip
+
+
+class Machine(TypedDict):
+    """What ``vms --json`` says about a machine."""
+
+    name: str
+    metadata: str
+
+
+#: Every page there is to see, by the name of its picture; ``{event}`` is the event that the scene is about.
+SIGHTS: Mapping[str, str] = {
+    "fleet": "/",
+    "scope": "/scopes/web",
+    "machine": "/machines/web_2",
+    "delete": "/machines/web_3/delete",
+    "events": "/events",
+    "event": "/events/{event}",
+    "timeline": "/scopes/web/timeline?hours=1",
+    "create": "/create",
+    "basics": "/create/scale-set?name=shop",
+    "management": "/create/scale-set?tab=management&name=shop&notification=on&delay=7",
+    "review": "/create/scale-set?tab=review&name=shop&notification=on&delay=7",
+    "maintenance": "/maintenance",
+    "history": "/history",
+    "clock": "/clock",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A server whose fleet has lived through the story."""
+
+    server: Server
+    event: str
+
+    def address(self, path: str) -> str:
+        """Return where something is to be seen."""
+        return self.server.ready["operator"] + path.format(event=self.event)
+
+
+async def set_clock(folder: Path) -> None:
+    """Let the manual clock of the server that will keep its data here begin at noon."""
+    store = await SqliteStore.open(folder)
+    await store.note("clock", NOON.isoformat())
+    await store.close()
+
+
+def staged(server: Server) -> Scene:
+    """Tell a new server the story, and return the scene at its end."""
+    guests = {one["name"]: one["metadata"] for one in machines(server)}
+    for name in ("web_0", "app-0", "db", "batch"):
+        poll(guests[name])
+
+    (restart,) = server.cause("restart", "web_1")
+    server.tell("clock", "advance", "4m")
+    approve(guests["web_1"], restart["id"])
+    server.tell("clock", "advance", "5m")
+    (withdrawn,) = server.cause("freeze", "web_3")
+    server.tell("clock", "advance", "2m")
+    server.tell("cancel", withdrawn["id"])
+    server.tell("walk", "host-update", "--scope", "app", "--notice", "5m")
+    server.tell("clock", "advance", "7m")
+    server.cause("hardware-failure", "db")
+    server.cause("redeploy", "web_4")
+    server.tell("clock", "advance", "6m")
+    (terminate,) = server.cause("delete", "web_2")
+    (moved,) = server.cause("restart", "web_0")
+    server.tell("clock", "advance", "2m10s")
+    server.tell("approve", moved["id"])
+    server.tell("fault", "batch", "429")
+    for name in ("web_0", "app-0", "db"):
+        poll(guests[name])
+    return Scene(server, terminate["id"])
+
+
+def machines(server: Server) -> list[Machine]:
+    """Return the machines of a server."""
+    found: list[Machine] = json.loads(server.tell("vms", "--json"))
+    return found
+
+
+def poll(guest: str) -> None:
+    """Look for events as a guest does."""
+    httpx2.get(f"{guest}{EVENTS}?{NEWEST}", headers={"Metadata": "true"}).raise_for_status()
+
+
+def approve(guest: str, event: str) -> None:
+    """Approve an event as a guest does."""
+    body = {"StartRequests": [{"EventId": event}]}
+    httpx2.post(f"{guest}{EVENTS}?{NEWEST}", headers={"Metadata": "true"}, json=body).raise_for_status()

@@ -1,0 +1,158 @@
+"""Every page in a browser: nothing goes wrong on it, everybody can read it, and it has its picture."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, TypedDict
+
+import pytest
+from playwright.sync_api import Page
+from starlette.routing import Match, Route
+
+from fairwarning.console.app import FILES as STATIC
+from fairwarning.console.routes import PAGES
+from fairwarning.core.wire import Json
+from tests.browser.chromium import OpenTab
+from tests.browser.scene import FLEET, SIGHTS, Scene, staged
+from tests.browser.screenshots import FOLDER, PHONE, SHOWN
+from tests.cli.server import Server, up
+
+HERE = Path(__file__).parent
+AXE = HERE / "axe.min.js"
+VENDORED = tomllib.loads((HERE / "VENDORED.toml").read_text())
+FILES = {file: known["sha256"] for entry in VENDORED.values() for file, known in entry["files"].items()}
+GUIDE = FOLDER.parent / "guides" / "console.md"
+
+#: What is downloaded, not looked at.
+DOWNLOADS = {"/scopes/{name:path}/timeline.svg", "/history.csv", "/history.json"}
+
+#: How large the pictures may be, each and together.
+MOST_BYTES, MOST_BYTES_TOGETHER = 150_000, 2_000_000
+
+#: What keeps people from using a page, as axe ranks it.
+GRAVE = ("serious", "critical")
+
+JUDGE = """async (options) => (await axe.run({...options, resultTypes: ["violations"]})).violations.map(
+    ({id, impact, nodes}) => ({id, impact, where: nodes.map(({target}) => target.join(" "))}))"""
+
+Theme = Literal["light", "dark"]
+
+#: Themes differ in their colours only; the rest is judged once.
+THEMES: Mapping[Theme, Json] = {"light": {}, "dark": {"runOnly": ["color-contrast", "link-in-text-block"]}}
+
+on_every_page = pytest.mark.parametrize("path", SIGHTS.values(), ids=list(SIGHTS))
+
+
+class Violation(TypedDict):
+    """What axe says about a page."""
+
+    id: str
+    impact: str
+    where: list[str]
+
+
+#: What is found on a page that is as it should be.
+FINE: Mapping[Theme, list[Violation]] = {"light": [], "dark": []}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with up(tmp_path_factory.mktemp("up"), *FLEET) as server:
+        yield staged(server)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Give a server that asks for a token."""
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "token").write_text("correct horse")
+    with up(folder, "--no-arm", "--vm", "db", "--token-file", str(folder / "token")) as server:
+        yield server
+
+
+def violations(page: Page) -> dict[Theme, list[Violation]]:
+    """Return what keeps people from using a page, in each of its themes."""
+    # The policy of our pages allows no other scripts; this one comes from outside of them.
+    page.evaluate(AXE.read_text())
+    found: dict[Theme, list[Violation]] = {}
+    for theme, options in THEMES.items():
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        judged: list[Violation] = page.evaluate(JUDGE, options)
+        found[theme] = [one for one in judged if one["impact"] in GRAVE]
+    return found
+
+
+@on_every_page
+def test_axe_finds_nothing_grave_in_light_or_dark(scene: Scene, open_tab: OpenTab, path: str) -> None:
+    page = open_tab(scene.address(path))
+
+    assert violations(page) == FINE
+
+
+def test_the_dark_that_is_chosen_is_the_dark_of_the_system() -> None:
+    darks = re.findall(r"color-scheme: dark;(.*?)\}", (STATIC / "console.css").read_text(), re.DOTALL)
+
+    system, chosen = (dark.split() for dark in darks)
+    assert system == chosen
+
+
+def test_no_page_is_wider_than_a_phone(scene: Scene, open_tab: OpenTab) -> None:
+    page, widths = open_tab("about:blank", size=PHONE), {}
+
+    for name, path in SIGHTS.items():
+        page.goto(scene.address(path))
+        widths[name] = page.evaluate("document.documentElement.scrollWidth")
+
+    assert {name: width for name, width in widths.items() if width > PHONE[0]} == {}
+
+
+def test_axe_finds_nothing_grave_on_the_login_page(guarded: Server, open_tab: OpenTab) -> None:
+    page = open_tab(guarded.ready["operator"])
+
+    assert page.title().startswith("Log in")
+    assert violations(page) == FINE
+
+
+def test_axe_finds_nothing_grave_on_an_error_page(scene: Scene, open_tab: OpenTab) -> None:
+    page = open_tab(scene.address("/machines/nobody"), forgiven="status of 404")
+
+    assert violations(page) == FINE
+
+
+def test_every_page_there_is_is_among_the_sights() -> None:
+    routes = [Route(page.path, _never, methods=["GET"]) for page in PAGES]
+    seen = {_first(routes, path) for path in SIGHTS.values()}
+
+    assert {page.path for page in PAGES} - DOWNLOADS == seen
+
+
+@pytest.mark.parametrize(("name", "suffix"), SHOWN, ids=[f"{name}{suffix}" for name, suffix in SHOWN])
+def test_every_page_has_its_picture_in_the_guide(name: str, suffix: str) -> None:
+    picture = FOLDER / f"{name}{suffix}.png"
+
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert f"(../screenshots/{picture.name})" in GUIDE.read_text()
+
+
+def test_the_pictures_are_those_of_the_script_and_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in FOLDER.iterdir()}
+
+    assert sizes.keys() == {f"{name}{suffix}.png" for name, suffix in SHOWN}
+    assert max(sizes.values()) <= MOST_BYTES
+    assert sum(sizes.values()) <= MOST_BYTES_TOGETHER
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_what_judges_the_pages_is_as_we_took_it(file: str) -> None:
+    assert sha256((HERE / file).read_bytes()).hexdigest() == FILES[file]
+
+
+async def _never(request: object) -> None:
+    raise AssertionError("nobody is to be answered here")
+
+
+def _first(routes: list[Route], path: str) -> str:
+    wanted = {"type": "http", "method": "GET", "path": path.partition("?")[0], "root_path": ""}
+    return next(route.path for route in routes if route.matches(wanted)[0] is Match.FULL)

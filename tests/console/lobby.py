@@ -1,0 +1,149 @@
+"""A fleet on a table with the console in front of it: every page is one call."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from html.parser import HTMLParser
+from http.cookies import SimpleCookie
+from urllib.parse import urlencode
+
+import httpx2
+from starlette.applications import Starlette
+
+from fairwarning.console.app import create_app
+from fairwarning.core.model import MachineRef
+from fairwarning.core.policy import Policy
+from fairwarning.core.scope import Blueprint
+from fairwarning.engine.clock import SystemClock
+from fairwarning.engine.engine import Engine
+from tests.stage import Stage, run
+
+URL = "http://127.0.0.1:8080"
+
+
+def address(ref: MachineRef) -> str | None:
+    """Return where a machine's metadata would be; the one called elsewhere has no door."""
+    return None if ref.name == "elsewhere" else f"http://127.0.0.1:8101/{ref.name}"
+
+
+@dataclass(slots=True)
+class Lobby:
+    """The console over a stage, as a browser without scripts sees it; it keeps its cookies."""
+
+    stage: Stage
+    app: Starlette
+    closing: asyncio.Event
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        form: Mapping[str, str] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        url: str = URL,
+    ) -> httpx2.Response:
+        """Send one request and return the answer, whatever it is; redirects are not followed."""
+        lines = {"accept": "text/html", **(headers or {})}
+        if form is not None:
+            lines["content-type"] = "application/x-www-form-urlencoded"
+        if self.cookies:
+            lines["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        content = None if form is None else urlencode(form).encode()
+
+        async def talk() -> httpx2.Response:
+            transport = httpx2.ASGITransport(self.app, raise_app_exceptions=False)
+            async with httpx2.AsyncClient(transport=transport, base_url=url) as client:
+                return await client.request(method, path, content=content, headers=lines)
+
+        response = run(talk())
+        for told in response.headers.get_list("set-cookie"):
+            for name, morsel in SimpleCookie(told).items():
+                self.cookies[name] = morsel.value
+                if morsel["max-age"] == "0":
+                    del self.cookies[name]
+        return response
+
+    def page(self, path: str, status: int = 200) -> str:
+        """Return a page."""
+        response = self.send("GET", path)
+        assert response.status_code == status, response.text
+        return response.text
+
+    def press(self, path: str, page: str | None = None, **form: str) -> httpx2.Response:
+        """Send a form as it stands on ``page``, with the proof that is found there."""
+        seen = self.page("/clock" if page is None else page)
+        return self.send("POST", path, {"csrf": proof(seen), **form})
+
+    def done(self, path: str, page: str | None = None, **form: str) -> str:
+        """Send a form that is accepted, and return the page one is led to."""
+        response = self.press(path, page, **form)
+        assert response.status_code == 303, response.text
+        return self.page(response.headers["location"])
+
+    def refused(self, path: str, page: str | None = None, *, status: int, **form: str) -> str:
+        """Send a form that is not accepted, and return the page that says why."""
+        response = self.press(path, page, **form)
+        assert response.status_code == status, response.text
+        return response.text
+
+
+def lobby(
+    *blueprints: Blueprint,
+    watched: bool = True,
+    policy: Policy | None = None,
+    token: str | None = None,
+    loopback: bool = True,
+    real_clock: bool = False,
+    endpoints: Callable[[MachineRef], str | None] = address,
+    wall: Callable[[], datetime] | None = None,
+) -> Lobby:
+    """Return the console over these sets; a watched one has a machine that polls."""
+    stage = Stage(*blueprints, watched=watched, policy=policy)
+    if real_clock:
+        stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
+        run(stage.engine.open())
+    closing = asyncio.Event()
+    app = create_app(
+        stage.engine, endpoints=endpoints, token=token, loopback=loopback, closing=closing, wall=wall
+    )
+    return Lobby(stage, app, closing)
+
+
+def proof(page: str) -> str:
+    """Return what the forms of a page bring along."""
+    found = Found(page, "input")
+    return next(one["value"] for one in found.attributes if one.get("name") == "csrf")
+
+
+def text(page: str) -> str:
+    """Return what a page says, without its tags, each word one space apart."""
+    return " ".join(Found(page).text.split())
+
+
+#: Elements that stand in a sentence; all others stand apart.
+_INLINE = frozenset({"a", "b", "code", "em", "strong", "time"})
+
+
+class Found(HTMLParser):
+    """What a page says, and the attributes of one kind of its elements."""
+
+    def __init__(self, page: str, tag: str = "") -> None:
+        super().__init__()
+        self.text = ""
+        self.attributes: list[dict[str, str]] = []
+        self._tag = tag
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.text += "" if tag in _INLINE else " "
+        if tag == self._tag:
+            self.attributes.append({name: value or "" for name, value in attrs})
+
+    def handle_endtag(self, tag: str) -> None:
+        self.text += "" if tag in _INLINE else " "
+
+    def handle_data(self, data: str) -> None:
+        self.text += data

@@ -1,0 +1,52 @@
+"""What a page's stream sends first to somebody who has nothing yet."""
+
+import asyncio
+from urllib.parse import urlencode
+
+from starlette.types import Message
+
+from tests.console.lobby import Lobby
+from tests.stage import run
+
+
+def live(desk: Lobby, page: str) -> str:
+    """Return the first message of a page's stream; the server closes with it."""
+    body = bytearray()
+
+    async def send(message: Message) -> None:
+        body.extend(message.get("body", b""))
+        if b"data:" in body:
+            desk.closing.set()
+
+    asked: Message = {"type": "http.request", "body": b"", "more_body": False}
+
+    async def receive() -> Message:
+        nonlocal asked
+        now, asked = asked, {"type": "http.disconnect"}
+        if now["type"] == "http.disconnect":
+            await desk.closing.wait()
+        return now
+
+    async def talk() -> None:
+        query = urlencode({"page": page}).encode()
+        await asyncio.wait_for(desk.app(_scope(query), receive, send), 20)
+
+    run(talk())
+    return body.decode()
+
+
+def _scope(query: bytes) -> dict[str, object]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": "/live",
+        "raw_path": b"/live",
+        "query_string": query,
+        "root_path": "",
+        "headers": [(b"host", b"127.0.0.1:8080")],
+        "client": ("127.0.0.1", 50000),
+        "server": ("127.0.0.1", 8080),
+    }

@@ -1,0 +1,167 @@
+"""The history page, its filters, its pages and what can be taken away."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from fairwarning.console.journal import PAGE
+from fairwarning.core.commands import Make, Schedule
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
+from fairwarning.core.scope import Blueprint
+from tests.console.lobby import Found, Lobby, lobby, text
+from tests.console.stream import live
+
+WEB = Blueprint(name="web", count=3)
+HOSTILE = "<img src=x onerror=alert(1)>"
+FORMULA = "=HYPERLINK(1)"
+
+
+def rows(page: str) -> int:
+    """Return how many lines a page shows."""
+    return sum(one.get("id", "").startswith("line-") for one in Found(page, "tr").attributes)
+
+
+def asked_by(desk: Lobby, name: str) -> EventId:
+    """Restart a machine in somebody's name."""
+    event = desk.stage.new_id()
+    desk.stage.do(Schedule(id=event, cause="restart", machines=(desk.stage.ref("web_0"),), by=name))
+    return event
+
+
+def test_every_change_is_told_with_who_and_when() -> None:
+    desk = lobby(WEB)
+    asked_by(desk, "operator:alice")
+
+    words = text(desk.page("/history"))
+
+    assert "2026-11-16 12:00:00Z scheduled Reboot web_0 web operator:alice" in words
+    assert "machine running web_2" in words
+    assert "made scale-set web operator model 1" in words
+
+
+def test_what_was_refused_is_told_with_the_reason() -> None:
+    desk = lobby(WEB)
+    with pytest.raises(FairWarningError):
+        desk.stage.cause("evict", "web_0")
+
+    assert "refused evict web_0 web operator web_0 is not a Spot machine" in text(desk.page("/history"))
+
+
+def test_an_empty_history_says_what_to_do_first() -> None:
+    assert "Nothing has happened yet." in text(lobby().page("/history"))
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        pytest.param("kind=scheduled", 2, id="by what happened"),
+        pytest.param("kind=scheduled&who=alice", 1, id="by who, a part of the name"),
+        pytest.param("machine=web_1&kind=scheduled", 1, id="by machine"),
+        pytest.param("scope=app", 0, id="by scope"),
+        pytest.param("text=reboot&kind=scheduled", 2, id="by a text"),
+        pytest.param("text=no+such+text", 0, id="by a text that is nowhere"),
+    ],
+)
+def test_only_what_is_asked_for_is_shown(query: str, count: int) -> None:
+    desk = lobby(WEB)
+    asked_by(desk, "operator:alice")
+    desk.stage.cause("restart", "web_1")
+
+    page = desk.page(f"/history?{query}")
+
+    assert rows(page) == count
+    assert ("No line of the history is like that." in text(page)) == (count == 0)
+
+
+def test_one_event_is_found_by_the_beginning_of_its_id() -> None:
+    desk = lobby(WEB)
+    event = asked_by(desk, "operator")
+    desk.stage.cause("restart", "web_1")
+
+    assert rows(desk.page(f"/history?event={event[:6].lower()}")) == 1
+
+
+def test_what_was_asked_for_stays_in_the_form_and_in_the_links() -> None:
+    page = lobby(WEB).page("/history?machine=web_1&kind=machine")
+
+    (machine,) = [one for one in Found(page, "input").attributes if one.get("name") == "machine"]
+    assert machine["value"] == "web_1"
+    links = [one["href"] for one in Found(page, "a").attributes]
+    assert {f"/history.{form}?machine=web_1&kind=machine" for form in ("csv", "json")} <= set(links)
+
+
+def test_older_lines_are_on_further_pages() -> None:
+    desk = lobby(Blueprint(name="web", count=PAGE + 50))
+
+    first = desk.page("/history?kind=machine")
+    (older,) = [one["href"] for one in Found(first, "a").attributes if "before=" in one["href"]]
+    second = desk.page(older)
+
+    assert (rows(first), rows(second)) == (PAGE, 50)
+    assert "kind=machine" in older
+    assert "Back to the newest" in text(second)
+
+
+@pytest.mark.parametrize("before", ["-1", "x", "1" * 40, HOSTILE])
+def test_a_page_that_does_not_exist_is_refused_in_words(before: str) -> None:
+    page = lobby(WEB).page(f"/history?before={before}", status=422)
+
+    assert "must be the number of a line" in text(page)
+    assert "<img" not in page
+
+
+def test_the_lines_are_live() -> None:
+    desk = lobby(WEB)
+    event = asked_by(desk, "operator:alice")
+
+    sent = live(desk, "/history?kind=scheduled")
+
+    assert f"/events/{event}" in sent
+    assert "published" not in sent
+
+
+def test_csv_has_every_line_that_is_asked_for_and_nothing_a_spreadsheet_computes() -> None:
+    desk = lobby(WEB)
+    asked_by(desk, FORMULA)
+
+    answer = desk.send("GET", "/history.csv?kind=scheduled")
+
+    heading, row = csv.reader(io.StringIO(answer.text, newline=""))
+    assert dict(zip(heading, row, strict=True))["by"] == f"'{FORMULA}"
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"] == "attachment; filename=history.csv"
+
+
+def test_json_has_every_line_oldest_first() -> None:
+    desk = lobby(WEB)
+    asked_by(desk, "operator:alice")
+
+    answer = desk.send("GET", "/history.json")
+
+    lines = json.loads(answer.text)
+    assert [line["seq"] for line in lines] == [entry.seq for entry in desk.stage.journal()]
+    assert answer.headers["content-disposition"] == "attachment; filename=history.json"
+
+
+@pytest.mark.parametrize("field", ["scope", "machine", "event", "who", "kind", "text"])
+def test_hostile_filters_are_shown_as_text(field: str) -> None:
+    page = lobby(WEB).page(f"/history?{field}={HOSTILE}")
+
+    assert "<img" not in page
+
+
+def test_hostile_names_are_shown_as_text() -> None:
+    desk = lobby(WEB)
+    asked_by(desk, HOSTILE)
+    ghost = MachineRef(ScopeId(HOSTILE), VmName(HOSTILE))
+    with pytest.raises(FairWarningError):
+        desk.stage.do(Schedule(id=desk.stage.new_id(), cause=HOSTILE, machines=(ghost,), by=HOSTILE))
+    desk.stage.do(Make(seed="s", blueprint=Blueprint(name="tagged", tags=((HOSTILE, HOSTILE),)), by=HOSTILE))
+
+    page = desk.page("/history")
+
+    assert "<img" not in page
+    assert HOSTILE in text(page)

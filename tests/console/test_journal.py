@@ -1,0 +1,297 @@
+"""The journal as the console reads it."""
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from math import inf
+
+import pytest
+
+from fairwarning.console import journal
+from fairwarning.console.journal import KINDS, Recent, Wanted, everything, excerpt, tell
+from fairwarning.core.ailments import Ailment
+from fairwarning.core.changes import EventChanged
+from fairwarning.core.commands import Remove
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.history import Deed, Line, Remark
+from fairwarning.core.model import ScopeId
+from fairwarning.core.scope import Blueprint
+from fairwarning.drivers.simulated import Mishap
+from fairwarning.engine.engine import Engine
+from fairwarning.engine.faults import Fault
+from tests.stage import Stage, run
+
+WEB = Blueprint(name="web", count=3, terminate_notice=timedelta(minutes=5))
+
+
+async def collected(lines: AsyncGenerator[Line, None]) -> list[Line]:
+    """Return all lines there are."""
+    return [line async for line in lines]
+
+
+async def annoyed(engine: Engine) -> None:
+    """Do what leaves the fleet as it is and is told all the same."""
+    web_0 = engine.directory.machine("web_0")
+    await engine.faults.inflict(web_0, Fault(Ailment.TOO_MANY, inf), "operator")
+    await engine.faults.cure(web_0, "operator")
+    await engine.remark(Remark(deed=Deed.ADVANCED, detail="by 1h", by="operator"))
+    await engine.remark(Remark(deed=Deed.SPEED, detail="60 times as fast", by="operator"))
+
+
+def eventful() -> Stage:
+    """Return a stage on which everything a journal can tell has happened."""
+    stage = Stage(WEB, watched=False)
+    stage.cause("freeze", "web_0", "web_1")
+    stage.poll("web_0")
+    (restart,) = stage.cause("restart", "web_2")
+    stage.approve(restart, by="web_2")
+    stage.break_machine("web_2", Mishap.FAILS)
+    (redeploy,) = stage.cause("redeploy", "web_1")
+    stage.cancel(redeploy)
+    with pytest.raises(FairWarningError):
+        stage.cause("evict", "web_0")
+    stage.walk("web")
+    stage.advance("1h")
+    run(annoyed(stage.engine))
+    stage.do(Remove(id=stage.new_id(), scopes=(ScopeId("web"),), force=True))
+    stage.advance("1m")
+    return stage
+
+
+def lines(stage: Stage, **wanted: str) -> list[Line]:
+    """Return the newest lines that are wanted."""
+    return list(run(excerpt(stage.store, Wanted(**wanted))).lines)
+
+
+def test_every_line_of_the_journal_is_told_and_every_kind_occurs() -> None:
+    stage = eventful()
+
+    told = [tell(entry) for entry in stage.journal()]
+
+    assert {line.kind for line in told} == set(KINDS)
+    assert [line.seq for line in told] == [entry.seq for entry in stage.journal()]
+
+
+def test_the_newest_line_comes_first() -> None:
+    stage = eventful()
+
+    seqs = [line.seq for line in lines(stage)]
+
+    assert seqs == sorted(seqs, reverse=True)
+    assert seqs[0] == stage.journal()[-1].seq
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        pytest.param({"machine": "web_2", "kind": "approved"}, 1, id="what a machine approved"),
+        pytest.param({"machine": "WEB_2", "kind": "approved"}, 1, id="names in any case"),
+        pytest.param({"who": "WEB_2", "kind": "approved"}, 1, id="who, in any case"),
+        pytest.param({"kind": "refused"}, 1, id="what was refused"),
+        pytest.param({"text": "not a spot"}, 1, id="a text in the reason"),
+        pytest.param({"scope": "we"}, 0, id="a scope is named in full"),
+        pytest.param({"machine": "web_"}, 0, id="a machine is named in full"),
+        pytest.param({"kind": "no such kind"}, 0, id="what there is not"),
+    ],
+)
+def test_only_what_is_wanted_is_told(wanted: dict[str, str], count: int) -> None:
+    assert len(lines(eventful(), **wanted)) == count
+
+
+def test_one_event_is_found_by_the_beginning_of_its_id_in_any_case() -> None:
+    stage = Stage(WEB)
+    (event,) = stage.cause("restart", "web_0")
+    stage.cause("restart", "web_1")
+
+    assert {line.event for line in lines(stage, event=event[:8].lower())} == {event}
+
+
+def test_pages_follow_each_other_without_gap_or_repetition() -> None:
+    stage = eventful()
+    seqs: list[int] = []
+    before: int | None = None
+
+    for _ in range(100):
+        page = run(excerpt(stage.store, Wanted(), before, most=7))
+        seqs += [line.seq for line in page.lines]
+        before = page.older
+        if before is None:
+            break
+
+    assert seqs == [entry.seq for entry in reversed(stage.journal())]
+
+
+@pytest.mark.parametrize("before", [0, 1, -5])
+def test_before_the_first_line_there_is_nothing(before: int) -> None:
+    page = run(excerpt(eventful().store, Wanted(), before))
+
+    assert (page.lines, page.older) == ((), None)
+
+
+def test_a_place_beyond_the_end_is_the_end() -> None:
+    stage = eventful()
+
+    page = run(excerpt(stage.store, Wanted(), 10**18))
+
+    assert page == run(excerpt(stage.store, Wanted()))
+
+
+def test_a_search_that_finds_nothing_gives_up_in_time_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = eventful()
+    monkeypatch.setattr(journal, "READ", 3)
+    end = stage.journal()[-1].seq + 1
+
+    page = run(excerpt(stage.store, Wanted(kind="no such kind"), reach=10))
+
+    assert (page.lines, page.older, page.complete) == ((), end - 10, False)
+
+
+def test_an_empty_journal_has_an_empty_page() -> None:
+    page = run(excerpt(Stage().store, Wanted()))
+
+    assert (page.lines, page.older, page.complete) == ((), None, True)
+
+
+def test_everything_is_told_oldest_first() -> None:
+    stage = eventful()
+
+    told = run(collected(everything(stage.store, Wanted(scope="web"))))
+
+    assert [line.seq for line in told] == [e.seq for e in stage.journal() if e.change.scope == "web"]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(Wanted(), id="everything"),
+        pytest.param(Wanted(kind="scheduled"), id="some lines"),
+        pytest.param(Wanted(kind="no such kind"), id="nothing"),
+    ],
+)
+def test_an_excerpt_at_hand_is_the_same_as_one_read_anew(wanted: Wanted) -> None:
+    stage = Stage(WEB)
+    recent = Recent(stage.store)
+
+    for number in range(3):
+        stage.cause("restart", f"web_{number}")
+        for most in (2, 100):
+            kept = run(recent.excerpt(wanted, most=most))
+            assert kept == run(excerpt(stage.store, wanted, most=most))
+            assert run(recent.excerpt(wanted, most=most)) == kept
+
+
+def test_too_much_news_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "READ", 2)
+    stage = Stage(WEB)
+    recent = Recent(stage.store)
+    run(recent.excerpt(Wanted()))
+    stage.cause("restart", "web_0", "web_1")
+
+    assert run(recent.excerpt(Wanted())) == run(excerpt(stage.store, Wanted()))
+
+
+def test_an_older_excerpt_stays_and_one_beyond_the_end_moves_on() -> None:
+    stage = Stage(WEB)
+    recent = Recent(stage.store)
+    old, beyond = run(recent.excerpt(Wanted(), 3)), run(recent.excerpt(Wanted(), 1000))
+    stage.cause("restart", "web_0")
+
+    assert run(recent.excerpt(Wanted(), 3)) is old
+    assert run(recent.excerpt(Wanted(), 1000)).lines[0].seq > beyond.lines[0].seq
+
+
+def test_only_so_many_excerpts_are_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "EXCERPTS", 1)
+    recent = Recent(Stage(WEB).store)
+    first = run(recent.excerpt(Wanted(), 3))
+    run(recent.excerpt(Wanted(), 2))
+
+    assert run(recent.excerpt(Wanted(), 3)) is not first
+
+
+def test_what_is_at_hand_grows_with_the_journal_and_holds_each_line_once() -> None:
+    stage = Stage(WEB)
+    recent = Recent(stage.store)
+    stage.cause("restart", "web_0")
+
+    first = run(recent.entries())
+    stage.cause("restart", "web_1")
+    second = run(recent.entries())
+    third = run(recent.entries())
+
+    assert (len(first), len(second), third) == (1, 2, second)
+
+
+def test_what_is_at_hand_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "AT_HAND", 2)
+    stage = Stage(WEB)
+    recent = Recent(stage.store)
+    events = [stage.cause("restart", f"web_{number}")[0] for number in range(3)]
+
+    told = [tell(entry).event for entry in run(recent.entries())]
+
+    assert told == events[1:]
+
+
+# -- one scope among others
+
+
+def crowded() -> Stage:
+    """Return a stage on which things happen in one scope, then for long in another, then in both by turns."""
+    stage = Stage(WEB, Blueprint(name="app", count=1))
+    for scope, times in (("web", 2), ("app", 40), ("web", 3), ("app", 7), ("web", 30)):
+        for _ in range(times):
+            stage.cancel(*stage.cause("restart", f"{scope}_0"))
+    return stage
+
+
+@pytest.mark.parametrize("read", [2, 3, 16, 1000])
+@pytest.mark.parametrize("scope", ["web", "app", "nowhere"])
+def test_the_lines_of_a_scope_are_found_however_far_apart_they_lie(
+    monkeypatch: pytest.MonkeyPatch, scope: str, read: int
+) -> None:
+    monkeypatch.setattr(journal, "READ", read)
+    stage = crowded()
+
+    page = run(excerpt(stage.store, Wanted(scope=scope), most=1000))
+
+    assert page.complete
+    assert [line.seq for line in page.lines] == [
+        entry.seq for entry in reversed(stage.journal()) if entry.change.scope == scope
+    ]
+
+
+@pytest.mark.parametrize("read", [2, 1000])
+def test_what_is_at_hand_of_a_scope_is_its_own_latest(monkeypatch: pytest.MonkeyPatch, read: int) -> None:
+    monkeypatch.setattr(journal, "READ", read)
+    monkeypatch.setattr(journal, "AT_HAND", 70)
+    stage = crowded()
+    recent = Recent(stage.store)
+    before = run(recent.entries(ScopeId("web")))
+
+    stage.cause("restart", "app_0")
+    stage.cause("restart", "web_1")
+
+    events = [e for e in stage.journal() if isinstance(e.change, EventChanged) and e.change.scope == "web"]
+    assert list(before) == events[-71:-1]
+    assert list(run(recent.entries(ScopeId("web")))) == events[-70:]
+
+
+def test_only_so_many_scopes_are_at_hand_and_none_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "SCOPES", 1)
+    stage = crowded()
+    recent = Recent(stage.store)
+
+    first = run(recent.entries(ScopeId("web")))
+    run(recent.entries(ScopeId("app")))
+
+    assert run(recent.entries(ScopeId("web"))) == first
+
+
+def test_many_lines_about_no_event_are_not_all_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "LOOK_BACK", 4)
+    stage = crowded()
+
+    told = run(Recent(stage.store).entries(ScopeId("web")))
+
+    latest = [entry for entry in stage.journal() if entry.change.scope == "web"][-4:]
+    assert list(told) == [entry for entry in latest if isinstance(entry.change, EventChanged)]
