@@ -1,23 +1,30 @@
-"""Our metadata face alone in a process, with a fleet in memory and no limit on how often machines may ask.
+"""Our metadata face alone in a process, with no limit on how often machines may ask.
 
-``python -m bench.face PORT SETS MACHINES`` answers on one listener, on which machines are known by their
-source address; every set has one event pending.
+``python -m bench.face PORT SETS MACHINES [portable] [talk] [data=DIR]`` answers on one listener, on which
+machines are known by their source address. The fleet is made in memory, every set with one event pending, or
+is read from a directory. Who wants to ``talk`` is told the URL once all is ready, for port 0 is any free one,
+and may write words of ``bench.talk`` to its standard input.
 """
 
 import asyncio
 import signal
 import sys
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from fairwarning.core.commands import Make, Schedule
-from fairwarning.core.model import MachineRef
+from fairwarning.core.model import MachineRef, ScopeId, ScopeKind
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.scope import MOST_MACHINES, Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.ports import Store
 from fairwarning.metadata.app import MetadataApp
+from fairwarning.metadata.descriptors import available, guest_limits
 from fairwarning.metadata.doors import LOOPBACK, Doors, Plan
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
@@ -28,29 +35,76 @@ UNLIMITED = replace(PROFILES["azure"], requests_per_second=1e12, burst=1e12)
 async def populate(engine: Engine, sets: int, machines: int) -> None:
     """Make sets that are polled and have one event each."""
     for number in range(sets):
-        blueprint = Blueprint(name=f"set{number}", count=machines)
-        await engine.handle(Make(seed="bench", blueprint=blueprint))
-        first = engine.directory.machine(f"set{number}_0")
+        name = f"set{number}"
+        await engine.handle(Make(seed="bench", blueprint=_blueprint(name, machines)))
+        first = next(iter(engine.scope(ScopeId(name)).machines.values())).ref
         await engine.poll(first)
         await engine.handle(Schedule(id=new_event_id(), cause="restart", machines=(first,)))
 
 
-async def serve(port: int, sets: int, machines: int) -> None:
-    """Answer polls until told to end."""
-    clock = SystemClock()
-    engine = Engine(MemoryStore(), clock, SimulatedDriver(), UNLIMITED.policy)
+def _blueprint(name: str, machines: int) -> Blueprint:
+    """Return a scale set; a set too large for one is a cloud service of several roles."""
+    if machines <= MOST_MACHINES:
+        return Blueprint(name=name, count=machines)
+    counts = [min(MOST_MACHINES, machines - begun) for begun in range(0, machines, MOST_MACHINES)]
+    roles = tuple((f"{name}r{number}", count) for number, count in enumerate(counts))
+    return Blueprint(name=name, kind=ScopeKind.CLOUD_SERVICE, roles=roles)
+
+
+async def opened(store: Store) -> Engine:
+    """Return an engine that has taken up what a store keeps."""
+    engine = Engine(store, SystemClock(), SimulatedDriver(), UNLIMITED.policy)
     await engine.open()
-    await populate(engine, sets, machines)
-    server = MetadataServer[MachineRef](MetadataApp(engine, UNLIMITED).answer, clock.now)
-    plan = Plan(port=port, own=0, shared=((LOOPBACK, port),))
-    doors = Doors(server, plan, lambda slots: engine.store.note("slots", slots))
+    return engine
+
+
+async def _store(folder: str | None) -> Store:
+    if folder is None:
+        return MemoryStore()
+    from fairwarning.store.sqlite import SqliteStore
+
+    return await SqliteStore.open(Path(folder))
+
+
+async def serve(port: int, sets: int, machines: int, options: Mapping[str, str]) -> None:
+    """Answer polls until told to end."""
+    store = await _store(options.get("data"))
+    engine = await opened(store)
+    if not engine.scopes():
+        await populate(engine, sets, machines)
+    app = MetadataApp(engine, UNLIMITED)
+    server = MetadataServer[MachineRef](
+        app.answer,
+        engine.clock.now,
+        guest_limits(available()),
+        shortcuts=app,
+        portable="portable" in options,
+    )
+    doors = Doors(
+        server, Plan(port=port, own=0, shared=((LOOPBACK, port),)), lambda slots: store.note("slots", slots)
+    )
     await doors.open_shared()
     await doors.open(one.ref for scope in engine.scopes().values() for one in scope.machines.values())
-    running = asyncio.ensure_future(timer.run(engine, clock))
+    work: list[Coroutine[object, None, None]] = [timer.run(engine, SystemClock())]
+    if "talk" in options:
+        from bench.talk import talk
+
+        work.append(talk(engine, *doors.shared_urls()))
+    running = asyncio.gather(*work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
-    await asyncio.wait([running])
+    with suppress(asyncio.CancelledError):
+        await running
     await server.close()
+    await engine.close()
+    await store.close()
+
+
+def main(words: Sequence[str]) -> None:
+    """Serve as the command line says."""
+    port, sets, machines = map(int, words[:3])
+    options = {name: value for name, _, value in (word.partition("=") for word in words[3:])}
+    asyncio.run(serve(port, sets, machines, options))
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(*map(int, sys.argv[1:])))
+    main(sys.argv[1:])

@@ -1,6 +1,6 @@
-"""A closed-loop load: every caller asks, waits for the whole answer, and asks again.
+"""Callers of a server: lines on which they ask and hear, and the closed loop that keeps all of them busy.
 
-One thread and one epoll, so that the load needs one core and no tools. Each caller comes from an address of
+One thread and one epoll, so that a load needs one core and no tools. Each caller comes from an address of
 its own, because that is how the metadata service knows who is calling.
 """
 
@@ -9,7 +9,7 @@ import re
 import select
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -19,12 +19,23 @@ IP_BIND_ADDRESS_NO_PORT = 24
 #: A server that answers nobody for so many seconds has failed.
 PATIENCE = 10.0
 
+#: So many connections wait for any server to take them.
+QUEUE = 50
+
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 
+Address = tuple[str, int]
+
+_FINE = b"HTTP/1.1 200 "
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
-_PLAIN = (
-    f"GET {PATH} HTTP/1.1\r\nHost: 169.254.169.254\r\nUser-Agent: bench\r\nAccept: */*\r\nMetadata: true\r\n"
-).encode()
+_FIELDS = "Host: 169.254.169.254\r\nUser-Agent: bench\r\nAccept: */*\r\nMetadata: true\r\n"
+_PLAIN = f"GET {PATH} HTTP/1.1\r\n{_FIELDS}".encode()
+
+#: What makes heads unique: no number comes twice, in whatever load.
+_NUMBERS = count(time.time_ns())
+
+#: What a caller asks that has nothing special to say.
+POLL = _PLAIN + b"\r\n"
 
 
 class Unanswered(Exception):
@@ -46,102 +57,154 @@ MODES: Mapping[str, Mode] = {
 }
 
 
-@dataclass(slots=True)
-class _Caller:
-    source: str
-    connection: socket.socket
-    received: bytes = b""
-    whole: int = 0
+class Line:
+    """One connection of one caller."""
 
+    __slots__ = ("_connection", "_received", "_whole", "fd", "source")
 
-class Load:
-    """Callers of one server, for as long as the ``with`` block lasts."""
+    def __init__(self, source: str, connection: socket.socket) -> None:
+        self.source = source
+        self.fd = connection.fileno()
+        self._connection = connection
+        self._received = b""
+        self._whole = 0
 
-    def __init__(self, address: tuple[str, int], sources: Sequence[str], mode: Mode) -> None:
-        self._address = address
-        self._mode = mode
-        self._head = _heads(mode)
-        self._epoll = select.epoll()
-        self._callers: dict[int, _Caller] = {}
-        self._sources = sources
+    def ask(self, request: bytes) -> None:
+        """Send a request."""
+        self._connection.send(request)
 
-    def __enter__(self) -> "Load":
-        try:
-            for source in self._sources:
-                self._ask(self._connect(source))
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self.close()
-
-    def run(self, seconds: float, at_least: int = 0) -> int:
-        """Keep all callers busy for some time and some answers; return how many answers they got."""
-        answered = 0
-        now = heard = time.monotonic()
-        end = now + seconds
-        while now < end or answered < at_least:
-            got = sum(self._hear(fd) for fd, _ in self._epoll.poll(1.0))
-            answered += got
-            now = time.monotonic()
-            heard = now if got else heard
-            if now - heard > PATIENCE:
-                raise Unanswered(f"{self._address} is silent")
-        return answered
+    def hear(self) -> bytes | None:
+        """Read what came; return the answer once it is whole."""
+        data = self._connection.recv(65536)
+        if not data:
+            raise Unanswered(f"the server hung up on {self.source}")
+        if self._received:
+            data = self._received + data
+        if not data.startswith(_FINE[: len(data)]):
+            raise Unanswered(f"{self.source} was told {data.splitlines()[0]!r}")
+        if len(data) != self._whole:
+            self._whole = whole_answer(data)
+            if len(data) < self._whole or not self._whole:
+                self._received = data
+                return None
+        self._received = b""
+        return data
 
     def close(self) -> None:
         """Hang up."""
-        for caller in self._callers.values():
-            caller.connection.close()
-        self._callers.clear()
+        self._connection.close()
+
+
+class Lines:
+    """Connections to one server, for as long as the ``with`` block lasts."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._epoll = select.epoll()
+        self._lines: dict[int, Line] = {}
+        self._heard = time.monotonic()
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        for line in self._lines.values():
+            line.close()
+        self._lines.clear()
         self._epoll.close()
 
-    def _connect(self, source: str) -> _Caller:
+    def connect(self, source: str) -> Line:
+        """Call the server from an address."""
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
             connection.bind((source, 0))
             # On loopback the handshake is over when this returns, even if it says it is in progress.
-            if connection.connect_ex(self._address) not in (0, errno.EINPROGRESS):
-                raise Unanswered(f"{self._address} takes no connections")
+            if connection.connect_ex(self.address) not in (0, errno.EINPROGRESS):
+                raise Unanswered(f"{self.address} takes no connections")
         except BaseException:
             connection.close()
             raise
-        caller = _Caller(source, connection)
-        self._callers[connection.fileno()] = caller
-        self._epoll.register(connection.fileno(), select.EPOLLIN)
-        return caller
+        line = self._lines[connection.fileno()] = Line(source, connection)
+        self._epoll.register(line.fd, select.EPOLLIN)
+        return line
 
-    def _ask(self, caller: _Caller) -> None:
-        caller.connection.send(self._head())
+    def welcomed(self, sources: Sequence[str]) -> list[Line]:
+        """Return lines on which each caller has been answered once; not more at a time than can queue."""
+        found: list[Line] = []
+        for start in range(0, len(sources), QUEUE):
+            lines = [self.connect(source) for source in sources[start : start + QUEUE]]
+            for line in lines:
+                self.answer(line, POLL)
+            found += lines
+        return found
 
-    def _hear(self, fd: int) -> int:
-        """Read what came for a caller; return 1 if that was the rest of its answer."""
-        caller = self._callers[fd]
-        data = caller.connection.recv(65536)
-        if not data:
-            raise Unanswered(f"{self._address} hung up")
-        if caller.received:
-            data = caller.received + data
-        if len(data) != caller.whole:
-            caller.whole = whole_answer(data)
-            if len(data) < caller.whole or not caller.whole:
-                caller.received = data
-                return 0
-        if not data.startswith(b"HTTP/1.1 200 "):
-            raise Unanswered(f"{self._address} said {data.splitlines()[0]!r}")
-        caller.received = b""
-        if self._mode.new_connection:
-            caller = self._again(fd, caller)
-        self._ask(caller)
-        return 1
+    def again(self, line: Line) -> Line:
+        """Hang up, and call again from the same address."""
+        del self._lines[line.fd]
+        line.close()
+        return self.connect(line.source)
 
-    def _again(self, fd: int, caller: _Caller) -> _Caller:
-        del self._callers[fd]
-        caller.connection.close()
-        return self._connect(caller.source)
+    def answers(self, pause: float) -> Iterator[tuple[Line, bytes]]:
+        """Yield the answers that are there, or that come within ``pause`` seconds.
+
+        Raises:
+            Unanswered: there has been none for too long.
+        """
+        now = time.monotonic()
+        for fd, _ in self._epoll.poll(pause):
+            line = self._lines[fd]
+            answer = line.hear()
+            if answer is not None:
+                self._heard = now
+                yield line, answer
+        if now - self._heard > PATIENCE:
+            raise Unanswered(f"{self.address} is silent")
+
+    def expect(self) -> None:
+        """Start waiting: whoever was not asked before now cannot have been silent."""
+        self._heard = time.monotonic()
+
+    def answer(self, line: Line, request: bytes) -> bytes:
+        """Ask on a line and return the answer; nobody else is heard meanwhile."""
+        line.ask(request)
+        self.expect()
+        while True:
+            for heard, answer in self.answers(1.0):
+                if heard is line:
+                    return answer
+
+
+class Load(Lines):
+    """Callers that ask, wait for the whole answer, and ask again."""
+
+    def __init__(self, address: Address, sources: Sequence[str], mode: Mode) -> None:
+        super().__init__(address)
+        self._mode = mode
+        self._head = _heads(mode)
+        self._sources = sources
+
+    def __enter__(self) -> "Load":
+        try:
+            for source in self._sources:
+                self.connect(source).ask(self._head())
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def run(self, seconds: float, at_least: int = 0) -> int:
+        """Keep all callers busy for some time and some answers; return how many answers they got."""
+        answered = 0
+        head, new_connection = self._head, self._mode.new_connection
+        end = time.monotonic() + seconds
+        self.expect()
+        while time.monotonic() < end or answered < at_least:
+            for line, _ in self.answers(1.0):
+                answered += 1
+                caller = self.again(line) if new_connection else line
+                caller.ask(head())
+        return answered
 
 
 def whole_answer(data: bytes) -> int:
@@ -155,10 +218,19 @@ def whole_answer(data: bytes) -> int:
     return end + 4 + int(length[1])
 
 
+def waiting(tag: str) -> bytes:
+    """Return the request of a guest that waits until its document is another than ``tag``."""
+    return f"GET {PATH}&wait=300 HTTP/1.1\r\n{_FIELDS}If-None-Match: {tag}\r\n\r\n".encode()
+
+
+def approval(event: str) -> bytes:
+    """Return the request that starts an event."""
+    body = f'{{"StartRequests":[{{"EventId":"{event}"}}]}}'
+    return f"POST {PATH} HTTP/1.1\r\n{_FIELDS}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
 def _heads(mode: Mode) -> Callable[[], bytes]:
     """Return what makes the next request: always the same bytes, or never."""
     if not mode.unique_heads:
-        same = _PLAIN + b"\r\n"
-        return lambda: same
-    numbers = count()
-    return lambda: b"%bx-ms-client-request-id: %032x\r\n\r\n" % (_PLAIN, next(numbers))
+        return lambda: POLL
+    return lambda: b"%bx-ms-client-request-id: %032x\r\n\r\n" % (_PLAIN, next(_NUMBERS))

@@ -6,8 +6,9 @@ take turns in rounds, and a claim is made of the ratios inside each round.
 
 import math
 import os
+import re
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,12 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[max(math.ceil(len(values) * share), 1) - 1]
 
 
+def exponent(costs: Mapping[float, float]) -> float:
+    """Return how cost grows with size, as the slope of both logarithms: 0 not at all, 1 in proportion."""
+    sizes, values = (list(map(math.log, one)) for one in (costs, costs.values()))
+    return statistics.linear_regression(sizes, values).slope
+
+
 def scheduler_seconds(pid: int) -> float:
     """Return the CPU seconds of a process tree, to the nanosecond; threads that ended are left out."""
     tasks = (task for one in family(pid) for task in Path(f"/proc/{one}/task").iterdir())
@@ -60,6 +67,18 @@ def accounted_seconds(pid: int) -> float:
     stats = (Path(f"/proc/{one}/stat").read_text() for one in family(pid))
     # The name in parentheses may hold spaces; the user and system times are fields 14 and 15.
     return sum(sum(map(int, stat.rpartition(")")[2].split()[11:13])) for stat in stats) / ticks
+
+
+def memory(pid: int) -> int:
+    """Return the bytes of memory that a process has to itself."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (anonymous,) = re.findall(r"^RssAnon:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(anonymous) * 1024
+
+
+def descriptors(pid: int) -> int:
+    """Return how many descriptors a process has open."""
+    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def family(pid: int) -> Iterator[int]:

@@ -94,8 +94,10 @@ def _python(name: str) -> Callable[[int, Path], Sequence[str]]:
     return lambda port, document: module("bench.python_references", name, port, document)
 
 
+NGINX = "nginx return"
+
 REFERENCES = (
-    Reference(name="nginx return", command=_nginx),
+    Reference(name=NGINX, command=_nginx),
     # A thread per connection: what ended threads have used is known to the process alone.
     Reference(name="http.server", command=_python("http.server"), meter=accounted_seconds),
     Reference(name="uvicorn raw ASGI", command=_python("uvicorn")),

@@ -1,4 +1,4 @@
-"""``./dev bench [poll|store|start|scale|agent] [--quick]``: measure, print a page, keep it with its data."""
+"""``./dev bench [SUITE…] [--quick] [--write-docs]``: measure, print a page, keep it with its data."""
 
 import argparse
 import sys
@@ -9,38 +9,59 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # the suites are a package, this file is run by its path
 
-from bench import agent, poll, report, scale, start, store
+from bench import agent, exec_, page, poll, report, scale, soak, start, store, watch
 
 RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parents[1] / "docs"
 
 #: Each suite, told whether it has to be quick.
 SUITES: Mapping[str, Callable[[bool], report.Section]] = {
     "poll": lambda quick: poll.suite(poll.QUICK if quick else poll.USUAL),
+    "watch": lambda quick: watch.suite(watch.efforts(quick)),
+    "scale": lambda quick: scale.suite(scale.QUICK if quick else scale.USUAL, RESULTS),
     "store": lambda quick: store.suite(store.QUICK if quick else store.USUAL, RESULTS),
     "start": lambda quick: start.suite(3 if quick else 9),
-    "scale": lambda quick: scale.suite(scale.QUICK if quick else scale.USUAL),
+    "soak": lambda quick: soak.suite(20 if quick else 600, RESULTS),
     "agent": lambda quick: agent.suite(1 if quick else 3, 10.0 if quick else 30.0),
+    "exec": lambda quick: exec_.suite(5 if quick else 15, 100 if quick else 300),
 }
 
 
 def main(words: list[str]) -> None:
     """Run the suites asked for, or all of them."""
-    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
-    parser.add_argument("suites", nargs="*", metavar="suite", help=f"{', '.join(SUITES)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: under a minute")
+    parser = _parser()
     asked = parser.parse_args(words)
-    if unknown := set(asked.suites) - set(SUITES):
-        parser.error(f"no such suite: {', '.join(sorted(unknown))}")
-    if sys.platform != "linux":
-        parser.error("measuring needs Linux: epoll, /proc and addresses of 127/8")
+    if asked.write_docs and asked.suites:
+        parser.error("the page tells of one run of every suite: name none with --write-docs")
     at, context = datetime.now(UTC), report.machine()
     sections = []
     for name in asked.suites or SUITES:
         print(f"bench: {name} …", file=sys.stderr)
         sections.append(SUITES[name](asked.quick))
-    page = report.save(RESULTS, sections, context, at)
-    print(page.read_text())
-    print(f"bench: kept as {page} and .json", file=sys.stderr)
+    kept = report.save(RESULTS, sections, context, at)
+    print(kept.read_text())
+    print(f"bench: kept as {kept} and .json", file=sys.stderr)
+    if asked.write_docs:
+        written = page.write(DOCS, sections, context, at, " ".join(words))
+        print(f"bench: wrote {written} and its plots", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
+    parser.add_argument(
+        "suites", nargs="*", metavar="SUITE", type=_suite, help=f"{', '.join(SUITES)}; all by default"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: some minutes in all")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/performance.md and its plots")
+    if sys.platform != "linux":
+        parser.error("measuring needs Linux: epoll, /proc and addresses of 127/8")
+    return parser
+
+
+def _suite(name: str) -> str:
+    if name not in SUITES:
+        raise argparse.ArgumentTypeError(f"no such suite: {name}")
+    return name
 
 
 if __name__ == "__main__":

@@ -1,10 +1,16 @@
-"""Whether one thing costs more because the fleet is larger: a restart by az, an approval, a poll, a page."""
+"""Whether one thing costs more because there is more of everything else.
+
+A restart by az, an approval, a poll and a page in a larger fleet; a server with up to a million machines
+(``growth``); events among many others (``pending``).
+"""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from bench import growth, pending
 from bench.report import Figure, Section, claim
 from fairwarning.arm import operations
 from fairwarning.arm.app import ROUTES
@@ -26,7 +32,7 @@ RESTART, APPROVAL, POLL, PAGE = "az restart", "approval", "poll", "list page"
 
 _READING = "Ratio = cost in the small fleet ÷ cost in the large one: 1.00 does not grow, more is better."
 _NOTES = (
-    f"Machines in scale sets of {PER_SET}; CPU time of this process, no sockets, no disk.",
+    f"Ratios: machines in scale sets of {PER_SET}; CPU time of this process, no sockets, no disk.",
     "A list page holds as many machines in either fleet.",
 )
 
@@ -38,11 +44,25 @@ class Effort:
     small: int
     large: int
     rounds: int
+    growth: growth.Effort
+    pending: pending.Effort
     times: int = 9
 
 
-QUICK = Effort(small=1_000, large=20_000, rounds=3)
-USUAL = Effort(small=1_000, large=100_000, rounds=5)
+QUICK = Effort(
+    small=1_000,
+    large=20_000,
+    rounds=3,
+    growth=growth.Effort(sizes=(1_000, 10_000, 100_000), rounds=3, seconds=0.2),
+    pending=pending.Effort(pending=(1_000, 10_000), in_scope=(10, 100, 999), rounds=3),
+)
+USUAL = Effort(
+    small=1_000,
+    large=100_000,
+    rounds=5,
+    growth=growth.Effort(sizes=(1_000, 10_000, 100_000, 1_000_000), rounds=7),
+    pending=pending.Effort(pending=(1_000, 10_000, 100_000), in_scope=(10, 100, 999), rounds=7),
+)
 
 
 class Town:
@@ -99,21 +119,35 @@ async def _nobody(machines: Sequence[MachineRef]) -> None:
     """Open no doors: the machines are not polled over sockets here."""
 
 
-def suite(effort: Effort) -> Section:
-    """Measure both fleets in turns."""
-    return asyncio.run(_suite(effort))
+def suite(effort: Effort, folder: Path) -> Section:
+    """Measure fleets in this process, events among others, and servers whose fleet is kept in ``folder``."""
+    folder.mkdir(exist_ok=True)
+    fleets = towns(effort)
+    events = pending.measure(effort.pending)
+    servers = growth.measure(effort.growth, folder)
+    return replace(
+        fleets,
+        figures=(*fleets.figures, *pending.figures(events), *growth.figures(servers)),
+        curves=(*growth.curves(servers), *pending.curves(events)),
+        notes=(*fleets.notes, *pending.NOTES, *growth.NOTES),
+    )
 
 
-async def _suite(effort: Effort) -> Section:
-    towns = [Town(effort.small), Town(effort.large)]
-    for town in towns:
+def towns(effort: Effort) -> Section:
+    """Measure a small and a large fleet in turns."""
+    return asyncio.run(_towns(effort))
+
+
+async def _towns(effort: Effort) -> Section:
+    both = [Town(effort.small), Town(effort.large)]
+    for town in both:
         await town.open()
     found: dict[tuple[str, str], list[float]] = {}
     for _ in range(effort.rounds):
-        for town in towns:
+        for town in both:
             for what, act in _acts(town).items():
                 found.setdefault((what, town.name), []).append(await _cost(act, effort.times))
-    return section(found, *(town.name for town in towns))
+    return section(found, *(town.name for town in both))
 
 
 def section(found: Mapping[tuple[str, str], Sequence[float]], small: str, large: str) -> Section:

@@ -1,0 +1,83 @@
+"""What every figure of the bench has to reach: the one table that the pages and the tests read.
+
+*Must* is a promise; *aim* is what we would like to claim. A goal is judged by the median of its rounds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Better(StrEnum):
+    """Which way a figure should go, as it is written before its limit."""
+
+    MORE = "≥"
+    LESS = "≤"
+
+
+class Verdict(StrEnum):
+    """How a figure stands to its goal."""
+
+    AIM = "aim met"
+    MET = "met"
+    SHORT = "short"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A limit that a figure should keep."""
+
+    what: str
+    unit: str
+    better: Better
+    must: float
+    aim: float | None = None
+
+    def keeps(self, value: float, limit: float) -> bool:
+        """Whether ``value`` is on the right side of ``limit``."""
+        return value >= limit if self.better is Better.MORE else value <= limit
+
+    def verdict(self, value: float) -> Verdict:
+        """Return how ``value`` stands to the goal."""
+        if not self.keeps(value, self.must):
+            return Verdict.SHORT
+        return Verdict.AIM if self.aim is not None and self.keeps(value, self.aim) else Verdict.MET
+
+    def half_kept(self, value: float) -> bool:
+        """Whether ``value`` is half as good as it must be, which is all that a busy machine can promise."""
+        return self.keeps(value, self.must / 2 if self.better is Better.MORE else self.must * 2)
+
+
+_NGINX = "nginx's ÷ ours"
+_EXPONENT = "exponent"
+
+GOALS: Mapping[str, Goal] = {
+    "G1": Goal("CPU per poll, keep-alive", _NGINX, Better.MORE, 0.80, 0.95),
+    "G2": Goal("CPU per poll, a new connection each", _NGINX, Better.MORE, 0.70, 0.90),
+    "G3": Goal("CPU per poll, no two heads alike", _NGINX, Better.MORE, 0.55, 0.70),
+    "G4a": Goal("CPU per poll, portable driver, keep-alive", _NGINX, Better.MORE, 0.60, 0.75),
+    "G4b": Goal("CPU per poll, portable driver, a new connection each", _NGINX, Better.MORE, 0.40, 0.50),
+    "G6a": Goal("5,000 polls/s on one core, p50", "× nginx's p50", Better.LESS, 1.6, 1.3),
+    "G6b": Goal("5,000 polls/s on one core, p99", "× (2 × nginx's p99 + 1 ms)", Better.LESS, 1.0),
+    "G7": Goal("waking every watcher of one scope, per watcher", "µs", Better.LESS, 25.0, 20.0),
+    "G8": Goal("the slowest poll meanwhile", "ms", Better.LESS, 50.0, 20.0),
+    "G9": Goal("memory per idle watcher", "KB", Better.LESS, 1.0, 0.5),
+    "G10": Goal("memory per machine of 1,000,000", "B", Better.LESS, 400.0, 250.0),
+    "G11": Goal("growth of CPU per poll with the machines", _EXPONENT, Better.LESS, 0.05),
+    "G12a": Goal("growth of an approval with the events pending", _EXPONENT, Better.LESS, 0.25),
+    "G12b": Goal("growth of an expiry with the events pending", _EXPONENT, Better.LESS, 0.25),
+    "G13": Goal("growth of approval and refresh with the events in a scope", _EXPONENT, Better.LESS, 1.05),
+    "G14a": Goal("durable approvals, 32 callers, rate", "× one by one", Better.MORE, 5.0),
+    "G14b": Goal("durable approvals, 32 callers, p99", "× fdatasync's p50", Better.LESS, 10.0),
+    "G14c": Goal("durable approvals, 32 callers, CPU", "× one by one", Better.MORE, 1.0, 2.0),
+    "G16a": Goal("start to first answer, metadata only", "ms", Better.LESS, 150.0, 100.0),
+    "G16b": Goal("start to first answer, every face", "ms", Better.LESS, 500.0, 300.0),
+    "G17": Goal("start from SQLite, 1,000,000 machines", "s", Better.LESS, 10.0, 5.0),
+    "G18": Goal("full garbage collection, 1,000,000 machines", "ms", Better.LESS, 20.0),
+    "G19a": Goal("event created → seen by a waiting guest, idle, p99", "ms", Better.LESS, 10.0),
+    "G19b": Goal("event created → seen by a waiting guest, 5,000 polls/s, p99", "ms", Better.LESS, 50.0),
+    "G20a": Goal("memory grown during the soak", "% of what it began with", Better.LESS, 5.0, 1.0),
+    "G20b": Goal("descriptors left open after the soak", "descriptors", Better.LESS, 0.0),
+    "G21a": Goal("agent at rest, memory", "MB", Better.LESS, 30.0),
+    "G21b": Goal("agent at rest, CPU", "% of a core", Better.LESS, 0.5),
+}
