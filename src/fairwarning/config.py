@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fairwarning.core.policy import PROFILES, Profile
+from fairwarning.core.recording import Tape
 from fairwarning.core.scope import Blueprint
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -33,6 +34,8 @@ class Settings:
     listen: tuple[tuple[str, int], ...] = ()
     addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sockets: Path | None = None
+    #: What is played back to machines, by their names.
+    replays: Mapping[str, Tape] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def metadata_port(self) -> int:

@@ -21,10 +21,13 @@ from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Lagging, Listener
+from fairwarning.engine.journey import Journeys
 from fairwarning.engine.ports import Store
 from fairwarning.metadata.app import Identity, MetadataApp
 from fairwarning.metadata.descriptors import available, guest_limits
 from fairwarning.metadata.doors import CannotListen, Doors, Plan
+from fairwarning.metadata.replay import Told, nobody, play
+from fairwarning.metadata.scheduled import shapes
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
 
@@ -52,8 +55,9 @@ class Service:
     #: What whoever started the server should know about what was found.
     remarks: tuple[str, ...] = ()
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, replayed: Told = nobody) -> None:
         self._settings = settings
+        self._replayed = replayed
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "Service":
@@ -132,7 +136,9 @@ class Service:
     async def _open_doors(self) -> None:
         settings = self._settings
         app = MetadataApp(self.engine, settings.profile, self._identity())
-        server = MetadataServer[MachineRef](app.answer, self.engine.clock.now, guest_limits(available()))
+        await play(self.engine, settings.replays, app.replay, self._replayed)
+        limits = guest_limits(available())
+        server = MetadataServer[MachineRef](app.answer, self.engine.clock.now, limits, shortcuts=app)
         self._stack.push_async_callback(server.close)
         plan = Plan(
             port=settings.metadata_port,
@@ -146,12 +152,14 @@ class Service:
         await self.doors.open_shared()
         await self.doors.open(machines(self.engine))
         await self._background(_follow(self.engine, self.doors, app, follower))
+        self._document = app.document
 
     async def _open_operator(self) -> None:
+        from fairwarning.console.beside import Beside
         from fairwarning.operator.app import create_app
 
         host, port = self._settings.operator_address
-        closing = asyncio.Event()
+        closing, journeys = asyncio.Event(), Journeys(self.engine)
         app = create_app(
             self.engine,
             endpoints=self.doors.url,
@@ -161,9 +169,26 @@ class Service:
             loopback=loopback(host),
             closing=closing,
             management=lambda: asyncio.shield(self._management),
+            journeys=journeys,
         )
-        self.operator_url = await self._stack.enter_async_context(_http_server(app, host, port))
+        both = Beside(app, lambda: self._console(closing, journeys))
+        self.operator_url = await self._stack.enter_async_context(_http_server(both, host, port))
         self._stack.callback(closing.set)
+
+    def _console(self, closing: asyncio.Event, journeys: Journeys) -> "ASGIApp":
+        from fairwarning.console.app import create_app
+
+        return create_app(
+            self.engine,
+            endpoints=self.doors.url,
+            welcome=self._welcome,
+            document=self._document,
+            versions=shapes(self._settings.profile),
+            journeys=journeys,
+            token=self._settings.token,
+            loopback=loopback(self._settings.operator_address[0]),
+            closing=closing,
+        )
 
     async def _signed_tokens(self) -> "Tokens":
         from fairwarning.arm.tokens import signed_by
@@ -290,7 +315,7 @@ async def _reached(store: Store) -> datetime | None:
 
 def machines(engine: Engine) -> list[MachineRef]:
     """Return every machine, scope by scope."""
-    return [m.ref for scope in engine.scopes().values() for m in scope.machines.values()]
+    return [ref for scope in engine.scopes().values() for ref in scope.refs()]
 
 
 async def _follow(engine: Engine, doors: Doors, app: MetadataApp, follower: Listener) -> None:

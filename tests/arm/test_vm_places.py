@@ -163,6 +163,24 @@ def test_sets_that_up_has_made_answer_to_their_names_in_any_case(path: str) -> N
     assert at(azure.get(path), "name") == path.rpartition("/")[2].lower()
 
 
+@pytest.mark.parametrize("name", ["DB", "App-1", "db"])
+def test_machines_that_up_has_made_answer_to_their_names_in_any_case(name: str) -> None:
+    azure = compute(
+        Blueprint(name="db", kind=ScopeKind.STANDALONE),
+        Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2),
+        Blueprint(name="DB", kind=ScopeKind.STANDALONE, group="shop"),
+    )
+
+    assert at(azure.get(f"{HOME}/{VM}/{name}"), "name") == name.lower()
+
+
+def test_a_name_in_any_case_is_one_of_a_virtual_machine_of_that_group() -> None:
+    azure = compute(Blueprint(name="web"), Blueprint(name="db", kind=ScopeKind.STANDALONE, group="shop"))
+
+    assert azure.refused("GET", f"{HOME}/{VM}/WEB_0")[0] == 404
+    assert azure.refused("GET", f"{HOME}/{VM}/DB")[0] == 404
+
+
 def test_the_machines_of_one_flexible_set_can_be_asked_for() -> None:
     azure = compute()
     azure.put(BOX, {})

@@ -126,7 +126,12 @@ def test_a_second_up_goes_on_where_the_first_stopped(tmp_path: Path) -> None:
         assert set(second.ready["metadata"]) == {"web_0", "web_1", "db"}
         until(lambda: event["id"] in second.printed(), "what is pending is told again")
         second.tell("clock", "advance", "16m")
-        assert [row["kind"] for row in second.history()] == ["scheduled", "started", "finished"]
+        assert [row["kind"] for row in second.history()] == [
+            "scheduled",
+            "advanced",
+            "started",
+            "finished",
+        ]
 
 
 def test_two_servers_do_not_share_a_data_directory(tmp_path: Path) -> None:

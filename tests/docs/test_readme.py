@@ -17,7 +17,7 @@ PORTS = (8080, 8101, 8443)
 PATIENCE = 60.0
 
 #: What runs until it is stopped.
-ENDLESS = ("./dev up", "python3 examples/handler.py")
+ENDLESS = ("./dev up", "python3 examples/safe_handler.py")
 
 
 def commands() -> list[str]:

@@ -84,7 +84,7 @@ async def remove(
     room: Room, call: Call, resource: str, scopes: Sequence[Scope], removes: tuple[str, ...]
 ) -> Operation:
     """Delete whole scopes and return the operation that waits until they are gone."""
-    refs = [machine.ref for scope in scopes for machine in scope.machines.values()]
+    refs = [ref for scope in scopes for ref in scope.refs()]
     start = Operation(
         id=new_event_id().lower(),
         started_at=operations.instant(room.engine.clock.now()),

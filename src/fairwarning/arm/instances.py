@@ -10,7 +10,7 @@ from fairwarning.arm.places import GROUPED, SCALE_SETS, VMS
 from fairwarning.arm.room import Document, Room
 from fairwarning.arm.routing import Route
 from fairwarning.core.commands import Protect
-from fairwarning.core.model import Machine, MachineRef, Scope
+from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind, VmName
 
 #: The kind that gates are looked up by; an instance has none of its own.
 _KIND = f"{SCALE_SETS}/{VMS}"
@@ -20,8 +20,8 @@ async def list_all(room: Room, call: Call) -> Reply:
     """Show a page of a set's instances."""
     scopes = _scopes(room, call)
     model = views.scale_set(room, scopes)
-    machines = [machine for scope in scopes for machine in scope.machines.values()]
-    found = [(_order(machine), partial(_shown, room, call, machine, model)) for machine in machines]
+    names = [(scope, name) for scope in scopes for name in scope.machines]
+    found = [(_order(scope, name), partial(_listed, room, call, scope, name, model)) for scope, name in names]
     return places.page(call, found)
 
 
@@ -94,12 +94,19 @@ def _machine(scopes: tuple[Scope, ...], call: Call) -> Machine:
 
 def _refs(scopes: tuple[Scope, ...], call: Call) -> tuple[MachineRef, ...]:
     if call.names["instance"] == "*":
-        return tuple(machine.ref for scope in scopes for machine in scope.machines.values())
+        return tuple(ref for scope in scopes for ref in scope.refs())
     return (_machine(scopes, call).ref,)
 
 
-def _order(machine: Machine) -> str:
-    return f"{machine.instance:0>10}".lower()
+def _order(scope: Scope, name: VmName) -> str:
+    """Return what instances are listed by: their numbers, or their names in a flexible set."""
+    if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
+        return name.lower()
+    return f"{name.rpartition('_')[2]:0>10}"
+
+
+def _listed(room: Room, call: Call, scope: Scope, name: VmName, model: Document) -> Document:
+    return _shown(room, call, scope.machines[name], model)
 
 
 def _shown(room: Room, call: Call, machine: Machine, model: Document) -> Document:

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from urllib.parse import quote
 
 from fairwarning.arm.call import Call, Reply, child
 from fairwarning.arm.errors import AzureError, not_found
-from fairwarning.arm.room import HOME_GROUP, Document, Room, core_group, group_id
+from fairwarning.arm.room import Document, Room, core_group, group_id
 from fairwarning.core.errors import AmbiguousName, UnknownMachine
-from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind, VmName, in_group
+from fairwarning.core.model import HOME_GROUP, Machine, MachineRef, Scope, ScopeKind, VmName, in_group
 from fairwarning.core.wire import Json
 
 VMS = "virtualMachines"
@@ -81,10 +82,19 @@ def demand(room: Room, kind: str, group: str, name: str) -> tuple[Scope, ...]:
     return found
 
 
+def spelled(scope: Scope, name: str) -> VmName | None:
+    """Return the name of the machine that somebody means, however they write it."""
+    if name in scope.machines:
+        return VmName(name)
+    meant = name.lower()
+    return next((one for one in scope.machines if one.lower() == meant), None)
+
+
 def vm(room: Room, group: str, name: str) -> Machine | None:
     """Return the machine that is a virtual machine of this name, if there is one."""
     known = room.document(resource_id(group, VMS, name))
-    for ref in _called(room, name if known is None else str(known["name"])):
+    called = _called(room, name if known is None else str(known["name"]))
+    for ref in chain(called, _meant(room, group, name)):
         scope = room.engine.scopes().get(ref.scope)
         if scope is None or ref.name not in scope.machines:
             continue
@@ -149,6 +159,14 @@ def page(call: Call, found: Iterable[tuple[str, Callable[[], Document]]]) -> Rep
         text = "&".join(f"{quote(key, safe='$')}={quote(value, safe='')}" for key, value in query.items())
         body["nextLink"] = f"{call.base}{call.path}?{text}"
     return Reply(body=body)
+
+
+def _meant(room: Room, group: str, name: str) -> Iterator[MachineRef]:
+    """Yield who is meant in the home group, where no document knows how names are spelled."""
+    for scope in () if core_group(group) else room.engine.scopes().values():
+        found = spelled(scope, name) if scope.facts.kind in KINDS[VMS] and not scope.facts.group else None
+        if found is not None:
+            yield MachineRef(scope.id, found)
 
 
 def _called(room: Room, name: str) -> tuple[MachineRef, ...]:

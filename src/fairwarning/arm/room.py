@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from fairwarning.arm.errors import group_not_found
 from fairwarning.core.changes import Change, MachineChanged
 from fairwarning.core.commands import Command
-from fairwarning.core.model import MachineRef
+from fairwarning.core.model import HOME_GROUP, MachineRef
 from fairwarning.core.wire import Json
 from fairwarning.engine.engine import Engine
 
-#: The group whose sets are those that ``up`` and the operator API made.
-HOME_GROUP = "fairwarning"
 TENANT = "11111111-1111-4111-8111-111111111111"
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
 

@@ -12,7 +12,7 @@ from fairwarning.arm.places import GROUPED, SCALE_SETS, SUBSCRIBED
 from fairwarning.arm.room import Document, Room, core_group
 from fairwarning.arm.routing import Route
 from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, Upgrade
-from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind
+from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind, VmName
 from fairwarning.core.scaleset import joining, leaving, staying
 from fairwarning.core.scope import Blueprint
 from fairwarning.core.wire import Json
@@ -139,15 +139,15 @@ def chosen(scopes: Sequence[Scope], instance: str) -> Machine | None:
     """Return an instance by the id clients know it by: a number, or its name in a flexible set."""
     for scope in scopes:
         flexible = scope.facts.kind is ScopeKind.FLEXIBLE_SET
-        for machine in scope.machines.values():
-            if instance.lower() == (machine.name if flexible else machine.instance).lower():
-                return machine
+        name = places.spelled(scope, instance) if flexible else VmName(f"{scope.facts.set_name}_{instance}")
+        if name is not None and name in scope.machines:
+            return scope.machines[name]
     return None
 
 
 def _refs(scopes: Sequence[Scope], asked: tuple[str, ...]) -> tuple[MachineRef, ...]:
     if not asked or "*" in asked:
-        return tuple(machine.ref for scope in scopes for machine in scope.machines.values())
+        return tuple(ref for scope in scopes for ref in scope.refs())
     found: dict[MachineRef, None] = {}
     for one in asked:
         machine = chosen(scopes, one)

@@ -15,7 +15,7 @@ from fairwarning.arm.room import Document, Room, core_group
 from fairwarning.arm.routing import Route
 from fairwarning.core.changes import Change, MachineChanged
 from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, Upgrade
-from fairwarning.core.model import Machine, Model, Scope, ScopeKind
+from fairwarning.core.model import Machine, Model, Scope, ScopeKind, VmName
 from fairwarning.core.scaleset import joining
 from fairwarning.core.scope import Blueprint
 from fairwarning.engine.clock import new_event_id
@@ -42,11 +42,11 @@ async def list_all(room: Room, call: Call) -> Reply:
     """Show a page of the machines of a group, or of all."""
     home = _filter(call)
     found = [
-        (f"{folder}{machine.name}".lower(), partial(_shown, room, machine, call))
+        (f"{folder}{name}".lower(), partial(_listed, room, scope, name, call))
         for scope in places.wanted(room, call, VMS)
         if home in (None, places.set_id(room, scope).lower())
         for folder in (places.resource_id(places.group_name(room, scope), VMS, ""),)
-        for machine in scope.machines.values()
+        for name in scope.machines
     ]
     return places.page(call, found)
 
@@ -113,6 +113,10 @@ async def act(verb: str, room: Room, call: Call) -> Reply:
 async def evict(room: Room, call: Call) -> Reply:
     """Evict a Spot machine."""
     return await actions.evict(room, call, (places.demand_vm(room, call).ref,))
+
+
+def _listed(room: Room, scope: Scope, name: VmName, call: Call) -> Document:
+    return _shown(room, scope.machines[name], call)
 
 
 def _shown(room: Room, machine: Machine, call: Call) -> Document:

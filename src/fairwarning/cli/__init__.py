@@ -10,11 +10,13 @@ import click
 from fairwarning import __version__
 from fairwarning.cli.agent import agent
 from fairwarning.cli.az import az_env, az_login
+from fairwarning.cli.check import check
 from fairwarning.cli.demo import demo
 from fairwarning.cli.doctor import doctor
 from fairwarning.cli.exec import exec_
 from fairwarning.cli.fault import fault
 from fairwarning.cli.fleet import approve, cancel, cause, clock, events, history, vms
+from fairwarning.cli.record import record
 from fairwarning.cli.up import up
 from fairwarning.cli.walk import walk
 
@@ -65,6 +67,8 @@ for _command in (
     clock,
     fault,
     exec_,
+    check,
+    record,
     az_env,
     az_login,
     agent,

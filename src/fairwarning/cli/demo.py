@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from fairwarning.cli import paste
 from fairwarning.cli.client import Client, History, Machine, decode
 from fairwarning.cli.output import Failure
 from fairwarning.cli.watch import timed
@@ -15,6 +14,8 @@ from fairwarning.config import Settings
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import PROFILES
 from fairwarning.core.scope import Blueprint
+from fairwarning.core.versions import NEWEST
+from fairwarning.core.wire import EVENTS_PATH
 
 if TYPE_CHECKING:
     from fairwarning.serve import Service
@@ -29,7 +30,7 @@ DRAINING = 0.8
 #: No scene takes longer, or something is wrong.
 PATIENCE = 20.0
 
-_PATH = f"/metadata/scheduledevents?api-version={paste.NEWEST}"
+_PATH = f"{EVENTS_PATH}?api-version={NEWEST}"
 
 
 class Shown(TypedDict):

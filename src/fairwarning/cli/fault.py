@@ -11,25 +11,19 @@ from fairwarning.cli.fleet import json_option
 from fairwarning.cli.options import DURATION
 from fairwarning.cli.output import as_json, note
 from fairwarning.core import durations
+from fairwarning.core.ailments import AILMENTS
 
-#: What can ail an endpoint, and what a guest meets then.
-AILMENTS: Mapping[str, str] = {
-    "429": "too many requests",
-    "410": "the service is being updated",
-    "500": "it is broken",
-    "empty": "200 without a body",
-    "reset": "the connection is cut",
-    "timeout": "no answer at all",
-    "slow": "every answer takes --delay",
-    "none": "it works again",
-}
+HEALED = "none"
+
+#: What can be asked of an endpoint, by words: of an enumeration click would offer the names.
+FAULTS: Mapping[str, str] = {**{str(name): text for name, text in AILMENTS.items()}, HEALED: "it works again"}
 
 
-@click.command(epilog="\b\n" + "\n".join(f"{name:8} {text}" for name, text in AILMENTS.items()))
+@click.command(epilog="\b\n" + "\n".join(f"{name:8} {text}" for name, text in FAULTS.items()))
 @click.argument("vm")
-@click.argument("fault", type=click.Choice(list(AILMENTS)), metavar="FAULT")
+@click.argument("fault", type=click.Choice(list(FAULTS)), metavar="FAULT")
 @click.option("--for", "lasts", type=DURATION, help="How long, in wall time; until FAULT none if left out.")
-@click.option("--delay", type=DURATION, default="2s", show_default=True, help="How long a slow answer takes.")
+@click.option("--delay", type=DURATION, default="2s", show_default=True, help="How slow, or how late.")
 @json_option
 def fault(vm: str, fault: str, lasts: timedelta | None, delay: timedelta, json_: bool) -> None:
     """Let the metadata endpoint of a machine misbehave, as the field has seen it.
@@ -40,7 +34,7 @@ def fault(vm: str, fault: str, lasts: timedelta | None, delay: timedelta, json_:
       fairwarning fault web_0 none
     """
     path = f"/machines/{vm}/fault"
-    if fault == "none":
+    if fault == HEALED:
         body = connect().call("DELETE", path)
     else:
         wanted = {"fault": fault, "delay": durations.spell(delay)}
@@ -49,7 +43,7 @@ def fault(vm: str, fault: str, lasts: timedelta | None, delay: timedelta, json_:
         body = connect().call("PUT", path, wanted)
     if json_:
         as_json(json.loads(body))
-    elif fault == "none":
+    elif fault == HEALED:
         note(f"the endpoint of {vm} works again")
     else:
-        note(f"the endpoint of {vm} is ill: {AILMENTS[fault]}")
+        note(f"the endpoint of {vm} is ill: {FAULTS[fault]}")

@@ -4,7 +4,9 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -68,6 +70,24 @@ def _assigned(text: str) -> tuple[str, str]:
     return name, str(ip_address(value))
 
 
+def _endpoint(text: str) -> str:
+    parts = urlsplit(text)
+    # Reading the port refuses what is none.
+    if parts.scheme != "http" or not parts.hostname or parts.port == 0 or parts.query or parts.fragment:
+        raise ValueError(text)
+    return text
+
+
+def _replay(text: str) -> tuple[str | None, Path]:
+    name, equals, path = text.partition("=")
+    # A file may have the sign in its name.
+    if not equals or Path(text).exists():
+        return None, Path(text)
+    if not name or not path:
+        raise ValueError(text)
+    return name, Path(path)
+
+
 def _speed(text: str) -> float:
     slowest, fastest = SPEEDS
     # What is no number is not between them either.
@@ -95,6 +115,8 @@ LENGTH = Word("duration", "30s, 15m or 1h30m", _length)
 COUNTED = Word("name=count", "web=3", _counted)
 HOST_PORT = Word("host:port", "127.0.0.1:8080", _host_port)
 ADDRESS = Word("machine=address", "web_0=10.0.0.4", _assigned)
+ENDPOINT = Word("url", "http://169.254.169.254", _endpoint)
+REPLAY = Word("file", "recording.jsonl or web_0=recording.jsonl", _replay)
 SPEED = Word("speed", "60, from {:g} to {:.0f}".format(*SPEEDS), _speed)
 EVENT = Word("event", "C7061BAC-AFDC-4513-B24B-AA5F13A16123", _event)
 ZONES = Word("zones", "1,2,3", _listed)

@@ -1,12 +1,15 @@
 """The command that runs a whole server on this machine and tells what happens on it."""
 
 import asyncio
+import gc
 import json
 import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -15,13 +18,15 @@ import click
 from fairwarning import config
 from fairwarning.cli import paste
 from fairwarning.cli.client import Client, Event, Events, Line, Machine, decode
-from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, SPEED, ZONES
+from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, REPLAY, SPEED, ZONES
 from fairwarning.cli.output import Failure, as_line, instant, names, note, plain, table
 from fairwarning.cli.watch import Watch, print_pending, timed
 from fairwarning.cli.wishes import Wishes, settings
+from fairwarning.core import curl, durations
 from fairwarning.core.errors import FairWarningError, Invalid
-from fairwarning.core.model import MachineRef
+from fairwarning.core.model import EventId, MachineRef
 from fairwarning.core.policy import PROFILES, FirstCall
+from fairwarning.core.recording import Tape
 from fairwarning.core.wire import Json
 
 if TYPE_CHECKING:
@@ -114,6 +119,12 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
     "--first-call-delay", type=DURATION, default="0s", help="How long switching on takes, like 30s."
 )
 @click.option(
+    "--replay",
+    type=REPLAY,
+    multiple=True,
+    help="Play what fairwarning record wrote back to its machine; MACHINE=FILE names another.",
+)
+@click.option(
     "--json", "json_", is_flag=True, help="Print JSON: the addresses, then one object per happening."
 )
 def up(**wishes: Unpack[Wishes]) -> None:
@@ -127,6 +138,7 @@ def up(**wishes: Unpack[Wishes]) -> None:
       fairwarning up
       fairwarning up --scale-set web=5 --spot-vm batch --speed 60
       fairwarning up --clock manual --port-base 0 --ready-file ready.json
+      fairwarning up --replay recording.jsonl --speed 10
     """
     wanted = settings(wishes)
     try:
@@ -152,7 +164,9 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
     version = paste.api_version(wanted.profile)
     # The reporter listens to the server, so it ends after it.
     with ExitStack() as last:
-        async with Service(wanted) as service:
+        async with Service(wanted, partial(_replayed, json_)) as service:
+            # What was loaded stays: who collects garbage need not walk through it again and again.
+            gc.freeze()
             reporter = Reporter(Client(service.operator_url, wanted.token), version, json_)
             last.callback(reporter.close)
             for remark in service.remarks:
@@ -160,9 +174,26 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
             await asyncio.to_thread(reporter.open)
             ready = ready_document(service)
             click.echo(json.dumps(ready)) if json_ else _introduce(service, version)
+            for machine, tape in wanted.replays.items():
+                note(f"replaying {_extent(tape, wanted.profile.policy.speed)} to {machine}")
             with _published(ready_file, ready), reporter:
                 await stop.wait()
                 note("stopping")
+
+
+def _extent(tape: Tape, speed: float) -> str:
+    documents = tape.documents
+    length = durations.spell((documents[-1].at - tape.begins) / speed)
+    return f"{len(documents)} document{'s' if len(documents) > 1 else ''} in {length}"
+
+
+def _replayed(json_: bool, at: datetime, machine: MachineRef, ids: tuple[EventId, ...]) -> None:
+    """Tell of approvals that no history knows of, from a thread as the reporter does."""
+    for event in ids:
+        text = f"{instant(at, date=False)}  {event} of the recording is approved by {machine.name}"
+        told = {"at": at.isoformat(), "kind": "replayed", "event": event, "by": machine.name}
+        line = json.dumps(told) if json_ else plain(text)
+        threading.Thread(target=click.echo, args=(line,), daemon=True).start()
 
 
 def _make_way(ready_file: Path) -> None:
@@ -190,13 +221,13 @@ def ready_document(service: "Service") -> dict[str, Json]:
 
 def _introduce(service: "Service", version: str) -> None:
     endpoints = service.endpoints()
-    rows = [(ref.name, ref.scope, paste.poll(url, version)) for ref, url in endpoints.items()]
+    rows = [(ref.name, ref.scope, curl.poll(url, version)) for ref, url in endpoints.items()]
     table(("MACHINE", "SCOPE", "WHAT IT WOULD ASK"), rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         note(f"and {len(rows) - MOST_ROWS} more; fairwarning vms lists them all")
     for url in service.shared_urls():
         note(f"shared by all machines, each known by its address: {url}")
-    note(f"operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
+    note(f"console and operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
     if service.arm_url is not None:
         note(f'management API: {service.arm_url}; eval "$(fairwarning az-env)" and fairwarning az-login')
     if service.operator_url == config.DEFAULT_URL:
@@ -283,4 +314,4 @@ class Reporter:
         if base is None:
             click.echo(f"{starts}, or once it is approved")
             return
-        click.echo(f"{starts}, or once it is approved:\n{paste.approve(base, self._version, event.id)}")
+        click.echo(f"{starts}, or once it is approved:\n{curl.approve(base, self._version, event.id)}")

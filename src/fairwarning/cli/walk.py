@@ -12,12 +12,8 @@ from fairwarning.cli.fleet import json_option
 from fairwarning.cli.options import LENGTH
 from fairwarning.cli.output import as_json, as_line, note
 from fairwarning.cli.watch import Watch, timed
-from fairwarning.core.causes import CAUSES
-from fairwarning.core.model import Source
+from fairwarning.core.causes import MAINTENANCE
 from fairwarning.core.wire import Json
-
-#: S-04: what a platform does to whole hosts; the rest is done to single machines.
-MAINTENANCE = [n for n, cause in CAUSES.items() if cause.source is Source.PLATFORM and not cause.spot_only]
 
 _ENDS = ("finished", "cancelled")
 
@@ -40,7 +36,7 @@ class Scope:
 
 
 @click.command()
-@click.argument("what", metavar="CAUSE", type=click.Choice(MAINTENANCE), default="host-update")
+@click.argument("what", metavar="CAUSE", type=click.Choice(list(MAINTENANCE)), default="host-update")
 @click.option("--scope", required=True, help="The scope to walk through.")
 @click.option("--notice", type=LENGTH, help="How long before each domain starts its guests are told.")
 @click.option("--follow", is_flag=True, help="Stay and tell how it goes, until the last domain is done.")

@@ -16,6 +16,10 @@ _SENTENCES: Mapping[str, str] = {
     "cancelled": "{what} is withdrawn by {by}",
     "failed": "{what} failed and will be tried again: {reason}",
     "refused": "{what} is refused to {by}: {reason}",
+    "fault": "the {what} is made to misbehave by {by}: {reason}",
+    "healed": "the {what} is healed by {by}",
+    "advanced": "the {what} is moved on by {by}: {reason}",
+    "speed": "the {what} is set by {by}: {reason}",
 }
 
 #: How long to rest before connecting again.

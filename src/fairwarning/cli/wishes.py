@@ -10,8 +10,10 @@ import click
 
 from fairwarning.cli.output import Failure
 from fairwarning.config import Settings, arm_address, is_token
+from fairwarning.core.errors import Invalid
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import PROFILES, FirstCall, Profile, with_speed
+from fairwarning.core.recording import Garbled, Tape, read, tapes
 from fairwarning.core.scope import Blueprint
 
 #: S-01: all roles of a cloud service are one scope, which needs a name.
@@ -58,6 +60,7 @@ class Wishes(Cast):
     preview_version: bool
     first_call: str
     first_call_delay: timedelta
+    replay: tuple[tuple[str | None, Path], ...]
     json_: bool
 
 
@@ -77,8 +80,10 @@ def settings(wishes: Wishes) -> Settings:
     for contradiction, complaint in _contradictions(wishes):
         if contradiction:
             raise click.UsageError(complaint)
+    # Who brings recordings wants the machines in them.
+    asked = any(map(wishes.get, BARE)) or wishes["replay"]
     return Settings(
-        blueprints=tuple(_blueprints(wishes, wishes if any(map(wishes.get, BARE)) else BARE)),
+        blueprints=tuple(_blueprints(wishes, wishes if asked else BARE)),
         profile=_profile(wishes),
         manual_clock=wishes["clock"] == "manual",
         azure_timings=wishes["timings"] == "azure",
@@ -90,6 +95,7 @@ def settings(wishes: Wishes) -> Settings:
         listen=wishes["listen"],
         addresses=dict(wishes["address"]),
         sockets=wishes["sockets"],
+        replays=_replays(wishes["replay"]),
     )
 
 
@@ -98,6 +104,10 @@ def _contradictions(wishes: Wishes) -> Iterator[tuple[object, str]]:
     yield (
         wishes["clock"] == "manual" and wishes["speed"] is not None,
         "--speed is for the real clock; a manual clock is moved by: fairwarning clock",
+    )
+    yield (
+        wishes["clock"] == "manual" and wishes["replay"],
+        "--replay goes by the real clock; a manual one would hold it up",
     )
     yield (
         wishes["no_arm"] and (wishes["identity"] or wishes["arm"]),
@@ -145,6 +155,29 @@ def _profile(wishes: Wishes) -> Profile:
         first_call_delay=wishes["first_call_delay"],
         identity_tokens=wishes["identity"],
     )
+
+
+def _replays(recordings: tuple[tuple[str | None, Path], ...]) -> dict[str, Tape]:
+    found: dict[str, Tape] = {}
+    for machine, path in recordings:
+        parts = tapes_of(path, machine)
+        if twice := found.keys() & parts.keys():
+            raise click.UsageError(f"--replay gives {min(twice)} two recordings")
+        found |= parts
+    return found
+
+
+def tapes_of(path: Path, machine: str | None) -> dict[str, Tape]:
+    """Return what a recording has for which machine, or fail in words."""
+    try:
+        return tapes(read(path.read_text(encoding="utf-8")), machine)
+    except Garbled as problem:
+        raise Failure(f"{path} is no recording: {problem}") from problem
+    except Invalid as problem:
+        hint = f"--replay MACHINE={path} says whose it is"
+        raise Failure(f"{path}: the {problem.field} {problem.problem}", hint) from problem
+    except (OSError, ValueError) as problem:
+        raise Failure(f"{path} cannot be read: {problem}") from problem
 
 
 def _token(path: Path | None) -> str | None:

@@ -110,3 +110,11 @@ CAUSES: Mapping[str, Cause] = {
         summary="a user deletes the machine",
     ),
 }  # fmt: skip
+
+#: S-04: what may walk through a scope: the platform's own plans. What strikes suddenly is no plan, and what
+#: is done to Spot capacity knows no domains.
+MAINTENANCE: Mapping[str, Cause] = {
+    name: cause
+    for name, cause in CAUSES.items()
+    if cause.source is Source.PLATFORM and not cause.spot_only and not cause.sudden
+}

@@ -1,10 +1,15 @@
-"""The journal as people read it: who did what to which event, and when."""
+"""The journal as people read it: who did what, and when."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from fairwarning.core.changes import Change, EventChanged, What
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
+
+#: The scope of what is about none, or about all.
+NOWHERE = ScopeId("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +22,38 @@ class Refused:
     by: str
     event: EventId | None = None
     machines: tuple[MachineRef, ...] = ()
+
+
+class Deed(StrEnum):
+    """What somebody does that leaves the fleet as it is, and yet explains what follows."""
+
+    FAULT = "fault"
+    HEALED = "healed"
+    ADVANCED = "advanced"
+    SPEED = "speed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """Somebody did something that changed no machine, no event and no scope."""
+
+    deed: Deed
+    detail: str
+    by: str
+    scope: ScopeId = NOWHERE
+    machines: tuple[MachineRef, ...] = ()
+
+
+#: What the journal keeps beside changes.
+Note = Refused | Remark
+
+#: What a remark is about.
+_SUBJECTS: Mapping[Deed, str] = {
+    Deed.FAULT: "endpoint",
+    Deed.HEALED: "endpoint",
+    Deed.ADVANCED: "clock",
+    Deed.SPEED: "clock",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,30 +75,40 @@ class Line:
 _UNSUNG = frozenset({What.SHOWN, What.PROGRESSED})
 
 
-def line(seq: int, at: datetime, change: Change | Refused) -> Line | None:
+def line(seq: int, at: datetime, change: Change | Note) -> Line | None:
     """Return a journal line as people read it; None for what is not theirs to care about."""
-    if isinstance(change, Refused):
-        return Line(
-            seq=seq,
-            at=at,
-            kind="refused",
-            scope=change.scope,
-            event=change.event,
-            type=change.asked,
-            resources=tuple(machine.name for machine in change.machines),
-            by=change.by,
-            reason=change.reason,
-        )
-    if not isinstance(change, EventChanged) or change.what in _UNSUNG:
-        return None
+    match change:
+        case Refused(asked=asked, reason=reason):
+            return _noted(seq, at, change, kind="refused", type=asked, event=change.event, reason=reason)
+        case Remark(deed=deed, detail=detail):
+            return _noted(seq, at, change, kind=deed.value, type=_SUBJECTS[deed], event=None, reason=detail)
+        case EventChanged(what=what) if what not in _UNSUNG:
+            return Line(
+                seq=seq,
+                at=at,
+                kind=what.value,
+                scope=change.scope,
+                event=change.event.id,
+                type=change.event.kind.value,
+                resources=change.event.resources,
+                by=change.by,
+                reason=change.reason,
+            )
+        case _:
+            return None
+
+
+def _noted(
+    seq: int, at: datetime, note: Note, *, kind: str, type: str, event: EventId | None, reason: str
+) -> Line:
     return Line(
         seq=seq,
         at=at,
-        kind=change.what.value,
-        scope=change.scope,
-        event=change.event.id,
-        type=change.event.kind.value,
-        resources=change.event.resources,
-        by=change.by,
-        reason=change.reason,
+        kind=kind,
+        scope=note.scope,
+        event=event,
+        type=type,
+        resources=tuple(machine.name for machine in note.machines),
+        by=note.by,
+        reason=reason,
     )

@@ -37,9 +37,12 @@ EVENT_VERSIONS: Mapping[str, Shape] = {
     "2020-07-01": Shape((*_BASE, "Description", "EventSource", "DurationInSeconds")),
 }
 
+#: What is asked for unless somebody wants another.
+NEWEST = max(EVENT_VERSIONS)
+
 #: Exists in some regions, is not generally available: served only when asked for.
 PREVIEW_VERSION = "2024-07-09"
-PREVIEW_SHAPE = replace(EVENT_VERSIONS["2020-07-01"], kinds=_ALL | {Kind.REBALANCE})
+PREVIEW_SHAPE = replace(EVENT_VERSIONS[NEWEST], kinds=_ALL | {Kind.REBALANCE})
 
 #: I-03: the versions of every other category, oldest first.
 IMDS_VERSIONS: tuple[str, ...] = (

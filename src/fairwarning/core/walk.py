@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from fairwarning.core.announce import Request, announce, cause_named
+from fairwarning.core.announce import Request, announce
+from fairwarning.core.causes import MAINTENANCE
 from fairwarning.core.changes import Change, EventChanged, FactsChanged, What
 from fairwarning.core.commands import StartWalk, StopWalk
 from fairwarning.core.errors import Invalid, UnknownWalk, WalkUnderWay
 from fairwarning.core.fleet import Fleet
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import Scope, Source, Walk, derive_id
+from fairwarning.core.model import Scope, Walk, derive_id
 from fairwarning.core.scope import domain
 
 
@@ -19,9 +20,8 @@ def start_walk(fleet: Fleet, command: StartWalk) -> Iterator[Change]:
     scope = fleet.scope(command.scope)
     if scope.facts.walk is not None:
         raise WalkUnderWay(scope.id)
-    cause = cause_named(command.cause)
-    if cause.source is not Source.PLATFORM or cause.spot_only:
-        raise Invalid("cause", f"a walk is maintenance; {command.cause} is not")
+    if command.cause not in MAINTENANCE:
+        raise Invalid("cause", f"a walk is one of {', '.join(MAINTENANCE)}, not {command.cause[:40]!r}")
     domains = sorted({domain(scope.facts, machine) for machine in scope.machines.values()})
     if not domains:
         raise Invalid("scope", f"{scope.id} has no machines")

@@ -6,7 +6,6 @@ Azure's own names (``NotBefore``, ``EventStatus``) live only here.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from email.utils import format_datetime
 from typing import TypeAlias
 
 from fairwarning.core.errors import Invalid
@@ -15,8 +14,18 @@ from fairwarning.core.versions import Shape
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
+#: Where the document is read and approved; R-02: matched without regard to case.
+EVENTS_PATH = "/metadata/scheduledevents"
+
+#: C-02: answers after which the same request is worth another try; anything from 500 up is too.
+TRANSIENT = frozenset({404, 410, 429})
+
 #: Longer than any id of ours: what a guest sends may end up in a history that people read.
 LONGEST_ID = 64
+
+#: HTTP's names of days and months, whatever language the machine speaks.
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 _Field: TypeAlias = Callable[[Event, Shape, ScopeKind], Json]
 
@@ -30,6 +39,18 @@ def document(incarnation: int, events: Iterable[Event], shape: Shape, kind: Scop
 def compact(value: Json) -> bytes:
     """Render JSON the way the service does: no white space (V-09)."""
     return json.dumps(value, separators=(",", ":")).encode()
+
+
+def spell(instant: datetime, shape: Shape) -> str:
+    """Return an instant in the form of an api-version (V-07)."""
+    return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if shape.iso_dates else http_date(instant)
+
+
+def http_date(instant: datetime) -> str:
+    """Return an instant as HTTP writes it, such as ``Mon, 19 Sep 2016 18:29:47 GMT``."""
+    utc = instant.astimezone(UTC)
+    day, month = _DAYS[utc.weekday()], _MONTHS[utc.month - 1]
+    return f"{day}, {utc.day:02} {month} {utc.year:04} {utc:%H:%M:%S} GMT"
 
 
 def start_requests(body: bytes) -> tuple[EventId, ...]:
@@ -70,12 +91,8 @@ def _resources(event: Event, shape: Shape, kind: ScopeKind) -> Json:
 
 
 def _not_before(event: Event, shape: Shape, kind: ScopeKind) -> Json:
-    if not event.waiting:
-        return ""  # L-03: never null, never absent
-    instant: datetime = event.not_before.astimezone(UTC)
-    if shape.iso_dates:
-        return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return format_datetime(instant, usegmt=True)
+    # L-03: never null, never absent
+    return spell(event.not_before, shape) if event.waiting else ""
 
 
 _FIELDS: Mapping[str, _Field] = {

@@ -1,0 +1,16 @@
+"""What a guest asks of its endpoint, as commands that a person can paste to be the guest."""
+
+import json
+
+from fairwarning.core.wire import EVENTS_PATH
+
+
+def poll(base: str, version: str) -> str:
+    """Return the command that asks for a machine's document."""
+    return f'curl -H Metadata:true "{base}{EVENTS_PATH}?api-version={version}"'
+
+
+def approve(base: str, version: str, event: str) -> str:
+    """Return the command that approves an event from inside a machine."""
+    body = json.dumps({"StartRequests": [{"EventId": event}]}, separators=(",", ":"))
+    return f"{poll(base, version)} -d '{body}'"
