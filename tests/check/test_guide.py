@@ -12,6 +12,7 @@ import pytest
 
 from fairwarning.check.scenario import understand
 from tests.check.reference import tables
+from tests.check.sandboxed import skip_without_sandbox
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "check-your-handler.md").read_text()
@@ -32,8 +33,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=600,
     )
-    if "this machine does not allow" in done.stdout:
-        pytest.skip(done.stdout)
+    skip_without_sandbox(done.stdout)
     return done
 
 

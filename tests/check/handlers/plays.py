@@ -4,14 +4,13 @@ import asyncio
 import os
 from collections.abc import Sequence
 
-import pytest
-
 from fairwarning.check.judge import Outcome
 from fairwarning.check.pace import Pace
 from fairwarning.check.play import Run
 from fairwarning.check.report import Result
 from fairwarning.check.run import check
 from fairwarning.check.scenario import load
+from tests.check.sandboxed import skip_without_sandbox
 
 Play = tuple[str, tuple[str, ...]]
 
@@ -35,8 +34,7 @@ async def _all(plays: Sequence[Play], jobs: int) -> list[Result]:
 
 def broken(result: Result) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return what a handler did wrong, by the expectation and the rule that it broke."""
-    if result.problem is not None and "this machine does not allow" in result.problem:
-        pytest.skip(result.problem)
+    skip_without_sandbox(result.problem or "")
     assert result.problem is None, result.problem
     wrong = (one for one in result.verdicts if one.outcome is Outcome.BROKEN)
     return {(one.expect, one.rule): one.sentences for one in wrong}
