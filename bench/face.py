@@ -84,7 +84,7 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
         server, Plan(port=port, own=0, shared=((LOOPBACK, port),)), lambda slots: store.note("slots", slots)
     )
     await doors.open_shared()
-    await doors.open(one.ref for scope in engine.scopes().values() for one in scope.machines.values())
+    await doors.open(list(engine.refs()))
     work: list[Coroutine[object, None, None]] = [timer.run(engine, SystemClock())]
     if "talk" in options:
         from bench.talk import talk

@@ -4,14 +4,13 @@ import asyncio
 import logging
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairwarning.config import Settings, loopback
-from fairwarning.core.changes import MachineChanged, MachineRemoved
 from fairwarning.core.commands import Make
 from fairwarning.core.errors import FairWarningError, Invalid
 from fairwarning.core.model import MachineRef, Scope
@@ -20,12 +19,12 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.feed import Lagging, Listener
 from fairwarning.engine.journey import Journeys
 from fairwarning.engine.ports import Store
 from fairwarning.metadata.app import Identity, MetadataApp
 from fairwarning.metadata.descriptors import available, guest_limits
 from fairwarning.metadata.doors import CannotListen, Doors, Plan
+from fairwarning.metadata.following import follow
 from fairwarning.metadata.replay import Told, nobody, play
 from fairwarning.metadata.scheduled import shapes
 from fairwarning.metadata.server import MetadataServer
@@ -73,16 +72,25 @@ class Service:
 
     def endpoints(self) -> dict[MachineRef, str]:
         """Return the base URL of every machine's metadata service, in order of the machines."""
-        found = ((ref, self.doors.url(ref)) for ref in machines(self.engine))
+        found = ((ref, self.doors.url(ref)) for ref in self.engine.refs())
         return {ref: url for ref, url in found if url is not None}
 
     def alternatives(self) -> dict[MachineRef, tuple[str, ...]]:
         """Return the other ways to every machine's metadata service."""
-        return {ref: self.doors.alternatives(ref) for ref in machines(self.engine)}
+        return {ref: self.doors.alternatives(ref) for ref in self.engine.refs()}
 
     def shared_urls(self) -> tuple[str, ...]:
         """Return the base URLs of the listeners at which machines are known by their address."""
         return self.doors.shared_urls()
+
+    async def position(self) -> int:
+        """Return the number of the newest line of the journal."""
+        newest = await self.engine.store.newest()
+        return 0 if newest is None else newest.seq
+
+    def pending(self) -> bool:
+        """Whether any event is pending."""
+        return any(scope.events for scope in self.engine.scopes().values())
 
     async def _start(self) -> None:
         settings = self._settings
@@ -150,9 +158,10 @@ class Service:
         self.doors = Doors(server, plan, lambda slots: store.note("slots", slots), await store.noted("slots"))
         follower = self._stack.enter_context(self.engine.feed.listen())
         await self.doors.open_shared()
-        await self.doors.open(machines(self.engine))
-        await self._background(_follow(self.engine, self.doors, app, follower))
+        await self.doors.open(list(self.engine.refs()))
+        await self._background(follow(self.engine, self.doors, app.forget, follower))
         self._document = app.document
+        self._counted = lambda: server.figures().families()
 
     async def _open_operator(self) -> None:
         from fairwarning.console.beside import Beside
@@ -170,6 +179,7 @@ class Service:
             closing=closing,
             management=lambda: asyncio.shield(self._management),
             journeys=journeys,
+            counted=self._counted,
         )
         both = Beside(app, lambda: self._console(closing, journeys))
         self.operator_url = await self._stack.enter_async_context(_http_server(both, host, port))
@@ -313,47 +323,10 @@ async def _reached(store: Store) -> datetime | None:
     return reached if newest is None else max(reached, newest.at)
 
 
-def machines(engine: Engine) -> list[MachineRef]:
-    """Return every machine, scope by scope."""
-    return [ref for scope in engine.scopes().values() for ref in scope.refs()]
-
-
-async def _follow(engine: Engine, doors: Doors, app: MetadataApp, follower: Listener) -> None:
-    """Keep the doors in step with the fleet."""
-    while True:
-        for ref in await _concerned(engine, doors, follower):
-            try:
-                await _look_after(engine, doors, app, ref)
-            except CannotListen as problem:
-                log.error("door_not_opened machine=%s problem=%s", ref.full, problem)
-
-
-async def _concerned(engine: Engine, doors: Doors, follower: Listener) -> Iterable[MachineRef]:
-    try:
-        entry = await follower.next()
-    except Lagging:
-        return {*machines(engine), *doors.machines()}
-    match entry.change:
-        case MachineChanged(machine=machine):
-            return (machine.ref,)
-        case MachineRemoved(scope=scope, name=name):
-            return (MachineRef(scope, name),)
-        case _:
-            return ()
-
-
-async def _look_after(engine: Engine, doors: Doors, app: MetadataApp, ref: MachineRef) -> None:
-    scope = engine.scopes().get(ref.scope)
-    if scope is not None and ref.name in scope.machines:
-        await doors.open((ref,))
-    else:
-        await doors.close(ref)
-        app.forget(ref)
-
-
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # Named, the protocol lets asyncio switch off the delay that waits for more to send.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
@@ -381,6 +354,7 @@ async def _http_server(
         log_config=None,
         access_log=False,
         lifespan="off",
+        ws="none",
         timeout_graceful_shutdown=1,
         ssl_certfile=None if certificates is None else certificates.chain,
         ssl_keyfile=None if certificates is None else certificates.key,

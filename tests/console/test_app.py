@@ -206,6 +206,7 @@ def _says(word: str) -> ASGIApp:
     [
         ("/fleet/v1/machines", "api"),
         ("/healthz", "api"),
+        ("/metrics", "api"),
         ("/", "console"),
         ("/fleet", "console"),
         ("/machines/web_0", "console"),

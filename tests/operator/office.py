@@ -45,7 +45,7 @@ class Office:
         url: str = URL,
     ) -> httpx2.Response:
         """Send one request and return the answer, whatever it is."""
-        prefix = "" if path.startswith("/healthz") else "/fleet/v1"
+        prefix = "" if path.startswith(("/healthz", "/metrics")) else "/fleet/v1"
         raw = content if body is None else msgspec.json.encode(body)
         lines = [(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()]
 

@@ -11,8 +11,7 @@ from typing import Protocol
 
 from fairwarning.agent.figures import Figures
 from fairwarning.agent.loop import Snapshot
-
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+from fairwarning.core.exposition import MEDIA_TYPE, Family, Sample, Sort, exposition
 
 
 class Shown(Protocol):
@@ -45,12 +44,16 @@ class Page:
 
 def _metrics(shown: Shown) -> Page:
     now = shown.snapshot
-    gauges = {
-        "drained": ("Whether work has been taken off this machine", float(now.drained)),
-        "events": ("Events this machine has to do with", float(len(now.records))),
-        "turning": ("Whether the loop has turned lately", float(shown.turning)),
-    }
-    return Page(200, shown.figures.text(gauges), PROMETHEUS)
+    gauges = (
+        _gauge("drained", "Whether work has been taken off this machine", now.drained),
+        _gauge("events", "Events this machine has to do with", len(now.records)),
+        _gauge("turning", "Whether the loop has turned lately", shown.turning),
+    )
+    return Page(200, exposition((*shown.figures.families(), *gauges)), MEDIA_TYPE)
+
+
+def _gauge(what: str, help_text: str, value: float) -> Family:
+    return Family(f"fairwarning_agent_{what}", Sort.GAUGE, help_text, (Sample(value),))
 
 
 def _healthz(shown: Shown) -> Page:

@@ -1,8 +1,10 @@
-"""What the agent counts, in the text form that Prometheus reads."""
+"""What the agent counts."""
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+from fairwarning.core.exposition import Family, Sample, Sort
 
 HELP: Mapping[str, str] = {
     "polls": "Answers and failures of the metadata endpoint",
@@ -24,16 +26,10 @@ class Figures:
         with self._turn:
             self._counts[what, result] += 1
 
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """Return everything counted and measured; a gauge has a line of help and a value."""
+    def families(self) -> Iterator[Family]:
+        """Return everything counted, by what became of it."""
         with self._turn:
             counts = sorted(self._counts.items())
-        lines: list[str] = []
         for what, help_text in HELP.items():
-            name = f"fairwarning_agent_{what}_total"
-            lines += [f"# HELP {name} {help_text}", f"# TYPE {name} counter"]
-            lines += [f'{name}{{result="{result}"}} {n}' for (kind, result), n in counts if kind == what]
-        for what, (help_text, value) in gauges.items():
-            name = f"fairwarning_agent_{what}"
-            lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge", f"{name} {value:g}"]
-        return "\n".join(lines) + "\n"
+            samples = (Sample(n, {"result": result}) for (kind, result), n in counts if kind == what)
+            yield Family(f"fairwarning_agent_{what}_total", Sort.COUNTER, help_text, tuple(samples))

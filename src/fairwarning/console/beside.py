@@ -9,7 +9,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 #: Where the operator API is; everything else is the console's.
-API = ("/fleet/", "/healthz")
+API = ("/fleet/", "/healthz", "/metrics")
 
 
 class Beside:

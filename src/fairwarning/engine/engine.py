@@ -1,7 +1,7 @@
 """Runs commands: load, decide, commit, publish."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -79,6 +79,10 @@ class Engine:
         if scope_id not in self._committed:
             raise UnknownScope(scope_id)
         return self._committed[scope_id]
+
+    def refs(self) -> Iterator[MachineRef]:
+        """Return the names of all machines as committed."""
+        return (ref for scope in self._committed.values() for ref in scope.refs())
 
     def machine(self, ref: MachineRef) -> Machine:
         """Return a machine as committed."""

@@ -85,7 +85,10 @@ class Doors:
             taken = dict(self._slots)
             for machine in machines:
                 if machine not in self._inventory:
-                    await self._admit(machine)
+                    self._inventory.assign(machine, self._plan.addresses.get(machine))
+                    # Most machines of a large fleet share all they need.
+                    if self._has_own(machine) or not self._shared or self._plan.sockets is not None:
+                        await self._admit(machine)
             if self._slots != taken:
                 await self._remember(json.dumps(self._slots))
 
@@ -126,13 +129,13 @@ class Doors:
             return own
         return (_url(self._shared[0].address), f"--interface {self._inventory.address(machine)}", *own)
 
+    def _has_own(self, machine: MachineRef) -> bool:
+        """Whether a machine has a port of its own, or is to get one."""
+        return len(self._slots) < self._plan.own or machine.full in self._slots
+
     async def _admit(self, machine: MachineRef) -> None:
-        self._inventory.assign(machine, self._plan.addresses.get(machine))
-        own = len(self._slots) < self._plan.own or machine.full in self._slots
-        if self._shared and not own and self._plan.sockets is None:
-            return  # most machines of a large fleet share all they need
         try:
-            await self._build(machine, own=own)
+            await self._build(machine)
         except CannotListen:
             # Half a door would be in the way of the next try.
             self._inventory.forget(machine)
@@ -140,9 +143,9 @@ class Doors:
                 await listener.close()
             raise
 
-    async def _build(self, machine: MachineRef, *, own: bool) -> None:
+    async def _build(self, machine: MachineRef) -> None:
         door = self._doors[machine] = _Door([], ())
-        if own:
+        if self._has_own(machine):
             await self._build_own(machine, door)
         elif not self._shared:
             await self._share(SHARED, self._plan.port)

@@ -1,7 +1,10 @@
 """What the metadata face has done so far, in plain numbers."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from fairwarning.core.exposition import Family, Sample, Sort
 
 #: Where the status is in the bytes of an answer.
 STATUS = slice(len("HTTP/1.1 "), len("HTTP/1.1 200"))
@@ -21,6 +24,19 @@ class Figures:
     #: Connections that are open, and answers that are held back.
     connections: int
     watchers: int
+
+    def families(self) -> Iterator[Family]:
+        """Return the numbers as monitoring reads them."""
+        answered = tuple(Sample(count, {"status": status}) for status, count in self.answered.items())
+        yield Family("fairwarning_metadata_answers_total", Sort.COUNTER, "Answers to guests", answered)
+        for name, sort, help_text, value in (
+            ("throttled_total", Sort.COUNTER, "Guests told that they ask too often", self.throttled),
+            ("connections_total", Sort.COUNTER, "Connections taken", self.taken),
+            ("turned_away_total", Sort.COUNTER, "Connections turned away for want of room", self.turned_away),
+            ("connections", Sort.GAUGE, "Connections that are open", self.connections),
+            ("watchers", Sort.GAUGE, "Guests that wait for a change of their document", self.watchers),
+        ):
+            yield Family(f"fairwarning_metadata_{name}", sort, help_text, (Sample(value),))
 
 
 @dataclass(slots=True)

@@ -39,7 +39,8 @@ class Inventory:
             return
         while self._given and _spelled(len(self._handed_out)) in self._given:
             self._handed_out.append(None)
-        self.forget(machine)
+        if machine in self._places:
+            self.forget(machine)
         self._places[machine] = len(self._handed_out)
         self._handed_out.append(machine)
 

@@ -11,6 +11,7 @@ from starlette.routing import Route as Door
 from starlette.types import ASGIApp
 
 from fairwarning.core.errors import FairWarningError
+from fairwarning.core.exposition import Family
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
@@ -32,6 +33,7 @@ def create_app(
     closing: asyncio.Event | None = None,
     management: Callable[[], Awaitable[Management | None]] | None = None,
     journeys: Journeys | None = None,
+    counted: Callable[[], Iterable[Family]] = tuple,
 ) -> Starlette:
     """Return the app; a token that is given is asked for, and off loopback one must be given.
 
@@ -47,6 +49,7 @@ def create_app(
         closing=closing or asyncio.Event(),
         management=management or _no_other_face,
         journeys=journeys or Journeys(engine),
+        counted=counted,
     )
     app = Starlette(
         routes=list(_doors(desk, ROUTES)),

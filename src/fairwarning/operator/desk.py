@@ -1,10 +1,11 @@
 """What every route works with."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairwarning.core.exposition import Family
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
@@ -37,3 +38,5 @@ class Desk:
     management: Callable[[], Awaitable[Management | None]]
     #: Moves manual time; every face that does so shares it.
     journeys: Journeys
+    #: What the other faces have counted.
+    counted: Callable[[], Iterable[Family]]

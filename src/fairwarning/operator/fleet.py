@@ -32,7 +32,7 @@ from fairwarning.operator.walks import walk_shape
 
 async def machines(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Machines:
     """Return every machine, scope by scope."""
-    return machines_shape(desk, [ref for its in desk.engine.scopes().values() for ref in its.refs()])
+    return machines_shape(desk, list(desk.engine.refs()))
 
 
 async def machine(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Machine:

@@ -4,8 +4,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from fairwarning.core.exposition import MEDIA_TYPE
 from fairwarning.core.wire import compact
-from fairwarning.operator import clock, events, faults, fleet, history, openapi, shapes, walks
+from fairwarning.operator import clock, events, faults, fleet, history, metrics, openapi, shapes, walks
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.route import Route, read, route, silent
 
@@ -21,6 +22,11 @@ async def _health(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Health
 
 async def _feed(desk: Desk, request: Request) -> ASGIApp:
     return await history.feed(desk, request, await read(request, shapes.FeedStart))
+
+
+async def _metrics(desk: Desk, request: Request) -> ASGIApp:
+    await read(request, shapes.Nothing)
+    return Response(await metrics.text(desk), media_type=MEDIA_TYPE)
 
 
 async def _openapi(desk: Desk, request: Request) -> ASGIApp:
@@ -75,5 +81,7 @@ ROUTES: tuple[Route, ...] = (
     Route(method="GET", path=f"{_V1}/feed", summary="the history, live", asked=shapes.FeedStart, serve=_feed,
           media_type=history.EVENT_STREAM, headers=(history.RESUME,)),
     Route(method="GET", path=f"{_V1}/openapi.json", summary="this document", asked=_Nothing, serve=_openapi),
+    Route(method="GET", path="/metrics", summary="what is counted, as Prometheus reads it", asked=_Nothing,
+          serve=_metrics, media_type=MEDIA_TYPE),
     route("GET", "/healthz", "whether the server answers", _health, _Nothing, shapes.Health),
 )  # fmt: skip

@@ -221,7 +221,7 @@ class Fleet:
 
     async def _shut_doors(self) -> None:
         """Close the doors of machines that are no more; only a hand on the clock makes any go."""
-        there = {ref for scope in self._engine.scopes().values() for ref in scope.refs()}
+        there = set(self._engine.refs())
         for gone in self._doors.machines() - there:
             await self._doors.close(gone)
             self._app.forget(gone)

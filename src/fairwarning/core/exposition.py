@@ -1,0 +1,54 @@
+"""Numbers in the text form that Prometheus reads."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+_UNLABELLED: Mapping[str, str] = MappingProxyType({})
+
+
+class Sort(StrEnum):
+    """What a number does: a counter only ever grows."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One number of a family, told from the others by its labels."""
+
+    value: float
+    labels: Mapping[str, str] = field(default_factory=lambda: _UNLABELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Numbers of one name, and what they mean."""
+
+    name: str
+    sort: Sort
+    help: str
+    samples: tuple[Sample, ...]
+
+
+def exposition(families: Iterable[Family]) -> str:
+    """Return everything as one text."""
+    return "".join(f"{line}\n" for family in families for line in _lines(family))
+
+
+def _lines(family: Family) -> Iterator[str]:
+    yield f"# HELP {family.name} {family.help}"
+    yield f"# TYPE {family.name} {family.sort}"
+    for sample in family.samples:
+        yield f"{family.name}{_labels(sample.labels)} {sample.value:.15g}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{value.translate(_ESCAPED)}"' for name, value in labels.items()) + "}"
