@@ -11,7 +11,7 @@ from fairwarning.arm.room import Document, Room, core_group
 from fairwarning.arm.routing import Route
 from fairwarning.core.commands import Make
 from fairwarning.core.model import Machine, Scope, ScopeKind, derive_id
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.scope import Blueprint, role_of
 from fairwarning.core.wire import Json
 from fairwarning.engine.clock import new_event_id
 
@@ -150,7 +150,7 @@ def _rendered(room: Room, scope: Scope) -> Document:
     put = room.document(identifier) or {}
     counts: dict[str, int] = {}
     for machine in scope.machines.values():
-        role = _role_of(machine)
+        role = role_of(machine.name)
         counts[role] = counts.get(role, 0) + 1
     told = child(put, "properties", "roleProfile", "roles")
     made: list[Json] = [
@@ -166,10 +166,6 @@ def _rendered(room: Room, scope: Scope) -> Document:
     }
     own: Document = {"id": identifier, "name": scope.facts.set_name, "type": _TYPE, "properties": facts}
     return views.over(views.over(bare, put), own)
-
-
-def _role_of(machine: Machine) -> str:
-    return machine.name.rpartition("_IN_")[0]
 
 
 def _instance_id(room: Room, scope: Scope, machine: Machine) -> str:

@@ -11,6 +11,7 @@ from fairwarning.arm.room import Document, Room
 from fairwarning.arm.routing import Route
 from fairwarning.core.commands import Protect
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind, VmName
+from fairwarning.core.scope import instance_of
 
 #: The kind that gates are looked up by; an instance has none of its own.
 _KIND = f"{SCALE_SETS}/{VMS}"
@@ -102,7 +103,7 @@ def _order(scope: Scope, name: VmName) -> str:
     """Return what instances are listed by: their numbers, or their names in a flexible set."""
     if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
         return name.lower()
-    return f"{name.rpartition('_')[2]:0>10}"
+    return f"{instance_of(name):0>10}"
 
 
 def _listed(room: Room, call: Call, scope: Scope, name: VmName, model: Document) -> Document:

@@ -12,9 +12,9 @@ from fairwarning.arm.places import GROUPED, SCALE_SETS, SUBSCRIBED
 from fairwarning.arm.room import Document, Room, core_group
 from fairwarning.arm.routing import Route
 from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, Upgrade
-from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind, VmName
+from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind
 from fairwarning.core.scaleset import joining, leaving, staying
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.scope import Blueprint, instance_name
 from fairwarning.core.wire import Json
 from fairwarning.engine.clock import new_event_id
 
@@ -139,7 +139,7 @@ def chosen(scopes: Sequence[Scope], instance: str) -> Machine | None:
     """Return an instance by the id clients know it by: a number, or its name in a flexible set."""
     for scope in scopes:
         flexible = scope.facts.kind is ScopeKind.FLEXIBLE_SET
-        name = places.spelled(scope, instance) if flexible else VmName(f"{scope.facts.set_name}_{instance}")
+        name = places.spelled(scope, instance) if flexible else instance_name(scope.facts, instance)
         if name is not None and name in scope.machines:
             return scope.machines[name]
     return None

@@ -131,7 +131,22 @@ def machine_name(facts: Facts, index: int, seed: str) -> VmName:
         case ScopeKind.CLOUD_SERVICE:
             return VmName(f"{facts.set_name}_IN_{index}")
         case ScopeKind.SCALE_SET | ScopeKind.FLEXIBLE_SET:
-            return VmName(f"{facts.set_name}_{_instance(facts, index, seed)}")
+            return instance_name(facts, _instance(facts, index, seed))
+
+
+def instance_name(facts: Facts, instance: str) -> VmName:
+    """Return what an instance of a scale set is called (S-06)."""
+    return VmName(f"{facts.set_name}_{instance}")
+
+
+def instance_of(name: VmName) -> str:
+    """Return which instance of its scale set a machine is by its name."""
+    return name.rpartition("_")[2]
+
+
+def role_of(name: VmName) -> str:
+    """Return the role of a cloud service that a machine has by its name."""
+    return name.rpartition("_IN_")[0]
 
 
 def _instance(facts: Facts, index: int, seed: str) -> str:
