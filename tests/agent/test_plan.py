@@ -5,14 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.agent.coordination import Mode, Surroundings
 from fairwarning.agent.plan import (
     Action,
     Approve,
     Memory,
     Policy,
     Prepare,
-    Record,
     Recover,
     Step,
     Wait,
@@ -21,35 +19,19 @@ from fairwarning.agent.plan import (
     plan,
 )
 from fairwarning.agent.rules import SHORT_FREEZE, WATCH, Consent, Rule
-from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Seen
+from fairwarning.core.reading import Seen
+from tests.agent.memories import E1, E2, FAILED, K1, POLICY, READY_1, ready, remembering
 from tests.agent.sight import DRAIN, ME, NOON, document, record, seen, started
-
-E1, E2 = seen(), seen("E2")
-PAIR = seen("E1", "Reboot", "web_0", "web_1")
-SECOND = seen("E1", "Reboot", "web_1", "web_0")
-POLICY = Policy(rules=(DRAIN,))
-K1 = E1.key
-
-
-def remembering(*records: Record, busy: frozenset[tuple[EventId, Work]] = frozenset()) -> Memory:
-    return Memory(records={one.event.key: one for one in records}, busy=busy)
 
 
 def approving(how: Consent) -> Policy:
     return replace(POLICY, rules=(replace(DRAIN, approve=how),))
 
 
-def ready(event: Seen, **more: object) -> Memory:
-    return remembering(record(event, Step.READY, **more))
-
-
 NEW = Memory()
-FAILED = remembering(record(E1, Step.FAILED, attempts=1, problem="the drain exits 1"))
 SHORT = seen("E1", "Freeze", duration=5)
 REBALANCE = seen("E1", "SpotRebalanceRecommendation", notice=None)
 STRANGE = seen("E1", "Relocate")
-READY_1 = record(E1, Step.READY)
 
 
 @pytest.mark.rule("C-04", "C-05", "C-06", "C-08", "C-09", "C-10", "C-11", "C-12", "C-13")
@@ -357,20 +339,6 @@ def test_a_guest_does(shown: list[Seen], memory: Memory, policy: Policy, expecte
     assert list(actions) == expected
 
 
-@pytest.mark.rule("C-02", "C-03")
-@pytest.mark.parametrize(
-    ("shown", "me"),
-    [
-        pytest.param(None, ME, id="no document yet says nothing about events"),
-        pytest.param(document(E2), None, id="a machine that does not know its name leaves everything alone"),
-    ],
-)
-def test_without_information_nothing_is_done(shown: Document | None, me: str | None) -> None:
-    actions = plan(shown, ready(E1), me, POLICY, NOON)
-
-    assert actions == (Wait(E1),)
-
-
 @pytest.mark.rule("C-04")
 @pytest.mark.parametrize("incarnation", [1, 7, "-1", ""])
 def test_an_incarnation_that_starts_again_blinds_nobody(incarnation: int | str) -> None:
@@ -379,77 +347,6 @@ def test_an_incarnation_that_starts_again_blinds_nobody(incarnation: int | str) 
     actions = plan(document(E2, incarnation=incarnation), memory, ME, POLICY, NOON)
 
     assert actions == (Prepare(E2, DRAIN), Recover(READY_1))
-
-
-@pytest.mark.rule("C-07", "T-15")
-@pytest.mark.parametrize(
-    ("event", "mode", "others_ready", "known", "elapsed", "approved"),
-    [
-        pytest.param(E1, Mode.OWN_ONLY, False, False, 0, True, id="one's own event needs nobody else"),
-        pytest.param(PAIR, Mode.OWN_ONLY, True, True, 0, False, id="own-only: an event with others waits"),
-        pytest.param(PAIR, Mode.LEADER, False, False, 0, True, id="leader: the first name answers for all"),
-        pytest.param(
-            PAIR, Mode.LEADER, False, True, 0, False, id="leader: neighbours who can be asked must be ready"
-        ),
-        pytest.param(PAIR, Mode.LEADER, True, True, 0, True, id="leader: all are ready, the first approves"),
-        pytest.param(SECOND, Mode.LEADER, True, True, 999, False, id="leader: only the first name approves"),
-        pytest.param(PAIR, Mode.PEERS, False, True, 0, False, id="peers: not before all are ready"),
-        pytest.param(PAIR, Mode.PEERS, False, False, 0, False, id="peers: a silent neighbour is not ready"),
-        pytest.param(PAIR, Mode.PEERS, True, True, 0, True, id="peers: all are ready, the first approves"),
-        pytest.param(SECOND, Mode.PEERS, True, True, 0, False, id="peers: the second leaves it to the first"),
-        pytest.param(
-            SECOND, Mode.PEERS, True, True, 30, True, id="peers: the second takes over from a silent first"
-        ),
-        pytest.param(
-            SECOND, Mode.PEERS, False, True, 999, False, id="peers: nobody takes over before all are ready"
-        ),
-        pytest.param(
-            seen("E1", "Terminate", "web_0", "web_1"),
-            Mode.PEERS,
-            True,
-            True,
-            0,
-            False,
-            id="a Terminate is approved only by its own machine",
-        ),
-    ],
-)
-def test_an_event_of_several_machines(
-    event: Seen, mode: Mode, others_ready: bool, known: bool, elapsed: int, approved: bool
-) -> None:
-    since = NOON - timedelta(seconds=elapsed)
-    around = Surroundings(
-        ready={(K1, "web_1"): since} if others_ready else {},
-        known=frozenset({"web_1"} if known else ()),
-    )
-    memory = ready(event, at=since)
-
-    actions = plan(document(event), memory, ME, replace(POLICY, mode=mode), NOON, around)
-
-    assert actions == ((Approve(event),) if approved else (Wait(event),))
-
-
-def test_the_last_healthy_machine_holds() -> None:
-    around = Surroundings(hold="the check says hold: web_1 is down")
-
-    actions = plan(document(E1), ready(E1), ME, POLICY, NOON, around)
-
-    assert actions == (Wait(E1),)
-    assert actions[0].why == "the check says hold: web_1 is down"
-
-
-@pytest.mark.parametrize(
-    ("memory", "why"),
-    [
-        pytest.param(FAILED, "preparing failed, so it is not approved: the drain exits 1", id="failed"),
-        pytest.param(ready(E1, approved=True), "approved; it has not started yet", id="approved"),
-        pytest.param(ready(E1, refused="400"), "the server refused the approval: 400", id="refused"),
-    ],
-)
-def test_a_wait_says_why(memory: Memory, why: str) -> None:
-    (action,) = plan(document(E1), memory, ME, POLICY, NOON)
-
-    assert action.why == why
 
 
 @pytest.mark.rule("C-09")

@@ -1,75 +1,30 @@
-"""Templates that are deployed: what they make, how far they are, what they say, and how they fail."""
+"""Templates that are deployed: what they make, how far they are, what they say, and what survives."""
 
 import pytest
 
-from fairwarning.arm import availability_sets, deployments, groups, network, operations, scalesets, vms
-from fairwarning.arm.call import Reply
+from fairwarning.arm import operations
 from fairwarning.core.wire import Json
 from tests.arm.azure import BASE, ROOT, Azure, at, header
 from tests.arm.cloud import resource, template
-from tests.stage import run
-
-DEPLOYMENTS = "Microsoft.Resources/deployments"
-ONE = f"{DEPLOYMENTS}/one"
-NET = "Microsoft.Network/virtualNetworks/net"
-VMSS = "Microsoft.Compute/virtualMachineScaleSets"
-
-SET = template(
-    resource("net", location="westeurope", properties={"subnets": [{"name": "inner"}]}),
-    resource("lb", kind="Microsoft.Network/loadBalancers"),
-    resource("lb/ssh", "lb", kind="Microsoft.Network/loadBalancers/inboundNatRules"),
-    resource(
-        "web",
-        "Microsoft.Network/virtualNetworks/net",
-        kind=VMSS,
-        location="westeurope",
-        sku={"name": "Standard_D2s_v3", "capacity": "[parameters('count')]"},
-        properties={
-            "orchestrationMode": "Uniform",
-            "upgradePolicy": {"mode": "manual"},
-            "virtualMachineProfile": {
-                "osProfile": {"adminPassword": "[parameters('adminPassword')]"},
-                "scheduledEventsProfile": {
-                    "terminateNotificationProfile": {"notBeforeTimeout": "PT10M", "enable": "true"}
-                },
-            },
-        },
-    ),
-    parameters={"count": {"type": "int"}, "adminPassword": {"type": "secureString"}},
-    outputs={
-        "VMSS": {"type": "object", "value": f"[reference(resourceId('{VMSS}', 'web'), '2024-07-01')]"},
-        "subnet": {"type": "string", "value": "[reference('net').subnets[0].id]"},
-    },
+from tests.arm.deploying import (
+    DEPLOYMENTS,
+    NET,
+    ONE,
+    SET,
+    VMSS,
+    body,
+    deploy,
+    deploy_set,
+    deployable,
+    facts,
+    listed,
 )
+from tests.stage import run
 
 
 @pytest.fixture
 def azure() -> Azure:
-    return Azure(
-        groups.ROUTES,
-        vms.ROUTES,
-        scalesets.ROUTES,
-        availability_sets.ROUTES,
-        network.ROUTES,
-        deployments.ROUTES,
-    )
-
-
-def body(written: Json, /, **parameters: Json) -> Json:
-    given: dict[str, Json] = {name: {"value": value} for name, value in parameters.items()}
-    return {"properties": {"mode": "incremental", "template": written, "parameters": given}}
-
-
-def deploy(azure: Azure, written: Json, path: str = ONE, /, **parameters: Json) -> Reply:
-    return azure.put(path, body(written, **parameters))
-
-
-def facts(azure: Azure, *path: str | int, name: str = ONE) -> Json:
-    return at(azure.get(name), "properties", *path)
-
-
-def deploy_set(azure: Azure, count: int = 2) -> Reply:
-    return deploy(azure, SET, count=count, adminPassword="secret")
+    return deployable()
 
 
 def test_a_deployment_makes_what_its_template_asks_for(azure: Azure) -> None:
@@ -129,7 +84,7 @@ def test_a_deployment_tells_what_it_has_deployed(azure: Azure) -> None:
     found = facts(azure, "outputResources")
     assert isinstance(found, list)
     assert {str(at(one, "id")).rpartition("/")[2] for one in found} == {"net", "lb", "ssh", "web"}
-    assert {str(at(one, "namespace")) for one in _list(facts(azure, "providers"))} == {
+    assert {str(at(one, "namespace")) for one in listed(facts(azure, "providers"))} == {
         "Microsoft.Network",
         "Microsoft.Compute",
     }
@@ -249,108 +204,6 @@ def test_a_nested_deployment_may_go_to_another_group(azure: Azure) -> None:
     assert at(azure.get(f"{other}/providers/{NET}"), "name") == "net"
 
 
-# What fails.
-
-BAD = template(
-    resource("net"),
-    resource(
-        "web",
-        "net",
-        kind=VMSS,
-        location="westeurope",
-        sku={"name": "Standard_D2s_v3", "capacity": 1},
-        properties={
-            "virtualMachineProfile": {
-                "scheduledEventsProfile": {
-                    "terminateNotificationProfile": {"notBeforeTimeout": "PT1H", "enable": True}
-                }
-            }
-        },
-    ),
-)
-
-
-def test_a_resource_that_is_refused_fails_the_deployment(azure: Azure) -> None:
-    reply = deploy(azure, BAD)
-
-    told = azure.get(str(header(reply, "Azure-AsyncOperation")))
-    assert at(told, "status") == "Failed"
-    assert at(told, "error", "code") == "DeploymentFailed"
-    assert at(told, "error", "details", 0, "code") == "InvalidParameter"
-    assert facts(azure, "provisioningState") == "Failed"
-    assert facts(azure, "error") == at(told, "error")
-
-
-@pytest.mark.parametrize("path", [f"{ONE}/operations", f"{ROOT}/deployments/one/operations"])
-def test_the_operations_of_a_deployment_say_which_resource_failed(azure: Azure, path: str) -> None:
-    deploy(azure, BAD)
-
-    steps = [at(step, "properties") for step in _list(at(azure.get(path), "value"))]
-    assert [at(step, "targetResource", "resourceName") for step in steps] == ["net", "web"]
-    assert [at(step, "provisioningState") for step in steps] == ["Succeeded", "Failed"]
-    assert at(steps[1], "statusMessage", "error", "code") == "InvalidParameter"
-
-
-def test_a_reference_to_what_is_not_there_fails_the_deployment(azure: Azure) -> None:
-    outside = f"[reference('{ROOT}/providers/{NET}').x]"
-    reply = deploy(azure, template(outputs={"it": {"type": "string", "value": outside}}))
-
-    assert azure.progress(reply) == "Failed"
-    assert facts(azure, "error", "details", 0, "code") == "InvalidTemplate"
-
-
-@pytest.mark.parametrize(
-    ("sent", "code"),
-    [
-        pytest.param(None, "InvalidRequestContent", id="there is no body"),
-        pytest.param({"properties": []}, "InvalidRequestContent", id="properties are an object"),
-        pytest.param({"properties": {}}, "InvalidTemplate", id="there is no template"),
-        pytest.param(
-            {"properties": {"templateLink": {"uri": "x"}}}, "InvalidTemplate", id="links are not followed"
-        ),
-        pytest.param(
-            body(template(resource("[nonsense()]"))), "InvalidTemplate", id="nobody knows the function"
-        ),
-        pytest.param(body(SET), "InvalidTemplate", id="a parameter is missing"),
-        pytest.param(
-            body(template(resource("x", kind="Microsoft.Sql/servers"))),
-            "NoRegisteredProviderFound",
-            id="nobody knows the type",
-        ),
-        pytest.param(
-            body(template(resource("a/b/c", kind="Microsoft.Network/x/y/z"))),
-            "NoRegisteredProviderFound",
-            id="nobody knows the depth",
-        ),
-        pytest.param(
-            {"properties": {"mode": "Complete", "template": template()}},
-            "InvalidDeploymentMode",
-            id="nothing is deleted by a deployment",
-        ),
-    ],
-)
-@pytest.mark.parametrize(("method", "path"), [("PUT", ONE), ("POST", f"{ONE}/validate")])
-def test_what_cannot_be_deployed_is_refused_before_anything_is(
-    azure: Azure, method: str, path: str, sent: Json, code: str
-) -> None:
-    assert azure.refused(method, path, sent)[:2] == (400, code)
-    assert azure.names(DEPLOYMENTS) == []
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status", "code"),
-    [
-        pytest.param("GET", ONE, 404, "DeploymentNotFound", id="no deployment"),
-        pytest.param("HEAD", ONE, 404, "DeploymentNotFound", id="no deployment to look for"),
-        pytest.param("GET", f"{ONE}/operations", 404, "DeploymentNotFound", id="no operations of it"),
-        pytest.param("PUT", f"{DEPLOYMENTS}/a%20b", 400, "InvalidDeploymentName", id="no blank in names"),
-        pytest.param("PUT", f"{ROOT}x/providers/{ONE}", 404, "ResourceGroupNotFound", id="no group"),
-    ],
-)
-def test_what_is_not_there_is_not_found(azure: Azure, method: str, path: str, status: int, code: str) -> None:
-    assert azure.refused(method, path, body(template()))[:2] == (status, code)
-
-
 # What else clients ask.
 
 
@@ -358,7 +211,7 @@ def test_a_template_can_be_validated_without_being_deployed(azure: Azure) -> Non
     reply = azure.post(f"{ONE}/validate", body(SET, count=2, adminPassword="secret"))
 
     assert at(reply.body, "properties", "provisioningState") == "Succeeded"
-    assert len(_list(at(reply.body, "properties", "validatedResources"))) == 4
+    assert len(listed(at(reply.body, "properties", "validatedResources"))) == 4
     assert "secret" not in str(reply.body)
     assert azure.send("GET", ONE).status == 404
     assert azure.send("GET", NET).status == 404
@@ -401,18 +254,6 @@ def test_what_a_server_left_undone_is_taken_up_by_the_next(azure: Azure) -> None
     assert len(azure.stage.machines("lab/web")) == 3
 
 
-def test_a_deletion_that_is_cancelled_fails_the_deployment_that_asked_for_it(azure: Azure) -> None:
-    deploy_set(azure)
-    azure.poll("web_0")
-    reply = deploy_set(azure, count=1)
-
-    for event in azure.waiting():
-        azure.stage.cancel(event)
-
-    assert azure.progress(reply) == "Failed"
-    assert facts(azure, "error", "details", 0, "code") == "OperationCanceled"
-
-
 def test_an_operation_that_was_forgotten_holds_no_deployment_up(azure: Azure) -> None:
     deploy_set(azure)
     azure.poll("web_0")
@@ -423,8 +264,3 @@ def test_an_operation_that_was_forgotten_holds_no_deployment_up(azure: Azure) ->
 
     assert not list(azure.room.documents(operations.PREFIX))
     assert azure.progress(reply) == "Succeeded"
-
-
-def _list(found: Json) -> list[Json]:
-    assert isinstance(found, list)
-    return found

@@ -1,4 +1,4 @@
-"""Deletes with notice: the profile, the event and the barrier (T rules)."""
+"""Deletes with notice: the profile and the event (T rules)."""
 
 from dataclasses import replace
 
@@ -7,15 +7,11 @@ import pytest
 from fairwarning.core.errors import AlreadyUnderWay, Invalid, SpotIsNotWarned, UnknownScope
 from fairwarning.core.model import Kind, ScopeKind, Source, Status
 from fairwarning.core.scope import Blueprint
+from tests.core.warned import BOTH, GONE, SCHEDULED, STARTED, WEB
 from tests.stage import NOON, Stage, span
 
-WEB = Blueprint(name="web", count=4, terminate_notice=span("5m"))
-ZONAL = replace(WEB, zones=("1", "2"))
 BARE = replace(WEB, terminate_notice=None)
 BOX = Blueprint(name="box", kind=ScopeKind.STANDALONE, terminate_notice=span("5m"))
-BOTH = [pytest.param(WEB, id="in one scope"), pytest.param(ZONAL, id="across the zones of the set")]
-SCHEDULED, STARTED, GONE = Status.SCHEDULED, Status.STARTED, Status.GONE
-
 
 # -- the profile
 
@@ -258,129 +254,6 @@ def test_a_terminate_is_shown_from_2019_01_01_on(version: str, shown: bool) -> N
 
     assert (event.encode() in stage.document("web_1", version)) == shown
     assert stage.document("web_1", version).startswith(b'{"DocumentIncarnation":2,')
-
-
-# -- the barrier
-
-
-@pytest.mark.rule("T-14")
-@pytest.mark.parametrize("blueprint", BOTH)
-def test_a_one_approval_of_two_starts_nothing(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
-    first, second = stage.cause("delete", "web_0", "web_1")
-
-    stage.approve(second, by="web_1")
-    stage.advance("4m59s")
-
-    assert stage.statuses(first, second) == [SCHEDULED, SCHEDULED]
-
-
-@pytest.mark.rule("T-14")
-@pytest.mark.parametrize("blueprint", BOTH)
-def test_b_the_last_approval_starts_both(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
-    first, second = stage.cause("delete", "web_0", "web_1")
-    stage.approve(second, by="web_1")
-
-    stage.approve(first, by="web_0")
-
-    assert stage.statuses(first, second) == [STARTED, STARTED]
-
-
-@pytest.mark.rule("T-14")
-@pytest.mark.parametrize("blueprint", BOTH)
-def test_c_the_end_of_the_others_notice_starts_both(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
-    (first,) = stage.cause("delete", "web_0")
-    stage.advance("2m")
-    (second,) = stage.cause("delete", "web_1")
-    stage.approve(second, by="web_1")
-
-    stage.advance("3m")
-
-    assert stage.statuses(first, second) == [STARTED, STARTED]
-    assert stage.event(second).started_at == NOON + span("5m")
-
-
-@pytest.mark.rule("T-14")
-@pytest.mark.parametrize("blueprint", BOTH)
-def test_d_a_delete_asked_for_meanwhile_joins_the_barrier(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
-    first, second = stage.cause("delete", "web_0", "web_1")
-    stage.approve(first, by="web_0")
-    (third,) = stage.cause("delete", "web_2")
-
-    stage.approve(second, by="web_1")
-
-    assert stage.statuses(first, second, third) == [SCHEDULED] * 3
-
-    stage.approve(third, by="web_2")
-
-    assert stage.statuses(first, second, third) == [STARTED] * 3
-
-
-@pytest.mark.rule("T-14")
-@pytest.mark.parametrize("blueprint", BOTH)
-def test_e_an_event_whose_own_time_is_up_waits_for_nobody(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
-    (first,) = stage.cause("delete", "web_0")
-    stage.approve(first, by="web_0")
-    (early,) = stage.cause("delete", "web_1")
-    stage.advance("1m")
-    (late,) = stage.cause("delete", "web_2")
-
-    stage.advance("4m")
-
-    assert stage.status(first) is GONE
-    assert stage.statuses(early, late) == [STARTED, SCHEDULED]
-
-
-@pytest.mark.rule("T-14")
-def test_a_delete_that_has_started_holds_no_later_one() -> None:
-    stage = Stage(WEB)
-    (first,) = stage.cause("delete", "web_0")
-    stage.approve(first, by="web_0")
-    (second,) = stage.cause("delete", "web_1")
-
-    stage.approve(second, by="web_1")
-
-    assert stage.statuses(first, second) == [STARTED, STARTED]
-
-
-@pytest.mark.rule("T-14")
-def test_other_kinds_of_events_are_outside_the_barrier() -> None:
-    stage = Stage(WEB)
-    delete, restart = *stage.cause("delete", "web_0"), *stage.cause("restart", "web_1")
-
-    stage.approve(restart, by="web_1")
-
-    assert stage.statuses(delete, restart) == [SCHEDULED, STARTED]
-
-    stage.cause("redeploy", "web_2")
-    stage.approve(delete, by="web_0")
-
-    assert stage.status(delete) is STARTED
-
-
-@pytest.mark.rule("T-14")
-def test_the_deletes_of_another_set_are_behind_another_barrier() -> None:
-    stage = Stage(WEB, replace(WEB, name="db"))
-    (web,) = stage.cause("delete", "web_0")
-    (db,) = stage.cause("delete", "db_0")
-
-    stage.approve(db, by="db_0")
-
-    assert stage.statuses(web, db) == [SCHEDULED, STARTED]
-
-
-@pytest.mark.rule("T-14")
-def test_an_availability_set_has_no_barrier_of_deletes() -> None:
-    stage = Stage(replace(WEB, kind=ScopeKind.AVAILABILITY_SET))
-    first, second = stage.cause("delete", "web-0", "web-1")
-
-    stage.approve(first, by="web-0")
-
-    assert stage.statuses(first, second) == [STARTED, SCHEDULED]
 
 
 @pytest.mark.rule("T-09")

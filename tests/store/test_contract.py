@@ -1,10 +1,7 @@
 """Every store keeps the same promises. A new store joins by joining STORES."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 
 import pytest
 
@@ -21,49 +18,10 @@ from fairwarning.core.changes import (
     evolve,
 )
 from fairwarning.core.errors import Conflict
-from fairwarning.core.history import Deed, Refused, Remark
-from fairwarning.core.model import (
-    Approvals,
-    EventId,
-    Facts,
-    MachineRef,
-    Model,
-    Power,
-    ScopeId,
-    ScopeKind,
-    Status,
-    VmName,
-    Walk,
-)
-from fairwarning.engine.ports import Commit, Entry, Store
-from tests.store.stores import NOTHING, STORES, commit, event, machine, made, opened
-
-WEB, DB = ScopeId("web"), ScopeId("db")
-NOON = datetime(2026, 11, 16, 12, 0, 0, 250, tzinfo=UTC)
-
-Story = Callable[[Store], Coroutine[None, None, None]]
-Stage = Callable[[Story], None]
-
-
-@pytest.fixture(params=STORES)
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
-    """Play a story on a fresh store."""
-
-    async def scene(story: Story) -> None:
-        async with opened(request.param, tmp_path) as store:
-            await story(store)
-
-    return lambda story: asyncio.run(scene(story))
-
-
-def happened(number: int, what: What = What.SCHEDULED) -> EventChanged:
-    return EventChanged(scope=WEB, event=event("web", number, "a"), what=what, by="operator")
-
-
-def gone(number: int) -> EventChanged:
-    over = replace(event("web", number, "a"), status=Status.GONE)
-    return EventChanged(scope=WEB, event=over, what=What.FINISHED, by="platform")
-
+from fairwarning.core.model import Approvals, Facts, Model, Power, ScopeId, ScopeKind, Status, VmName, Walk
+from fairwarning.engine.ports import Commit, Store
+from tests.store.stores import NOTHING, commit, event, machine, made
+from tests.store.stories import DB, DB_MADE, DB_MOVED, NOON, WEB, Stage, gone, happened
 
 FULL_FACTS = Facts(
     id=WEB,
@@ -178,8 +136,6 @@ def test_a_commit_on_a_stale_version_is_refused(play: Stage) -> None:
     play(story)
 
 
-DB_MADE = commit(NOTHING, *made("db"))
-DB_MOVED = commit(DB_MADE.after, MachineChanged(scope=DB, machine=machine("db", "x")))
 STALE = {
     "a scope that moved on": DB_MOVED,
     "a scope that should not be there": commit(NOTHING, *made("web")),
@@ -245,176 +201,6 @@ def test_a_removed_scope_that_is_made_again_starts_clean(play: Stage, together: 
 
         assert loaded == new.after
         assert loaded[WEB].version == 1
-
-    play(story)
-
-
-def test_a_removed_scope_is_gone_but_its_journal_stays(play: Stage) -> None:
-    async def story(store: Store) -> None:
-        old = commit(NOTHING, *made("web", "a"), happened(1))
-        await store.commit([old])
-        await store.commit([commit(old.after, ScopeRemoved(scope=WEB))])
-
-        assert await store.load() == {}
-        assert [line.change for line in await store.journal()] == [*old.changes, ScopeRemoved(scope=WEB)]
-
-    play(story)
-
-
-def test_the_journal_is_numbered_without_gaps_across_commits_and_batches(play: Stage) -> None:
-    async def story(store: Store) -> None:
-        first = commit(NOTHING, *made("web", "a"))
-        second = commit(first.after, happened(1))
-        third = commit(second.after, happened(2), happened(3))
-        kept = [*await store.commit([first, second]), *await store.commit([third])]
-
-        lines = await store.journal()
-
-        assert [[line.seq for line in entries] for entries in kept] == [[1, 2], [3], [4, 5]]
-        assert list(lines) == [line for entries in kept for line in entries]
-        assert [line.version for line in lines] == [1, 1, 2, 3, 3]
-        assert {line.at for line in lines} == {first.at}
-
-    play(story)
-
-
-def test_a_refused_batch_leaves_no_gap_in_the_numbers(play: Stage) -> None:
-    async def story(store: Store) -> None:
-        first = commit(NOTHING, *made("web"))
-        await store.commit([first])
-        with pytest.raises(Conflict):
-            await store.commit([first])
-
-        ((line,),) = await store.commit([commit(first.after, happened(1))])
-
-        assert line.seq == 2
-
-    play(story)
-
-
-PAGES = [
-    pytest.param({}, [1, 2, 3, 4, 5], id="all of it"),
-    pytest.param({"after": 2}, [3, 4, 5], id="behind a line"),
-    pytest.param({"after": 1, "limit": 2}, [2, 3], id="a page of it"),
-    pytest.param({"after": 5}, [], id="behind the last line"),
-    pytest.param({"after": 99}, [], id="behind lines that do not exist yet"),
-]
-
-
-@pytest.mark.parametrize(("page", "expected"), PAGES)
-def test_the_journal_is_read_in_pages(play: Stage, page: dict[str, int], expected: list[int]) -> None:
-    async def story(store: Store) -> None:
-        await store.commit([commit(NOTHING, *made("web", "a"), happened(1), happened(2), happened(1))])
-
-        lines = await store.journal(after=page.get("after", 0), limit=page.get("limit", 1000))
-
-        assert [line.seq for line in lines] == expected
-
-    play(story)
-
-
-def test_the_journal_of_one_event_holds_what_was_done_and_what_was_refused(play: Stage) -> None:
-    note = Refused(
-        scope=WEB,
-        asked="cancel",
-        reason="it has started",
-        by="operator",
-        event=EventId("E1"),
-        machines=(MachineRef(WEB, VmName("a")),),
-    )
-
-    async def story(store: Store) -> None:
-        start = commit(NOTHING, *made("web", "a"), happened(1), happened(2))
-        await store.commit([start, Commit(at=NOON, changes=(note,)), commit(start.after, gone(1))])
-
-        lines = await store.journal(event=EventId("E1"))
-
-        assert [(line.seq, line.change) for line in lines] == [(3, happened(1)), (5, note), (6, gone(1))]
-        assert [line.seq for line in await store.journal(event=EventId("E1"), after=3, limit=1)] == [5]
-        assert list(await store.journal(event=EventId("E3"))) == []
-
-    play(story)
-
-
-def test_the_journal_of_one_scope_holds_what_happened_in_it_and_nothing_else(play: Stage) -> None:
-    note = Refused(scope=WEB, asked="restart", reason="no machine is called x", by="operator")
-
-    async def story(store: Store) -> None:
-        web = commit(NOTHING, *made("web", "a"), happened(1))
-        removed = commit(web.after, ScopeRemoved(scope=WEB))
-        await store.commit([DB_MADE, web, Commit(at=NOON, changes=(note,)), DB_MOVED, removed])
-
-        lines = await store.journal(scope=WEB)
-
-        assert [(line.seq, line.change) for line in lines] == [
-            *enumerate(web.changes, start=2),
-            (5, note),
-            (7, ScopeRemoved(scope=WEB)),
-        ]
-        assert [line.seq for line in await store.journal(scope=WEB, after=2, limit=2)] == [3, 4]
-        assert list(await store.journal(scope=ScopeId("app"))) == []
-
-    play(story)
-
-
-def test_the_journal_of_one_event_in_one_scope_leaves_out_its_part_in_others(play: Stage) -> None:
-    async def story(store: Store) -> None:
-        elsewhere = EventChanged(scope=DB, event=event("db", 1, "x"), what=What.SCHEDULED, by="operator")
-        web = commit(NOTHING, *made("web", "a"), happened(1))
-        await store.commit([web, commit(NOTHING, *made("db", "x"), elsewhere), commit(web.after, gone(1))])
-
-        lines = await store.journal(event=EventId("E1"), scope=WEB)
-
-        assert [line.change for line in lines] == [happened(1), gone(1)]
-
-    play(story)
-
-
-def test_a_refusal_moves_no_version(play: Stage) -> None:
-    note = Refused(scope=WEB, asked="restart", reason="no machine is called x", by="operator")
-
-    async def story(store: Store) -> None:
-        start = commit(NOTHING, *made("web"))
-        kept = await store.commit([start, Commit(at=NOON, changes=(note,)), commit(start.after, happened(1))])
-
-        assert (await store.load())[WEB].version == 2
-        assert kept[1] == [Entry(seq=2, at=NOON, version=0, change=note)]
-
-    play(story)
-
-
-def test_a_remark_is_kept_and_changes_nothing(play: Stage) -> None:
-    fault = Remark(
-        deed=Deed.FAULT,
-        detail="429 for 30s",
-        by="operator",
-        scope=WEB,
-        machines=(MachineRef(WEB, VmName("a")),),
-    )
-    moved = Remark(deed=Deed.ADVANCED, detail="by 5m", by="operator")
-
-    async def story(store: Store) -> None:
-        start = commit(NOTHING, *made("web", "a"))
-        await store.commit([start, Commit(at=NOON, changes=(fault,)), Commit(at=NOON, changes=(moved,))])
-
-        assert await store.load() == start.after
-        assert [line.change for line in await store.journal(after=2)] == [fault, moved]
-        assert [line.change for line in await store.journal(scope=WEB, after=2)] == [fault]
-
-    play(story)
-
-
-def test_a_refused_request_that_is_no_text_does_not_sink_the_batch(play: Stage) -> None:
-    half = EventId("\ud83d")
-    note = Refused(scope=WEB, asked="approve", reason=f"no event {half}", by="web_0", event=half)
-
-    async def story(store: Store) -> None:
-        start = commit(NOTHING, *made("web"))
-        kept = await store.commit([start, Commit(at=NOON, changes=(note,))])
-
-        assert await store.load() == start.after
-        assert kept[1][0].change == replace(note, reason="no event ?", event=EventId("?"))
-        assert (await store.journal())[-1] == kept[1][0]
 
     play(story)
 

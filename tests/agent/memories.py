@@ -1,0 +1,22 @@
+"""What a guest remembers of the events it has seen, for tests of what it plans."""
+
+from fairwarning.agent.plan import Memory, Policy, Record, Step, Work
+from fairwarning.core.model import EventId
+from fairwarning.core.reading import Seen
+from tests.agent.sight import DRAIN, record, seen
+
+E1, E2 = seen(), seen("E2")
+POLICY = Policy(rules=(DRAIN,))
+K1 = E1.key
+
+
+def remembering(*records: Record, busy: frozenset[tuple[EventId, Work]] = frozenset()) -> Memory:
+    return Memory(records={one.event.key: one for one in records}, busy=busy)
+
+
+def ready(event: Seen, **more: object) -> Memory:
+    return remembering(record(event, Step.READY, **more))
+
+
+FAILED = remembering(record(E1, Step.FAILED, attempts=1, problem="the drain exits 1"))
+READY_1 = record(E1, Step.READY)

@@ -1,0 +1,110 @@
+"""The agent as a process of its own against a server that is late, ill or away for a while."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.agent.processes import AGENT, free_port, guest
+from tests.agent.scripted import Line, endpoint
+from tests.cli.server import Server, until, up
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with up(tmp_path_factory.mktemp("server"), "--vm", "ailing", "--speed", "20", "--no-arm") as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.rule("C-02")
+def test_a_server_that_dies_and_comes_back_changes_nothing(tmp_path: Path, stack: ExitStack) -> None:
+    go, base = tmp_path / "go", str(free_port())
+    words = ("--vm", "alone", "--no-arm", "--data", str(tmp_path / "data"), "--port-base", base)
+    with up(tmp_path, *words) as server:
+        alone = guest(server, tmp_path, "alone", stack, extra=f"check = ['test', '-e', '{go}']")
+        alone.run()
+        (event,) = server.cause("restart", "alone")
+        until(lambda: "approval_held" in alone.said(), "the approval is held")
+        server.stop(signal.SIGKILL)
+    until(lambda: "poll_failed" in alone.said(), "the server is missed")
+    while_away = alone.did(event)
+
+    with up(tmp_path, *words) as server:
+        alone.server = server
+        go.touch()
+        alone.recovered(event)
+        approvals = alone.approvals(event)
+
+    assert while_away == ["prepare"]
+    assert alone.did(event) == ["prepare", "recover"]
+    assert approvals == ["alone"]
+
+
+@pytest.mark.parametrize("fault", ["429", "410", "500", "empty", "reset", "timeout", "slow"])
+def test_an_endpoint_that_misbehaves_for_a_while_changes_nothing(
+    server: Server, tmp_path: Path, stack: ExitStack, fault: str
+) -> None:
+    ailing = guest(server, tmp_path, "ailing", stack)
+    ailing.run()
+    server.tell("fault", "ailing", fault, "--for", "2s", "--delay", "1s")
+
+    (event,) = server.cause("restart", "ailing", "--notice", "10m")
+    ailing.recovered(event)
+
+    assert ailing.did(event) == ["prepare", "recover"]
+    assert ailing.approvals(event) == ["ailing"]
+
+
+def test_a_first_call_that_takes_its_time_is_waited_for(tmp_path: Path, stack: ExitStack) -> None:
+    words = ("--vm", "late", "--speed", "20", "--no-arm", "--first-call", "delay", "--first-call-delay", "3s")
+    scratch = tmp_path / "server"
+    scratch.mkdir()
+    slow = stack.enter_context(up(scratch, *words))
+    late = guest(slow, tmp_path, "late", stack)
+    late.run()
+    until(lambda: json.loads(slow.tell("vms", "--json"))[0]["enabled"], "the agent has asked")
+
+    (event,) = slow.cause("restart", "late")
+    late.recovered(event)
+
+    assert late.approvals(event) == ["late"]
+
+
+SHOWN = (
+    b'{"DocumentIncarnation":1,"Events":[{"EventId":"A","EventStatus":"Scheduled","EventType":"Reboot",'
+    b'"Resources":["alone"],"NotBefore":"Mon, 16 Nov 2099 12:15:00 GMT"}]}'
+)
+
+
+@pytest.mark.slow
+@pytest.mark.rule("C-02")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([Line(429, b""), Line(410, b""), Line(0), Line(200, SHOWN)], id="a server in trouble"),
+        pytest.param([Line(200, SHOWN, after=timedelta(seconds=7))], id="a first answer that takes its time"),
+        pytest.param([Line(200, b""), Line(200, b""), Line(200, SHOWN)], id="no information at first"),
+    ],
+)
+def test_a_server_that_is_slow_to_come_is_waited_for(
+    tmp_path: Path, stack: ExitStack, lines: list[Line]
+) -> None:
+    script = stack.enter_context(endpoint(*lines))
+    config, log = tmp_path / "agent.toml", tmp_path / "log"
+    config.write_text(
+        f"[agent]\nmachine = 'alone'\n[[rule]]\nprepare = [{{ exec = ['sh', '-c', 'echo done >> {log}'] }}]"
+    )
+    words = ["run", "--config", str(config), "--endpoint", script.url, "--state", str(tmp_path)]
+    agent = subprocess.Popen([*AGENT, *words], stderr=subprocess.DEVNULL)
+    stack.callback(agent.wait, 20)
+    stack.callback(agent.terminate)
+
+    until(lambda: any(one.method == "POST" for one in script.asked), "the event is approved")
+
+    assert log.read_text() == "done\n"

@@ -1,0 +1,74 @@
+"""Short words for deploying templates over the management face, and a template of a scale set."""
+
+from fairwarning.arm import availability_sets, deployments, groups, network, scalesets, vms
+from fairwarning.arm.call import Reply
+from fairwarning.core.wire import Json
+from tests.arm.azure import Azure, at
+from tests.arm.cloud import resource, template
+
+DEPLOYMENTS = "Microsoft.Resources/deployments"
+ONE = f"{DEPLOYMENTS}/one"
+NET = "Microsoft.Network/virtualNetworks/net"
+VMSS = "Microsoft.Compute/virtualMachineScaleSets"
+
+SET = template(
+    resource("net", location="westeurope", properties={"subnets": [{"name": "inner"}]}),
+    resource("lb", kind="Microsoft.Network/loadBalancers"),
+    resource("lb/ssh", "lb", kind="Microsoft.Network/loadBalancers/inboundNatRules"),
+    resource(
+        "web",
+        "Microsoft.Network/virtualNetworks/net",
+        kind=VMSS,
+        location="westeurope",
+        sku={"name": "Standard_D2s_v3", "capacity": "[parameters('count')]"},
+        properties={
+            "orchestrationMode": "Uniform",
+            "upgradePolicy": {"mode": "manual"},
+            "virtualMachineProfile": {
+                "osProfile": {"adminPassword": "[parameters('adminPassword')]"},
+                "scheduledEventsProfile": {
+                    "terminateNotificationProfile": {"notBeforeTimeout": "PT10M", "enable": "true"}
+                },
+            },
+        },
+    ),
+    parameters={"count": {"type": "int"}, "adminPassword": {"type": "secureString"}},
+    outputs={
+        "VMSS": {"type": "object", "value": f"[reference(resourceId('{VMSS}', 'web'), '2024-07-01')]"},
+        "subnet": {"type": "string", "value": "[reference('net').subnets[0].id]"},
+    },
+)
+
+
+def deployable() -> Azure:
+    """Return the part of the management face that templates ask for things."""
+    return Azure(
+        groups.ROUTES,
+        vms.ROUTES,
+        scalesets.ROUTES,
+        availability_sets.ROUTES,
+        network.ROUTES,
+        deployments.ROUTES,
+    )
+
+
+def body(written: Json, /, **parameters: Json) -> Json:
+    given: dict[str, Json] = {name: {"value": value} for name, value in parameters.items()}
+    return {"properties": {"mode": "incremental", "template": written, "parameters": given}}
+
+
+def deploy(azure: Azure, written: Json, path: str = ONE, /, **parameters: Json) -> Reply:
+    return azure.put(path, body(written, **parameters))
+
+
+def facts(azure: Azure, *path: str | int, name: str = ONE) -> Json:
+    return at(azure.get(name), "properties", *path)
+
+
+def deploy_set(azure: Azure, count: int = 2) -> Reply:
+    return deploy(azure, SET, count=count, adminPassword="secret")
+
+
+def listed(found: Json) -> list[Json]:
+    assert isinstance(found, list)
+    return found

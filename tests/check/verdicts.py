@@ -1,0 +1,34 @@
+"""Everything that may be expected of a handler, a play to judge it by, and the verdict on it."""
+
+from fairwarning.check.judge import Outcome, judge
+from fairwarning.check.observations import Announced, Observed
+from fairwarning.core.wire import Json
+from tests.check.sight import E1, PACE, happen, scenario
+
+RESTART = Announced(id=E1, label="restart", resources=("web_0",))
+
+#: An event from its announcement to its end.
+STORY = (happen(1, "scheduled"), happen(16, "started"), happen(20, "finished"))
+
+MET, NOT_SHOWN, BROKEN = Outcome.MET, Outcome.NOT_SHOWN, Outcome.BROKEN
+Expectation = dict[str, Json]
+
+APPROVES: Expectation = {"expect": "approves"}
+PROMPTLY: Expectation = {"expect": "approves", "within": "5s"}
+AFTERWARDS: Expectation = {"expect": "approves", "within": "5s", "since": "healed"}
+NEVER: Expectation = {"expect": "never-approves"}
+ONCE: Expectation = {"expect": "approves-once"}
+ONLY_AFTER: Expectation = {"expect": "approves-only-after-drain"}
+NEVER_DRAINS: Expectation = {"expect": "never-drains"}
+READS: Expectation = {"expect": "reads", "within": "5s"}
+RECOVERS: Expectation = {"expect": "recovers", "within": "5s"}
+STAYS: Expectation = {"expect": "stays-drained"}
+AT_MOST: Expectation = {"expect": "asks-at-most", "requests": 2, "per": "1s"}
+IN_FAULT: Expectation = {**AT_MOST, "during": "fault"}
+KEEPS_ASKING: Expectation = {"expect": "keeps-asking", "within": "10s"}
+KEEPS_RUNNING: Expectation = {"expect": "keeps-running"}
+
+
+def told(expectation: Expectation, seen: Observed, *handlers: str) -> tuple[Outcome, str]:
+    (verdict,) = judge(scenario(*handlers, **expectation), seen, PACE)
+    return verdict.outcome, "; ".join(verdict.sentences)

@@ -1,0 +1,14 @@
+"""Sets whose machines are warned of their deletion, and what becomes of the warnings."""
+
+from dataclasses import replace
+
+import pytest
+
+from fairwarning.core.model import Status
+from fairwarning.core.scope import Blueprint
+from tests.stage import span
+
+WEB = Blueprint(name="web", count=4, terminate_notice=span("5m"))
+ZONAL = replace(WEB, zones=("1", "2"))
+BOTH = [pytest.param(WEB, id="in one scope"), pytest.param(ZONAL, id="across the zones of the set")]
+SCHEDULED, STARTED, GONE = Status.SCHEDULED, Status.STARTED, Status.GONE

@@ -1,0 +1,29 @@
+"""Stories that every store is told: what may happen in two scopes, and when."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from fairwarning.core.changes import EventChanged, MachineChanged, What
+from fairwarning.core.model import ScopeId, Status
+from fairwarning.engine.ports import Store
+from tests.store.stores import NOTHING, commit, event, machine, made
+
+WEB, DB = ScopeId("web"), ScopeId("db")
+NOON = datetime(2026, 11, 16, 12, 0, 0, 250, tzinfo=UTC)
+
+Story = Callable[[Store], Coroutine[None, None, None]]
+Stage = Callable[[Story], None]
+
+
+def happened(number: int, what: What = What.SCHEDULED) -> EventChanged:
+    return EventChanged(scope=WEB, event=event("web", number, "a"), what=what, by="operator")
+
+
+def gone(number: int) -> EventChanged:
+    over = replace(event("web", number, "a"), status=Status.GONE)
+    return EventChanged(scope=WEB, event=over, what=What.FINISHED, by="platform")
+
+
+DB_MADE = commit(NOTHING, *made("db"))
+DB_MOVED = commit(DB_MADE.after, MachineChanged(scope=DB, machine=machine("db", "x")))
