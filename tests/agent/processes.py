@@ -1,6 +1,5 @@
 """Machines with agents that are processes of their own, and what their hooks were asked."""
 
-import socket
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -94,10 +93,3 @@ def guest(
     one.write()
     stack.callback(one.stop)
     return one
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.processes import AGENT, free_port, guest
+from tests.agent.processes import AGENT, guest
 from tests.agent.scripted import Line, endpoint
-from tests.cli.server import Server, until, up
+from tests.cli.server import Server, free_port, until, up
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.processes import Guest, free_port, guest
-from tests.cli.server import Server, until, up
+from tests.agent.processes import Guest, guest
+from tests.cli.server import Server, free_port, until, up
 
 #: Machines that each belong to one test, so that all share one server.
 MACHINES = ("killed", "held", "rebooted", "double", "cancelled", "failing", "hangup", "freezing")

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.arm.live import live
-from tests.az.tool import Trap, free_port, login
+from tests.az.tool import Trap, login
+from tests.cli.server import free_port
 
 pytestmark = [pytest.mark.az, pytest.mark.timeout(600)]
 

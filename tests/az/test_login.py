@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.arm.live import live
-from tests.az.tool import Trap, free_port, login, reader
+from tests.az.tool import Trap, login, reader
+from tests.cli.server import free_port
 
 pytestmark = [pytest.mark.az, pytest.mark.timeout(600)]
 

@@ -126,11 +126,3 @@ def reader(cloud: Live, home: Path, programs: Path, proxy: Trap) -> Az:
     exported = shell.run('eval "$(fairwarning az-env)"; env -0')
     pairs = (line.partition("=") for line in exported.split("\0") if line)
     return Az({name: value for name, _, value in pairs})
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

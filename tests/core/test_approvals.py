@@ -6,10 +6,8 @@ import pytest
 
 from fairwarning.core.model import Approvals, Status
 from fairwarning.core.scope import Blueprint
-from tests.stage import Stage, span
-
-WEB = Blueprint(name="web", count=4, terminate_notice=span("5m"))
-SCHEDULED, STARTED, GONE = Status.SCHEDULED, Status.STARTED, Status.GONE
+from tests.core.warned import GONE, SCHEDULED, STARTED, WEB
+from tests.stage import Stage
 
 
 @pytest.mark.rule("L-17")

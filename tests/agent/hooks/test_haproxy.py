@@ -16,6 +16,7 @@ import pytest
 from fairwarning.agent.hooks import UNREPORTED, Hook, Outcome, parse
 from fairwarning.agent.hooks.haproxy import FOUND, OURS, Refused, admin_state, sessions
 from tests.agent.hooks.occasions import in_seconds, noon, prepare, recover
+from tests.cli.server import free_port
 
 PROGRAM = shutil.which("haproxy") or shutil.which("/usr/sbin/haproxy") or ""
 
@@ -93,12 +94,6 @@ def named_server(name: str) -> Iterator[int]:
         yield server.server_address[1]
         server.shutdown()
         thread.join()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 @pytest.fixture
