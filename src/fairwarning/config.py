@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from fairwarning.core.policy import PROFILES, Profile
-from fairwarning.core.recording import Tape
 from fairwarning.core.scope import Blueprint
+
+if TYPE_CHECKING:
+    from fairwarning.core.recording import Tape
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
@@ -35,7 +38,7 @@ class Settings:
     addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sockets: Path | None = None
     #: What is played back to machines, by their names.
-    replays: Mapping[str, Tape] = field(default_factory=lambda: MappingProxyType({}))
+    replays: Mapping[str, "Tape"] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def metadata_port(self) -> int:

@@ -88,6 +88,30 @@ def test_a_scheduled_event_is_told_with_a_command_that_approves_it(tmp_path: Pat
         ]
 
 
+def test_who_is_stopped_at_once_has_told_what_happened(tmp_path: Path) -> None:
+    with up(tmp_path, *MANUAL, "--scale-set", "web=1", "--no-arm") as server:
+        server.cause("restart", "web_0")
+        code = server.stop()
+
+    assert code == 0
+    assert "Reboot of web_0 is scheduled by operator" in server.printed()
+
+
+def test_a_server_is_ready_before_libraries_are_loaded_that_it_answers_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+
+    with up(tmp_path, "--scale-set", "web=1") as server:
+        server.stop()
+
+    before, ready, _ = server.complained().partition("console and operator API: ")
+    loaded = {line.rpartition("|")[2].strip() for line in before.splitlines()}
+    assert ready
+    assert loaded >= {"fairwarning.arm.app", "fairwarning.operator.app", "fairwarning.metadata.app"}
+    assert loaded.isdisjoint({"httpx2", "jinja2", "jwt", "sqlite3"})
+
+
 def test_up_can_talk_to_programs(tmp_path: Path) -> None:
     with up(tmp_path, *MANUAL, "--json") as server:
         (event,) = server.cause("freeze", "db")

@@ -5,31 +5,52 @@ libraries are imported where they are used, so that ``--help`` answers at once. 
 then ``up.py``.
 """
 
+from collections.abc import Mapping
+from importlib import import_module
+
 import click
 
 from fairwarning import __version__
-from fairwarning.cli.agent import agent
-from fairwarning.cli.az import az_env, az_login
-from fairwarning.cli.check import check
-from fairwarning.cli.demo import demo
-from fairwarning.cli.doctor import doctor
-from fairwarning.cli.exec import exec_
-from fairwarning.cli.fault import fault
-from fairwarning.cli.fleet import approve, cancel, cause, clock, events, history, vms
-from fairwarning.cli.record import record
-from fairwarning.cli.up import up
-from fairwarning.cli.walk import walk
+
+#: Every command and the module it is in, in the order in which a newcomer meets them.
+MODULES: Mapping[str, str] = {
+    "up": "up",
+    "demo": "demo",
+    "vms": "fleet",
+    "events": "fleet",
+    "cause": "fleet",
+    "approve": "fleet",
+    "cancel": "fleet",
+    "walk": "walk",
+    "history": "fleet",
+    "clock": "fleet",
+    "fault": "fault",
+    "exec": "exec",
+    "check": "check",
+    "record": "record",
+    "az-env": "az",
+    "az-login": "az",
+    "agent": "agent",
+    "doctor": "doctor",
+}
 
 
-class Ordered(click.Group):
-    """Lists the commands in the order in which a newcomer meets them."""
+class Commands(click.Group):
+    """Loads the module of a command that is called: nobody should wait for what the others need."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands as they were added."""
-        return list(self.commands)
+        """Return the commands in their order."""
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of this name."""
+        if cmd_name not in MODULES:
+            return None
+        known = vars(import_module(f"{__name__}.{MODULES[cmd_name]}")).values()
+        return next(one for one in known if isinstance(one, click.Command) and one.name == cmd_name)
 
 
-@click.group(cls=Ordered, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="fairwarning %(version)s")
 def cli() -> None:
     """Fair warning for machines: Scheduled Events, before things happen to them.
@@ -52,26 +73,3 @@ def cli() -> None:
       2  the command line makes no sense
       3  no server answers
     """
-
-
-for _command in (
-    up,
-    demo,
-    vms,
-    events,
-    cause,
-    approve,
-    cancel,
-    walk,
-    history,
-    clock,
-    fault,
-    exec_,
-    check,
-    record,
-    az_env,
-    az_login,
-    agent,
-    doctor,
-):
-    cli.add_command(_command)

@@ -1,12 +1,14 @@
 """Talks to a running server, and reads its answers into types.
 
-The HTTP library is loaded with the first client, so that ``--help`` stays quick. Proxies of the environment
-are never used: what a proxy would answer for 127.0.0.1 is not our server.
+The HTTP library is loaded with the first request, so that ``--help`` and ``up`` are quick. Proxies of the
+environment are never used: what a proxy would answer for 127.0.0.1 is not our server.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
@@ -147,17 +149,23 @@ class Client:
     """The operator API of one server."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
+        self.url = url
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._stack = ExitStack()
+
+    @cached_property
+    def _http(self) -> "httpx2.Client":
         import httpx2
 
-        self.url = url
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         # A long journey of a manual clock takes a while to answer.
         patience = httpx2.Timeout(10, read=120)
-        self._http = httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=patience)
+        return self._stack.enter_context(
+            httpx2.Client(base_url=self.url, headers=self._headers, trust_env=False, timeout=patience)
+        )
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._http.close()
+        self._stack.close()
 
     def get(self, path: str, **query: str | int) -> bytes:
         """Return what the server says at ``path``."""
@@ -227,10 +235,11 @@ def connect() -> Client:
         raise click.UsageError("FAIRWARNING_TOKEN is no token: it must be printable ASCII characters")
     try:
         _check_url(url)
-        client = Client(url, token)
+        httpx2.URL(url)
     except (ValueError, httpx2.InvalidURL) as error:
         example = "it is like http://127.0.0.1:8080"
         raise click.UsageError(f"FAIRWARNING_URL is no address: {url!r}; {example}") from error
+    client = Client(url, token)
     click.get_current_context().call_on_close(client.close)
     return client
 

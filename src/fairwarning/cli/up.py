@@ -38,6 +38,9 @@ MOST_ROWS = 40
 #: How many seconds the reporter gets to finish.
 LAST_WORDS = 2.0
 
+#: What a server says of its events that has none.
+NOTHING_PENDING = b'{"events":[]}'
+
 #: What may help, by what went wrong.
 _HINTS: Mapping[str, tuple[str, ...]] = {
     "CannotListen": (
@@ -164,20 +167,26 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
     version = paste.api_version(wanted.profile)
     # The reporter listens to the server, so it ends after it.
     with ExitStack() as last:
+        # What is loaded stays: who collects garbage need not walk through it, neither meanwhile nor later.
+        gc.disable()
+        last.callback(gc.enable)
         async with Service(wanted, partial(_replayed, json_)) as service:
-            # What was loaded stays: who collects garbage need not walk through it again and again.
             gc.freeze()
-            reporter = Reporter(Client(service.operator_url, wanted.token), version, json_)
+            gc.enable()
+            client = Client(service.operator_url, wanted.token)
+            reporter = Reporter(client, await service.position(), version, json_)
             last.callback(reporter.close)
             for remark in service.remarks:
                 note(remark)
-            await asyncio.to_thread(reporter.open)
+            if service.pending():
+                await asyncio.to_thread(reporter.recall)
             ready = ready_document(service)
             click.echo(json.dumps(ready)) if json_ else _introduce(service, version)
             for machine, tape in wanted.replays.items():
                 note(f"replaying {_extent(tape, wanted.profile.policy.speed)} to {machine}")
             with _published(ready_file, ready), reporter:
                 await stop.wait()
+                await asyncio.to_thread(reporter.catch_up)
                 note("stopping")
 
 
@@ -255,17 +264,21 @@ def _published(path: Path | None, ready: dict[str, Json]) -> Iterator[None]:
 class Reporter:
     """Tells what happens on a server, from a thread: a terminal that is held must not hold up the guests."""
 
-    def __init__(self, client: Client, version: str, json_: bool) -> None:
+    def __init__(self, client: Client, after: int, version: str, json_: bool) -> None:
         self._client = client
+        self._watch = Watch(client, after)
         self._version = version
         self._json = json_
-        self._pending = b""
+        self._pending = NOTHING_PENDING
         self._thread = threading.Thread(target=self._tell, name="reporter", daemon=True)
 
-    def open(self) -> None:
-        """Find the place in the history from which to tell."""
-        self._watch = Watch(self._client, self._client.position())
+    def recall(self) -> None:
+        """Note what is pending already, to tell of it first."""
         self._pending = self._client.get("/events")
+
+    def catch_up(self) -> None:
+        """Wait a moment until it listens: who is stopped at once has told what happened all the same."""
+        self._watch.listening.wait(LAST_WORDS)
 
     def __enter__(self) -> None:
         self._thread.start()

@@ -62,7 +62,7 @@ class Watch:
         self._client = client
         self._after = after
         self._lost = False
-        self.ending = threading.Event()
+        self.listening, self.ending = threading.Event(), threading.Event()
 
     def __iter__(self) -> Iterator[str]:
         """Yield every line as JSON, until told to end."""
@@ -80,6 +80,7 @@ class Watch:
         if self._lost:
             note(f"connected to {self._client.url} again")
         self._lost = False
+        self.listening.set()
 
     def _lose(self) -> None:
         if not self._lost and not self.ending.is_set():

@@ -1,14 +1,13 @@
 """Numbers in the text form that Prometheus reads."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-_UNLABELLED: Mapping[str, str] = MappingProxyType({})
 
 
 class Sort(StrEnum):
@@ -18,16 +17,14 @@ class Sort(StrEnum):
     GAUGE = "gauge"
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One number of a family, told from the others by its labels."""
 
     value: float
-    labels: Mapping[str, str] = field(default_factory=lambda: _UNLABELLED)
+    labels: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """Numbers of one name, and what they mean."""
 
     name: str

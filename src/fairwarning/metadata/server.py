@@ -81,7 +81,7 @@ class MetadataServer(Generic[C]):
         self, host: str, port: int, identify: Callable[[Peer], C | None]
     ) -> Listener[tuple[str, int]]:
         """Answer at an address, where callers are known by theirs; port 0 takes any free one."""
-        bound = await sockets.bind_tcp(host, port)
+        bound = sockets.bind_tcp(host, port)
         address: tuple[str, int] = bound.getsockname()[:2]
         return await self._listen(address, bound, identify, lambda: None)
 

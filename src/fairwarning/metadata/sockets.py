@@ -1,6 +1,5 @@
 """Sockets to listen on: whose a path is gets checked before one there is taken over or removed."""
 
-import asyncio
 import errno
 import os
 import socket
@@ -8,23 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
-async def bind_tcp(host: str, port: int) -> socket.socket:
+def bind_tcp(host: str, port: int) -> socket.socket:
     """Return a socket at an address; what is accepted there sends without delay.
 
     Raises:
         OSError: the address cannot be had.
     """
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, protocol, _, address = found[0]
-    bound = socket.socket(family, kind, protocol)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        bound.bind(address)
+        bound.bind((host, port))
     except OSError:
         bound.close()
         raise
