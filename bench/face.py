@@ -7,6 +7,7 @@ and may write words of ``bench.talk`` to its standard input.
 """
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
@@ -68,6 +69,7 @@ async def _store(folder: str | None) -> Store:
 
 async def serve(port: int, sets: int, machines: int, options: Mapping[str, str]) -> None:
     """Answer polls until told to end."""
+    gc.disable()  # what is loaded stays, so it is kept from collections, as `fairwarning up` does
     store = await _store(options.get("data"))
     engine = await opened(store)
     if not engine.scopes():
@@ -85,6 +87,8 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
     )
     await doors.open_shared()
     await doors.open(list(engine.refs()))
+    gc.freeze()
+    gc.enable()
     work: list[Coroutine[object, None, None]] = [timer.run(engine, SystemClock())]
     if "talk" in options:
         from bench.talk import talk

@@ -27,12 +27,17 @@ class Guests:
 
     def woken(self) -> list[float]:
         """Return when each of those who wait was answered, earliest first."""
-        self._lines.expect()
-        found: list[float] = []
-        while len(found) < len(self.all):
-            for _ in self._lines.answers(1.0):
-                found.append(time.monotonic())
-        return found
+        return answered(self._lines, len(self.all))
+
+
+def answered(lines: Lines, count: int) -> list[float]:
+    """Return when each of the next answers came, earliest first."""
+    lines.expect()
+    found: list[float] = []
+    while len(found) < count:
+        for _ in lines.answers(1.0):
+            found.append(time.monotonic())
+    return found
 
 
 def tag(answer: bytes) -> str:

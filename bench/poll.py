@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from bench.faces import face
@@ -40,6 +41,8 @@ _READING = (
 _NOTES = (
     f"{CALLERS} callers, each from an address of its own, of {SETS * MACHINES:,} machines in {SETS} sets; "
     "all servers answer with a document of the same length.",
+    "A round looks at every server several times, in turns and for some hundredths of a second each; of CPU "
+    "the cheapest look counts, of waits all of them.",
     "Ours knows its callers, checks headers and versions, counts requests and notes the poll; "
     "the references only answer.",
     "uvicorn runs on asyncio's own loop with httptools.",
@@ -51,15 +54,17 @@ _NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to look: at a busy server, and at one asked at a fixed rate."""
+    """How often to look, and how long each time: at a busy server, and at one asked at a fixed rate."""
 
     rounds: int
+    #: Looks at every server in a round; the servers take turns, so that all have their quiet moments.
+    looks: int
     warm_up: float
     seconds: float
     fixed_rate: float
 
 
-QUICK, USUAL = Effort(3, 0.05, 0.25, 0.5), Effort(7, 0.1, 0.6, 2.0)
+QUICK, USUAL = Effort(5, 8, 0.02, 0.06, 0.1), Effort(7, 8, 0.02, 0.08, 0.25)
 
 #: One value per round, by mode or percentile, and server.
 Figures = Mapping[tuple[str, str], Figure]
@@ -97,8 +102,10 @@ def measure(servers: Sequence[Server], effort: Effort) -> Figures:
     with pinned(cores()[1]):
         for _ in range(effort.rounds):
             for name, mode in MODES.items():
-                for server in servers:
-                    found.setdefault((name, server.name), []).append(_cost(server, mode, effort))
+                looks = [[_cost(server, mode, effort) for server in servers] for _ in range(effort.looks)]
+                for server, costs in zip(servers, zip(*looks, strict=True), strict=True):
+                    # Whoever else uses the machine only adds to what a request costs.
+                    found.setdefault((name, server.name), []).append(min(costs))
     return _figures(found, "µs CPU per request")
 
 
@@ -117,12 +124,13 @@ def _waits(servers: Sequence[Server], effort: Effort) -> Figures:
     callers = sources(range(CONNECTIONS))
     with pinned(cores()[1]):
         for _ in range(effort.rounds):
-            for server in servers:
+            waits: dict[str, list[float]] = {server.name: [] for server in servers}
+            for server in [*servers] * effort.looks:
                 asked = steady(server.address, callers, RATE, effort.fixed_rate)
-                waits = [one.waited * 1e6 for one in asked]
-                for name, share in (("p50", 0.50), ("p99", 0.99)):
-                    key = f"{RATE:,} polls/s, {name}", server.name
-                    found.setdefault(key, []).append(percentile(waits, share))
+                waits[server.name] += (one.waited * 1e6 for one in asked)
+            for (name, all_), (what, share) in product(waits.items(), (("p50", 0.50), ("p99", 0.99))):
+                key = f"{RATE:,} polls/s, {what}", name
+                found.setdefault(key, []).append(percentile(all_, share))
     return _figures(found, "µs")
 
 

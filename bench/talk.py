@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
 
 from fairwarning.core.commands import Cancel, Schedule, StartWalk
 from fairwarning.core.model import MachineRef, Scope, ScopeId
@@ -72,4 +73,4 @@ ACTS: Mapping[str, Act] = {
 
 def _quiet(scope: Scope, wanted: int) -> tuple[MachineRef, ...]:
     busy = {name for event in scope.events.values() for name in event.resources}
-    return tuple(one.ref for one in scope.machines.values() if one.name not in busy)[:wanted]
+    return tuple(islice((one for one in scope.refs() if one.name not in busy), wanted))

@@ -269,8 +269,8 @@ def test_every_suite_measures_something(tmp_path: Path, noon: datetime) -> None:
         pending=pending.Effort(pending=(100, 200), in_scope=(2, 5), rounds=2, times=3),
     )
     sections = [
-        poll.suite(poll.Effort(rounds=1, warm_up=0.01, seconds=0.05, fixed_rate=0.1)),
-        watch.suite(watch.Effort(rounds=1, watchers=200, seen=5)),
+        poll.suite(poll.Effort(rounds=1, looks=2, warm_up=0.01, seconds=0.05, fixed_rate=0.1)),
+        watch.suite(watch.Effort(rounds=1, wakes=2, watchers=200, seen=5)),
         scale.suite(fleets, tmp_path),
         store.suite(store.Effort(rounds=1, alone=10, one_by_one=40, together=80, syncs=10), tmp_path),
         start.suite(1),

@@ -77,6 +77,29 @@ def test_who_waits_for_a_document_is_woken_when(entry: Entry) -> None:
     assert run(story()) == [False, True, True, True]
 
 
+def test_who_has_waited_longest_is_woken_first() -> None:
+    class Named:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def wake(self) -> None:
+            woken.append(self.number)
+
+    async def story() -> None:
+        feed = Feed()
+        for number in range(100):
+            feed.attend(WEB, Named(number))
+        feed.wake(WEB)
+        while len(woken) < 100:
+            await asyncio.sleep(0)
+
+    woken: list[int] = []
+
+    run(story())
+
+    assert woken == list(range(100))
+
+
 def test_who_gives_up_waiting_disturbs_nobody() -> None:
     async def story() -> None:
         feed = Feed()

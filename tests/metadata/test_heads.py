@@ -105,6 +105,26 @@ def test_what_is_not_one_whole_request_without_a_body_is_left_alone(data: bytes)
 @pytest.mark.parametrize(
     "data",
     [
+        pytest.param(GET + b"X: 1\r\n", id="more lines after its end"),
+        pytest.param(GET + b"X: 1\r\n\r\n", id="more lines and another end"),
+        pytest.param(GET[:-2] + b"X: 1\nX: 2\r\n\r\n", id="a line that ends too soon"),
+        pytest.param(GET[:-2] + b"X: 1\r\r\n\r\n", id="a line that ends twice"),
+        pytest.param(GET[:-2] + b"X: 1\r\n folded\r\n\r\n", id="a line that goes on in the next"),
+        pytest.param(GET[:-2] + b"X: \0\r\n\r\n", id="a control character"),
+        pytest.param(GET[:-2] + b"X : 1\r\n\r\n", id="a name that is none"),
+        pytest.param(GET[:-2] + b"X: %b\r\n\r\n" % (b"x" * HEAD_LIMIT), id="a line that is too long"),
+    ],
+)
+def test_a_head_that_is_known_but_for_a_broken_rule_is_not_known(data: bytes) -> None:
+    heads = Heads(Router())
+    heads.read(GET)
+
+    assert [heads.read(data) for _ in range(3)] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
         pytest.param(b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", id="a last request"),
         pytest.param(b"GET /a HTTP/1.1\r\nHost: h\r\nX: %b\r\n\r\n" % (b"x" * LONGEST), id="a long head"),
     ],
@@ -126,6 +146,7 @@ LINES = st.lists(
             *("Connection: close", "Connection: keep-alive", "connection: x", "Content-Length: 0"),
             *("Content-Length: 2", "Transfer-Encoding: chunked", "Expect: 100-continue", "Expect: x"),
             *("X-Id: 1", "X-Id: 2", "User-Agent: x", "X-Metadata: true", "Hosts: h", " folded: x", "X"),
+            *("X: 1\nX: 2", "X: 1\r", "\nX: 1", "X: \0", "X\t: 1", ": 1", ""),
         ]
     ),
     max_size=5,
@@ -148,7 +169,8 @@ def some_head(draw: st.DrawFn) -> bytes:
     method, version = draw(st.sampled_from(["GET", "GET", "POST", "HEAD"])), draw(st.sampled_from("11110"))
     lines = ["Host: h", "Metadata: true"] if draw(st.booleans()) else []
     first = f"{method} {draw(TARGETS)} HTTP/1.{version}"
-    return "\r\n".join([first, *lines, *draw(LINES), "", ""]).encode()
+    more = draw(st.sampled_from(["", "", "X-Id: 1\r\n", "X-Id: 1\r\n\r\n"]))
+    return ("\r\n".join([first, *lines, *draw(LINES), "", ""]) + more).encode()
 
 
 def expected(prepare: Callable[[Request], Poll | None], data: bytes) -> Poll | None:

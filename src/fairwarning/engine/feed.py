@@ -50,7 +50,8 @@ class Feed:
 
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
-        self._waiting: dict[ScopeId, set[Sleeper]] = defaultdict(set)
+        # Kept in order: who has waited longest is woken first.
+        self._waiting: dict[ScopeId, dict[Sleeper, None]] = defaultdict(dict)
         self._turns: Turns | None = None
 
     def publish(self, entries: Sequence[Entry]) -> None:
@@ -87,13 +88,13 @@ class Feed:
         """Wake somebody, once, when the scope's document changes."""
         if self._turns is None:
             self._turns = Turns(asyncio.get_running_loop())
-        self._waiting[scope].add(sleeper)
+        self._waiting[scope][sleeper] = None
 
     def leave(self, scope: ScopeId, sleeper: Sleeper) -> None:
         """Wake somebody no more; one whose turn has come already is woken all the same."""
         waiting = self._waiting.get(scope)
         if waiting is not None:
-            waiting.discard(sleeper)
+            waiting.pop(sleeper, None)
             if not waiting:
                 del self._waiting[scope]
 

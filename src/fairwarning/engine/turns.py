@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Protocol
 
-#: How many are woken in one turn of the loop.
-SLICE = 256
+#: How many are woken in one turn of the loop: a millisecond's work, for which a poll may have to wait.
+SLICE = 64
 
 
 class Sleeper(Protocol):

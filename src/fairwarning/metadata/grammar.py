@@ -25,7 +25,9 @@ _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _AUTHORITY = r"(?:[A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?"
 # Printable ASCII without "#": a fragment has no meaning to a server.
 _TARGET = rf"""(?:(?i:http)://{_AUTHORITY})?(/[!"$->@-~]*)(?:\?([!"$-~]*))?"""
-_FIELDS = rf"(?:{_TOKEN}:[\t -~\x80-\xff]*\r\n)*"
+#: One header line, without its end.
+FIELD = rf"{_TOKEN}:[\t -~\x80-\xff]*"
+_FIELDS = rf"(?:{FIELD}\r\n)*"
 _HEAD = re.compile(rf"({_TOKEN}) {_TARGET} HTTP/(1\.[01])\r\n({_FIELDS})\r\n")
 _TRAILERS = re.compile(rf"({_FIELDS})\r\n")
 
@@ -67,11 +69,6 @@ class Head(NamedTuple):
     request: Request
     length: int | None = 0  # None: chunked
     expects: bool = False
-
-
-def is_head(text: str) -> bool:
-    """Whether a text has the form of a head, whatever it says."""
-    return _HEAD.fullmatch(text) is not None
 
 
 def read_head(block: bytes) -> Head:

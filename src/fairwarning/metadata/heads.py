@@ -2,14 +2,15 @@
 
 Only what one read brought, whole and alone, is remembered, and only if it has no body and keeps the
 connection: then the same bytes always ask for the same. Nothing that depends on time or the caller is kept.
-A client that puts something new into every request is known by its gist: the lines that anybody looks at.
+A client that puts something new into every request is known by its gist: the head without the lines that
+nobody looks at. A line that breaks a rule stays in it, so whatever has the gist of a good head is one.
 """
 
 import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fairwarning.metadata.grammar import is_head, read_head
+from fairwarning.metadata.grammar import FIELD, read_head
 from fairwarning.metadata.http import HEAD_LIMIT, Refused, Request
 from fairwarning.metadata.poller import Poll
 
@@ -24,11 +25,12 @@ LOOKED_AT = (
 )  # fmt: skip
 
 _END = b"\r\n\r\n"
-# First letters apart, so that most other lines are passed over at once; a line too many does no harm.
-_LOOKED_AT = re.compile(
-    rf"\n([{''.join(name[0] + name[0].upper() for name in LOOKED_AT)}]"
-    rf"(?i:{'|'.join(name[1:] for name in LOOKED_AT)}):[^\r]*)"
+# First letters apart, so that most other lines are told from these at once; a line too many does no harm.
+_LOOKED_AT = (
+    rf"[{''.join(name[0] + name[0].upper() for name in LOOKED_AT)}]"
+    rf"(?i:{'|'.join(name[1:] for name in LOOKED_AT)}):"
 )
+_PASSED_OVER = re.compile(rf"\n(?!{_LOOKED_AT}){FIELD}\r(?=\n)".encode())
 
 
 class Known(NamedTuple):
@@ -52,7 +54,7 @@ class Heads:
         self.young: dict[bytes, Known] = {}
         self._old: dict[bytes, Known] = {}
         self._once: set[int] = set()
-        self._gists: dict[str, Known] = {}
+        self._gists: dict[bytes, Known] = {}
 
     def __len__(self) -> int:
         return len(self.young) + len(self._old)
@@ -64,9 +66,9 @@ class Heads:
             return known
         known = self._old.get(data)
         if known is None:
-            text = data.decode("latin-1")
-            known = self._gists.get(_gist(text)) if is_head(text) else None
-            known = known or self._learn(data)
+            if len(data) > HEAD_LIMIT or data.find(_END) != len(data) - len(_END):
+                return None
+            known = self._gists.get(_gist(data)) or self._learn(data)
             if known is None or not self._comes_again(data, known):
                 return known
         if len(self.young) >= self._most:
@@ -75,8 +77,6 @@ class Heads:
         return known
 
     def _learn(self, data: bytes) -> Known | None:
-        if data.find(_END) != len(data) - len(_END) or len(data) > HEAD_LIMIT:
-            return None
         try:
             head = read_head(data)
         except Refused:
@@ -87,7 +87,7 @@ class Heads:
         if poll is not None and len(data) <= LONGEST:
             if len(self._gists) >= self._most:
                 self._gists.clear()
-            self._gists[_gist(data.decode("latin-1"))] = Known(None, poll)
+            self._gists[_gist(data)] = Known(None, poll)
         return Known(head.request, poll)
 
     def _comes_again(self, data: bytes, known: Known) -> bool:
@@ -102,5 +102,5 @@ class Heads:
         return False
 
 
-def _gist(text: str) -> str:
-    return "\n".join((text[: text.find("\r")], *_LOOKED_AT.findall(text)))
+def _gist(data: bytes) -> bytes:
+    return _PASSED_OVER.sub(b"", data)

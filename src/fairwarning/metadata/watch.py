@@ -106,7 +106,7 @@ class Watches:
     def __init__(self, feed: Feed, source: Source) -> None:
         self.source = source
         self._feed = feed
-        self._ending: dict[int, tuple[asyncio.TimerHandle, set[Watch]]] = {}
+        self._ending: dict[int, tuple[asyncio.TimerHandle, dict[Watch, None]]] = {}
 
     def add(self, scope: ScopeId, until: float, watch: Watch) -> int:
         """Wake a watch when its scope's document changes, at the latest soon after ``until``."""
@@ -114,8 +114,8 @@ class Watches:
         tick = ceil(until / TICK)
         if tick not in self._ending:
             timer = asyncio.get_running_loop().call_at(tick * TICK, self._ring, tick)
-            self._ending[tick] = timer, set()
-        self._ending[tick][1].add(watch)
+            self._ending[tick] = timer, {}
+        self._ending[tick][1][watch] = None
         return tick
 
     def remove(self, scope: ScopeId, tick: int, watch: Watch) -> None:
@@ -123,7 +123,7 @@ class Watches:
         self._feed.leave(scope, watch)
         if tick in self._ending:
             timer, watches = self._ending[tick]
-            watches.discard(watch)
+            watches.pop(watch, None)
             if not watches:
                 timer.cancel()
                 del self._ending[tick]
