@@ -81,6 +81,20 @@ def test_what_nobody_sends_any_more_is_forgotten_and_the_rest_is_not() -> None:
     assert heads.young.get(numbered(0)) is None
 
 
+def test_what_is_not_sent_for_two_minutes_is_forgotten_though_there_is_room() -> None:
+    router = Router()
+    heads = Heads(router)
+    for data in (GET, GET, numbered(0), numbered(0)):
+        heads.read(data)
+
+    for minute in range(1, 4):
+        heads.age(60.0 * minute)
+        heads.read(GET)
+    heads.read(numbered(0))
+
+    assert router.asked == ["/a", "/0", "/0"]
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -14,9 +14,10 @@ from fairwarning.metadata.grammar import FIELD, read_head
 from fairwarning.metadata.http import HEAD_LIMIT, Refused, Request
 from fairwarning.metadata.poller import Poll
 
-#: So many heads, of so many bytes each, make a generation.
+#: So many heads, of so many bytes each, make a generation, or those of so many seconds.
 MOST = 8_192
 LONGEST = 1_024
+GENERATION = 60.0
 
 #: The headers that decide where a request ends, whether it is the last one, and whether it is a plain poll.
 LOOKED_AT = (
@@ -55,6 +56,7 @@ class Heads:
         self._old: dict[bytes, Known] = {}
         self._once: set[int] = set()
         self._gists: dict[bytes, Known] = {}
+        self._turned = 0.0
 
     def __len__(self) -> int:
         return len(self.young) + len(self._old)
@@ -75,6 +77,14 @@ class Heads:
             self._old, self.young = self.young, {}
         self.young[data] = known
         return known
+
+    def age(self, time: float) -> None:
+        """Begin a generation when it is time: guests that wait send a new head after every change."""
+        if time - self._turned >= GENERATION:
+            self._turned = time
+            self._old, self.young = self.young, {}
+            self._once.clear()
+            self._gists.clear()
 
     def _learn(self, data: bytes) -> Known | None:
         try:

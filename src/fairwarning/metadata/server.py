@@ -140,6 +140,7 @@ class MetadataServer(Generic[C]):
         return self._lines
 
     def _sweep(self) -> None:
+        self._reception.heads.age(self._almanac.moment().time)
         # One timer for all: a timer per connection costs more than the connection.
         self._expire([one for guests in self._listeners for one in guests.open])
 
