@@ -10,15 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.processes import AGENT, guest
+from tests.agent.processes import AGENT, Guest, guest
 from tests.agent.scripted import Line, endpoint
-from tests.cli.server import Server, free_port, until, up
+from tests.cli.server import Shown, free_port, until, up
+
+FAULTS = ("429", "410", "500", "empty", "reset", "timeout", "slow")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with up(tmp_path_factory.mktemp("server"), "--vm", "ailing", "--speed", "20", "--no-arm") as running:
-        yield running
+def ailing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Guest, Shown]]]:
+    """Machines with a fault each, all at the same time, and the restart that is ahead of each."""
+    folder, machines = tmp_path_factory.mktemp("ailing"), {fault: f"ailing-{fault}" for fault in FAULTS}
+    words = [word for machine in machines.values() for word in ("--vm", machine)]
+    with ExitStack() as stack:
+        server = stack.enter_context(up(folder, *words, "--speed", "20", "--no-arm"))
+        guests = {fault: guest(server, folder, machine, stack) for fault, machine in machines.items()}
+        for one in guests.values():
+            one.run()
+        restarts = {}
+        for fault, machine in machines.items():
+            server.tell("fault", machine, fault, "--for", "2s", "--delay", "1s")
+            (restarts[fault],) = server.cause("restart", machine, "--notice", "10m")
+        yield {fault: (guests[fault], restarts[fault]) for fault in FAULTS}
 
 
 @pytest.mark.slow
@@ -46,19 +59,16 @@ def test_a_server_that_dies_and_comes_back_changes_nothing(tmp_path: Path, stack
     assert approvals == ["alone"]
 
 
-@pytest.mark.parametrize("fault", ["429", "410", "500", "empty", "reset", "timeout", "slow"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_an_endpoint_that_misbehaves_for_a_while_changes_nothing(
-    server: Server, tmp_path: Path, stack: ExitStack, fault: str
+    ailing: dict[str, tuple[Guest, Shown]], fault: str
 ) -> None:
-    ailing = guest(server, tmp_path, "ailing", stack)
-    ailing.run()
-    server.tell("fault", "ailing", fault, "--for", "2s", "--delay", "1s")
+    machine, event = ailing[fault]
 
-    (event,) = server.cause("restart", "ailing", "--notice", "10m")
-    ailing.recovered(event)
+    machine.recovered(event)
 
-    assert ailing.did(event) == ["prepare", "recover"]
-    assert ailing.approvals(event) == ["ailing"]
+    assert machine.did(event) == ["prepare", "recover"]
+    assert machine.approvals(event) == [machine.machine]
 
 
 def test_a_first_call_that_takes_its_time_is_waited_for(tmp_path: Path, stack: ExitStack) -> None:
