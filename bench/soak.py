@@ -25,8 +25,8 @@ RESTARTED, WALKED, POLLED = range(3)
 WATCHERS = 50
 RATE = 500
 
-#: How much of the time passes before growth is looked for: caches fill, and pools find their size.
-WARM_UP = 0.25
+#: How much of the time passes before growth is looked for: caches fill, SQLite's of 2 MB in five minutes.
+WARM_UP = 0.5
 
 _READING = "A server in use should be as large at the end as at the beginning."
 _NOTES = (
@@ -129,8 +129,10 @@ def section(found: Soaked) -> Section:
     """Return what was seen."""
     waits = [one.waited * 1e3 for one in found.polls]
     figures = (
-        _figure("memory grown", "% of what it began with", growth(found.memory), "G20a"),
+        _figure("memory grown", "% of what it was when warm", growth(found.memory), "G20a"),
         _figure("descriptors left open", "descriptors", found.left_open, "G20b"),
+        _figure("memory at the beginning", "MB", found.memory[0] / 1e6),
+        _figure("memory when warm", "MB", _warm(found.memory)[0] / 1e6),
         _figure("memory at the end", "MB", found.memory[-1] / 1e6),
         _figure("polls", "answered", len(waits)),
         _figure("polls, p99", "ms", percentile(waits, 0.99)),
@@ -147,9 +149,13 @@ def section(found: Soaked) -> Section:
 
 def growth(sizes: Sequence[int]) -> float:
     """Return by how many per cent memory grew, once warm; what shrank did not grow."""
-    warm = sizes[int(len(sizes) * WARM_UP) :]
+    warm = _warm(sizes)
     slope = statistics.linear_regression(range(len(warm)), warm).slope
     return max(slope * len(warm) / warm[0] * 100, 0.0)
+
+
+def _warm(sizes: Sequence[int]) -> Sequence[int]:
+    return sizes[int(len(sizes) * WARM_UP) :]
 
 
 def _figure(name: str, unit: str, value: float, goal: str = "") -> Figure:
