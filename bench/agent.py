@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.measure import scheduler_seconds
-from bench.references import REFERENCES, reference
+from bench.references import quiet
 from bench.report import Figure, Section
 from bench.servers import ROOT, Server, process
 
@@ -27,17 +27,13 @@ class Rest:
 def suite(rounds: int, seconds: float) -> Section:
     """Let an agent rest for some seconds, some times."""
     found: list[Rest] = []
-    with tempfile.TemporaryDirectory() as folder:
-        document = Path(folder, "document.json")
-        document.write_text('{"DocumentIncarnation":1,"Events":[]}')
+    with tempfile.TemporaryDirectory() as folder, quiet("http.server") as server:
         program = Path(folder, "agent.pyz")
         subprocess.run(
             ["python3", ROOT / "packaging" / "build_agent.py", program], check=True, capture_output=True
         )
-        (plain,) = (one for one in REFERENCES if one.name == "http.server")
-        with reference(plain, document) as server:
-            for number in range(rounds) if server else ():
-                found.append(_rest(program, server, Path(folder, str(number)), seconds))
+        for number in range(rounds):
+            found.append(_rest(program, server, Path(folder, str(number)), seconds))
     return section(found)
 
 
@@ -57,8 +53,7 @@ def section(found: Sequence[Rest]) -> Section:
     )
 
 
-def _rest(program: Path, server: Server | None, state: Path, seconds: float) -> Rest:
-    assert server is not None
+def _rest(program: Path, server: Server, state: Path, seconds: float) -> Rest:
     host, port = server.address
     words = ("run", "--endpoint", f"http://{host}:{port}", "--state", str(state))
     with process(["python3", "-I", str(program), *words]) as agent:

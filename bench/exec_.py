@@ -7,15 +7,13 @@ because that is where ``exec`` steps in.
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address
-from pathlib import Path
 
 from bench.load import PATIENCE, POLL, Address, Unanswered
 from bench.measure import percentile
-from bench.references import REFERENCES, reference
+from bench.references import quiet
 from bench.report import Figure, Section, claim
 from bench.servers import LOOPBACK, ROOT, Server, module
 from fairwarning.sandbox.addresses import METADATA, Endpoint
@@ -43,15 +41,10 @@ _NOTES = (
 def suite(rounds: int, requests: int) -> Section:
     """Ask in every way once per round, in turns."""
     found: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        document = Path(folder, "document.json")
-        document.write_text('{"DocumentIncarnation":1,"Events":[]}')
-        (plain,) = (one for one in REFERENCES if one.name == "uvicorn raw ASGI")
-        with reference(plain, document) as server:
-            assert server is not None
-            for _ in range(rounds):
-                for way in (DIRECT, *MODES):
-                    found.setdefault(way, []).extend(_measured(way, server, requests))
+    with quiet("uvicorn raw ASGI") as server:
+        for _ in range(rounds):
+            for way in (DIRECT, *MODES):
+                found.setdefault(way, []).extend(_measured(way, server, requests))
     return section({way: values for way, values in found.items() if values})
 
 

@@ -1,9 +1,9 @@
 """Our metadata face alone in a process, with no limit on how often machines may ask.
 
 ``python -m bench.face PORT SETS MACHINES [portable] [talk] [data=DIR]`` answers on one listener, on which
-machines are known by their source address. The fleet is made in memory, every set with one event pending, or
-is read from a directory. Who wants to ``talk`` is told the URL once all is ready, for port 0 is any free one,
-and may write words of ``bench.talk`` to its standard input.
+machines are known by their source address. The fleet is kept in memory or in a directory; if there is none
+yet it is made, every set with one event pending. Who wants to ``talk`` is told the URL once all is ready, for
+port 0 is any free one, and may write words of ``bench.talk`` to its standard input.
 """
 
 import asyncio

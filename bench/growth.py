@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.faces import Face, data, face
-from bench.load import MODES, Load
+from bench.load import MODES
 from bench.measure import cores, exponent, memory, pinned
 from bench.report import Curve, Figure
-from bench.servers import finished, module, sources
+from bench.servers import cost, finished, module, sources
 
 PER_SET = 1_000
 CALLERS = 64
@@ -87,11 +87,7 @@ def _grow(stack: ExitStack, size: int, folder: Path) -> Grown:
 def _cost(one: Grown, mode: str, turn: int, seconds: float) -> float:
     step = one.size // CALLERS
     callers = sources(turn % step + number * step for number in range(CALLERS))
-    with Load(one.server.address, callers, MODES[mode]) as load:
-        load.run(seconds / 4)
-        before = one.server.meter(one.server.pid)
-        answered = load.run(seconds, at_least=CALLERS)
-        return (one.server.meter(one.server.pid) - before) / answered * 1e6
+    return cost(one.server, callers, MODES[mode], seconds / 4, seconds)
 
 
 def figures(found: Growth) -> tuple[Figure, ...]:

@@ -58,7 +58,7 @@ def wait_again(line: Line, answer: bytes) -> None:
     line.ask(waiting(tag(answer)))
 
 
-def at_rest(pid: int, pause: float = 0.1) -> None:
+def at_rest(pid: int) -> None:
     """Return once a server has done everything that reached it."""
     end = time.monotonic() + PATIENCE
     used = -1.0
@@ -66,4 +66,4 @@ def at_rest(pid: int, pause: float = 0.1) -> None:
         if time.monotonic() > end:
             raise Unanswered(f"process {pid} is never at rest")
         used = now
-        time.sleep(pause)
+        time.sleep(0.1)

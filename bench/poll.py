@@ -11,11 +11,11 @@ from itertools import product
 from pathlib import Path
 
 from bench.faces import face
-from bench.load import MODES, Load, Mode
+from bench.load import MODES, Mode
 from bench.measure import cores, percentile, pinned
 from bench.references import NGINX, REFERENCES, reference
 from bench.report import Claim, Figure, Section, claim
-from bench.servers import Server, fetch, sources
+from bench.servers import Server, cost, fetch, sources
 from bench.steady import steady
 
 OURS, PORTABLE = "fairwarning", "fairwarning, portable driver"
@@ -111,11 +111,7 @@ def measure(servers: Sequence[Server], effort: Effort) -> Figures:
 
 def _cost(server: Server, mode: Mode, effort: Effort) -> float:
     callers = sources(range(0, SETS * MACHINES, SETS * MACHINES // CALLERS))[:CALLERS]
-    with Load(server.address, callers, mode) as load:
-        load.run(effort.warm_up)
-        before = server.meter(server.pid)
-        answered = load.run(effort.seconds, at_least=CALLERS)
-        return (server.meter(server.pid) - before) / answered * 1e6
+    return cost(server, callers, mode, effort.warm_up, effort.seconds)
 
 
 def _waits(servers: Sequence[Server], effort: Effort) -> Figures:

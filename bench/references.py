@@ -5,6 +5,7 @@ None of them knows its callers, checks a header, counts requests or has state: t
 
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +48,18 @@ class Reference:
     name: str
     command: Callable[[int, Path], Sequence[str] | None]
     meter: Meter = scheduler_seconds
+
+
+@contextmanager
+def quiet(name: str) -> Iterator[Server]:
+    """Run a reference that is always there, with a document without events."""
+    (one,) = (one for one in REFERENCES if one.name == name)
+    with tempfile.TemporaryDirectory() as folder:
+        document = Path(folder, "document.json")
+        document.write_text('{"DocumentIncarnation":1,"Events":[]}')
+        with reference(one, document) as server:
+            assert server is not None
+            yield server
 
 
 @contextmanager

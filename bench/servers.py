@@ -14,7 +14,7 @@ from ipaddress import IPv4Address
 from itertools import count
 from pathlib import Path
 
-from bench.load import PATH, PATIENCE, Address, Unanswered
+from bench.load import PATH, PATIENCE, Address, Load, Mode, Unanswered
 from bench.measure import Meter, cores, pinned, scheduler_seconds
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +45,15 @@ class Server:
     pid: int
     address: Address
     meter: Meter
+
+
+def cost(server: Server, callers: Sequence[str], mode: Mode, warm_up: float, seconds: float) -> float:
+    """Return how much CPU a server spends on each answer, in µs."""
+    with Load(server.address, callers, mode) as load:
+        load.run(warm_up)
+        before = server.meter(server.pid)
+        answered = load.run(seconds, at_least=len(callers))
+        return (server.meter(server.pid) - before) / answered * 1e6
 
 
 def module(name: str, *arguments: str | int | Path) -> list[str]:

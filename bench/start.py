@@ -23,7 +23,7 @@ _READING = (
     "Ratio = what the reference needs ÷ what we need: 1.00 is as quick as the reference, more is better."
 )
 _NOTES = (
-    f"{MACHINES} machines; a client on another core tries every millisecond.",
+    f"{MACHINES} machines; a client tries every millisecond.",
     "Our code is compiled beforehand, as installing it does.",
     "Metadata only is the engine, the memory store and the metadata face without the command line.",
     "fairwarning up has started when a machine's poll and the operator API's health check are both answered, "
