@@ -45,8 +45,8 @@ _METHOD = """\
 * What is compared is the server's CPU time per answered request, from the scheduler's account of all its
   threads: wall rates swing with the neighbours of a shared machine, CPU cost hardly does.
 * Where polls are counted, the server has one core and the load another. The load is one Python process with
-  one epoll, in which every caller has a source address of its own; at a fixed rate, waits are counted from the
-  instant a poll was due.
+  one epoll, in which every caller has a source address of its own; at a fixed rate, waits are counted from
+  the instant a poll was due.
 * A figure is the median of its rounds, with the lowest and the highest in brackets. A ratio is *noisy* when
   its reference varied by more than 30 %. Growth is the slope of cost against size, both logarithmic: 0 is no
   growth, 1 is in proportion.

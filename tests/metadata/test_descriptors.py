@@ -36,4 +36,4 @@ def test_as_many_descriptors_are_asked_for_as_we_may_have() -> None:
 
     told, given = map(int, done.stdout.split())
     assert told == given
-    assert told == 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
+    assert told == (65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536))

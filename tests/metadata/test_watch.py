@@ -150,15 +150,15 @@ def watch(web: Cloud, looks: Looks, seconds: float) -> Watch:
 
 
 @pytest.mark.parametrize(
-    ("looks", "answer"),
+    ("seen", "answer"),
     [
-        pytest.param(Looks(NEWS), NEWS, id="there is news"),
-        pytest.param(Looks(UNCHANGED, UNCHANGED, NEWS), NEWS, id="there is news after some false alarms"),
+        pytest.param((NEWS,), NEWS, id="there is news"),
+        pytest.param((UNCHANGED, UNCHANGED, NEWS), NEWS, id="there is news after some false alarms"),
     ],
 )
-def test_a_watch_ends_when(web: Cloud, looks: Looks, answer: Response) -> None:
+def test_a_watch_ends_when(web: Cloud, seen: tuple[Response, ...], answer: Response) -> None:
     async def story() -> Response:
-        held = asyncio.ensure_future(watch(web, looks, 60))
+        held = asyncio.ensure_future(watch(web, Looks(*seen), 60))
         while not held.done():
             await asyncio.sleep(0)
             web.engine.feed.wake(WEB_0.scope)

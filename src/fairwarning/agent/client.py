@@ -3,7 +3,6 @@
 Proxies are never used (D-05): ``http.client`` knows none.
 """
 
-import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
 from fairwarning.core.reading import Document, Unreadable, moment, read
 from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import EVENTS_PATH, TRANSIENT
+from fairwarning.core.wire import EVENTS_PATH, TRANSIENT, start_request
 
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
@@ -128,7 +127,7 @@ class MetadataClient:
             Unavailable: it could not be said in half a minute.
             Refused: the endpoint does not know the event, or not any more (R-16).
         """
-        body = json.dumps({"StartRequests": [{"EventId": event_id}]}).encode()
+        body = start_request(event_id)
         for length in (*BACK_OFF, None):
             try:
                 _check(self._ask("POST", self._path, body, timeout=TIMEOUT))

@@ -363,7 +363,7 @@ def _maintenance(scope: Scope, machine: Machine) -> Document:
 
 
 def _concerns(event: Event, machine: Machine) -> bool:
-    return machine.name in event.resources and machine.name not in event.done
+    return machine.name in event.undone
 
 
 def _laid(base: Document, identifier: str, name: str, kind: str, facts: Document) -> Document:

@@ -1,6 +1,6 @@
 """Whether a handler did what a scenario expects: pure functions from observations to verdicts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -40,6 +40,11 @@ class Outcome(StrEnum):
     MET = "met"
     NOT_SHOWN = "not shown"
     BROKEN = "broken"
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the worst of these; of none, that all is met."""
+    return max(outcomes, key=list(Outcome).index, default=Outcome.MET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +122,12 @@ def _verdict(expected: Expected, scenario: Scenario, observed: Observed, pace: P
     findings = [finding for case in cases for finding in _find(expected, case)]
     if observed.untaken and not findings:
         findings = [_cut_short(scenario, observed)]
-    worst = max((one.outcome for one in findings), key=list(Outcome).index, default=Outcome.MET)
+    outcome = worst(one.outcome for one in findings)
     return Verdict(
         expect=str(type(expected).__struct_config__.tag),
         rule=expected.rule,
-        outcome=worst,
-        sentences=tuple(dict.fromkeys(one.sentence for one in findings if one.outcome is worst)),
+        outcome=outcome,
+        sentences=tuple(dict.fromkeys(one.sentence for one in findings if one.outcome is outcome)),
     )
 
 

@@ -60,7 +60,7 @@ class Asked:
         if self.method != "POST" or not self.about_events:
             return ()
         try:
-            return tuple(EventId(one.upper()) for one in start_requests(self.body))
+            return start_requests(self.body)
         except Invalid:
             return ()
 

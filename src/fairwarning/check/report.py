@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from xml.etree import ElementTree
 
-from fairwarning.check.judge import Outcome, Verdict
+from fairwarning.check.judge import Outcome, Verdict, worst
 from fairwarning.check.scenario import Scenario
 from fairwarning.core.wire import Json
 
@@ -32,7 +32,7 @@ class Result:
     @property
     def outcome(self) -> Outcome:
         """The worst that is known."""
-        return max((one.outcome for one in self.verdicts), key=list(Outcome).index, default=Outcome.MET)
+        return worst(one.outcome for one in self.verdicts)
 
     @property
     def word(self) -> str:

@@ -22,7 +22,7 @@ from fairwarning.core import durations
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
 from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import EVENTS_PATH, Json, compact
+from fairwarning.core.wire import EVENTS_PATH, Json, start_request
 from fairwarning.sandbox.addresses import Endpoint
 
 #: How long a server may take to come up, and to go.
@@ -107,7 +107,7 @@ class Server:
             return
         host, port = self.endpoint(by).address
         url = f"http://{host}:{port}{EVENTS_PATH}?api-version={NEWEST}"
-        body = compact({"StartRequests": [{"EventId": event}]})
+        body = start_request(event)
         with suppress(httpx2.TransportError):  # it may be gone already, and its machine with it
             await self._http.post(url, content=body, headers={"Metadata": "true"})
 

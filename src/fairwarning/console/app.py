@@ -43,12 +43,10 @@ def create_app(
     loopback: bool = True,
     closing: asyncio.Event | None = None,
     wall: Callable[[], datetime] | None = None,
-    secret: bytes | None = None,
 ) -> Starlette:
     """Return the app; a token that is given is asked for, and off loopback one must be given.
 
-    Live pages end once ``closing`` is set. Sessions run out by the ``wall`` clock, whatever the fleet's says;
-    what proves forms is signed with a ``secret`` of the process.
+    Live pages end once ``closing`` is set. Sessions run out by the ``wall`` clock, whatever the fleet's says.
     """
     if not loopback and not token:
         raise ValueError("off loopback the console needs a token")
@@ -62,7 +60,7 @@ def create_app(
         recent=Recent(engine.store),
         closing=closing or asyncio.Event(),
     )
-    return _guarded(room, Sessions(token, wall or SystemClock().now, secret or new_secret()))
+    return _guarded(room, Sessions(token, wall or SystemClock().now, new_secret()))
 
 
 def _guarded(room: Room, sessions: Sessions) -> Starlette:

@@ -100,8 +100,7 @@ def _tiles(room: Room, scope: Scope) -> Iterator[Tile]:
     now, faults = asyncio.get_running_loop().time(), room.engine.faults
     found = conditions(scope)
     for name, machine in scope.machines.items():
-        fault = faults.of(machine.ref, now)
-        yield Tile(machine, found[name], None if fault is None else fault.ailment)
+        yield Tile(machine, found[name], faults.ailment(machine.ref, now))
 
 
 async def _matching(room: Room, text: str) -> list[Group]:

@@ -92,7 +92,7 @@ async def messages(
             name = digest(now)
             yield b": quiet\n\n" if name == have else _message(name, changed(shown, now))
             shown, have = {one.id: _stamp(one) for one in now}, name
-            await _rest(closing, max(pace, took * SHARE))
+            await _something(max(pace, took * SHARE), closing.wait())
             await _something(glance, _news(listener), moved.wait(), closing.wait())
 
 
@@ -110,14 +110,6 @@ async def _news(listener: Listener) -> None:
     try:
         await listener.next()
     except Lagging:
-        return
-
-
-async def _rest(closing: asyncio.Event, pace: timedelta) -> None:
-    try:
-        async with asyncio.timeout(pace.total_seconds()):
-            await closing.wait()
-    except TimeoutError:
         return
 
 

@@ -27,7 +27,7 @@ class Room:
     versions: Mapping[str, Shape]
     #: Moves manual time; every face that does so shares it.
     journeys: Journeys
-    #: What happened to events lately, at hand.
+    #: What happened lately, at hand.
     recent: Recent
     #: Set when the server is about to end: live pages end then, so that nobody has to cut them off.
     closing: asyncio.Event

@@ -33,7 +33,7 @@ def conditions(scope: Scope) -> Mapping[str, Condition]:
     """Return how each machine of a scope is."""
     concerning: dict[str, list[Event]] = {}
     for event in scope.events.values():
-        for name in set(event.resources).difference(event.done):
+        for name in event.undone:
             concerning.setdefault(name, []).append(event)
     return {name: _condition(machine, concerning.get(name, ())) for name, machine in scope.machines.items()}
 
@@ -41,7 +41,7 @@ def conditions(scope: Scope) -> Mapping[str, Condition]:
 def condition(scope: Scope, machine: Machine) -> Condition:
     """Return how one machine of a scope is."""
     name, events = machine.name, scope.events.values()
-    return _condition(machine, [one for one in events if name in one.resources and name not in one.done])
+    return _condition(machine, [one for one in events if name in one.undone])
 
 
 def _condition(machine: Machine, concerning: Sequence[Event]) -> Condition:

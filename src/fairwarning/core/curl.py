@@ -1,8 +1,6 @@
 """What a guest asks of its endpoint, as commands that a person can paste to be the guest."""
 
-import json
-
-from fairwarning.core.wire import EVENTS_PATH
+from fairwarning.core.wire import EVENTS_PATH, start_request
 
 
 def poll(base: str, version: str) -> str:
@@ -12,5 +10,4 @@ def poll(base: str, version: str) -> str:
 
 def approve(base: str, version: str, event: str) -> str:
     """Return the command that approves an event from inside a machine."""
-    body = json.dumps({"StartRequests": [{"EventId": event}]}, separators=(",", ":"))
-    return f"{poll(base, version)} -d '{body}'"
+    return f"{poll(base, version)} -d '{start_request(event).decode()}'"

@@ -165,7 +165,8 @@ class Event:
         """The machines that have not had the event's impact."""
         if not self.done:
             return self.resources
-        return tuple(name for name in self.resources if name not in self.done)
+        done = set(self.done)
+        return tuple(name for name in self.resources if name not in done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ once, the rest is one short text each, and a ``Machine`` is made when somebody a
 
 from collections.abc import Iterator, KeysView, Mapping
 from itertools import count
+from operator import attrgetter
 from typing import NamedTuple
 
 from fairwarning.core.model import Eviction, HostId, Machine, Model, Power, ScopeId, VmName
@@ -26,6 +27,9 @@ class _Common(NamedTuple):
     tags: tuple[tuple[str, str], ...]
 
 
+_shared = attrgetter(*_Common._fields)
+
+
 class Roster(Mapping[VmName, Machine]):
     """Machines by name, in order of their coming; never changed, only drawn up anew."""
 
@@ -38,22 +42,7 @@ class Roster(Mapping[VmName, Machine]):
     def __getitem__(self, name: VmName) -> Machine:
         row = self._rows[name]
         instance, _, vm_id = row[1:].partition("\0")
-        common = self._commons[row[0]]
-        return Machine(
-            scope=common.scope,
-            name=name,
-            vm_id=vm_id,
-            instance=instance,
-            update_domain=common.update_domain,
-            fault_domain=common.fault_domain,
-            host=common.host,
-            spot=common.spot,
-            eviction=common.eviction,
-            power=common.power,
-            model=common.model,
-            protected=common.protected,
-            tags=common.tags,
-        )
+        return Machine(name=name, vm_id=vm_id, instance=instance, **self._commons[row[0]]._asdict())
 
     def __iter__(self) -> Iterator[VmName]:
         return iter(self._rows)
@@ -86,18 +75,7 @@ class RosterDraft:
 
     def keep(self, machine: Machine) -> None:
         """Write a machine down, in its old place or as the last."""
-        common = _Common(
-            machine.scope,
-            machine.update_domain,
-            machine.fault_domain,
-            machine.host,
-            machine.spot,
-            machine.eviction,
-            machine.power,
-            machine.model,
-            machine.protected,
-            machine.tags,
-        )
+        common = _Common._make(_shared(machine))
         mark = self._marks.get(common) or self._new_mark(common)
         self._rows[machine.name] = f"{mark}{machine.instance}\0{machine.vm_id}"
 

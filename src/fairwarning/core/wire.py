@@ -1,6 +1,7 @@
 """The JSON that guests read and write.
 
-Azure's own names (``NotBefore``, ``EventStatus``) live only here.
+Azure's own names (``NotBefore``, ``EventStatus``) live here, and where documents are read: in
+``reading`` and ``recording``.
 """
 
 import json
@@ -51,6 +52,11 @@ def http_date(instant: datetime) -> str:
     utc = instant.astimezone(UTC)
     day, month = _DAYS[utc.weekday()], _MONTHS[utc.month - 1]
     return f"{day}, {utc.day:02} {month} {utc.year:04} {utc:%H:%M:%S} GMT"
+
+
+def start_request(event: str) -> bytes:
+    """Render what a guest sends to have an event started (R-12)."""
+    return compact({"StartRequests": [{"EventId": event}]})
 
 
 def start_requests(body: bytes) -> tuple[EventId, ...]:

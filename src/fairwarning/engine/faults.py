@@ -91,6 +91,11 @@ class Faults:
             return None
         return fault
 
+    def ailment(self, machine: MachineRef, now: float) -> Ailment | None:
+        """Return the name of what ails a machine's endpoint."""
+        fault = self.of(machine, now)
+        return None if fault is None else fault.ailment
+
     def _tell(self, machine: MachineRef, fault: Fault | None) -> None:
         for watcher in self._watchers:
             watcher(machine, fault)

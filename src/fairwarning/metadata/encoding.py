@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 
+from fairwarning.metadata.grammar import TOKEN, VALUE
 from fairwarning.metadata.http import Response
 
 #: Statuses whose answer has neither a body nor a length.
 _BODILESS = frozenset({204, 304})
 _PHRASES: Mapping[int, str] = {status.value: status.phrase for status in HTTPStatus}
-_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_VALUE = re.compile(r"[\t -~\x80-\xff]*")
+_NAME, _VALUE = re.compile(TOKEN), re.compile(VALUE)
 
 
 @dataclass(frozen=True, slots=True)

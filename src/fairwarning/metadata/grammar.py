@@ -21,20 +21,21 @@ from fairwarning.metadata.http import BODY_LIMIT, Fault, Refused, Request
 
 Fields: TypeAlias = Mapping[str, tuple[str, ...]]
 
-_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _AUTHORITY = r"(?:[A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?"
 # Printable ASCII without "#": a fragment has no meaning to a server.
 _TARGET = rf"""(?:(?i:http)://{_AUTHORITY})?(/[!"$->@-~]*)(?:\?([!"$-~]*))?"""
+VALUE = r"[\t -~\x80-\xff]*"
 #: One header line, without its end.
-FIELD = rf"{_TOKEN}:[\t -~\x80-\xff]*"
+FIELD = rf"{TOKEN}:{VALUE}"
 _FIELDS = rf"(?:{FIELD}\r\n)*"
-_HEAD = re.compile(rf"({_TOKEN}) {_TARGET} HTTP/(1\.[01])\r\n({_FIELDS})\r\n")
+_HEAD = re.compile(rf"({TOKEN}) {_TARGET} HTTP/(1\.[01])\r\n({_FIELDS})\r\n")
 _TRAILERS = re.compile(rf"({_FIELDS})\r\n")
 
 #: What no head may hold, wherever it stands; told even before the head is whole.
 STRAY = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|(?<!\r)\n")
 
-_LINE = rf"{_TOKEN} [^ \t\r]+ HTTP/[0-9]\.[0-9]\r\n"
+_LINE = rf"{TOKEN} [^ \t\r]+ HTTP/[0-9]\.[0-9]\r\n"
 #: How a head must begin, in the order in which it is told; one that passes all has a bad header line.
 _BEGINNINGS: Mapping[Fault, re.Pattern[str]] = {
     Fault.REQUEST_LINE: re.compile(_LINE),

@@ -172,12 +172,6 @@ class Views:
         view = self.of(machine)
         return inf if view is None else view.due()
 
-    async def change(self, machine: MachineRef, deadline: float) -> None:
-        """Return once a machine may be shown something else, at the latest at a deadline in loop time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(min(deadline, self.due(machine))):
-                await self._engine.feed.document_change(machine.scope)
-
     def replay(self, machine: MachineRef, view: View) -> None:
         """Show a machine something else for good."""
         self._replays[machine] = self._own[machine] = view
@@ -209,7 +203,9 @@ class Views:
         """Let a view know of every change, even if nobody looks at it."""
         with suppress(UnknownScope):
             while True:
-                await self.change(machine, inf)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(self.due(machine)):
+                        await self._engine.feed.document_change(machine.scope)
                 view.turn()
 
 

@@ -1,5 +1,5 @@
 """What fleet operators call: ``/fleet/v1``.
 
 Turns requests into commands and state into answers; decides nothing. May import ``core``, ``engine``,
-Starlette and msgspec. Start with ``routes``, the table of everything there is, then ``events``.
+``access``, Starlette and msgspec. Start with ``routes``, the table of everything there is, then ``events``.
 """

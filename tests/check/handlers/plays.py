@@ -16,7 +16,7 @@ Play = tuple[str, tuple[str, ...]]
 
 
 def played(plays: Sequence[Play], jobs: int) -> dict[Play, Result]:
-    """Return how each scenario went with its handler; skip where the machine allows no sandbox."""
+    """Return how each scenario went with its handler."""
     return dict(zip(plays, asyncio.run(_all(plays, jobs)), strict=True))
 
 
@@ -33,7 +33,7 @@ async def _all(plays: Sequence[Play], jobs: int) -> list[Result]:
 
 
 def broken(result: Result) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return what a handler did wrong, by the expectation and the rule that it broke."""
+    """Return what a handler did wrong, by expectation and rule; skip where there is no sandbox."""
     skip_without_sandbox(result.problem or "")
     assert result.problem is None, result.problem
     wrong = (one for one in result.verdicts if one.outcome is Outcome.BROKEN)
