@@ -186,6 +186,17 @@ def test_who_logs_out_is_out_even_with_the_old_cookie() -> None:
     assert desk.send("GET", "/").status_code == 303
 
 
+@pytest.mark.parametrize("foreign", ['prefs={"a": 1}', "a b=1", "just words"])
+def test_odd_cookies_of_other_programs_on_this_machine_end_no_session(foreign: str) -> None:
+    desk = logged_in(lobby(WEB, token=TOKEN))
+    ((name, session),) = desk.cookies.items()
+    desk.cookies.clear()
+
+    response = desk.send("GET", "/", headers={"cookie": f"{foreign}; {name}={session}"})
+
+    assert response.status_code == 200
+
+
 def test_a_login_where_none_is_needed_leads_to_the_fleet() -> None:
     assert lobby(WEB).send("GET", "/login").headers["location"] == "/"
 

@@ -241,6 +241,19 @@ def test_a_machine_without_notification_is_said_to_go_at_once() -> None:
     assert "it goes at once" in text(lobby(BATCH).page("/machines/batch/delete"))
 
 
+@pytest.mark.rule("R-23")
+def test_a_machine_whose_scope_nobody_listens_in_is_said_to_go_at_once() -> None:
+    desk = lobby(WEB, watched=False)
+
+    asked = text(desk.page(f"{HERE}/delete"))
+    desk.done(f"{HERE}/delete", f"{HERE}/delete")
+    desk.stage.advance("1m")
+
+    assert "warned 5m ahead" not in asked
+    assert "it goes at once" in asked
+    assert "web_0" not in desk.stage.machines("web")
+
+
 # -- the faults of its endpoint
 
 

@@ -57,6 +57,16 @@ def test_a_machine_is_shown_with_its_place_and_its_address() -> None:
     )
 
 
+def test_the_last_poll_is_told_to_the_minute_whatever_is_kept_of_it() -> None:
+    desk = office(WEB)
+    desk.stage.advance("10m")
+
+    desk.stage.poll("web_1")
+
+    assert desk.machine("web_0").polled_at == NOON + timedelta(minutes=10)
+    assert desk.scope("web").polled_at == NOON + timedelta(minutes=10)
+
+
 def test_a_machine_without_a_door_has_no_address() -> None:
     desk = office(Blueprint(name="elsewhere", kind=ScopeKind.STANDALONE))
 

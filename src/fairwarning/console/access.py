@@ -1,10 +1,10 @@
 """Who may come in, and what browsers are told never to do with our pages."""
 
 from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -49,7 +49,7 @@ class Gate:
             await send(message)
 
         headers = Headers(scope=scope)
-        session = _cookie(headers, self._sessions.cookie)
+        session = HTTPConnection(scope).cookies.get(self._sessions.cookie, "")
         scope.setdefault("state", {})["session"] = session
         await (self._refusal(scope, headers, session) or self._app)(scope, receive, send_guarded)
 
@@ -74,12 +74,3 @@ class Gate:
             or path.startswith(STATIC)
             or self._sessions.admits(session, headers.getlist("authorization"))
         )
-
-
-def _cookie(headers: Headers, name: str) -> str:
-    jar: SimpleCookie = SimpleCookie()
-    try:
-        jar.load(headers.get("cookie", ""))
-    except CookieError:
-        return ""
-    return jar[name].value if name in jar else ""

@@ -12,6 +12,7 @@ from fairwarning.console.room import Room
 from fairwarning.console.words import machine_path
 from fairwarning.core import curl
 from fairwarning.core.ailments import AILMENTS
+from fairwarning.core.announce import deletion_warned
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.commands import Schedule, SetPower
 from fairwarning.core.condition import condition
@@ -42,8 +43,8 @@ _POWERS: Mapping[str, Power] = {power.value: power for power in Power}
 
 async def show(room: Room, visit: Visit) -> View:
     """Return the machine's page."""
-    ref = room.engine.directory.machine(visit.name)
-    machine = room.engine.machine(ref)
+    machine = _machine(room, visit)
+    ref = machine.ref
     version = _version(room, visit)
     values = {
         "machine": machine,
@@ -63,8 +64,10 @@ async def show(room: Room, visit: Visit) -> View:
 
 async def confirm(room: Room, visit: Visit) -> View:
     """Return the page that asks whether a machine is really to be deleted."""
-    machine = room.engine.machine(room.engine.directory.machine(visit.name))
-    return View(title=f"Delete {machine.name}", template="delete.html", values={"machine": machine})
+    machine = _machine(room, visit)
+    warned = deletion_warned(room.engine.scope(machine.scope), [machine], room.engine.policy)
+    values = {"machine": machine, "warned": warned}
+    return View(title=f"Delete {machine.name}", template="delete.html", values=values)
 
 
 async def cause(room: Room, visit: Visit) -> Done:
@@ -126,8 +129,7 @@ def _machine(room: Room, visit: Visit) -> Machine:
 
 def _parts(room: Room, visit: Visit, machine: Machine, version: str) -> tuple[Fragment, ...]:
     scope, sheet = room.engine.scope(machine.scope), Sheet("_machine.html", visit)
-    fault = room.engine.faults.of(machine.ref, asyncio.get_running_loop().time())
-    ailment = None if fault is None else fault.ailment
+    ailment = room.engine.faults.ailment(machine.ref, asyncio.get_running_loop().time())
     body = room.document(machine.ref, room.versions[version])
     concerning = [event for event in scope.events.values() if machine.name in event.resources]
     return (

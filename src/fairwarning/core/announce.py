@@ -152,12 +152,16 @@ def _warned(
 ) -> bool:
     """R-23, T-06: whether this is announced at all, or simply done."""
     if cause.kind is Kind.TERMINATE:
-        configured = all(machine.model.terminate_notice is not None for machine in machines)
-        awake = scope.enabled or not policy.terminate_requires_enabled
-        return configured and awake and not request.force
+        return deletion_warned(scope, machines, policy) and not request.force
     if cause.image_only and not all(machine.model.image_notice for machine in machines):
         return False  # T-20: a new image is announced only where that was asked for
     return cause.source is Source.PLATFORM or scope.enabled
+
+
+def deletion_warned(scope: Scope, machines: Iterable[Machine], policy: Policy) -> bool:
+    """Whether machines of a scope are warned of their deletion: it is configured, and somebody listens."""
+    configured = all(machine.model.terminate_notice is not None for machine in machines)
+    return configured and (scope.enabled or not policy.terminate_requires_enabled)
 
 
 def _approved_by_policy(facts: Facts, cause: Cause) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from msgspec import UNSET
 
 from fairwarning.core import durations
-from fairwarning.core.ailments import Ailment
 from fairwarning.core.changes import MachineChanged, ScopeMade
 from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, SetPower, Upgrade
 from fairwarning.core.condition import condition
@@ -63,12 +62,12 @@ async def set_power(desk: Desk, name: str, asked: shapes.PowerWanted) -> shapes.
 
 async def scopes(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Scopes:
     """Return every scope."""
-    return shapes.Scopes(scopes=[scope_shape(scope) for scope in desk.engine.scopes().values()])
+    return shapes.Scopes(scopes=[scope_shape(desk.engine, scope) for scope in desk.engine.scopes().values()])
 
 
 async def scope(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Scope:
     """Return one scope."""
-    return scope_shape(desk.engine.scope(ScopeId(name)))
+    return scope_shape(desk.engine, desk.engine.scope(ScopeId(name)))
 
 
 async def make(desk: Desk, _: str, asked: shapes.ScopeWanted) -> shapes.Scopes:
@@ -77,7 +76,7 @@ async def make(desk: Desk, _: str, asked: shapes.ScopeWanted) -> shapes.Scopes:
     changes = await desk.engine.handle(command)
     await desk.welcome([c.machine.ref for c in changes if isinstance(c, MachineChanged)])
     made = [change.scope for change in changes if isinstance(change, ScopeMade)]
-    return shapes.Scopes(scopes=[scope_shape(desk.engine.scope(scope_id)) for scope_id in made])
+    return shapes.Scopes(scopes=[scope_shape(desk.engine, desk.engine.scope(scope_id)) for scope_id in made])
 
 
 async def change(desk: Desk, name: str, asked: shapes.ScopeChange) -> shapes.Scopes:
@@ -92,7 +91,7 @@ async def change(desk: Desk, name: str, asked: shapes.ScopeChange) -> shapes.Sco
         for scope_id in ids:
             approvals = _approvals(asked.approvals, engine.scope(scope_id).facts.approvals)
             await engine.handle(SetApprovals(scope=scope_id, approvals=approvals, by=asked.who))
-    return shapes.Scopes(scopes=[scope_shape(engine.scope(scope_id)) for scope_id in ids])
+    return shapes.Scopes(scopes=[scope_shape(engine, engine.scope(scope_id)) for scope_id in ids])
 
 
 async def grow(desk: Desk, name: str, asked: shapes.Growth) -> shapes.Machines:
@@ -147,20 +146,15 @@ def machine_shape(desk: Desk, ref: MachineRef) -> shapes.Machine:
         host=one.host,
         spot=one.spot,
         enabled=its.enabled,
-        polled_at=its.facts.polled_at,
+        polled_at=desk.engine.polled_at(its.id),
         latest_model_applied=latest_model_applied(Fleet({its.id: its}), one),
-        fault=_ailment(desk, ref),
+        fault=desk.engine.faults.ailment(ref, asyncio.get_running_loop().time()),
         metadata=desk.endpoints(ref),
         alternatives=list(desk.alternatives(ref)),
     )
 
 
-def _ailment(desk: Desk, ref: MachineRef) -> Ailment | None:
-    fault = desk.engine.faults.of(ref, asyncio.get_running_loop().time())
-    return None if fault is None else fault.ailment
-
-
-def scope_shape(its: Scope) -> shapes.Scope:
+def scope_shape(engine: Engine, its: Scope) -> shapes.Scope:
     """Return a scope as the operator sees it."""
     facts = its.facts
     notice, approvals = facts.model.terminate_notice, facts.approvals
@@ -173,7 +167,7 @@ def scope_shape(its: Scope) -> shapes.Scope:
         version=its.version,
         enabled=its.enabled,
         enabled_at=facts.enabled_at,
-        polled_at=facts.polled_at,
+        polled_at=engine.polled_at(its.id),
         machines=list(its.machines),
         events=list(its.events),
         update_domains=facts.update_domains,
