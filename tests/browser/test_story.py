@@ -222,6 +222,7 @@ def test_a_countdown_goes_by_the_servers_clock_whatever_the_browsers_says(
         page.goto(f"{server.ready['operator']}/events")
 
         expect(page.locator("#pending .countdown")).to_have_text(re.compile(r"^in 1[45]:\d\d$"))
+        page.close()  # a page that outlives its server complains
 
 
 def test_a_page_says_that_its_server_is_lost_and_then_catches_up_with_nothing_missed(
