@@ -219,6 +219,34 @@ def test_who_gives_up_is_seen_to_have_stopped_waiting() -> None:
     assert asked.ended is not None
 
 
+def test_a_request_ends_when_the_handler_gives_up_and_not_when_the_endpoint_lets_go() -> None:
+    async def play() -> tuple[Asked, Asked]:
+        notebook = Notebook(asyncio.get_running_loop().time())
+        let_go = asyncio.Event()
+
+        async def endpoint(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await let_go.wait()
+            writer.close()
+
+        async with await asyncio.start_server(endpoint, "127.0.0.1", 0) as server:
+            there = Endpoint(IPv4Address("127.0.0.1"), server.sockets[0].getsockname()[1])
+            async with Recorder("web_0", there, notebook).listening() as port:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET " + PATH + b" HTTP/1.1\r\n\r\n")
+                await notebook.until(lambda: bool(notebook.asked))
+                writer.write_eof()
+                await notebook.until(lambda: notebook.asked[0].ended is not None)
+                given_up = notebook.asked[0]
+                let_go.set()
+                await reader.read()
+                writer.close()
+        return given_up, notebook.asked[0]
+
+    given_up, later = asyncio.run(play())
+
+    assert later == given_up
+
+
 def test_an_endpoint_that_is_not_there_is_a_connection_that_is_cut() -> None:
     async def play() -> bytes:
         notebook = Notebook(asyncio.get_running_loop().time())

@@ -41,10 +41,17 @@ class Notebook:
         """Write down the body of a request."""
         self.asked[number] = replace(self.asked[number], body=body)
 
-    def answered(self, number: int, *, status: int | None = None, answer: bytes = b"") -> None:
-        """Write down how a request ended; without a status, nobody answered or nobody waited."""
+    def answered(self, number: int, *, status: int, answer: bytes) -> None:
+        """Write down the answer to a request."""
         self.asked[number] = replace(self.asked[number], ended=self.now(), status=status, answer=answer)
         self.look()
+
+    def abandoned(self, number: int) -> None:
+        """Write down that the handler or the endpoint gave a request up; the first of them ends it."""
+        one = self.asked[number]
+        if one.ended is None:
+            self.asked[number] = replace(one, ended=self.now())
+            self.look()
 
     def hook(self, one: Hooked, number: int | None = None) -> int:
         """Write down a hook, new or as it is by now, and return its number."""

@@ -83,7 +83,7 @@ class _Passing:
                 await self._request(head, reader, writer)
         # Whoever does not wait for the answer has given up; whoever does gets it all the same.
         for number, _ in self._waiting:
-            self._notebook.answered(number)
+            self._notebook.abandoned(number)
         with suppress(OSError):
             writer.write_eof()
 
@@ -114,7 +114,7 @@ class _Passing:
             return False
         finally:
             for number, _ in self._waiting:
-                self._notebook.answered(number)
+                self._notebook.abandoned(number)
         return True
 
     async def _response(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
