@@ -34,6 +34,9 @@ class Noted:
     def describe(self) -> str:
         return "note"
 
+    def program(self) -> str | None:
+        return None
+
     def run(self, occasion: Occasion, remembered: str | None, now: Callable[[], datetime]) -> Outcome:
         if self.breaks is not None:
             raise self.breaks

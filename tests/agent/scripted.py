@@ -1,8 +1,9 @@
 """An endpoint that answers what a test has written down, and a clock that waits for nobody."""
 
+import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -59,6 +60,32 @@ class FakeClock:
         if length > timedelta(0):
             self.waits.append(length)
             self.at += length
+
+
+@contextmanager
+def dripping(answer: bytes) -> Iterator[str]:
+    """Give an endpoint that accepts one connection and sends ``answer`` byte by byte, 20 ms apart."""
+    stop = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        with suppress(OSError):
+            connection, _ = server.accept()
+            with connection:
+                for at in range(len(answer)):
+                    connection.sendall(answer[at : at + 1])
+                    if stop.wait(0.02):
+                        return
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=[server])
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            stop.set()
+            with suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from fairwarning.agent.client import FIRST_TIMEOUT, TIMEOUT, MetadataClient, Refused, Unavailable
 from fairwarning.core.model import EventId
-from tests.agent.scripted import FakeClock, Line, endpoint
+from tests.agent.scripted import FakeClock, Line, dripping, endpoint
 
 ONE = b'{"DocumentIncarnation":3,"Events":[{"EventId":"A","EventStatus":"Scheduled","Resources":["web_0"]}]}'
 OURS = {"Server": "IMDS/fairwarning", "ETag": '"3"'}
@@ -130,6 +130,16 @@ def test_the_first_answer_may_take_two_minutes_and_later_ones_five_seconds(
     patient, quick = FIRST_TIMEOUT.total_seconds(), TIMEOUT.total_seconds()
     assert timeouts == [patient, patient, quick]
     assert (patient, quick) == (120, 5)
+
+
+@pytest.mark.rule("C-02")
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100, b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_an_answer_that_drips_in_is_given_up_when_its_time_is_over(head: bytes) -> None:
+    with dripping(head + ONE) as url:
+        client = MetadataClient(url, FakeClock(), patience=timedelta(seconds=0.2))
+
+        with pytest.raises(Unavailable, match="does not answer: the answer took too long"):
+            client.poll()
 
 
 @pytest.mark.rule("C-03")

@@ -45,6 +45,9 @@ class Hook:
     def describe(self) -> str:
         return "hook"
 
+    def program(self) -> str | None:
+        return None
+
     def run(self, occasion: Occasion, remembered: str | None, now: Callable[[], datetime]) -> Outcome:
         return self.world.hook(occasion)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.discovery import NoEndpoint, answers, base_address, discover, routed
+from fairwarning.agent.discovery import NoEndpoint, answers, base_address, discover, routed, search
 from fairwarning.core.errors import Invalid
+from tests.agent.scripted import FakeClock, dripping
 
 LEASES = Path(__file__).parent / "leases"
 INSIDE = "http://169.254.169.254"
@@ -256,3 +257,27 @@ def test_a_probe_of_nobody_fails() -> None:
         port = server.getsockname()[1]
 
     assert not answers(f"http://127.0.0.1:{port}", timedelta(seconds=1))
+
+
+def test_a_probe_that_drips_in_fails() -> None:
+    with dripping(http(b'{"Events":[]}')) as base:
+        assert not answers(base, to_answer=timedelta(seconds=0.2))
+
+
+def test_a_search_says_what_it_tries_and_gives_up_in_time(tmp_path: Path) -> None:
+    clock = FakeClock()
+    said: list[str] = []
+
+    def tell(what: str) -> None:
+        said.append(what)
+        clock.wait(timedelta(seconds=6))
+
+    def answering(base: str, to_connect: timedelta, to_answer: timedelta) -> bool:
+        assert to_connect <= to_answer <= timedelta(seconds=10)
+        return False
+
+    environment = {"SCHEDULEDEVENTSIP": "10.0.0.9"}
+    with pytest.raises(NoEndpoint):
+        search(None, environment, clock, timedelta(seconds=10), tell, tmp_path, answering)
+
+    assert said == [f"trying {INSIDE}", "trying http://10.0.0.9"]

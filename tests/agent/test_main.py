@@ -24,13 +24,14 @@ REBOOT = (
     b'{"DocumentIncarnation":1,"Events":[{"EventId":"E1","EventStatus":"Scheduled","EventType":"Reboot",'
     b'"Resources":["web_0"],"NotBefore":"Mon, 16 Nov 2026 12:15:00 GMT"}]}'
 )
+AT_NOON = {"Date": "Mon, 16 Nov 2026 12:00:00 GMT"}
 DRAIN = """
 [agent]
 machine = "web_0"
 [[rule]]
 types = ["Reboot"]
-prepare = [{ exec = ["/usr/local/bin/drain"] }]
-recover = [{ exec = ["/usr/local/bin/undrain"] }]
+prepare = [{ exec = ["true", "drain"] }]
+recover = [{ exec = ["true", "undrain"] }]
 """
 
 
@@ -54,7 +55,7 @@ def test_check_says_what_would_happen_per_type(config: str, capsys: pytest.Captu
 
     said = capsys.readouterr().out
     assert code == 0
-    assert "Reboot: rule rule-1, approve after-success\n  prepare: would run /usr/local/bin/drain\n" in said
+    assert "Reboot: rule rule-1, approve after-success\n  prepare: would run true drain\n" in said
     assert "Freeze of 5 s: rule short-freeze, approve immediately\n  nothing to run\n" in said
     assert "Preempt: rule watch, approve never\n" in said
 
@@ -66,6 +67,53 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, capsys: pytest.Ca
 
     assert code == 1
     assert "fairwarning-agent: agent.pol: is not known here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        pytest.param(
+            'types = ["Rebot"]',
+            "rule-1: there is no type of event 'rebot'; did you mean Reboot?",
+            id="a type of event with a slip",
+        ),
+        pytest.param(
+            'types = ["Earthquake"]',
+            "rule-1: there is no type of event 'earthquake'; known are Freeze, Reboot, Redeploy,",
+            id="a type of event nobody announces",
+        ),
+        pytest.param(
+            'prepare = [{ exec = ["/nowhere/drain", "now"] }]',
+            "rule-1: run /nowhere/drain now: there is no program /nowhere/drain",
+            id="a program at a place where it is not",
+        ),
+        pytest.param(
+            'recover = [{ exec = ["no-such-program"] }]',
+            "rule-1: run no-such-program: there is no program no-such-program",
+            id="a program that is not installed",
+        ),
+    ],
+)
+def test_check_refuses_what_would_fail_when_an_event_comes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, problem: str
+) -> None:
+    (tmp_path / "agent.toml").write_text(f"[[rule]]\n{line}\n")
+
+    code = main(["check", "--config", str(tmp_path / "agent.toml")])
+
+    assert code == 1
+    assert f"fairwarning-agent: {problem}" in capsys.readouterr().err
+
+
+def test_check_refuses_a_health_check_that_is_not_installed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "agent.toml").write_text('[agent]\ncheck = ["/nowhere/healthy"]\n')
+
+    code = main(["check", "--config", str(tmp_path / "agent.toml")])
+
+    assert code == 1
+    assert "agent.check: there is no program /nowhere/healthy" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -85,8 +133,8 @@ def test_explain_says_why(
 ) -> None:
     if step is not None:
         with Journal(tmp_path) as journal:
-            journal.keep(record(seen(), step))
-    with endpoint(Line(200, REBOOT)) as script:
+            journal.keep(record(seen(), step, attempts=1))
+    with endpoint(Line(200, REBOOT, AT_NOON)) as script:
         code = main(["explain", "--config", config, "--endpoint", script.url, "--state", str(tmp_path)])
 
     assert code == 0
@@ -96,7 +144,7 @@ def test_explain_says_why(
 def test_explain_knows_that_the_agent_is_at_it(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with endpoint(Line(200, REBOOT)) as script, Journal(tmp_path) as journal:
+    with endpoint(Line(200, REBOOT, AT_NOON)) as script, Journal(tmp_path) as journal:
         journal.keep(record(seen(), Step.PREPARING))
         main(["explain", "--config", config, "--endpoint", script.url, "--state", str(tmp_path)])
 
@@ -119,8 +167,10 @@ def test_an_endpoint_that_does_not_answer_has_its_own_exit_code(
 ) -> None:
     code = main(["explain", "--config", config, "--endpoint", "http://127.0.0.1:1"])
 
+    said = capsys.readouterr().err
     assert code == 3
-    assert "hint: --endpoint" in capsys.readouterr().err
+    assert said.startswith("fairwarning-agent: asking http://127.0.0.1:1\n")
+    assert "hint: --endpoint" in said
 
 
 def test_a_state_in_use_is_refused(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from urllib.parse import urlsplit
 
 from fairwarning.agent.clock import Clock
+from fairwarning.agent.deadline import deadline
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
 from fairwarning.core.reading import Document, Unreadable, moment, read
@@ -59,12 +60,19 @@ class MetadataClient:
     """One machine's line to the endpoint; safe to use from several threads."""
 
     def __init__(
-        self, endpoint: str, clock: Clock, *, version: str = NEWEST, poll: timedelta = BACK_OFF[0]
+        self,
+        endpoint: str,
+        clock: Clock,
+        *,
+        version: str = NEWEST,
+        poll: timedelta = BACK_OFF[0],
+        patience: timedelta = FIRST_TIMEOUT,
     ) -> None:
         self._where = urlsplit(endpoint)
         self._path = f"{self._where.path.rstrip('/')}{EVENTS_PATH}?api-version={version}"
         self._clock = clock
         self._poll = poll
+        self._patience = patience
         self._pace = threading.Lock()
         self._next_at = clock.elapsed()
         self._etag = ""
@@ -138,7 +146,7 @@ class MetadataClient:
                 self._clock.wait(length)
 
     def _timeout(self) -> timedelta:
-        return TIMEOUT if self._answered else FIRST_TIMEOUT
+        return min(TIMEOUT, self._patience) if self._answered else self._patience
 
     def _poll_once(self) -> Document | None:
         waiting = self._waits and bool(self._etag)
@@ -181,14 +189,13 @@ class MetadataClient:
         if body is not None:
             sent["Content-Type"] = "application/json"
         try:
-            line.request(method, path, body, sent)
-            return self._receive(line.getresponse())
+            with deadline(line, timeout):
+                line.request(method, path, body, sent)
+                return self._receive(line.getresponse())
         except (OSError, HTTPException) as problem:
             raise Unavailable(
                 f"{self._where.netloc} does not answer: {problem or type(problem).__name__}"
             ) from None
-        finally:
-            line.close()
 
     def _receive(self, response: HTTPResponse) -> Reply:
         headers = {name.lower(): value for name, value in response.getheaders()}

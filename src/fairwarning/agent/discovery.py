@@ -16,6 +16,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fairwarning.agent import dhcp, leases
+from fairwarning.agent.clock import Clock
+from fairwarning.agent.deadline import deadline
 from fairwarning.core.errors import FairWarningError, Invalid
 from fairwarning.core.reading import Unreadable, read
 from fairwarning.core.versions import NEWEST
@@ -33,6 +35,8 @@ QUESTION: Final = f"{EVENTS_PATH}?api-version={NEWEST}"
 TO_CONNECT: Final = timedelta(seconds=3)
 TO_ANSWER: Final = timedelta(seconds=120)
 LONGEST_ANSWER: Final = 16_000_000
+#: What is tried when the time is nearly up is given this long: a timeout of zero would mean none at all.
+SHORTEST_TRY: Final = timedelta(milliseconds=100)
 
 
 class NoEndpoint(FairWarningError):
@@ -54,6 +58,7 @@ def discover(
     now: datetime,
     network_manager: Callable[[], bytes] | None = None,
     query: Callable[[], IPv4Address | None] | None = None,
+    out_of_time: Callable[[], bool] = lambda: False,
 ) -> str:
     """Return the base address of the endpoint: the setting as it is, else the first that answers the probe.
 
@@ -69,6 +74,8 @@ def discover(
     for candidate in _candidates(environment, root, now, ask_manager, ask_network):
         if candidate in tried:
             continue
+        if out_of_time():
+            break
         if probe(candidate):
             return candidate
         tried.append(candidate)
@@ -97,15 +104,14 @@ def answers(base: str, to_connect: timedelta = TO_CONNECT, to_answer: timedelta 
         parts.hostname or "", parts.port, timeout=to_connect.total_seconds()
     )
     try:
-        connection.connect()
-        connection.sock.settimeout(to_answer.total_seconds())
-        connection.request("GET", f"{parts.path}{QUESTION}", headers={"Metadata": "true"})
-        answer = connection.getresponse()
-        return answer.status == 200 and read(answer.read(LONGEST_ANSWER)) is not None
+        with deadline(connection, to_answer):
+            connection.connect()
+            connection.sock.settimeout(to_answer.total_seconds())
+            connection.request("GET", f"{parts.path}{QUESTION}", headers={"Metadata": "true"})
+            answer = connection.getresponse()
+            return answer.status == 200 and read(answer.read(LONGEST_ANSWER)) is not None
     except (OSError, http.client.HTTPException, Unreadable, ValueError):
         return False
-    finally:
-        connection.close()
 
 
 def routed(root: Path) -> bool:
@@ -124,11 +130,53 @@ def routed(root: Path) -> bool:
     return False
 
 
-def show_dhcp() -> bytes:
+def search(
+    setting: str | None,
+    environment: Mapping[str, str],
+    clock: Clock,
+    within: timedelta,
+    tell: Callable[[str], None],
+    root: Path = Path("/"),
+    answering: Callable[[str, timedelta, timedelta], bool] | None = None,
+) -> str:
+    """Return the base address of the endpoint while somebody waits: say what is tried, give up in time.
+
+    Raises:
+        Invalid: the setting is no address.
+        NoEndpoint: nobody answered within that time.
+    """
+    end = clock.elapsed() + within
+
+    def left() -> timedelta:
+        return max(end - clock.elapsed(), SHORTEST_TRY)
+
+    def probe(base: str) -> bool:
+        tell(f"trying {base}")
+        return (answering or answers)(base, min(TO_CONNECT, left()), left())
+
+    def query() -> IPv4Address | None:
+        among = dhcp.interfaces(root)
+        if among:
+            tell(f"asking DHCP on {', '.join(one.name for one in among)}")
+        return dhcp.query(among, dhcp.TRIES[:1], left() / (len(among) + 1))
+
+    return discover(
+        setting,
+        environment,
+        probe,
+        root,
+        now=clock.now(),
+        network_manager=lambda: show_dhcp(left()),
+        query=query,
+        out_of_time=lambda: clock.elapsed() >= end,
+    )
+
+
+def show_dhcp(within: timedelta = timedelta(seconds=10)) -> bytes:
     """Return what NetworkManager says of its leases; nothing where it does not run."""
     words = ["nmcli", "--fields", "DHCP4", "device", "show"]
     try:
-        return subprocess.run(words, capture_output=True, timeout=10, check=False).stdout
+        return subprocess.run(words, capture_output=True, timeout=within.total_seconds(), check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return b""
 

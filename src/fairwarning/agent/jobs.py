@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from fairwarning.agent.client import Refused, Unavailable
 from fairwarning.agent.coordination import plain
+from fairwarning.agent.deadline import deadline
 from fairwarning.agent.hooks import UNREPORTED, Hook, Occasion, Outcome, program
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.plan import Record, Work
@@ -165,13 +166,12 @@ def _ready(name: str, url: str) -> frozenset[EventId]:
     where = urlsplit(url)
     line = HTTPConnection(where.hostname or "", where.port or 80, timeout=ASKING.total_seconds())
     try:
-        line.request("GET", f"{where.path}/peer", headers={"Connection": "close"})
-        answer = line.getresponse()
-        said: object = json.loads(answer.read(LARGEST_ANSWER)) if answer.status == 200 else None
+        with deadline(line, ASKING):
+            line.request("GET", f"{where.path}/peer", headers={"Connection": "close"})
+            answer = line.getresponse()
+            said: object = json.loads(answer.read(LARGEST_ANSWER)) if answer.status == 200 else None
     except (OSError, HTTPException, ValueError, RecursionError):
         return frozenset()
-    finally:
-        line.close()
     # An address that answers with another machine's name says nothing about the one that was asked.
     if not isinstance(said, dict) or plain(str(said.get("machine"))) != name:
         return frozenset()

@@ -10,17 +10,21 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from fairwarning import __version__
 from fairwarning.agent import logs, report
 from fairwarning.agent.client import MetadataClient, Refused, Unavailable
 from fairwarning.agent.clock import SystemClock
-from fairwarning.agent.discovery import NoEndpoint, answers, discover
+from fairwarning.agent.discovery import SHORTEST_TRY, NoEndpoint, search
 from fairwarning.agent.journal import Journal, in_use, recall
 from fairwarning.agent.service import Service
 from fairwarning.agent.settings import DEFAULT_FILE, Settings, address, load
 from fairwarning.core.errors import FairWarningError
+
+#: How long `explain` looks for an endpoint and waits for its answer: a person is waiting for it.
+GIVE_UP = timedelta(seconds=10)
 
 EPILOG = f"""\
 Example:
@@ -101,7 +105,7 @@ def _check(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
     settings = _settings(asked, environment)
     for line in report.rehearse(settings, settings.machine or "this-machine", SystemClock().now()):
         print(line)
-    return 0
+    return max((_complain(problem) for problem in report.problems(settings, environment)), default=0)
 
 
 def _status(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
@@ -113,14 +117,21 @@ def _status(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
 
 def _explain(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
     settings, clock = _settings(asked, environment), SystemClock()
-    endpoint = discover(settings.endpoint, environment, answers, now=clock.now())
-    client = MetadataClient(endpoint, clock, version=settings.version)
+    end = clock.elapsed() + GIVE_UP
+    endpoint = search(settings.endpoint, environment, clock, GIVE_UP, _mention)
+    _mention(f"asking {endpoint}")
+    patience = max(end - clock.elapsed(), SHORTEST_TRY)
+    client = MetadataClient(endpoint, clock, version=settings.version, patience=patience)
     document, me = client.poll(), settings.machine or client.name()
     working = in_use(settings.state)
     records = recall(settings.state)
     for line in report.explain(document, records, me, settings, client.now(), working, environment):
         print(line)
     return 0
+
+
+def _mention(what: str) -> None:
+    print(f"fairwarning-agent: {what}", file=sys.stderr)
 
 
 def _complain(problem: str, *hints: str) -> int:

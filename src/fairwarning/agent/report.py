@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from difflib import get_close_matches
+from shutil import which
 
 from fairwarning.agent.coordination import Mode, Surroundings, others
 from fairwarning.agent.hooks import Occasion, program
@@ -60,6 +62,27 @@ def rehearse(settings: Settings, machine: str, now: datetime) -> Iterator[str]:
             yield f"  recover: {told.message}"
         if not (steps.prepare or steps.recover):
             yield "  nothing to run"
+
+
+def problems(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield what would go wrong once an event comes: types nobody announces, programs that are not there."""
+    known = {kind.casefold(): str(kind) for kind in Kind}
+    for rule in settings.policy.rules:
+        for name in sorted(rule.types - known.keys()):
+            close = get_close_matches(name, known, n=1)
+            meant = f"did you mean {known[close[0]]}?" if close else f"known are {', '.join(known.values())}"
+            yield f"{rule.name}: there is no type of event {name!r}; {meant}"
+        steps = settings.steps_of(rule.name)
+        for hook in (*steps.prepare, *steps.recover):
+            needed = hook.program()
+            if needed is not None and not _installed(needed, environment):
+                yield f"{rule.name}: {hook.describe()}: there is no program {needed}"
+    if settings.check and not _installed(settings.check[0], environment):
+        yield f"agent.check: there is no program {settings.check[0]}"
+
+
+def _installed(program_name: str, environment: Mapping[str, str]) -> bool:
+    return which(program_name, path=environment.get("PATH")) is not None
 
 
 def recall(records: Mapping[EventId, Record], working: bool) -> Iterator[str]:

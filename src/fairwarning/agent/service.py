@@ -13,6 +13,7 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
+from fairwarning.agent import report
 from fairwarning.agent.client import MetadataClient, Refused, Unavailable, back_off
 from fairwarning.agent.clock import Clock
 from fairwarning.agent.discovery import NoEndpoint, answers, discover
@@ -95,6 +96,7 @@ class Service:
             if self._settings.listen is not None:
                 port = stack.enter_context(listening(self._settings.listen, self))
                 LOG.info("listening", extra={"host": self._settings.listen[0], "port": port})
+            self._warn_of_problems()
             self._supervisor.ready("looking for the endpoint")
             self._beside(self._watch, "poll")
             self._turn_until_stopped()
@@ -163,9 +165,14 @@ class Service:
             LOG.error("reload_refused", extra={"problem": str(problem)})
             return
         self._settings = fresh
+        self._warn_of_problems()
         if agent is not None:
             agent.settings = fresh
         LOG.info("reloaded", extra={"rules": len(fresh.policy.rules)})
+
+    def _warn_of_problems(self) -> None:
+        for problem in report.problems(self._settings, self._environment):
+            LOG.warning("settings_problem", extra={"problem": problem})
 
     def _watch(self) -> None:
         """Find the endpoint, then poll it until the end."""

@@ -16,6 +16,7 @@ import pytest
 from fairwarning.agent.hooks import Hook, parse
 from fairwarning.agent.hooks.http import sign
 from tests.agent.hooks.occasions import EVENT, in_seconds, noon, prepare, recover
+from tests.agent.scripted import dripping
 from tests.conftest import NOON
 
 KEY = b"a key that both sides know, 32 b"
@@ -162,28 +163,11 @@ def test_a_receiver_that_never_answers_costs_no_more_than_the_time_there_is() ->
 
 
 def test_a_receiver_that_answers_byte_by_byte_is_cut_off() -> None:
-    stop = threading.Event()
-
-    def drip(server: socket.socket) -> None:
-        connection, _ = server.accept()
-        with connection:
-            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
-            while not stop.wait(0.05):
-                try:
-                    connection.sendall(b"x")
-                except OSError:
-                    return
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=drip, args=[server])
-        thread.start()
-        asking = parse({"http": {"url": f"http://127.0.0.1:{server.getsockname()[1]}/"}})
-
-        outcome = asking.run(prepare(deadline=in_seconds(1)), None, noon)
-        stop.set()
-        thread.join()
+    with dripping(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 500) as url:
+        outcome = parse({"http": {"url": f"{url}/"}}).run(prepare(deadline=in_seconds(1)), None, noon)
 
     assert not outcome.ok
+    assert "took too long" in outcome.message
 
 
 @pytest.mark.rule("D-05")

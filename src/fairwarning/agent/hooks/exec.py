@@ -45,6 +45,10 @@ class Exec:
         """Return the command line as a wish."""
         return f"run {join(self.words)}"
 
+    def program(self) -> str | None:
+        """Return the program that must be installed for the hook to work, if it needs one."""
+        return self.words[0]
+
     def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
         """Run the program; only exit code 0 in time is success."""
         if occasion.dry_run:

@@ -66,6 +66,10 @@ class HAProxy:
         wait = f" and wait up to {spell(self.wait)} for its sessions" if self.wait else ""
         return f"drain {self.server} at {self.socket}{wait}"
 
+    def program(self) -> str | None:
+        """Return the program that must be installed for the hook to work, if it needs one."""
+        return None
+
     def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
         """Drain the server unless it is out of rotation already; make it ready only if we drained it."""
         if occasion.dry_run:

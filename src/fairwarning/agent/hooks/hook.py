@@ -55,6 +55,9 @@ class Hook(Protocol):
     def describe(self) -> str:
         """Return what the hook does, as one would ask for it."""
 
+    def program(self) -> str | None:
+        """Return the program that must be installed for the hook to work, if it needs one."""
+
     def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
         """Do it, and return how it went; blocks until then, but not beyond the occasion's deadline."""
 

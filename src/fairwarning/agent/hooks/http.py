@@ -9,16 +9,14 @@ import hashlib
 import hmac
 import http.client
 import json
-import socket
-import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
+from fairwarning.agent.deadline import deadline
 from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, facts, rehearsal, time_left
 from fairwarning.agent.hooks.options import Options, SettingsError
 
@@ -67,6 +65,10 @@ class Http:
     def describe(self) -> str:
         """Return who is asked."""
         return f"ask {self.name.removeprefix('http ')} for permission"
+
+    def program(self) -> str | None:
+        """Return the program that must be installed for the hook to work, if it needs one."""
+        return None
 
     def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
         """Post the event; anything but 2xx holds the approval."""
@@ -123,29 +125,9 @@ def _well_formed(url: str) -> bool:
 
 def _post(url: str, headers: Mapping[str, str], body: bytes, within: timedelta) -> tuple[int, str]:
     parts = urlsplit(url)
-    seconds = within.total_seconds()
-    connection = _CONNECTIONS[parts.scheme](parts.hostname or "", parts.port, seconds)
-    # A socket's timeout starts anew with every byte; this one does not.
-    late = threading.Event()
-    alarm = threading.Timer(seconds, _hang_up, [connection, late])
-    alarm.daemon = True
-    alarm.start()
-    try:
+    connection = _CONNECTIONS[parts.scheme](parts.hostname or "", parts.port, within.total_seconds())
+    with deadline(connection, within):
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", target, body, {**headers, "Connection": "close"})
         answer = connection.getresponse()
-        said = answer.read(SHOWN).decode(errors="replace").strip()
-        # An answer cut off in its head looks like a whole one.
-        if late.is_set():
-            raise TimeoutError("its answer took too long")
-        return answer.status, said
-    finally:
-        alarm.cancel()
-        connection.close()
-
-
-def _hang_up(connection: http.client.HTTPConnection, late: threading.Event) -> None:
-    late.set()
-    # Not connected yet, or not any more: then the socket's own timeout sees to the rest.
-    with suppress(AttributeError, OSError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
+        return answer.status, answer.read(SHOWN).decode(errors="replace").strip()

@@ -67,6 +67,10 @@ class Kubernetes:
         """Return the wish."""
         return f"{self.verb} node {self.node}" + (" if we cordoned it" if self.verb == "uncordon" else "")
 
+    def program(self) -> str | None:
+        """Return the program that must be installed for the hook to work, if it needs one."""
+        return "kubectl"
+
     def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
         """Fulfil the wish through kubectl."""
         if occasion.dry_run:

@@ -31,6 +31,10 @@ class Log:
         """Return the line."""
         return f"log {self.line!r}"
 
+    def program(self) -> str | None:
+        """Return the program that must be installed for the hook to work, if it needs one."""
+        return None
+
     def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
         """Write the line with the event's id, type and phase."""
         if occasion.dry_run:

@@ -41,6 +41,10 @@ class Notify:
         whom = [f"{len(self.urls)} addresses"] if self.urls else []
         return f"notify {' and '.join([*whom, *([f'those of {self.config}'] if self.config else [])])}"
 
+    def program(self) -> str | None:
+        """Return the program that must be installed for the hook to work, if it needs one."""
+        return "apprise" if self.required else None
+
     def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
         """Send the message; a failure holds the approval only if telling is required."""
         if occasion.dry_run:

@@ -36,6 +36,10 @@ class Systemd:
         """Return the units and what happens to them."""
         return f"{self.verb} {', '.join(self.units)}"
 
+    def program(self) -> str | None:
+        """Return the program that must be installed for the hook to work, if it needs one."""
+        return "systemctl"
+
     def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
         """Stop or start every unit; systemctl waits until that is done."""
         if occasion.dry_run:
