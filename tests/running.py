@@ -62,7 +62,7 @@ class Running:
     ) -> httpx2.Response:
         """Send a request to the metadata service, as the machine called ``scope/name``."""
         shown = {"Metadata": "true"} if headers is None else headers
-        return self.guests.request(method, f"{self._endpoint(machine)}{path}", json=body, headers=shown)
+        return self.guests.request(method, f"{self.endpoint(machine)}{path}", json=body, headers=shown)
 
     def poll(self, machine: str, version: str = NEWEST) -> httpx2.Response:
         """Ask for the scheduled events, as a machine."""
@@ -77,7 +77,8 @@ class Running:
         """Run a command of the command line against this server."""
         return call(*words, url=self.service.operator_url)
 
-    def _endpoint(self, machine: str) -> str:
+    def endpoint(self, machine: str) -> str:
+        """Return where a machine finds its metadata service."""
         return next(url for ref, url in self.service.endpoints().items() if ref.full == machine)
 
 
