@@ -3,8 +3,9 @@
 from fairwarning.arm import availability_sets, deployments, groups, network, scalesets, vms
 from fairwarning.arm.call import Reply
 from fairwarning.core.wire import Json
-from tests.arm.azure import Azure, at
+from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
+from tests.stage import run
 
 DEPLOYMENTS = "Microsoft.Resources/deployments"
 ONE = f"{DEPLOYMENTS}/one"
@@ -67,6 +68,17 @@ def facts(azure: Azure, *path: str | int, name: str = ONE) -> Json:
 
 def deploy_set(azure: Azure, count: int = 2) -> Reply:
     return deploy(azure, SET, count=count, adminPassword="secret")
+
+
+def interrupt(azure: Azure, count: int) -> None:
+    """Put a new server on what another leaves behind that ends before it has made so many instances."""
+    key = f"{ROOT}/providers/{ONE}"
+    done = azure.room.document(key)
+    assert done is not None
+    given: Json = {"count": {"value": count}, "adminPassword": {"value": "secret"}}
+    undone = {word: done[word] for word in done if word != "result"}
+    run(azure.room.keep({key: {**undone, "work": {"template": SET, "parameters": given}}}))
+    azure.restart()
 
 
 def listed(found: Json) -> list[Json]:

@@ -17,9 +17,9 @@ from tests.arm.deploying import (
     deploy_set,
     deployable,
     facts,
+    interrupt,
     listed,
 )
-from tests.stage import run
 
 
 @pytest.fixture
@@ -241,14 +241,8 @@ def test_a_deployment_is_there_after_a_restart(azure: Azure) -> None:
 
 def test_what_a_server_left_undone_is_taken_up_by_the_next(azure: Azure) -> None:
     reply = deploy_set(azure)
-    key = f"{ROOT}/providers/{ONE}"
-    done = azure.room.document(key)
-    assert done is not None
-    given: Json = {"count": {"value": 3}, "adminPassword": {"value": "secret"}}
-    undone = {word: done[word] for word in done if word != "result"}
-    run(azure.room.keep({key: {**undone, "work": {"template": SET, "parameters": given}}}))
 
-    azure.restart()
+    interrupt(azure, count=3)
 
     assert azure.progress(reply) == "Succeeded"
     assert len(azure.stage.machines("lab/web")) == 3

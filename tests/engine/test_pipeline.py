@@ -1,7 +1,7 @@
 """Group commit: many decisions, few transactions; and whoever was told "kept" can rely on it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from fairwarning.core.changes import EventChanged, What
 from fairwarning.core.commands import Approve, Make, Schedule
 from fairwarning.core.errors import Conflict, UnknownEvent
 from fairwarning.core.history import Refused
-from fairwarning.core.model import EventId, MachineRef, Scope, ScopeId
+from fairwarning.core.model import EventId, MachineRef, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
@@ -23,65 +23,12 @@ from fairwarning.engine.pipeline import Pipeline
 from fairwarning.engine.ports import Commit, Entry, Store
 from fairwarning.store.memory import MemoryStore
 from tests.conftest import NOON
+from tests.store.gate import Gate, turns
 from tests.store.stores import STORES, opened
 
 WEB = ScopeId("web")
 E1, E2, E3 = EventId("E1"), EventId("E2"), EventId("E3")
 WORKS, FAILS_BEFORE, FAILS_AFTER = "works", "fails before", "fails after"
-
-
-class Gate:
-    """A store behind a gate: every batch waits to be let through, or is turned away."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.batches: list[Sequence[Commit]] = []
-        self.open = True
-        self._waiting: asyncio.Queue[asyncio.Future[None]] = asyncio.Queue()
-
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        self.batches.append(commits)
-        if not self.open:
-            verdict: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.put_nowait(verdict)
-            await verdict
-        return await self._store.commit(commits)
-
-    async def let_through(self) -> None:
-        """Let the next batch that comes, or waits already, be kept."""
-        (await self._waiting.get()).set_result(None)
-
-    async def turn_away(self, problem: Exception) -> None:
-        """Let the next batch fail; nothing of it is kept."""
-        (await self._waiting.get()).set_exception(problem)
-
-    async def load(self) -> Mapping[ScopeId, Scope]:
-        return await self._store.load()
-
-    async def journal(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        event: EventId | None = None,
-        scope: ScopeId | None = None,
-    ) -> Sequence[Entry]:
-        return await self._store.journal(after=after, limit=limit, event=event, scope=scope)
-
-    async def newest(self) -> Entry | None:
-        return await self._store.newest()
-
-    async def documents(self) -> Mapping[str, str]:
-        return await self._store.documents()
-
-    async def note(self, key: str, value: str) -> None:
-        await self._store.note(key, value)
-
-    async def noted(self, key: str) -> str | None:
-        return await self._store.noted(key)
-
-    async def close(self) -> None:
-        await self._store.close()
 
 
 class Unreliable(MemoryStore):
@@ -126,11 +73,6 @@ def name(commit: Commit) -> str:
     (change,) = commit.changes
     assert isinstance(change, Refused)
     return change.reason
-
-
-async def turns(times: int = 20) -> None:
-    for _ in range(times):
-        await asyncio.sleep(0)
 
 
 async def started(gate: Store, *events: EventId) -> Engine:

@@ -1,0 +1,204 @@
+"""What the management API owes its clients and does not give them yet.
+
+Each test fails today for the reason that its mark gives. Whoever makes one pass removes the mark.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.model import ScopeKind
+from fairwarning.core.scope import Blueprint
+from fairwarning.core.wire import Json
+from fairwarning.engine.ports import Commit
+from fairwarning.store.memory import MemoryStore
+from fairwarning.store.sqlite import StoreFailed
+from tests.arm.azure import HOME, Azure, at, header
+from tests.arm.compute import VM, both, compute, model, profile, scale_set
+from tests.arm.deploying import ONE, deploy_set, deployable, interrupt
+from tests.stage import run, span
+from tests.store.gate import Gate, turns
+
+DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
+SHOP = "Microsoft.Compute/virtualMachineScaleSets/shop"
+FULL_DISK = StoreFailed(Path("a full disk"), "no space is left")
+
+
+@contextmanager
+def arranged() -> Iterator[None]:
+    """Let what goes wrong before the point of a test fail the test: it is not what the test waits for."""
+    try:
+        yield
+    except AssertionError as problem:
+        raise RuntimeError("the scene of the test could not be set") from problem
+
+
+def gated(*blueprints: Blueprint) -> tuple[Azure, Gate]:
+    gate = Gate(MemoryStore())
+    return compute(*blueprints, store=gate), gate
+
+
+def commits(gate: Gate) -> list[Commit]:
+    return [commit for batch in gate.batches for commit in batch]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="the directory knows of decisions before they are kept, and operations look there",
+)
+def test_an_operation_does_not_succeed_before_the_end_of_its_event_is_kept() -> None:
+    with arranged():
+        azure, gate = gated(DB)
+        reply = azure.post(f"{HOME}/{VM}/db/restart")
+        url = str(header(reply, "Azure-AsyncOperation"))
+        azure.approve_all()
+        assert azure.progress(reply) == "InProgress"
+
+    async def story() -> tuple[Json, Json]:
+        gate.open = False
+        azure.stage.clock.set(azure.stage.now + span("5s"))
+        ending = asyncio.create_task(azure.stage.engine.tick())
+        await turns()
+        while_held = await azure.answer("GET", url)
+        await gate.turn_away(FULL_DISK)
+        with suppress(FairWarningError):
+            await ending
+        gate.open = True
+        return at(while_held.body, "status"), at((await azure.answer("GET", url)).body, "status")
+
+    told = run(story())
+    with arranged():
+        assert set(told) <= {"InProgress", "Succeeded"}
+    assert told == ("InProgress", "InProgress")
+
+
+def shop() -> tuple[Azure, Gate]:
+    """Return a zonal set that warns five minutes ahead of deletes, and what counts its commits."""
+    azure, gate = gated()
+    azure.put(SHOP, both(scale_set(2, zones=("1", "2")), model(**profile(5))))
+    gate.batches.clear()
+    return azure, gate
+
+
+def change(azure: Azure) -> None:
+    """Give the set another notice, another policy and two more machines, in one request."""
+    approvals: Json = {"scheduledEventsPolicy": {"userInitiatedReboot": {"automaticallyApprove": True}}}
+    azure.send("PUT", SHOP, both(both(scale_set(4), model(**profile(10))), {"properties": approvals}))
+
+
+def described(azure: Azure) -> list[object]:
+    return [
+        (scope.id, scope.facts.model.terminate_notice, scope.facts.approvals.user_reboot, len(scope.machines))
+        for scope in azure.stage.engine.scopes().values()
+    ]
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="a PUT is a command each for model, policies and capacity"
+)
+def test_one_put_is_one_commit() -> None:
+    with arranged():
+        azure, gate = shop()
+        before = described(azure)
+        change(azure)
+        assert described(azure) != before
+
+    assert len(commits(gate)) == 1
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="what a PUT has committed stays, whatever becomes of the rest"
+)
+@pytest.mark.parametrize("kept", [1, 2, 3, 4])
+def test_one_put_is_kept_whole_or_not_at_all(kept: int) -> None:
+    with arranged():
+        other, _ = shop()
+        change(other)
+        azure, gate = shop()
+        before, whole = described(azure), described(other)
+        assert before != whole
+
+    gate.fails_after = kept
+    change(azure)
+
+    assert described(azure) in (before, whole)
+
+
+def deleted() -> tuple[Azure, Gate, str]:
+    """Return what is left of a machine whose deletion is over, and where its operation is."""
+    azure, gate = gated()
+    azure.put(f"{VM}/doomed", {"location": "westeurope", "properties": profile(5)})
+    azure.poll("doomed")
+    reply = azure.delete(f"{VM}/doomed")
+    azure.advance("10m")
+    gate.batches.clear()
+    return azure, gate, str(header(reply, "Azure-AsyncOperation"))
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="operations are settled by whoever asks for anything"
+)
+@pytest.mark.parametrize("path", ["operation", VM, f"{VM}/doomed"])
+def test_asking_writes_nothing(path: str) -> None:
+    with arranged():
+        azure, gate, url = deleted()
+
+    azure.send("GET", url if path == "operation" else path)
+
+    assert commits(gate) == []
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="old operations are forgotten by whoever asks for anything"
+)
+def test_asking_long_afterwards_writes_nothing() -> None:
+    with arranged():
+        azure, gate, url = deleted()
+        azure.get(url)
+        azure.advance("2h")
+        azure.get(url)
+        azure.advance("2h")
+        gate.batches.clear()
+
+    azure.send("GET", VM)
+
+    assert commits(gate) == []
+
+
+def interrupted() -> Azure:
+    azure = deployable()
+    deploy_set(azure)
+    interrupt(azure, count=3)
+    return azure
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="a deployment goes on only when somebody asks how far it is"
+)
+def test_an_interrupted_deployment_goes_on_by_itself() -> None:
+    with arranged():
+        azure = interrupted()
+
+    azure.advance("1m")
+    run(turns(200))
+
+    assert len(azure.stage.machines("lab/web")) == 3
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="a deployment is carried out by who asks how far it is"
+)
+def test_asking_how_far_a_deployment_is_writes_nothing() -> None:
+    with arranged():
+        azure = interrupted()
+        run(turns(200))
+        before = run(azure.stage.store.documents()), len(azure.stage.journal())
+
+    azure.send("GET", ONE)
+
+    assert (run(azure.stage.store.documents()), len(azure.stage.journal())) == before
