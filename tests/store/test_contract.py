@@ -96,7 +96,8 @@ def test_scopes_machines_and_events_come_back_in_the_order_they_came_to_be(play:
 def test_what_goes_and_comes_back_comes_last(play: Stage) -> None:
     async def story(store: Store) -> None:
         start = commit(NOTHING, *made("web", "a", "b"), happened(1), happened(2))
-        back = MachineChanged(scope=WEB, machine=machine("web", "a"))
+        again = replace(machine("web", "a"), vm_id="made again")
+        back = MachineChanged(scope=WEB, machine=again)
         away = MachineRemoved(scope=WEB, name=VmName("a"))
         await store.commit([start, commit(start.after, away, back, gone(1), happened(1))])
 

@@ -126,8 +126,18 @@ class _ScopeDraft:
         self._before = scope
         self._machines: RosterDraft | None = None
         self._events: dict[EventId, Event] | None = None
+        self._removed: set[str | None] = set()
         self.facts = scope.facts
         self.incarnation = scope.incarnation
+
+    def keep(self, machine: Machine) -> None:
+        # What is removed stays removed; a machine made again under the same name has a vm_id of its own.
+        if machine.vm_id in self._removed:
+            raise LookupError(f"MachineChanged of machine {machine.ref.full}, which was removed")
+        self.machines().keep(machine)
+
+    def remove(self, name: VmName) -> None:
+        self._removed.add(self.machines().drop(name))
 
     def machines(self) -> RosterDraft:
         if self._machines is None:
@@ -177,8 +187,8 @@ def _note(
         case FactsChanged(facts=facts):
             draft.facts = facts
         case MachineChanged(machine=machine):
-            draft.machines().keep(machine)
+            draft.keep(machine)
         case MachineRemoved(name=name):
-            draft.machines().drop(name)
+            draft.remove(name)
         case _:
             assert_never(change)

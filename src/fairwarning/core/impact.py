@@ -12,7 +12,7 @@ from fairwarning.core.changes import (
     MachineRemoved,
     What,
 )
-from fairwarning.core.commands import Report
+from fairwarning.core.commands import Outcome, Report
 from fairwarning.core.fleet import Fleet
 from fairwarning.core.lifecycle import Signal, advance
 from fairwarning.core.model import (
@@ -26,57 +26,67 @@ from fairwarning.core.model import (
     Status,
     VmName,
 )
-from fairwarning.core.policy import retry_delay
+from fairwarning.core.policy import Policy, retry_delay
 
 DRIVER = "driver"
 
 
 def take(fleet: Fleet, report: Report, now: datetime) -> Iterator[Change]:
-    """Yield what a driver's observations change; what concerns nobody any more is ignored."""
-    finished: dict[EventId, list[VmName]] = {}
-    problems: dict[EventId, list[str]] = {}
-    for outcome in report.outcomes:
-        if outcome.problem is None:
-            finished.setdefault(outcome.event, []).append(outcome.machine)
-        else:
-            problems.setdefault(outcome.event, []).append(f"{outcome.machine}: {outcome.problem}")
+    """Yield what a driver's observations change, each on top of those before it.
+
+    What concerns nobody any more is ignored, also when it was this very report that removed the machine.
+    """
     scope = fleet.scopes.get(report.scope)
-    for event in scope.events.values() if scope else ():
-        if event.status is Status.STARTED:
-            yield from _progress(fleet, event, finished.get(event.id, []), problems, now)
+    if scope is None:
+        return
+    outcomes: dict[EventId, list[Outcome]] = {}
+    for outcome in report.outcomes:
+        outcomes.setdefault(outcome.event, []).append(outcome)
+    concerned = {outcome.machine for outcome in report.outcomes}
+    machines = {name: scope.machines[name] for name in concerned if name in scope.machines}
+    for event in scope.events.values():
+        if event.status is Status.STARTED and event.id in outcomes:
+            yield from _progress(event, outcomes[event.id], machines, fleet.policy, now)
 
 
 def _progress(
-    fleet: Fleet, event: Event, finished: list[VmName], problems: dict[EventId, list[str]], now: datetime
+    event: Event, outcomes: list[Outcome], machines: dict[VmName, Machine], policy: Policy, now: datetime
 ) -> Iterator[Change]:
-    machines = fleet.scopes[event.scope].machines
-    news = [n for n in finished if n in event.resources and n not in event.done and n in machines]
-    if news:
-        event = replace(event, done=(*event.done, *news))
+    """Yield what became of one event, and leave ``machines`` as its impacts leave them."""
+    due = machines.keys() & event.undone
+    news = [outcome for outcome in outcomes if outcome.machine in due]
+    finished = tuple(dict.fromkeys(one.machine for one in news if one.problem is None))
+    problems = [f"{one.machine}: {one.problem}" for one in news if one.problem is not None]
+    if finished:
+        event = replace(event, done=(*event.done, *finished))
         yield EventChanged(scope=event.scope, event=event, what=What.PROGRESSED, by=DRIVER)
-    for name in news:
-        yield from _aftermath(event.kind, machines[name])
-    if event.id in problems:
+    for name in finished:
+        before = machines.pop(name)
+        after = _aftermath(event.kind, before)
+        if after is None:
+            yield MachineRemoved(scope=event.scope, name=name)
+            continue
+        machines[name] = after
+        if after != before:
+            yield MachineChanged(scope=event.scope, machine=after, by=DRIVER)
+    if problems:
         attempt = event.attempt + 1
-        delay = fleet.policy.shorten(retry_delay(attempt))
+        delay = policy.shorten(retry_delay(attempt))
         failed = replace(advance(event, Signal.FAILED, now), attempt=attempt, retry_at=now + delay)
-        yield EventChanged(
-            scope=event.scope, event=failed, what=What.FAILED, by=DRIVER, reason="; ".join(problems[event.id])
-        )
+        reason = "; ".join(problems)
+        yield EventChanged(scope=event.scope, event=failed, what=What.FAILED, by=DRIVER, reason=reason)
 
 
-def _aftermath(kind: Kind, machine: Machine) -> Iterator[Change]:
+def _aftermath(kind: Kind, machine: Machine) -> Machine | None:
     match kind:
         case Kind.FREEZE | Kind.REBOOT | Kind.REBALANCE:
-            return
+            return machine
         case Kind.REDEPLOY:
-            moved = replace(machine, host=next_host(machine.host))
-            yield MachineChanged(scope=machine.scope, machine=moved, by=DRIVER)
+            return replace(machine, host=next_host(machine.host))
         case Kind.PREEMPT if machine.eviction is Eviction.DEALLOCATE:
-            stopped = replace(machine, power=Power.STOPPED)
-            yield MachineChanged(scope=machine.scope, machine=stopped, by=DRIVER)
+            return replace(machine, power=Power.STOPPED)
         case Kind.PREEMPT | Kind.TERMINATE:
-            yield MachineRemoved(scope=machine.scope, name=machine.name)
+            return None
         case _:
             assert_never(kind)
 

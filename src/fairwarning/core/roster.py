@@ -79,9 +79,10 @@ class RosterDraft:
         mark = self._marks.get(common) or self._new_mark(common)
         self._rows[machine.name] = f"{mark}{machine.instance}\0{machine.vm_id}"
 
-    def drop(self, name: VmName) -> None:
-        """Strike a machine off."""
-        self._rows.pop(name, None)
+    def drop(self, name: VmName) -> str | None:
+        """Strike a machine off and return its ``vm_id``."""
+        row = self._rows.pop(name, None)
+        return None if row is None else row[1:].partition("\0")[2]
 
     def roster(self) -> Roster:
         """Return the roster, without what nobody shares any more; the draft has served its purpose."""

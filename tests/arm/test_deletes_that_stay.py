@@ -1,0 +1,78 @@
+"""A delete that says Succeeded has deleted, whatever else happens to the machine meanwhile."""
+
+import pytest
+
+from fairwarning.core.wire import Json
+from tests.arm.azure import Azure
+from tests.arm.compute import SET, VM, compute, scale_set
+
+BOX = f"{VM}/box"
+WEB = f"{SET}/web"
+SPOT: Json = {"properties": {"priority": "Spot", "evictionPolicy": "Deallocate"}}
+
+
+@pytest.fixture
+def azure() -> Azure:
+    azure = compute()
+    azure.put(BOX, {"location": "westeurope"})
+    azure.put(WEB, scale_set(2))
+    azure.poll("box", "web_0")
+    return azure
+
+
+@pytest.mark.rule("T-16")
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_machine_whose_host_fails_during_its_delete_is_not_there_once_that_succeeded(
+    azure: Azure, restarted: bool
+) -> None:
+    deleting = azure.delete(f"{BOX}?forceDeletion=true")
+    azure.stage.cause("hardware-failure", "box")
+
+    if restarted:
+        azure.restart()
+    azure.advance("5s")
+
+    assert azure.progress(deleting) == "Succeeded"
+    assert azure.send("GET", BOX).status == 404
+
+
+@pytest.mark.rule("T-16")
+def test_an_instance_whose_host_fails_during_its_delete_is_not_there_once_that_succeeded(
+    azure: Azure,
+) -> None:
+    deleting = azure.delete(f"{WEB}/virtualMachines/0?forceDeletion=true")
+    azure.stage.cause("hardware-failure", "web_0")
+
+    azure.advance("5s")
+
+    assert azure.progress(deleting) == "Succeeded"
+    assert azure.send("GET", f"{WEB}/virtualMachines/0").status == 404
+    assert azure.names(f"{WEB}/virtualMachines") == ["web_1"]
+
+
+@pytest.mark.rule("T-16")
+def test_a_set_whose_hosts_fail_during_its_delete_leaves_no_scope_behind(azure: Azure) -> None:
+    deleting = azure.delete(f"{WEB}?forceDeletion=true")
+    azure.stage.cause("hardware-failure", "web_0", "web_1")
+
+    azure.advance("5s")
+
+    assert azure.progress(deleting) == "Succeeded"
+    assert azure.send("GET", WEB).status == 404
+    assert not any(scope.endswith("web") for scope in azure.stage.engine.scopes())
+
+
+@pytest.mark.rule("T-24")
+def test_a_spot_machine_stays_deallocated_when_the_platform_moves_it_while_it_is_evicted(
+    azure: Azure,
+) -> None:
+    azure.put(f"{VM}/cheap", SPOT)
+    azure.poll("cheap")
+    azure.post(f"{VM}/cheap/simulateEviction")
+    azure.stage.cause("platform-redeploy", "cheap", notice="30s")
+
+    azure.advance("36s")
+
+    view = azure.get(f"{VM}/cheap/instanceView")
+    assert isinstance(view, dict)
+    assert "PowerState/deallocated" in str(view["statuses"])
