@@ -1,0 +1,325 @@
+"""Everything that may happen to a fleet, one action at a time, with chance deciding whom it meets."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from random import Random
+
+from fairwarning.core.causes import CAUSES
+from fairwarning.core.commands import (
+    Add,
+    Approve,
+    Command,
+    Make,
+    Poll,
+    Protect,
+    Schedule,
+    SetPower,
+    StopWalk,
+)
+from fairwarning.core.errors import FairWarningError, UnknownEvent
+from fairwarning.core.model import (
+    Approvals,
+    Event,
+    Eviction,
+    HostId,
+    Kind,
+    MachineRef,
+    Power,
+    Scope,
+    ScopeKind,
+    Status,
+)
+from fairwarning.core.scope import Blueprint
+from fairwarning.drivers.simulated import Mishap
+from fairwarning.engine.ports import Store
+from tests.stage import Stage, run, span
+
+RACK = HostId("rack-7")
+BLUEPRINTS = (
+    Blueprint(name="web", count=3, terminate_notice=span("5m")),
+    Blueprint(name="db", count=3, zones=("1", "2"), terminate_notice=span("7m")),
+    Blueprint(name="gpu", count=2, fault_domains=1, broadcast=False),
+    Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=3, update_domains=2, fault_domains=1),
+    Blueprint(name="batch", count=2, spot=True, update_domains=1, fault_domains=1),
+    Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=2, spot=True, eviction=Eviction.DELETE),
+    Blueprint(name="red", kind=ScopeKind.STANDALONE, host=RACK, spot=True),
+    Blueprint(name="blue", kind=ScopeKind.STANDALONE, host=RACK, terminate_notice=span("5m")),
+)
+NOTICES = (None, None, None, "0s", "10s", "30s", "5m", "20m")
+SPANS = ("300ms", "1s", "5s", "5s", "6s", "29s", "30s", "36s", "1m", "5m", "15m", "2h", "1d")
+#: What may be asked for at the same instant, about one machine.
+PILE = ("delete", "evict", "redeploy", "platform-redeploy", "hardware-failure", "restart", "freeze")
+
+
+class World:
+    """A fleet to which things happen."""
+
+    def __init__(self, store: Store, reopen: Callable[[], Store]) -> None:
+        self.stage = Stage(store=store)
+        self.reopen = reopen
+        #: Whether the last action forced a delete, which waits for no barrier (T-09).
+        self.forced = False
+
+    def machines(self) -> list[MachineRef]:
+        return list(self.stage.engine.refs())
+
+    def events(self) -> list[Event]:
+        return [one for scope in self.stage.engine.scopes().values() for one in scope.events.values()]
+
+    def machine(self, chance: Random) -> MachineRef:
+        """Return one machine, rather one that something is about to happen to already."""
+        scopes = self.stage.engine.scopes()
+        busy = [
+            MachineRef(event.scope, name)
+            for event in self.events()
+            for name in event.resources
+            if name in scopes[event.scope].machines
+        ]
+        return chance.choice(busy if busy and chance.random() < 0.6 else self.machines())
+
+    def scope(self, chance: Random) -> Scope:
+        return chance.choice(list(self.stage.engine.scopes().values()))
+
+    def try_to(self, command: Command) -> str:
+        """Carry out a command, which may well be refused, and return how it went."""
+        try:
+            self.stage.do(command)
+        except FairWarningError as refusal:
+            return f" (refused: {refusal})"
+        return ""
+
+
+def make(world: World, chance: Random) -> str:
+    blueprint = chance.choice(BLUEPRINTS)
+    return f"make {blueprint.name}" + world.try_to(Make(seed=world.stage.new_id(), blueprint=blueprint))
+
+
+def cause(world: World, chance: Random) -> str:
+    machines = dict.fromkeys(world.machine(chance) for _ in range(chance.choice((1, 1, 2, 3))))
+    return _cause(world, chance, chance.choice(sorted(CAUSES)), tuple(machines), chance.choice(NOTICES))
+
+
+def pile_up(world: World, chance: Random) -> str:
+    """Ask for several things at once, about one machine, mostly to start at the same instant."""
+    machine, notice = world.machine(chance), chance.choice(NOTICES)
+    causes = chance.sample(PILE, chance.choice((2, 3)))
+    return "; ".join(_cause(world, chance, one, (machine,), notice) for one in causes)
+
+
+def _cause(
+    world: World, chance: Random, cause: str, machines: tuple[MachineRef, ...], notice: str | None
+) -> str:
+    force = cause == "delete" and chance.random() < 0.4
+    world.forced |= force
+    command = Schedule(
+        id=world.stage.new_id(),
+        cause=cause,
+        machines=machines,
+        notice=None if notice is None else span(notice),
+        kind=chance.choice((None, Kind.REBOOT)) if CAUSES[cause].sudden else None,
+        force=force,
+    )
+    names = ", ".join(machine.full for machine in machines)
+    return f"{cause} {names} notice={notice} force={force}" + world.try_to(command)
+
+
+def approve(world: World, chance: Random) -> str:
+    event, machine = chance.choice(world.events()), world.machine(chance)
+    theirs = any(one.id == event.id for one in world.stage.shown(machine.full))
+    try:
+        world.stage.approve(event.id, by=machine.full)
+    except UnknownEvent:
+        assert not theirs, f"{machine.full} sees {event.id} and may not approve it"
+    else:
+        assert theirs, f"{machine.full} approved {event.id}, which it does not see"
+    return f"approve {event.cause} {event.id[:8]} by {machine.full}"
+
+
+def approve_all(world: World, chance: Random) -> str:
+    scope = chance.choice(world.events()).scope
+    ids = tuple(event.id for event in world.stage.pending(scope))
+    return f"approve all of {scope}" + world.try_to(Approve(scope=scope, ids=ids))
+
+
+def cancel(world: World, chance: Random) -> str:
+    event = chance.choice(world.events())
+    try:
+        world.stage.cancel(event.id)
+    except FairWarningError:
+        assert event.status is Status.STARTED, f"{event.id} waits and cannot be cancelled"
+    else:
+        assert event.status is Status.SCHEDULED, f"{event.id} was cancelled after its start"
+    return f"cancel {event.cause} {event.id[:8]}"
+
+
+def poll(world: World, chance: Random) -> str:
+    machine = world.machine(chance)
+    world.stage.poll(machine.full)
+    assert world.stage.scope(machine.scope).enabled, f"{machine.scope} was polled and is off"
+    return f"poll {machine.full}"
+
+
+def wait(world: World, chance: Random) -> str:
+    by = chance.choice(SPANS)
+    world.stage.advance(by)
+    return f"wait {by}"
+
+
+def wait_for_deadline(world: World, chance: Random) -> str:
+    deadline = world.stage.engine.next_deadline()
+    if deadline is not None:
+        world.stage.wait_until(deadline)
+    return f"wait until {deadline}"
+
+
+def oversleep(world: World, chance: Random) -> str:
+    """Let time pass unattended: all that was due meanwhile is found at once."""
+    away = chance.choice(SPANS)
+    world.stage.clock.set(world.stage.now + span(away))
+    run(world.stage.engine.tick())
+    return f"oversleep {away}"
+
+
+def restart(world: World, chance: Random) -> str:
+    away = chance.choice(("0s", *SPANS))
+    run(world.stage.engine.close())
+    world.stage.store = world.reopen()
+    world.stage.clock.set(world.stage.now + span(away))
+    world.stage.restart()
+    return f"restart after {away}"
+
+
+def switch(world: World, chance: Random) -> str:
+    machine, power = world.machine(chance), chance.choice(list(Power))
+    return f"switch {machine.full} {power}" + world.try_to(SetPower(machine=machine, power=power))
+
+
+def break_machine(world: World, chance: Random) -> str:
+    # What is under way has been given its end already.
+    struck = {name for event in world.events() for name in event.resources}
+    machine, mishap, attempts = world.machine(chance), chance.choice(list(Mishap)), chance.choice((1, 2, 3))
+    if machine.name in struck:
+        return "break nothing"
+    world.stage.break_machine(machine.name, mishap, attempts)
+    return f"break {machine.full}: {mishap} {attempts} times"
+
+
+def walk(world: World, chance: Random) -> str:
+    scope, cause = world.scope(chance), chance.choice(("host-update", "host-reboot", "platform-redeploy"))
+    try:
+        world.stage.walk(scope.id, cause, notice=chance.choice((None, "0s", "30s")))
+    except FairWarningError:
+        assert scope.facts.walk is not None or not scope.machines, f"no walk through {scope.id}"
+    return f"walk {cause} through {scope.id}"
+
+
+def stop_walk(world: World, chance: Random) -> str:
+    scope = world.scope(chance)
+    return f"stop the walk through {scope.id}" + world.try_to(StopWalk(scope=scope.id))
+
+
+def set_approvals(world: World, chance: Random) -> str:
+    scope, said = world.scope(chance), (True, False)
+    approvals = Approvals(
+        user_reboot=chance.choice(said),
+        user_redeploy=chance.choice(said),
+        all_instances_down=chance.choice(said),
+    )
+    world.stage.set_approvals(scope.id, approvals)
+    return f"let {scope.id} approve by itself: {approvals}"
+
+
+def change_model(world: World, chance: Random) -> str:
+    set_name, machine = world.scope(chance).facts.set_name, world.machine(chance)
+    notice = chance.choice((None, "5m", "15m"))
+    # T-05: Spot machines get no notice.
+    with suppress(FairWarningError):
+        world.stage.change_notice(set_name, notice)
+    world.stage.upgrade(machine.full)
+    return f"change the notice of {set_name} to {notice}, upgrade {machine.full}"
+
+
+def protect(world: World, chance: Random) -> str:
+    command = Protect(machine=world.machine(chance), protected=chance.choice((True, False)))
+    return f"protect {command.machine.full}: {command.protected}" + world.try_to(command)
+
+
+def grow(world: World, chance: Random) -> str:
+    """Add a machine; in an availability set one by the name of a machine that was there before."""
+    scope = world.scope(chance)
+    names = ("app-0",) if scope.facts.kind is ScopeKind.AVAILABILITY_SET else ()
+    command = Add(seed=world.stage.new_id(), scope=scope.id, names=names)
+    return f"add to {scope.id}" + world.try_to(command)
+
+
+def remove(world: World, chance: Random) -> str:
+    set_name, force = world.scope(chance).facts.set_name, chance.choice((True, False))
+    world.forced |= force
+    world.stage.remove(set_name, force=force)
+    return f"remove {set_name} force={force}"
+
+
+def crowd(world: World, chance: Random) -> str:
+    """Let several people ask at once, before anything of it is kept."""
+    machine = world.machine(chance)
+    commands: list[Command] = [
+        Schedule(id=world.stage.new_id(), cause=cause, machines=(machine,))
+        for cause in chance.sample(PILE, 2)
+    ]
+    commands += [
+        Poll(machine=machine),
+        SetPower(machine=machine, power=chance.choice(list(Power))),
+    ]
+    events = world.stage.pending(machine.scope)
+    commands += [Approve(scope=event.scope, ids=(event.id,)) for event in events]
+    chance.shuffle(commands)
+
+    async def at_once() -> list[object]:
+        handled = (world.stage.engine.handle(command) for command in commands)
+        return list(await asyncio.gather(*handled, return_exceptions=True))
+
+    for result in run(at_once()):
+        if isinstance(result, BaseException) and not isinstance(result, FairWarningError):
+            raise result
+    return f"at once: {commands}"
+
+
+Action = Callable[[World, Random], str]
+
+#: What may happen, and how often in comparison.
+ACTIONS: Mapping[Action, int] = {
+    make: 3,
+    cause: 10,
+    pile_up: 10,
+    approve: 8,
+    approve_all: 3,
+    cancel: 4,
+    poll: 5,
+    wait: 6,
+    wait_for_deadline: 14,
+    oversleep: 6,
+    restart: 5,
+    switch: 6,
+    break_machine: 2,
+    walk: 4,
+    stop_walk: 2,
+    set_approvals: 2,
+    change_model: 2,
+    protect: 1,
+    grow: 4,
+    remove: 2,
+    crowd: 3,
+}
+NEEDS_NOTHING = frozenset({make, wait, wait_for_deadline, oversleep, restart})
+NEEDS_A_SCOPE = frozenset({walk, stop_walk, set_approvals, grow, remove})
+NEEDS_AN_EVENT = frozenset({approve, approve_all, cancel})
+
+
+def possible(action: Action, world: World) -> bool:
+    """Whether there is anything that the action could be about."""
+    if action in NEEDS_NOTHING:
+        return True
+    if action in NEEDS_A_SCOPE:
+        return bool(world.stage.engine.scopes())
+    return bool(world.machines()) and (action not in NEEDS_AN_EVENT or bool(world.events()))

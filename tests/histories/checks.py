@@ -1,0 +1,240 @@
+"""What must hold of every history, judged from the journal and from docs/rules.md alone."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from fairwarning.core.changes import (
+    Change,
+    EventChanged,
+    MachineChanged,
+    MachineRemoved,
+    Scopes,
+    What,
+    apply,
+)
+from fairwarning.core.fleet import visible
+from fairwarning.core.history import Note
+from fairwarning.core.model import (
+    Event,
+    EventId,
+    HostId,
+    Kind,
+    Machine,
+    MachineRef,
+    Power,
+    Scope,
+    ScopeId,
+    Source,
+    Status,
+)
+from fairwarning.core.scope import domain
+from fairwarning.core.versions import PREVIEW_SHAPE
+from fairwarning.core.wire import document
+from tests.histories.actions import World
+from tests.stage import run
+
+#: What an event is from its making to its end.
+NEVER_CHANGES = ("scope", "cause", "kind", "source", "resources", "not_before", "barrier", "created_at")
+
+
+class Checks:
+    """The journal as it is read from its beginning, and what it has promised so far."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.met: Counter[str] = Counter()
+        self._read = 0
+        self._scopes: dict[ScopeId, Scope] = {}
+        self._alive: dict[EventId, Event] = {}
+        self._over: set[EventId] = set()
+        self._machines: dict[MachineRef, Machine] = {}
+        self._made: dict[str, datetime] = {}
+        self._removed: set[str] = set()
+        self._incarnations: dict[ScopeId, int] = {}
+        self._seen: dict[ScopeId, Scope] = {}
+
+    def check(self) -> None:
+        """Read what was written since the last time, then compare it with what there is."""
+        for lines in self._commits():
+            self._take(*lines)
+        stage, now = self._world.stage, self._world.stage.now
+        scopes = stage.engine.scopes()
+        assert scopes.keys() == self._scopes.keys(), "the journal tells of other scopes"
+        assert dict(run(stage.store.load())) == dict(scopes), "what is kept is not what is shown"
+        for scope_id, scope in scopes.items():
+            if self._seen.get(scope_id) is not scope:
+                self._look_at(scope)
+                self._seen[scope_id] = scope
+        self._check_time(now)
+
+    # -- what the journal says
+
+    def _commits(self) -> list[tuple[ScopeId, datetime, list[Change]]]:
+        """Return the new lines, those of one scope and one commit together."""
+        commits: list[tuple[ScopeId, datetime, list[Change]]] = []
+        open_commits: dict[ScopeId, tuple[int, list[Change]]] = {}
+        for entry in run(self._world.stage.store.journal(after=self._read, limit=1_000_000)):
+            assert entry.seq == self._read + 1, f"journal line {entry.seq} follows line {self._read}"
+            self._read = entry.seq
+            change = entry.change
+            if isinstance(change, Note):
+                continue
+            version, lines = open_commits.get(change.scope, (-1, []))
+            if version != entry.version:
+                lines = []
+                open_commits[change.scope] = entry.version, lines
+                commits.append((change.scope, entry.at, lines))
+            lines.append(change)
+        return commits
+
+    def _take(self, scope_id: ScopeId, at: datetime, changes: Sequence[Change]) -> None:
+        before = self._scopes.get(scope_id)
+        struck: dict[MachineRef, list[tuple[Kind, HostId]]] = {}
+        for change in changes:
+            match change:
+                case EventChanged():
+                    self._event_changed(change, at, struck)
+                case MachineChanged():
+                    self._machine_changed(change, at)
+                case MachineRemoved(name=name):
+                    self._machine_removed(MachineRef(scope_id, name))
+                case _:
+                    pass
+        for ref, impacts in struck.items():
+            self._check_impacts(ref, impacts)
+        known: Scopes = {} if before is None else {scope_id: before}
+        after = apply(known, changes).get(scope_id)
+        if after is None:
+            self._scopes.pop(scope_id, None)
+            self._seen.pop(scope_id, None)
+            self._machines = {ref: one for ref, one in self._machines.items() if ref.scope != scope_id}
+        else:
+            self._scopes[scope_id] = after
+            self._check_document(before, after)
+
+    def _event_changed(
+        self, change: EventChanged, at: datetime, struck: dict[MachineRef, list[tuple[Kind, HostId]]]
+    ) -> None:
+        event, what = change.event, change.what
+        known = self._alive.pop(event.id, None)
+        if known is None:
+            assert what in (What.SCHEDULED, What.STARTED), f"{event.id} was {what} before it was made"
+            assert event.id not in self._over, f"L-01: {event.id} is back"
+        else:
+            self._check_progress(known, event)
+            for name in event.done[len(known.done) :]:
+                machine = self._machines.get(MachineRef(event.scope, name))
+                assert machine is not None, f"{event.id} struck {name}, which is not there"
+                struck.setdefault(machine.ref, []).append((event.kind, machine.host))
+        if what is What.STARTED:
+            self._check_start(event, at)
+        if event.status is Status.GONE:
+            self._over.add(event.id)
+            self.met[f"{event.kind} {what}"] += 1
+        else:
+            self._alive[event.id] = event
+
+    def _check_progress(self, known: Event, event: Event) -> None:
+        for field in NEVER_CHANGES:
+            assert getattr(known, field) == getattr(event, field), f"{event.id} has another {field} (L-18)"
+        forward = (Status.SCHEDULED, Status.STARTED, Status.GONE)
+        assert forward.index(known.status) <= forward.index(event.status), f"L-01: {event.id} goes back"
+        assert event.done[: len(known.done)] == known.done, f"{event.id} has undone an impact"
+        assert event.attempt >= known.attempt, f"{event.id} has undone an attempt"
+        assert known.approved_by in (None, event.approved_by), f"{event.id} lost its approval"
+
+    def _check_start(self, event: Event, at: datetime) -> None:
+        assert event.started_at == at, f"{event.id} says that it started at {event.started_at}, not {at}"
+        if event.not_before <= at:
+            return
+        assert event.approved_by is not None, f"L-02: {event.id} started early and unapproved"
+        if not self._world.forced:
+            for other in self._alive.values():
+                held = other.waiting and other.approved_by is None and other.not_before > at
+                assert other.barrier != event.barrier or not held, f"T-14: {event.id} passed {other.id}"
+
+    def _machine_changed(self, change: MachineChanged, at: datetime) -> None:
+        machine = change.machine
+        assert machine.vm_id not in self._removed, f"{machine.ref.full} came back from the dead"
+        known = self._machines.get(machine.ref)
+        if known is None:
+            assert change.by == "operator", f"{change.by} made {machine.ref.full}"
+            self._made[machine.vm_id] = at
+        else:
+            assert known.vm_id == machine.vm_id, f"{machine.ref.full} is another machine"
+            if (known.power, machine.power) == (Power.STOPPED, Power.RUNNING):
+                started = replace(known, power=Power.RUNNING)
+                assert change.by == "operator", f"{change.by} started {machine.ref.full}"
+                assert machine == started, f"{machine.ref.full} started in passing"
+        self._machines[machine.ref] = machine
+
+    def _machine_removed(self, ref: MachineRef) -> None:
+        machine = self._machines.pop(ref, None)
+        assert machine is not None, f"{ref.full} was removed twice"
+        ending = (Kind.PREEMPT, Kind.TERMINATE)
+        events = (event for event in self._alive.values() if event.scope == ref.scope)
+        done = any(event.kind in ending and ref.name in event.done for event in events)
+        assert done, f"L-04: {ref.full} went without an event"
+        self._removed.add(machine.vm_id)
+        self.met["machine removed"] += 1
+
+    def _check_impacts(self, ref: MachineRef, impacts: Sequence[tuple[Kind, HostId]]) -> None:
+        """Compare what a machine is after a commit with what happened to it in there."""
+        self.met["two impacts of one machine in one commit"] += len(impacts) > 1
+        machine = self._machines.get(ref)
+        for kind, host in impacts:
+            if machine is None:
+                break
+            assert kind is not Kind.TERMINATE, f"T-13: {ref.full} was deleted and is there"
+            evicted = kind is not Kind.PREEMPT or machine.power is Power.STOPPED
+            assert evicted, f"T-24: {ref.full} was evicted and runs"
+            assert kind is not Kind.REDEPLOY or machine.host != host, f"{ref.full} did not move"
+
+    def _check_document(self, before: Scope | None, after: Scope) -> None:
+        """L-11: another number exactly when another content; V-05: the version that shows most tells."""
+        if before is None:
+            self._incarnations[after.id] = after.incarnation
+            return
+        earlier, later = (document(0, visible(one), PREVIEW_SHAPE, one.facts.kind) for one in (before, after))
+        expected = before.incarnation + (earlier != later)
+        assert after.incarnation == expected, f"L-11: {after.id} is at {after.incarnation}, not {expected}"
+        self._incarnations[after.id] = after.incarnation
+
+    # -- what there is
+
+    def _look_at(self, scope: Scope) -> None:
+        told = replace(self._scopes[scope.id], version=scope.version)
+        assert told == scope, f"the journal tells otherwise of {scope.id}"
+        assert list(told.events) == list(scope.events), f"the events of {scope.id} are in another order"
+        assert list(told.machines) == list(scope.machines), f"the machines of {scope.id} are in another order"
+        assert scope.machines or not scope.facts.deleting, f"T-16: {scope.id} was deleted and stands"
+        walking: dict[str, set[int]] = {}
+        for event in scope.events.values():
+            assert self._alive.get(event.id) == event, f"{event.id} is not what the journal tells"
+            left = [name for name in event.undone if name in scope.machines]
+            assert left, f"{event.id} has nobody left to act on"
+            there = [scope.machines[name] for name in event.resources if name in scope.machines]
+            # One that was made again under an old name may stand elsewhere than the one before it.
+            meant = [machine for machine in there if self._made[machine.vm_id] <= event.created_at]
+            domains = {domain(scope.facts, machine) for machine in meant}
+            assert len(domains) <= 1, f"S-04: {event.id} spans the domains {domains}"
+            assert event.source is Source.PLATFORM or len(event.resources) == 1, f"T-11: {event.id}"
+            if event.walk is not None:
+                walking.setdefault(event.walk, set()).update(domains)
+        assert all(len(domains) <= 1 for domains in walking.values()), f"S-05: {scope.id} is walked abreast"
+        if not scope.facts.broadcast:
+            for name in scope.machines:
+                theirs = (name in event.resources for event in visible(scope, name))
+                assert all(theirs), f"S-03: {name} sees what is not its own"
+
+    def _check_time(self, now: datetime) -> None:
+        events = self._world.events()
+        assert self._alive.keys() == {event.id for event in events}, "events were lost"
+        for event in events:
+            assert not event.waiting or event.not_before > now, f"T-13: {event.id} waits after NotBefore"
+        deadline = self._world.stage.engine.next_deadline()
+        assert deadline is None or deadline > now, "something is due and is not done"
+        if any(not event.waiting for event in events):
+            assert deadline is not None, "what is under way has no end"

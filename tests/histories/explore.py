@@ -1,0 +1,179 @@
+"""Random histories, fast: the same actions and checks as the hypothesis machine, without its bookkeeping.
+
+A history is a list of numbers, one for each step; each decides by itself what its step does to the fleet as
+that finds it. So a history that breaks a promise can be made shorter by leaving steps out.
+"""
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from fairwarning.engine.ports import Store
+from fairwarning.store.memory import MemoryStore
+from fairwarning.store.sqlite import SqliteStore
+from tests.histories.actions import ACTIONS, Action, World, make, possible
+from tests.histories.checks import Checks
+from tests.stage import run
+
+#: How many steps a history has.
+LENGTH = 80
+
+#: One history in so many is kept in a file, which is closed and opened again at every restart.
+DURABLE = 40
+
+
+class Violation(Exception):
+    """A history broke a promise at its last step."""
+
+    def __init__(self, history: "History", told: Sequence[str], problem: Exception) -> None:
+        super().__init__(f"{type(problem).__name__}: {problem}")
+        self.history = history
+        self.told = tuple(told)
+        self.problem = problem
+        #: How many steps were taken until it was found.
+        self.found_after = len(history.steps)
+
+    def report(self) -> str:
+        """Return the history as people read it."""
+        lines = (f"  {number:3} {line}" for number, line in enumerate(self.told, start=1))
+        found = f"{self} (history {self.history.seed}, found after {self.found_after:,} steps)"
+        return "\n".join((found, *lines))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What decides all that happens in one history."""
+
+    seed: int
+    durable: bool
+    steps: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was met on the way."""
+
+    histories: int = 0
+    steps: int = 0
+    met: Counter[str] = field(default_factory=Counter)
+
+
+def histories(seed: int) -> Iterator[History]:
+    """Return histories without end."""
+    number = 0
+    while True:
+        chance = Random(f"{seed}/{number}")
+        steps = tuple(chance.getrandbits(32) for _ in range(LENGTH))
+        yield History(number, number % DURABLE == DURABLE - 1, steps)
+        number += 1
+
+
+def explore(
+    seed: int, steps: int, progress: Callable[[Tally], None] = lambda tally: None, first: int = 0
+) -> Tally:
+    """Live through histories until so many steps were taken.
+
+    Raises:
+        Violation: a promise was broken; the history is as short as leaving out steps makes it.
+    """
+    tally = Tally()
+    for history in histories(seed):
+        if tally.steps >= steps:
+            return tally
+        if history.seed < first:
+            continue
+        try:
+            live(history, tally.met)
+        except Violation as violation:
+            shorter = shortened(violation)
+            shorter.found_after = tally.steps + violation.found_after
+            raise shorter from violation.problem
+        tally.histories += 1
+        tally.steps += len(history.steps)
+        progress(tally)
+    raise AssertionError("histories do not end")
+
+
+def live(history: History, met: Counter[str]) -> None:
+    """Live through one history, checking every promise after every step."""
+    with _world(history) as world:
+        checks = Checks(world)
+        told: list[str] = []
+        try:
+            for number in history.steps:
+                told.append(str(number))
+                told[-1] = step(world, Random(number))
+                checks.check()
+        except Exception as problem:  # whatever it was, it must not happen
+            lived = History(history.seed, history.durable, history.steps[: len(told)])
+            raise Violation(lived, told, problem) from problem
+        met.update(checks.met)
+
+
+def step(world: World, chance: Random) -> str:
+    """Let something happen, and return what it was."""
+    if not world.stage.engine.scopes():
+        return act(world, make, chance)
+    for action in chance.choices(tuple(ACTIONS), tuple(ACTIONS.values()), k=8):
+        if possible(action, world):
+            return act(world, action, chance)
+    return "nothing"
+
+
+def act(world: World, action: Action, chance: Random) -> str:
+    """Carry out one action."""
+    world.forced = False
+    return action(world, chance)
+
+
+def shortened(violation: Violation) -> Violation:
+    """Return a violation of the same kind by a history from which no step can be left out."""
+    size = max(1, len(violation.history.steps) // 2)
+    while True:
+        shorter = _without(violation, size)
+        if shorter is not None:
+            violation = shorter
+        elif size > 1:
+            size //= 2
+        else:
+            return violation
+
+
+def _without(violation: Violation, size: int) -> Violation | None:
+    history = violation.history
+    # The last step is where it breaks: it stays.
+    for start in range(0, len(history.steps) - 1, size):
+        kept = history.steps[:start] + history.steps[min(start + size, len(history.steps) - 1) :]
+        try:
+            live(History(history.seed, history.durable, kept), Counter())
+        except Violation as shorter:
+            if type(shorter.problem) is type(violation.problem):
+                return shorter
+    return None
+
+
+@contextmanager
+def _world(history: History) -> Iterator[World]:
+    if not history.durable:
+        store: Store = MemoryStore()
+        yield World(store, lambda: store)
+        return
+    directory = Path(tempfile.mkdtemp(prefix="fairwarning"))
+
+    def reopen() -> Store:
+        run(world.stage.store.close())
+        return run(SqliteStore.open(directory))
+
+    try:
+        world = World(run(SqliteStore.open(directory)), reopen)
+        try:
+            yield world
+        finally:
+            run(world.stage.store.close())
+    finally:
+        shutil.rmtree(directory)
