@@ -88,6 +88,9 @@ class OneByOne:
     async def load(self) -> Mapping[ScopeId, Scope]:
         return await self._inner.load()
 
+    async def last_incarnations(self) -> Mapping[str, int]:
+        return await self._inner.last_incarnations()
+
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         return [entries for commit in commits for entries in await self._inner.commit([commit])]
 

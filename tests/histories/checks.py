@@ -10,6 +10,7 @@ from fairwarning.core.changes import (
     EventChanged,
     MachineChanged,
     MachineRemoved,
+    ScopeMade,
     Scopes,
     What,
     apply,
@@ -100,6 +101,9 @@ class Checks:
                     self._machine_changed(change, at)
                 case MachineRemoved(name=name):
                     self._machine_removed(MachineRef(scope_id, name))
+                case ScopeMade(incarnation=incarnation):
+                    last = self._incarnations.get(scope_id, 0)
+                    assert incarnation > last, f"L-11: {scope_id} made again begins at {incarnation}"
                 case _:
                     pass
         for ref, impacts in struck.items():

@@ -44,6 +44,9 @@ class Gate:
     async def load(self) -> Mapping[ScopeId, Scope]:
         return await self._store.load()
 
+    async def last_incarnations(self) -> Mapping[str, int]:
+        return await self._store.last_incarnations()
+
     async def journal(
         self,
         *,

@@ -44,9 +44,11 @@ class FactsChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeRemoved:
-    """The scope is no more."""
+    """The scope is no more; a set of this name that is made again counts on from its last incarnation."""
 
     scope: ScopeId
+    set_id: str = ""
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,14 @@ def evolve(scopes: Scopes, changes: Iterable[Change]) -> Scopes:
 def touched(changes: Iterable[Change]) -> frozenset[ScopeId]:
     """Return the scopes that ``changes`` speak of."""
     return frozenset(change.scope for change in changes)
+
+
+def remember_removed(last_incarnations: dict[str, int], changes: Iterable[object]) -> None:
+    """Note the highest incarnation that a removed scope of each set had, by set id."""
+    for change in changes:
+        if isinstance(change, ScopeRemoved):
+            last = last_incarnations.get(change.set_id, 0)
+            last_incarnations[change.set_id] = max(last, change.incarnation)
 
 
 def _after(scopes: Scopes, changes: Iterable[Change], step: int) -> Scopes:

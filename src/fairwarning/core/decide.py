@@ -56,7 +56,7 @@ def decide(fleet: Fleet, command: Command, now: datetime) -> tuple[Change, ...]:
     # Before its deadline a state that had settled is settled still.
     due, awake = _settle(fleet, now) if overdue(fleet, now) else ((), fleet)
     asked = tuple(_answer(awake, command, now))
-    answered = Fleet(apply(awake.scopes, asked), fleet.policy)
+    answered = replace(awake, scopes=apply(awake.scopes, asked))
     after, settled = _settle(answered, now)
     return (*due, *asked, *after, *_publish(fleet, settled))
 
@@ -106,7 +106,10 @@ def _make(fleet: Fleet, command: Make, now: datetime) -> Iterator[Change]:
     set_id = in_group(command.blueprint.group, name)
     if any(scope.facts.set_id == set_id or scope.id in wanted for scope in fleet.scopes.values()):
         raise NameTaken(name)
-    yield from build(command.blueprint, command.seed, fleet.policy, now, command.by)
+    # L-11: whoever knows the last document of a set of this name must not take a new one for it.
+    least = fleet.last_incarnations.get(set_id, 0) + 1
+    blueprint = replace(command.blueprint, incarnation=max(command.blueprint.incarnation, least))
+    yield from build(blueprint, command.seed, fleet.policy, now, command.by)
 
 
 def _remove(fleet: Fleet, command: Remove, now: datetime) -> Iterator[Change]:
@@ -230,7 +233,7 @@ def _settle(fleet: Fleet, now: datetime) -> tuple[tuple[Change, ...], Fleet]:
     changes: tuple[Change, ...] = ()
     while news := _unsettled(fleet, now):
         changes += news
-        fleet = Fleet(apply(fleet.scopes, news), fleet.policy)
+        fleet = replace(fleet, scopes=apply(fleet.scopes, news))
     return changes, fleet
 
 
@@ -286,7 +289,8 @@ def _close(fleet: Fleet, now: datetime) -> Iterator[Change]:
     """A scope that is being deleted goes with its last machine."""
     for scope in fleet.scopes.values():
         if scope.facts.deleting and not scope.machines:
-            yield ScopeRemoved(scope=scope.id)
+            set_id, incarnation = scope.facts.set_id, scope.incarnation
+            yield ScopeRemoved(scope=scope.id, set_id=set_id, incarnation=incarnation)
 
 
 SETTLING: tuple[Callable[[Fleet, datetime], Iterator[Change]], ...] = (

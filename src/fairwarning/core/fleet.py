@@ -1,9 +1,10 @@
 """Questions about the state: what guests see, what should be under way, when to look again."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
+from types import MappingProxyType
 
 from fairwarning.core.errors import UnknownEvent, UnknownMachine, UnknownScope
 from fairwarning.core.model import (
@@ -27,6 +28,8 @@ class Fleet:
 
     scopes: Mapping[ScopeId, Scope]
     policy: Policy = Policy()
+    #: The highest incarnation that a removed scope of each set had, by set id (L-11).
+    last_incarnations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope, or refuse."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from fairwarning.core.changes import Change, evolve, touched
+from fairwarning.core.changes import Change, evolve, remember_removed, touched
 from fairwarning.core.commands import Approve, Command, Poll, Report, Tick, concerns
 from fairwarning.core.decide import decide
 from fairwarning.core.errors import Conflict, FairWarningError, UnknownMachine, UnknownScope
@@ -51,6 +51,7 @@ class Engine:
         self._driver = driver
         self._newest: dict[ScopeId, Scope] = {}
         self._committed: dict[ScopeId, Scope] = {}
+        self._last_incarnations: dict[str, int] = {}
         self._polled: dict[ScopeId, datetime] = {}
         self._refreshing: dict[ScopeId, asyncio.Task[None]] = {}
         self._refused: dict[MachineRef, datetime] = {}
@@ -203,7 +204,7 @@ class Engine:
     def _fleet(self, scope_ids: Iterable[ScopeId]) -> Fleet:
         together = self.directory.together(scope_ids)
         scopes = {one: self._newest[one] for one in sorted(together) if one in self._newest}
-        return Fleet(scopes, self.policy)
+        return Fleet(scopes, self.policy, self._last_incarnations)
 
     async def _commit(
         self,
@@ -222,6 +223,7 @@ class Engine:
         expected = {one: fleet.scopes[one].version if one in fleet.scopes else 0 for one in moved}
         kept = {one: after[one] for one in moved if one in after}
         self._accept(moved, kept)
+        remember_removed(self._last_incarnations, changes)
         await self._pipeline.put(
             Commit(at=now, changes=changes, expected=expected, after=kept, documents=documents)
         )
@@ -270,10 +272,11 @@ class Engine:
         async with self._reloading:
             if not self._stale:
                 return
-            scopes = await self.store.load()
+            scopes, last = await self.store.load(), await self.store.last_incarnations()
             for scope_id in {*self._newest, *scopes}:
                 self._accept((scope_id,), scopes)
             self._committed = dict(scopes)
+            self._last_incarnations = dict(last)
             for scope in scopes.values():
                 self._schedule(scope)
             self._stale = False

@@ -43,6 +43,10 @@ class Store(Protocol):
         """Return all scopes as of the last commit."""
         ...
 
+    async def last_incarnations(self) -> Mapping[str, int]:
+        """Return the highest incarnation that a removed scope of each set had, by set id."""
+        ...
+
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         """Keep all commits or none, in order, and return the journal lines of each.
 

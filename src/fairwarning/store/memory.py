@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 
+from fairwarning.core.changes import remember_removed
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
@@ -18,10 +19,15 @@ class MemoryStore:
         self._journal: list[Entry] = []
         self._documents: dict[str, str] = {}
         self._notes: dict[str, str] = {}
+        self._last_incarnations: dict[str, int] = {}
 
     async def load(self) -> Mapping[ScopeId, Scope]:
         """Return all scopes as of the last commit."""
         return MappingProxyType(dict(self._scopes))
+
+    async def last_incarnations(self) -> Mapping[str, int]:
+        """Return the highest incarnation that a removed scope of each set had, by set id."""
+        return MappingProxyType(dict(self._last_incarnations))
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         """Keep all commits or none, in order, and return the journal lines of each."""
@@ -31,6 +37,7 @@ class MemoryStore:
             for gone in commit.expected.keys() - commit.after.keys():
                 self._scopes.pop(gone, None)
             self._scopes.update(commit.after)
+            remember_removed(self._last_incarnations, commit.changes)
             for key, text in commit.documents.items():
                 if text is None:
                     self._documents.pop(key, None)

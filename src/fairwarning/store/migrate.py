@@ -80,17 +80,18 @@ def migrate(database: Database, steps: Sequence[Migration]) -> None:
         ChangedMigration: it has run a migration that reads differently today.
     """
     ((version,),) = database.execute("PRAGMA user_version")
-    if int(version) > len(steps):
-        raise NewerDatabase(int(version), len(steps))
+    newest = max(step.number for step in steps)
+    if int(version) > newest:
+        raise NewerDatabase(int(version), newest)
     database.execute(NOTES)
     ran = {
         number: checksum for number, checksum in database.execute("SELECT number, checksum FROM migration")
     }
-    for step in steps[: int(version)]:
-        if ran.get(step.number) != step.checksum:
+    for step in steps:
+        if step.number > int(version):
+            _run(database, step)
+        elif ran.get(step.number) != step.checksum:
             raise ChangedMigration(step.name)
-    for step in steps[int(version) :]:
-        _run(database, step)
 
 
 def _run(database: Database, step: Migration) -> None:

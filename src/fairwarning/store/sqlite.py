@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from fairwarning.core.changes import remember_removed
 from fairwarning.core.errors import Conflict, FairWarningError
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
@@ -79,6 +80,11 @@ DELETE_DOCUMENT = "DELETE FROM document WHERE key = ?"
 ADD_LINE = "INSERT INTO journal (seq, at, scope, version, kind, event, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
 KEEP_NOTE = """
     INSERT INTO note (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+"""
+
+KEEP_LAST_INCARNATION = """
+    INSERT INTO last_incarnation (set_id, incarnation) VALUES (?, ?)
+    ON CONFLICT (set_id) DO UPDATE SET incarnation = max(incarnation, excluded.incarnation)
 """
 
 LAST_LINE = "SELECT coalesce(max(seq), 0) FROM journal"
@@ -198,6 +204,11 @@ class SqliteStore:
         """Return all scopes as of the last commit."""
         return await self._reader.work(_load)
 
+    async def last_incarnations(self) -> Mapping[str, int]:
+        """Return the highest incarnation that a removed scope of each set had, by set id."""
+        rows = "SELECT set_id, incarnation FROM last_incarnation"
+        return await self._reader.work(lambda database: dict(database.execute(rows)))
+
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         """Keep all commits or none, in order, and return the journal lines of each."""
         return await self._writer.work(lambda database: _commit(database, commits))
@@ -315,6 +326,10 @@ def _commit(database: sqlite3.Connection, commits: Sequence[Commit]) -> list[lis
         ((last,),) = database.execute(LAST_LINE)
         numbered = number(commits, last)
         writes = Writes(commits)
+        last_incarnations: dict[str, int] = {}
+        for commit in commits:
+            remember_removed(last_incarnations, commit.changes)
+        database.executemany(KEEP_LAST_INCARNATION, last_incarnations.items())
         database.executemany(DELETE_SCOPE, ((scope,) for scope in writes.wiped))
         database.executemany(DELETE_MACHINE, writes.machines.dropped())
         database.executemany(DELETE_EVENT, writes.events.dropped())

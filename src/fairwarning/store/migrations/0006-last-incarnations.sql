@@ -1,0 +1,20 @@
+-- A set that is made again counts its documents on from the last one of its name, so that nobody takes one for
+-- the other. What was removed before this was kept is known from the journal.
+CREATE TABLE last_incarnation (
+    set_id      TEXT    NOT NULL PRIMARY KEY,
+    incarnation INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO last_incarnation (set_id, incarnation)
+WITH
+    made AS (
+        SELECT DISTINCT scope,
+            coalesce(nullif(json_extract(body, '$.facts.group'), '') || '/', '')
+                || json_extract(body, '$.facts.set_name') AS set_id
+        FROM journal WHERE kind = 'ScopeMade'
+    ),
+    shown AS (
+        SELECT scope, max(json_extract(body, '$.incarnation')) AS incarnation
+        FROM journal WHERE kind IN ('ScopeMade', 'Published') GROUP BY scope
+    )
+SELECT set_id, max(incarnation) FROM made JOIN shown USING (scope) GROUP BY set_id;

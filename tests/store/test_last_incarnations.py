@@ -1,0 +1,59 @@
+"""The last incarnation of every set that was removed is kept, whatever else is forgotten about it."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.changes import ScopeRemoved
+from fairwarning.core.model import ScopeId
+from fairwarning.engine.ports import Store
+from fairwarning.store.migrate import migrate, migrations
+from tests.store.stores import NOTHING, commit, made
+from tests.store.stories import Stage
+
+WEB = ScopeId("web")
+
+
+def removed(incarnation: int) -> ScopeRemoved:
+    return ScopeRemoved(scope=WEB, set_id="web", incarnation=incarnation)
+
+
+@pytest.mark.rule("L-11")
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "in four batches"])
+def test_the_highest_incarnation_of_a_removed_set_is_kept(play: Stage, together: bool) -> None:
+    async def story(store: Store) -> None:
+        old = commit(NOTHING, *made("web", "a"))
+        commits = [old, commit(old.after, removed(9)), old, commit(old.after, removed(8))]
+        for batch in [commits] if together else [[one] for one in commits]:
+            await store.commit(batch)
+
+        assert await store.last_incarnations() == {"web": 9}
+
+    play(story)
+
+
+#: Sets as a journal of the third schema tells of them: scope, kind and what the line says.
+LINES = (
+    ("web", "ScopeMade", '{"scope":"web","facts":{"set_name":"web","group":""},"incarnation":1}'),
+    ("web", "Published", '{"scope":"web","incarnation":6}'),
+    ("web", "ScopeRemoved", '{"scope":"web"}'),
+    ("lab/db.zone1", "ScopeMade", '{"facts":{"set_name":"db","group":"lab"},"incarnation":1}'),
+    ("lab/db.zone2", "ScopeMade", '{"facts":{"set_name":"db","group":"lab"},"incarnation":1}'),
+    ("lab/db.zone2", "Published", '{"scope":"lab/db.zone2","incarnation":4}'),
+    ("old", "ScopeMade", '{"scope":"old","facts":{"set_name":"old"},"incarnation":3}'),
+)
+
+
+@pytest.mark.rule("L-11")
+def test_a_database_from_before_learns_the_last_incarnations_from_its_journal(tmp_path: Path) -> None:
+    add = "INSERT INTO journal (at, scope, version, kind, body) VALUES ('2026-11-16', ?, 1, ?, ?)"
+    with closing(sqlite3.connect(tmp_path / "fairwarning.db", isolation_level=None)) as database:
+        migrate(database, [step for step in migrations() if step.number <= 3])
+        database.executemany(add, LINES)
+
+        migrate(database, migrations())
+
+        kept = dict(database.execute("SELECT set_id, incarnation FROM last_incarnation"))
+    assert kept == {"web": 6, "lab/db": 4, "old": 3}
