@@ -157,6 +157,8 @@ class Engine:
 
     async def tick(self) -> None:
         """Attend to every scope whose deadline has come."""
+        if self._stale:
+            await self._reload()
         due = self._agenda.take(self.clock.now())
         problems: list[BaseException] = []
         for start in range(0, len(due), SLICE):
