@@ -22,11 +22,6 @@ class SystemClock:
         """Return the current time, always in UTC."""
         return datetime.now(UTC)
 
-    def seconds_until(self, when: datetime | None) -> float:
-        """Return how long to sleep towards ``when``; never so long that a moved clock goes unnoticed."""
-        hour = 3600.0
-        return hour if when is None else min(max((when - self.now()).total_seconds(), 0.0), hour)
-
 
 class ManualClock:
     """Time that moves only when told to.

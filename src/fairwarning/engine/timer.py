@@ -4,20 +4,24 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from fairwarning.engine.clock import SystemClock
+from fairwarning.engine.clock import Clock
 from fairwarning.engine.engine import Engine
 
 log = logging.getLogger("fairwarning.timer")
 
+#: Seconds between looks at the clock: who sleeps does not notice that it was set, or the machine suspended.
+LOOK_AGAIN = 1.0
 
-async def run(engine: Engine, clock: SystemClock) -> None:
+
+async def run(engine: Engine, clock: Clock) -> None:
     """Send the engine a tick whenever one is due, for ever."""
     while True:
         deadline = engine.next_deadline()
-        if deadline is None or deadline > clock.now():
+        left = None if deadline is None else (deadline - clock.now()).total_seconds()
+        if left is None or left > 0.0:
             engine.deadlines_moved.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(clock.seconds_until(deadline)):
+                async with asyncio.timeout(left and min(left, LOOK_AGAIN)):
                     await engine.deadlines_moved.wait()
             continue
         try:
