@@ -1,7 +1,8 @@
 """Everything that may happen to a fleet, one action at a time, with chance deciding whom it meets."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 
@@ -32,7 +33,8 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Mishap
-from fairwarning.engine.ports import Store
+from fairwarning.engine.ports import Commit, Entry, Store
+from fairwarning.store.memory import MemoryStore
 from tests.stage import Stage, run, span
 
 RACK = HostId("rack-7")
@@ -52,12 +54,26 @@ SPANS = ("300ms", "1s", "5s", "5s", "6s", "29s", "30s", "36s", "1m", "5m", "15m"
 PILE = ("delete", "evict", "redeploy", "platform-redeploy", "hardware-failure", "restart", "freeze")
 
 
+class FailingStore(MemoryStore):
+    """A store that fails as often as it is told to."""
+
+    failures = 0
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+        if self.failures:
+            self.failures -= 1
+            raise OSError("disk full")
+        return await super().commit(commits)
+
+
 class World:
     """A fleet to which things happen."""
 
     def __init__(self, store: Store, reopen: Callable[[], Store]) -> None:
         self.stage = Stage(store=store)
         self.reopen = reopen
+        #: What came to pass, and how often.
+        self.met: Counter[str] = Counter()
         #: Whether the last action forced a delete, which waits for no barrier (T-09).
         self.forced = False
 
@@ -104,6 +120,8 @@ def pile_up(world: World, chance: Random) -> str:
     """Ask for several things at once, about one machine, mostly to start at the same instant."""
     machine, notice = world.machine(chance), chance.choice(NOTICES)
     causes = chance.sample(PILE, chance.choice((2, 3)))
+    if world.stage.engine.machine(machine).spot and "evict" not in causes:
+        causes[0] = "evict"
     return "; ".join(_cause(world, chance, one, (machine,), notice) for one in causes)
 
 
@@ -183,6 +201,10 @@ def oversleep(world: World, chance: Random) -> str:
 
 def restart(world: World, chance: Random) -> str:
     away = chance.choice(("0s", *SPANS))
+    struck = Counter(
+        (event.scope, name) for event in world.events() if not event.waiting for name in event.undone
+    )
+    world.met["restarts while two impacts of one machine run"] += any(count > 1 for count in struck.values())
     run(world.stage.engine.close())
     world.stage.store = world.reopen()
     world.stage.clock.set(world.stage.now + span(away))
@@ -285,6 +307,23 @@ def crowd(world: World, chance: Random) -> str:
     return f"at once: {commands}"
 
 
+def lose_a_commit(world: World, chance: Random) -> str:
+    """Let the disk be full for a moment, while somebody asks or time passes."""
+    store = world.stage.store
+    if not isinstance(store, FailingStore):
+        return "lose nothing"
+    store.failures = 1
+    try:
+        told = chance.choice((pile_up, remove, wait_for_deadline))(world, chance)
+    except OSError:
+        told = "lost a commit"
+        world.met["commits lost"] += 1
+    store.failures = 0
+    # What was not done at its time is due still.
+    run(world.stage.engine.tick())
+    return f"with a full disk: {told}"
+
+
 Action = Callable[[World, Random], str]
 
 #: What may happen, and how often in comparison.
@@ -310,6 +349,7 @@ ACTIONS: Mapping[Action, int] = {
     grow: 4,
     remove: 2,
     crowd: 3,
+    lose_a_commit: 3,
 }
 NEEDS_NOTHING = frozenset({make, wait, wait_for_deadline, oversleep, restart})
 NEEDS_A_SCOPE = frozenset({walk, stop_walk, set_approvals, grow, remove})

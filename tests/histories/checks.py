@@ -1,6 +1,5 @@
 """What must hold of every history, judged from the journal and from docs/rules.md alone."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -33,6 +32,7 @@ from fairwarning.core.model import (
 from fairwarning.core.scope import domain
 from fairwarning.core.versions import PREVIEW_SHAPE
 from fairwarning.core.wire import document
+from fairwarning.engine.ports import Entry
 from tests.histories.actions import World
 from tests.stage import run
 
@@ -45,7 +45,6 @@ class Checks:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.met: Counter[str] = Counter()
         self._read = 0
         self._scopes: dict[ScopeId, Scope] = {}
         self._alive: dict[EventId, Event] = {}
@@ -58,12 +57,15 @@ class Checks:
 
     def check(self) -> None:
         """Read what was written since the last time, then compare it with what there is."""
-        for lines in self._commits():
-            self._take(*lines)
+        run(self._check())
+
+    async def _check(self) -> None:
         stage, now = self._world.stage, self._world.stage.now
+        for lines in self._commits(await stage.store.journal(after=self._read, limit=1_000_000)):
+            self._take(*lines)
         scopes = stage.engine.scopes()
         assert scopes.keys() == self._scopes.keys(), "the journal tells of other scopes"
-        assert dict(run(stage.store.load())) == dict(scopes), "what is kept is not what is shown"
+        assert dict(await stage.store.load()) == dict(scopes), "what is kept is not what is shown"
         for scope_id, scope in scopes.items():
             if self._seen.get(scope_id) is not scope:
                 self._look_at(scope)
@@ -72,11 +74,11 @@ class Checks:
 
     # -- what the journal says
 
-    def _commits(self) -> list[tuple[ScopeId, datetime, list[Change]]]:
-        """Return the new lines, those of one scope and one commit together."""
+    def _commits(self, entries: Sequence[Entry]) -> list[tuple[ScopeId, datetime, list[Change]]]:
+        """Return journal lines, those of one scope and one commit together."""
         commits: list[tuple[ScopeId, datetime, list[Change]]] = []
         open_commits: dict[ScopeId, tuple[int, list[Change]]] = {}
-        for entry in run(self._world.stage.store.journal(after=self._read, limit=1_000_000)):
+        for entry in entries:
             assert entry.seq == self._read + 1, f"journal line {entry.seq} follows line {self._read}"
             self._read = entry.seq
             change = entry.change
@@ -136,7 +138,7 @@ class Checks:
             self._check_start(event, at)
         if event.status is Status.GONE:
             self._over.add(event.id)
-            self.met[f"{event.kind} {what}"] += 1
+            self._world.met[f"{event.kind} {what}"] += 1
         else:
             self._alive[event.id] = event
 
@@ -152,7 +154,9 @@ class Checks:
     def _check_start(self, event: Event, at: datetime) -> None:
         assert event.started_at == at, f"{event.id} says that it started at {event.started_at}, not {at}"
         if event.not_before <= at:
+            self._world.met["started at NotBefore after a warning"] += event.created_at < event.not_before
             return
+        self._world.met["started early, approved"] += 1
         assert event.approved_by is not None, f"L-02: {event.id} started early and unapproved"
         if not self._world.forced:
             for other in self._alive.values():
@@ -182,11 +186,11 @@ class Checks:
         done = any(event.kind in ending and ref.name in event.done for event in events)
         assert done, f"L-04: {ref.full} went without an event"
         self._removed.add(machine.vm_id)
-        self.met["machine removed"] += 1
+        self._world.met["machine removed"] += 1
 
     def _check_impacts(self, ref: MachineRef, impacts: Sequence[tuple[Kind, HostId]]) -> None:
         """Compare what a machine is after a commit with what happened to it in there."""
-        self.met["two impacts of one machine in one commit"] += len(impacts) > 1
+        self._world.met["two impacts of one machine in one commit"] += len(impacts) > 1
         machine = self._machines.get(ref)
         for kind, host in impacts:
             if machine is None:
@@ -198,13 +202,12 @@ class Checks:
 
     def _check_document(self, before: Scope | None, after: Scope) -> None:
         """L-11: another number exactly when another content; V-05: the version that shows most tells."""
-        if before is None:
-            self._incarnations[after.id] = after.incarnation
-            return
-        earlier, later = (document(0, visible(one), PREVIEW_SHAPE, one.facts.kind) for one in (before, after))
-        expected = before.incarnation + (earlier != later)
-        assert after.incarnation == expected, f"L-11: {after.id} is at {after.incarnation}, not {expected}"
         self._incarnations[after.id] = after.incarnation
+        if before is None:
+            return
+        moved = before.events is not after.events and _content(before) != _content(after)
+        expected = before.incarnation + moved
+        assert after.incarnation == expected, f"L-11: {after.id} is at {after.incarnation}, not {expected}"
 
     # -- what there is
 
@@ -242,3 +245,7 @@ class Checks:
         assert deadline is None or deadline > now, "something is due and is not done"
         if any(not event.waiting for event in events):
             assert deadline is not None, "what is under way has no end"
+
+
+def _content(scope: Scope) -> bytes:
+    return document(0, visible(scope), PREVIEW_SHAPE, scope.facts.kind)

@@ -14,9 +14,8 @@ from pathlib import Path
 from random import Random
 
 from fairwarning.engine.ports import Store
-from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SqliteStore
-from tests.histories.actions import ACTIONS, Action, World, make, possible
+from tests.histories.actions import ACTIONS, Action, FailingStore, World, make, possible
 from tests.histories.checks import Checks
 from tests.stage import run
 
@@ -101,7 +100,7 @@ def explore(
 
 def live(history: History, met: Counter[str]) -> None:
     """Live through one history, checking every promise after every step."""
-    with _world(history) as world:
+    with fleet(durable=history.durable) as world:
         checks = Checks(world)
         told: list[str] = []
         try:
@@ -112,7 +111,7 @@ def live(history: History, met: Counter[str]) -> None:
         except Exception as problem:  # whatever it was, it must not happen
             lived = History(history.seed, history.durable, history.steps[: len(told)])
             raise Violation(lived, told, problem) from problem
-        met.update(checks.met)
+        met.update(world.met)
 
 
 def step(world: World, chance: Random) -> str:
@@ -158,9 +157,10 @@ def _without(violation: Violation, size: int) -> Violation | None:
 
 
 @contextmanager
-def _world(history: History) -> Iterator[World]:
-    if not history.durable:
-        store: Store = MemoryStore()
+def fleet(*, durable: bool) -> Iterator[World]:
+    """Give a fleet in memory, or in a file that every restart closes and opens again."""
+    if not durable:
+        store: Store = FailingStore()
         yield World(store, lambda: store)
         return
     directory = Path(tempfile.mkdtemp(prefix="fairwarning"))
