@@ -42,7 +42,9 @@ BLUEPRINTS = (
     Blueprint(name="web", count=3, terminate_notice=span("5m")),
     Blueprint(name="db", count=3, zones=("1", "2"), terminate_notice=span("7m")),
     Blueprint(name="gpu", count=2, fault_domains=1, broadcast=False),
-    Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=3, update_domains=2, fault_domains=1),
+    Blueprint(
+        name="app", kind=ScopeKind.AVAILABILITY_SET, count=3, update_domains=2, fault_domains=1, host=RACK
+    ),
     Blueprint(name="batch", count=2, spot=True, update_domains=1, fault_domains=1),
     Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=2, spot=True, eviction=Eviction.DELETE),
     Blueprint(name="red", kind=ScopeKind.STANDALONE, host=RACK, spot=True),

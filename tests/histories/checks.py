@@ -217,6 +217,11 @@ class Checks:
         assert list(told.events) == list(scope.events), f"the events of {scope.id} are in another order"
         assert list(told.machines) == list(scope.machines), f"the machines of {scope.id} are in another order"
         assert scope.machines or not scope.facts.deleting, f"T-16: {scope.id} was deleted and stands"
+        if scope.facts.deleting:
+            deletes = (event for event in scope.events.values() if event.cause == "delete")
+            going = {name for event in deletes for name in event.resources}
+            staying = scope.machines.keys() - going
+            assert not staying, f"T-16: {scope.id} is being deleted and {staying} stays"
         walking: dict[str, set[int]] = {}
         for event in scope.events.values():
             assert self._alive.get(event.id) == event, f"{event.id} is not what the journal tells"
