@@ -151,7 +151,7 @@ ACTIONS: Mapping[str, Callable[[Stage], Command | None]] = {
     "stop": lambda stage: StopWalk(scope=stage.scope()),
 }
 #: Twice in the hat is what makes things happen: machines, events, time.
-HAT = (*ACTIONS, "make", "schedule", "schedule", "approve", "poll", "leap", "leap", "crowd", "reopen")
+HAT = (*ACTIONS, "make", "schedule", "schedule", "approve", "poll", "leap", "leap", "crowd", "reopen", "away")
 CROWD = ("schedule", "approve", "poll", "power", "approve nothing")
 NUMBERS = st.integers(0, 199)
 STEPS = st.builds(Step, st.sampled_from(HAT), NUMBERS, NUMBERS)
@@ -183,8 +183,10 @@ class Player:
         for number, step in enumerate(history):
             if step.action == "leap":
                 await travel(engine, self._clock, self._clock.now() + LEAPS[step.one % len(LEAPS)])
-            elif step.action == "reopen":
+            elif step.action in ("reopen", "away"):
                 await self._stop(engine)
+                if step.action == "away":
+                    self._clock.set(self._clock.now() + LEAPS[step.one % len(LEAPS)])
                 engine = await self._start()
             elif step.action == "crowd":
                 crowd = enumerate(step._replace(action=action) for action in CROWD)
