@@ -1,6 +1,7 @@
 """Several impacts of one machine that end together: each finds what the one before it has left behind."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,16 +13,13 @@ from fairwarning.core.fleet import Fleet
 from fairwarning.core.model import Eviction, Power, ScopeId, ScopeKind, Status, VmName
 from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Mishap
+from fairwarning.store.sqlite import SqliteStore
 from tests.stage import NOON, Stage, run, span
 
 WEB = Blueprint(name="web", count=2, terminate_notice=span("5m"))
 PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_domains=1, fault_domains=1)
 SPOT = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True)
 SPOT_DELETE = replace(SPOT, eviction=Eviction.DELETE)
-
-
-def names(stage: Stage, scope: str) -> list[str]:
-    return stage.machines(scope) if ScopeId(scope) in stage.engine.scopes() else []
 
 
 @pytest.mark.rule("T-13", "T-16")
@@ -83,8 +81,8 @@ def test_a_delete_and_a_redeploy_by_the_platform_asked_in_the_same_second_leave_
 
 
 @pytest.mark.rule("T-13", "L-04")
-def test_impacts_that_end_while_the_server_is_down_are_told_one_after_another() -> None:
-    stage = Stage(WEB, SPOT)
+def test_impacts_that_end_while_the_server_is_down_are_told_one_after_another(tmp_path: Path) -> None:
+    stage = Stage(WEB, SPOT, store=run(SqliteStore.open(tmp_path)))
     stage.cause("delete", "web_0", force=True)
     stage.cause("evict", "batch", notice="0s")
     stage.advance("2s")
@@ -92,12 +90,16 @@ def test_impacts_that_end_while_the_server_is_down_are_told_one_after_another() 
     stage.cause("hardware-failure", "batch")
 
     run(stage.engine.close())
+    run(stage.store.close())
+    stage.store = run(SqliteStore.open(tmp_path))
     stage.clock.set(NOON + span("1m"))
     stage.restart()
 
     assert stage.machines("web") == ["web_1"]
     assert stage.machine("batch").power is Power.STOPPED
     assert stage.pending("web") == stage.pending("batch") == ()
+    assert run(stage.store.load()) == stage.engine.scopes()
+    run(stage.store.close())
 
 
 @pytest.mark.rule("T-16")

@@ -244,8 +244,12 @@ class Checks:
     def _check_time(self, now: datetime) -> None:
         events = self._world.events()
         assert self._alive.keys() == {event.id for event in events}, "events were lost"
+        # Whom a barrier waits for: neither approved nor out of notice.
+        held = {event.barrier for event in events if event.waiting and event.approved_by is None}
         for event in events:
             assert not event.waiting or event.not_before > now, f"T-13: {event.id} waits after NotBefore"
+            free = event.approved_by is not None and event.barrier not in held
+            assert not event.waiting or not free, f"T-12: {event.id} is approved and waits for nobody"
         deadline = self._world.stage.engine.next_deadline()
         assert deadline is None or deadline > now, "something is due and is not done"
         if any(not event.waiting for event in events):

@@ -42,6 +42,7 @@ LINES = (
     ("lab/db.zone1", "ScopeMade", '{"facts":{"set_name":"db","group":"lab"},"incarnation":1}'),
     ("lab/db.zone2", "ScopeMade", '{"facts":{"set_name":"db","group":"lab"},"incarnation":1}'),
     ("lab/db.zone2", "Published", '{"scope":"lab/db.zone2","incarnation":4}'),
+    ("web", "Published", '{"scope":"web","incar'),
     ("old", "ScopeMade", '{"scope":"old","facts":{"set_name":"old"},"incarnation":3}'),
 )
 

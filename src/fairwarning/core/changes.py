@@ -47,6 +47,7 @@ class ScopeRemoved:
     """The scope is no more; a set of this name that is made again counts on from its last incarnation."""
 
     scope: ScopeId
+    # Journals from before these two were kept lack them.
     set_id: str = ""
     incarnation: int = 0
 

@@ -21,7 +21,7 @@ async def run(engine: Engine, clock: Clock) -> None:
         if left is None or left > 0.0:
             engine.deadlines_moved.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(left and min(left, LOOK_AGAIN)):
+                async with asyncio.timeout(None if left is None else min(left, LOOK_AGAIN)):
                     await engine.deadlines_moved.wait()
             continue
         try:

@@ -11,10 +11,10 @@ WITH
         SELECT DISTINCT scope,
             coalesce(nullif(json_extract(body, '$.facts.group'), '') || '/', '')
                 || json_extract(body, '$.facts.set_name') AS set_id
-        FROM journal WHERE kind = 'ScopeMade'
+        FROM journal WHERE kind = 'ScopeMade' AND json_valid(body)
     ),
     shown AS (
         SELECT scope, max(json_extract(body, '$.incarnation')) AS incarnation
-        FROM journal WHERE kind IN ('ScopeMade', 'Published') GROUP BY scope
+        FROM journal WHERE kind IN ('ScopeMade', 'Published') AND json_valid(body) GROUP BY scope
     )
 SELECT set_id, max(incarnation) FROM made JOIN shown USING (scope) GROUP BY set_id;
