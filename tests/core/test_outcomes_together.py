@@ -83,23 +83,25 @@ def test_a_delete_and_a_redeploy_by_the_platform_asked_in_the_same_second_leave_
 @pytest.mark.rule("T-13", "L-04")
 def test_impacts_that_end_while_the_server_is_down_are_told_one_after_another(tmp_path: Path) -> None:
     stage = Stage(WEB, SPOT, store=run(SqliteStore.open(tmp_path)))
-    stage.cause("delete", "web_0", force=True)
-    stage.cause("evict", "batch", notice="0s")
-    stage.advance("2s")
-    stage.cause("hardware-failure", "web_0")
-    stage.cause("hardware-failure", "batch")
+    try:
+        stage.cause("delete", "web_0", force=True)
+        stage.cause("evict", "batch", notice="0s")
+        stage.advance("2s")
+        stage.cause("hardware-failure", "web_0")
+        stage.cause("hardware-failure", "batch")
 
-    run(stage.engine.close())
-    run(stage.store.close())
-    stage.store = run(SqliteStore.open(tmp_path))
-    stage.clock.set(NOON + span("1m"))
-    stage.restart()
+        run(stage.engine.close())
+        run(stage.store.close())
+        stage.store = run(SqliteStore.open(tmp_path))
+        stage.clock.set(NOON + span("1m"))
+        stage.restart()
 
-    assert stage.machines("web") == ["web_1"]
-    assert stage.machine("batch").power is Power.STOPPED
-    assert stage.pending("web") == stage.pending("batch") == ()
-    assert run(stage.store.load()) == stage.engine.scopes()
-    run(stage.store.close())
+        assert stage.machines("web") == ["web_1"]
+        assert stage.machine("batch").power is Power.STOPPED
+        assert stage.pending("web") == stage.pending("batch") == ()
+        assert run(stage.store.load()) == stage.engine.scopes()
+    finally:
+        run(stage.store.close())
 
 
 @pytest.mark.rule("T-16")
