@@ -76,3 +76,18 @@ def test_a_spot_machine_stays_deallocated_when_the_platform_moves_it_while_it_is
     view = azure.get(f"{VM}/cheap/instanceView")
     assert isinstance(view, dict)
     assert "PowerState/deallocated" in str(view["statuses"])
+
+
+@pytest.mark.rule("T-24")
+def test_a_spot_machine_that_its_eviction_deleted_can_be_made_again(azure: Azure) -> None:
+    cheap: Json = {"properties": {"priority": "Spot", "evictionPolicy": "Delete"}}
+    azure.put(f"{VM}/cheap", cheap)
+    azure.poll("cheap")
+    azure.post(f"{VM}/cheap/simulateEviction")
+    azure.advance("36s")
+    assert azure.send("GET", f"{VM}/cheap").status == 404
+
+    made_again = azure.send("PUT", f"{VM}/cheap", cheap)
+
+    assert made_again.status == 201
+    assert azure.send("GET", f"{VM}/cheap").status == 200

@@ -64,7 +64,22 @@ def test_a_machine_that_its_eviction_deletes_is_not_brought_back_by_a_redeploy(
         stage.cause(cause, "batch", notice="30s")
     stage.advance("35s")
 
-    assert stage.machines("batch") == []
+    assert stage.engine.scopes() == {}
+
+
+@pytest.mark.rule("S-01")
+@pytest.mark.parametrize("cause", ["evict", "delete"])
+def test_a_standalone_machine_that_is_gone_leaves_no_scope_that_holds_its_name(cause: str) -> None:
+    stage = Stage(SPOT_DELETE)
+
+    stage.cause(cause, "batch", notice="0s")
+    stage.advance("5s")
+
+    assert stage.engine.scopes() == {}
+
+    stage.make(SPOT_DELETE)
+
+    assert stage.machines("batch") == ["batch"]
 
 
 @pytest.mark.rule("T-13")

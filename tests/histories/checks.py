@@ -26,6 +26,7 @@ from fairwarning.core.model import (
     Power,
     Scope,
     ScopeId,
+    ScopeKind,
     Source,
     Status,
 )
@@ -216,7 +217,8 @@ class Checks:
         assert told == scope, f"the journal tells otherwise of {scope.id}"
         assert list(told.events) == list(scope.events), f"the events of {scope.id} are in another order"
         assert list(told.machines) == list(scope.machines), f"the machines of {scope.id} are in another order"
-        assert scope.machines or not scope.facts.deleting, f"T-16: {scope.id} was deleted and stands"
+        stays = not scope.facts.deleting and scope.facts.kind is not ScopeKind.STANDALONE
+        assert scope.machines or stays, f"T-16, S-01: {scope.id} has lost its machines and stands"
         if scope.facts.deleting:
             deletes = (event for event in scope.events.values() if event.cause == "delete")
             going = {name for event in deletes for name in event.resources}

@@ -45,7 +45,7 @@ from fairwarning.core.errors import NameTaken, UnknownEvent
 from fairwarning.core.fleet import Fleet, overdue, shown_to, visible
 from fairwarning.core.impact import take
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import Event, EventId, Machine, MachineRef, Scope, Status, in_group
+from fairwarning.core.model import Event, EventId, Machine, MachineRef, Scope, ScopeKind, Status, in_group
 from fairwarning.core.scope import build, scope_ids
 
 PLATFORM = "platform"
@@ -286,9 +286,10 @@ def _walk_on(fleet: Fleet, now: datetime) -> Iterator[Change]:
 
 
 def _close(fleet: Fleet, now: datetime) -> Iterator[Change]:
-    """A scope that is being deleted goes with its last machine."""
+    """A scope that is being deleted goes with its last machine; a standalone machine is its scope (S-01)."""
     for scope in fleet.scopes.values():
-        if scope.facts.deleting and not scope.machines:
+        going = scope.facts.deleting or scope.facts.kind is ScopeKind.STANDALONE
+        if going and not scope.machines:
             set_id, incarnation = scope.facts.set_id, scope.incarnation
             yield ScopeRemoved(scope=scope.id, set_id=set_id, incarnation=incarnation)
 
