@@ -295,4 +295,4 @@ def test_a_name_is_free_again_once_its_set_is_gone() -> None:
     stage.make(replace(WEB, count=1))
 
     assert stage.machines("web") == ["web_0"]
-    assert stage.incarnation("web") == 1
+    assert stage.incarnation("web") == 2
