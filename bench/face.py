@@ -82,11 +82,10 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
         shortcuts=app,
         portable="portable" in options,
     )
-    doors = Doors(
-        server, Plan(port=port, own=0, shared=((LOOPBACK, port),)), lambda slots: store.note("slots", slots)
-    )
+    doors = Doors(server, Plan(port=port, own=0, shared=((LOOPBACK, port),)), store)
     await doors.open_shared()
-    await doors.open(list(engine.refs()))
+    scopes = tuple(engine.scopes().values())
+    await doors.open(ref for scope in scopes for ref in scope.refs())
     gc.freeze()
     gc.enable()
     work: list[Coroutine[object, None, None]] = [timer.run(engine, SystemClock())]

@@ -58,18 +58,6 @@ def test_manual_time_stands_still_while_the_server_is_away(tmp_path: Path) -> No
     assert status is Status.SCHEDULED
 
 
-def test_a_machine_keeps_its_place_among_the_ports(tmp_path: Path) -> None:
-    async def story() -> tuple[str | None, str | None]:
-        async with Service(settings(tmp_path)) as first:
-            kept = await first.engine.store.noted("slots")
-        async with Service(settings(tmp_path)) as second:
-            return kept, await second.engine.store.noted("slots")
-
-    before, after = asyncio.run(story())
-
-    assert before == after == '{"db/db": 0}'
-
-
 def test_monitoring_is_told_how_often_guests_were_answered() -> None:
     polled = "/metadata/scheduledevents?api-version=2020-07-01"
 

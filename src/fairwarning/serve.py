@@ -154,11 +154,11 @@ class Service:
             addresses=_addressees(self.engine, settings.addresses),
             sockets=settings.sockets,
         )
-        store = self.engine.store
-        self.doors = Doors(server, plan, lambda slots: store.note("slots", slots), await store.noted("slots"))
+        self.doors = Doors(server, plan, self.engine.store)
         follower = self._stack.enter_context(self.engine.feed.listen())
         await self.doors.open_shared()
-        await self.doors.open(list(self.engine.refs()))
+        scopes = tuple(self.engine.scopes().values())
+        await self.doors.open(ref for scope in scopes for ref in scope.refs())
         await self._background(follow(self.engine, self.doors, app.forget, follower))
         self._document = app.document
         self._counted = lambda: server.figures().families()

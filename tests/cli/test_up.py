@@ -190,10 +190,10 @@ def test_shared_listeners_and_sockets_can_be_found(tmp_path: Path) -> None:
         machines = json.loads(server.tell("vms", "--json"))
         path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
         known = curl(f"curl -H Metadata:true --interface 127.7.0.2 '{shared}{path}'")
-        through = curl(f"curl -H Metadata:true --unix-socket {sockets}/db.sock 'http://h{path}'")
+        through = curl(f"curl -H Metadata:true --unix-socket {sockets}/db+db.sock 'http://h{path}'")
 
     assert server.ready["alternatives"] == {
-        "db": [f"unix:{sockets}/db.sock"], "web_0": [f"unix:{sockets}/web_0.sock"]
+        "db": [f"unix:{sockets}/db+db.sock"], "web_0": [f"unix:{sockets}/web+web_0.sock"]
     }  # fmt: skip
     assert {one["name"]: one["alternatives"] for one in machines} == server.ready["alternatives"]
     assert (known, through) == ("web_0", "db")

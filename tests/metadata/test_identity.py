@@ -21,6 +21,7 @@ from fairwarning.engine.engine import Engine
 from fairwarning.metadata.app import MetadataApp
 from fairwarning.metadata.doors import LOOPBACK, CannotListen, Doors, Plan
 from fairwarning.metadata.identity import Inventory
+from fairwarning.metadata.numbers import Numbers
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
 from tests.guest import E1, NOON
@@ -35,6 +36,7 @@ async def fetch(
     *,
     source: str | None = None,
     headers: Mapping[str, str] = {},
+    body: bytes = b"",
 ) -> tuple[int, str]:
     """Ask over a real socket and return status and body."""
     if isinstance(target, Path):
@@ -43,28 +45,26 @@ async def fetch(
         host, _, port = target.removeprefix("http://").partition(":")
         local = None if source is None else (source, 0)
         reader, writer = await asyncio.open_connection(host, int(port), local_addr=local)
-    lines = [f"GET {path} HTTP/1.1", "Host: 169.254.169.254", "Metadata: true", "Connection: close"]
+    method = "POST" if body else "GET"
+    lines = [f"{method} {path} HTTP/1.1", "Host: 169.254.169.254", "Metadata: true", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
-    writer.write("\r\n".join([*lines, "", ""]).encode())
-    head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+    lines += [f"Content-Length: {len(body)}"] if body else []
+    writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+    head, _, answer = (await reader.read()).decode().partition("\r\n\r\n")
     writer.close()
     await writer.wait_closed()
-    return int(head.split()[1]), body
+    return int(head.split()[1]), answer
 
 
 class House:
     """A fleet with real doors."""
 
-    def __init__(self, plan: Plan, count: int = 3) -> None:
-        self.notes: list[str] = []
-        self.engine = Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy())
+    def __init__(self, plan: Plan, count: int = 3, store: MemoryStore | None = None) -> None:
+        self.engine = Engine(store or MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy())
         app = MetadataApp(self.engine, Profile(requests_per_second=1e9, burst=1e9))
         self.server = MetadataServer[MachineRef](app.answer, self.engine.clock.now)
-        self.doors = Doors(self.server, plan, self.remember)
+        self.doors = Doors(self.server, plan, self.engine.store)
         self.count = count
-
-    async def remember(self, slots: str) -> None:
-        self.notes.append(slots)
 
     async def __aenter__(self) -> "House":
         await self.engine.handle(Make(seed="s", blueprint=Blueprint(name="web", count=self.count)))
@@ -101,8 +101,8 @@ def test_each_machine_has_a_port_an_address_and_a_socket_of_its_own(tmp_path: Pa
         async with House(Plan(port=free_base(3), sockets=tmp_path)) as house:
             own, address, unix = url(house, WEB_1), *house.doors.alternatives(WEB_1)
             assert address.startswith("http://127.0.10.2:")
-            assert unix == f"unix:{tmp_path}/web_1.sock"
-            return [await fetch(own), await fetch(address), await fetch(tmp_path / "web_1.sock")]
+            assert unix == f"unix:{tmp_path}/web+web_1.sock"
+            return [await fetch(own), await fetch(address), await fetch(tmp_path / "web+web_1.sock")]
 
     assert asyncio.run(story()) == [(200, "web_1")] * 3
 
@@ -166,9 +166,11 @@ def test_machines_beyond_the_first_share_a_listener() -> None:
     assert answer == (200, "web_2")
 
 
-def test_a_machine_that_goes_takes_its_door_along_and_a_new_one_takes_its_place() -> None:
+def test_a_machine_that_goes_takes_its_door_along_and_a_new_one_gets_its_own() -> None:
+    base = free_base(4)
+
     async def story() -> tuple[str, str]:
-        async with House(Plan(port=0, sockets=None)) as house:
+        async with House(Plan(port=base)) as house:
             gone = url(house, WEB_1)
             await house.doors.close(WEB_1)
             with pytest.raises(ConnectionRefusedError):
@@ -177,78 +179,83 @@ def test_a_machine_that_goes_takes_its_door_along_and_a_new_one_takes_its_place(
             new = MachineRef(ScopeId("web"), VmName("web_3"))
             await house.doors.open([new])
             assert (await fetch(url(house, new)))[1] == "web_3"
-            return house.notes[0], house.notes[-1]
+            return gone, url(house, new)
 
-    first, last = asyncio.run(story())
+    gone, new = asyncio.run(story())
 
-    assert json.loads(first) == {"web/web_0": 0, "web/web_1": 1, "web/web_2": 2}
-    assert json.loads(last) == {"web/web_0": 0, "web/web_2": 2, "web/web_3": 1}
+    assert (gone, new) == (f"http://127.0.0.1:{base + 2}", f"http://127.0.0.1:{base + 4}")
 
 
-def test_machines_of_one_name_get_sockets_of_different_names(tmp_path: Path) -> None:
-    async def story() -> list[str]:
-        async with House(Plan(port=0, sockets=tmp_path)) as house:
-            twin = MachineRef(ScopeId("other"), VmName("web_0"))
-            await house.doors.open([twin])
-            return sorted(path.name for path in tmp_path.iterdir())
+def test_what_is_given_is_kept_before_anybody_listens() -> None:
+    base = free_base(1)
 
-    assert asyncio.run(story()) == ["other.web_0.sock", "web_0.sock", "web_1.sock", "web_2.sock"]
+    class Watchful(MemoryStore):
+        async def note(self, key: str, value: str) -> None:
+            with pytest.raises(ConnectionRefusedError):
+                await fetch(f"http://{LOOPBACK}:{base + 1}")
+            await super().note(key, value)
+
+    async def story() -> tuple[str | None, tuple[int, str]]:
+        async with House(Plan(port=base), count=1, store=Watchful()) as house:
+            return await house.engine.store.noted("numbers/0"), await fetch(url(house, WEB_0))
+
+    kept, answer = asyncio.run(story())
+
+    assert kept is not None
+    assert answer == (200, "web_0")
 
 
 def test_a_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
     async def story() -> int:
         async with House(Plan(port=0, sockets=tmp_path)):
-            return (tmp_path / "web_0.sock").stat().st_mode & 0o777
+            return (tmp_path / "web+web_0.sock").stat().st_mode & 0o777
 
     assert asyncio.run(story()) == 0o600
 
 
-def test_an_address_belongs_to_one_machine() -> None:
-    inventory = Inventory()
-    inventory.assign(WEB_0, "10.0.0.1")
+async def inventory(*machines: MachineRef, named: Mapping[MachineRef, str] = {}) -> Inventory:
+    """Return an inventory that answers these machines."""
+    numbers = Numbers(MemoryStore())
+    found = Inventory(numbers)
+    await found.name(named)
+    for number in await numbers.give(machines):
+        found.admit(number)
+    return found
 
-    with pytest.raises(Invalid, match="belongs to web_0 already"):
-        inventory.assign(WEB_1, "10.0.0.1")
+
+def test_an_address_belongs_to_one_machine() -> None:
+    with pytest.raises(Invalid, match="belongs to web/web_0 already"):
+        asyncio.run(inventory(named={WEB_0: "10.0.0.1", WEB_1: "10.0.0.1"}))
 
 
 @pytest.mark.rule("R-03")
 def test_an_address_is_the_same_however_it_is_spelled() -> None:
-    inventory = Inventory()
-    inventory.assign(WEB_0, "10.0.0.1")
-    inventory.assign(WEB_1, "fd00:0:0::1")
+    found = asyncio.run(inventory(WEB_0, WEB_1, named={WEB_0: "10.0.0.1", WEB_1: "fd00:0:0::1"}))
 
-    assert inventory.identify(("::ffff:10.0.0.1", 4711)) == WEB_0
-    assert inventory.identify(("fd00::1", 4711)) == WEB_1
-    assert inventory.identify(("::ffff:10.0.0.2", 4711)) is None
+    assert found.identify(("::ffff:10.0.0.1", 4711)) == WEB_0
+    assert found.identify(("fd00::1", 4711)) == WEB_1
+    assert found.identify(("::ffff:10.0.0.2", 4711)) is None
 
 
-def test_an_address_that_was_given_is_not_handed_out_and_the_other_way_round() -> None:
-    inventory = Inventory()
-    inventory.assign(WEB_0, "127.1.0.1")
-    inventory.assign(WEB_1)
+def test_a_machine_whose_address_was_named_has_no_other() -> None:
+    found = asyncio.run(inventory(WEB_0, WEB_1, named={WEB_0: "127.1.0.1"}))
 
-    with pytest.raises(Invalid, match=r"127\.1\.0\.2 belongs to web_1 already"):
-        inventory.assign(WEB_2, "127.1.0.2")
-
-    assert [inventory.address(machine) for machine in inventory] == ["127.1.0.1", "127.1.0.2"]
-    assert [inventory.identify((f"127.1.0.{n}", 1)) for n in (1, 2, 3)] == [WEB_0, WEB_1, None]
+    assert [found.address(machine) for machine in found] == ["127.1.0.1", "127.1.0.3"]
+    assert [found.identify((f"127.1.0.{n}", 1)) for n in (1, 2, 3)] == [WEB_0, None, WEB_1]
 
 
-def test_an_address_is_not_handed_out_twice() -> None:
-    inventory = Inventory()
-    inventory.assign(WEB_0)
-    inventory.forget(WEB_0)
-    inventory.assign(WEB_1)
+def test_a_machine_that_is_dismissed_keeps_its_address_and_is_not_answered_there() -> None:
+    found = asyncio.run(inventory(WEB_0, WEB_1))
+    found.dismiss(WEB_0)
 
-    assert WEB_0 not in inventory
-    assert inventory.address(WEB_1) == "127.1.0.2"
-    assert inventory.identify(("127.1.0.1", 1)) is None
-    assert inventory.identify(("127.1.0.0", 1)) is None
+    assert WEB_0 not in found
+    assert list(found) == [WEB_1]
+    assert [found.identify((f"127.1.0.{n}", 1)) for n in (0, 1, 2, 3)] == [None, None, WEB_1, None]
 
 
-def test_what_is_no_address_cannot_be_assigned() -> None:
+def test_what_is_no_address_cannot_be_named() -> None:
     with pytest.raises(Invalid, match="'here' is no IP address"):
-        Inventory().assign(WEB_0, "here")
+        asyncio.run(inventory(named={WEB_0: "here"}))
 
 
 def test_a_shared_listener_of_ipv6_is_written_as_one_would_paste_it() -> None:
@@ -274,10 +281,12 @@ def test_a_folder_for_sockets_that_is_not_there_is_made_for_its_owner_alone(tmp_
 def test_two_servers_do_not_share_a_folder_of_sockets(tmp_path: Path) -> None:
     async def story() -> tuple[int, str]:
         async with House(Plan(port=0, sockets=tmp_path), count=1):
-            with pytest.raises(CannotListen, match=f"{tmp_path}/web_0.sock: another server answers there"):
+            with pytest.raises(
+                CannotListen, match=f"{tmp_path}/web\\+web_0.sock: another server answers there"
+            ):
                 async with House(Plan(port=0, sockets=tmp_path), count=1):
                     pass
-            return await fetch(tmp_path / "web_0.sock")
+            return await fetch(tmp_path / "web+web_0.sock")
 
     assert asyncio.run(story()) == (200, "web_0")
 
@@ -286,10 +295,10 @@ def test_a_door_that_could_not_be_opened_is_opened_by_the_next_try(tmp_path: Pat
     async def story() -> tuple[int, str]:
         async with House(Plan(port=free_base(1), sockets=tmp_path), count=0) as house:
             await house.engine.handle(Add(seed="t", scope=ScopeId("web")))
-            (tmp_path / "web_0.sock").write_text("in the way")
+            (tmp_path / "web+web_0.sock").write_text("in the way")
             with pytest.raises(CannotListen):
                 await house.doors.open([WEB_0])
-            (tmp_path / "web_0.sock").unlink()
+            (tmp_path / "web+web_0.sock").unlink()
             await house.doors.open([WEB_0])
             return await fetch(url(house, WEB_0))
 

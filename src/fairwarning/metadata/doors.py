@@ -1,28 +1,39 @@
 """The addresses at which each machine finds its metadata service.
 
-The first machines get a port and an address of their own; whoever comes later is known by the address it
-calls from, on a listener that all share. Where asked for, each machine has a unix socket too.
+Every machine has a number for good (``numbers.py``). The first numbers come with a port and an address to
+call; whoever has a later one is known by the address it calls from, on a listener that all share. Where asked
+for, each machine has a unix socket too, named after its scope and itself.
 
     FairWarningError
     └── CannotListen   an address cannot be had; says which
 """
 
 import asyncio
-import json
+import hashlib
+import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import quote
 
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.metadata.identity import Inventory
+from fairwarning.metadata.numbers import Notes, Numbers
 from fairwarning.metadata.server import Listener, MetadataServer
 
 LOOPBACK = "127.0.0.1"
 SHARED = "127.0.9.1"
+
+#: How many bytes the path of a unix socket may have.
+LONGEST_PATH = 107
+
+#: How many machines are given their numbers at a time.
+_BATCH = 10_000
 
 
 class CannotListen(FairWarningError):
@@ -58,20 +69,14 @@ class _Door:
 class Doors:
     """Opens and closes listeners as machines come and go."""
 
-    def __init__(
-        self,
-        server: MetadataServer[MachineRef],
-        plan: Plan,
-        remember: Callable[[str], Awaitable[None]],
-        slots: str | None = None,
-    ) -> None:
+    def __init__(self, server: MetadataServer[MachineRef], plan: Plan, notes: Notes) -> None:
         self._server = server
         self._plan = plan
-        self._remember = remember
-        self._slots: dict[str, int] = json.loads(slots) if slots else {}
+        self._numbers = Numbers(notes)
+        self._inventory = Inventory(self._numbers)
         self._doors: dict[MachineRef, _Door] = {}
-        self._inventory = Inventory()
         self._shared: list[Listener[tuple[str, int]]] = []
+        self._ready = False
         self._lock = asyncio.Lock()
 
     async def open_shared(self) -> None:
@@ -82,27 +87,21 @@ class Doors:
     async def open(self, machines: Iterable[MachineRef]) -> None:
         """Give every machine that has none its door; return once all of them are open."""
         async with self._lock:
-            taken = dict(self._slots)
-            for machine in machines:
-                if machine not in self._inventory:
-                    self._inventory.assign(machine, self._plan.addresses.get(machine))
-                    # Most machines of a large fleet share all they need.
-                    if self._has_own(machine) or not self._shared or self._plan.sockets is not None:
-                        await self._admit(machine)
-            if self._slots != taken:
-                await self._remember(json.dumps(self._slots))
+            await self._prepare()
+            left = iter(machines)
+            while batch := list(islice(left, _BATCH)):
+                for machine, number in zip(batch, await self._numbers.give(batch), strict=True):
+                    if self._inventory.admit(number) and self._needs_door(number):
+                        await self._admit(machine, number)
 
     async def close(self, machine: MachineRef) -> None:
         """Close a machine's door; its connections go with it."""
         async with self._lock:
-            self._inventory.forget(machine)
+            self._inventory.dismiss(machine)
             door = self._doors.pop(machine, None)
-            if door is None:
-                return
-            for listener in door.listeners:
-                await listener.close()
-            if self._slots.pop(machine.full, None) is not None:
-                await self._remember(json.dumps(self._slots))
+            if door is not None:
+                for listener in door.listeners:
+                    await listener.close()
 
     def url(self, machine: MachineRef) -> str | None:
         """Return the base URL of a machine's metadata service."""
@@ -121,51 +120,56 @@ class Doors:
         return frozenset(self._inventory)
 
     def _urls(self, machine: MachineRef) -> tuple[str, ...]:
-        if machine not in self._inventory:
+        number = self._inventory.number(machine)
+        if number is None:
             return ()
         door = self._doors.get(machine)
         own = () if door is None else door.urls
-        if machine.full in self._slots:
-            return own
-        return (_url(self._shared[0].address), f"--interface {self._inventory.address(machine)}", *own)
+        address = None if number < self._plan.own else self._inventory.address(machine)
+        return own if address is None else (_url(self._shared[0].address), f"--interface {address}", *own)
 
-    def _has_own(self, machine: MachineRef) -> bool:
-        """Whether a machine has a port of its own, or is to get one."""
-        return len(self._slots) < self._plan.own or machine.full in self._slots
+    async def _prepare(self) -> None:
+        if not self._ready:
+            await self._numbers.load()
+            await self._inventory.name(self._plan.addresses)
+            self._ready = True
 
-    async def _admit(self, machine: MachineRef) -> None:
+    def _needs_door(self, number: int) -> bool:
+        """Whether a machine needs more than what all share, as most machines of a large fleet do not."""
+        return number < self._plan.own or not self._shared or self._plan.sockets is not None
+
+    async def _admit(self, machine: MachineRef, number: int) -> None:
         try:
-            await self._build(machine)
+            await self._build(machine, number)
         except CannotListen:
             # Half a door would be in the way of the next try.
-            self._inventory.forget(machine)
+            self._inventory.dismiss(machine)
             for listener in self._doors.pop(machine).listeners:
                 await listener.close()
             raise
 
-    async def _build(self, machine: MachineRef) -> None:
+    async def _build(self, machine: MachineRef, number: int) -> None:
         door = self._doors[machine] = _Door([], ())
-        if self._has_own(machine):
-            await self._build_own(machine, door)
+        if number < self._plan.own:
+            await self._build_own(machine, number, door)
         elif not self._shared:
             await self._share(SHARED, self._plan.port)
         if self._plan.sockets is not None:
             await self._build_socket(self._plan.sockets, machine, door)
 
     async def _build_socket(self, folder: Path, machine: MachineRef, door: _Door) -> None:
-        path = self._socket_path(folder, machine)
+        path = folder / socket_name(folder, machine)
         with _named(str(path)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             door.listeners.append(await self._server.listen_unix(path, machine))
         door.urls += (f"unix:{path}",)
 
-    async def _build_own(self, machine: MachineRef, door: _Door) -> None:
-        slot = self._slots.setdefault(machine.full, self._free_slot())
+    async def _build_own(self, machine: MachineRef, number: int, door: _Door) -> None:
         base = self._plan.port
-        doors = [(LOOPBACK, base + 1 + slot if base else 0)]
+        doors = [(LOOPBACK, base + 1 + number if base else 0)]
         # Any free port is another one at each address, which nobody could guess.
         if sys.platform == "linux" and base:
-            doors.append((f"127.0.10.{slot + 1}", base))
+            doors.append((f"127.0.10.{number + 1}", base))
         for host, port in doors:
             with _named(f"{host}:{port}"):
                 listener = await self._server.listen_tcp(host, port, lambda peer: machine)
@@ -176,15 +180,19 @@ class Doors:
         with _named(_address((host, port))):
             self._shared.append(await self._server.listen_tcp(host, port, self._inventory.identify))
 
-    def _free_slot(self) -> int:
-        taken = set(self._slots.values())
-        return next(slot for slot in range(len(taken) + 1) if slot not in taken)
 
-    def _socket_path(self, folder: Path, machine: MachineRef) -> Path:
-        plain = folder / f"{machine.name}.sock"
-        others = {door.address for found in self._doors.values() for door in found.listeners}
-        full = machine.full.replace("/", ".")
-        return folder / f"{full}.sock" if plain in others else plain
+def socket_name(folder: Path, machine: MachineRef) -> str:
+    """Return the name of a machine's socket in a folder, which no other machine's has.
+
+    It is the machine's scope and name. One that is too long for a socket is cut and ends in a checksum of the
+    whole, behind a ``=`` that no other name has.
+    """
+    plain = "+".join(quote(part, safe="") for part in machine.full.split("/"))
+    room = LONGEST_PATH - len(os.fsencode(folder.absolute())) - len("/.sock")
+    if len(plain) > room:
+        checksum = hashlib.sha256(plain.encode()).hexdigest()[:32]
+        plain = f"{plain[: max(0, room - 33)]}={checksum}"
+    return f"{plain}.sock"
 
 
 def _url(address: tuple[str, int]) -> str:

@@ -1,85 +1,110 @@
 """Who is calling: a property of the listener or of the network path, never of the request (R-03)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from socket import inet_aton
+from socket import inet_aton, inet_ntoa
 
 from fairwarning.core.errors import Invalid
 from fairwarning.core.model import MachineRef
+from fairwarning.metadata.numbers import Numbers
 
-#: Where the addresses begin that are handed out to machines on the shared loopback listener.
-FIRST_ADDRESS = IPv4Address("127.1.0.1")
+#: The addresses that machines have on the shared loopback listener, in order of their numbers.
+FIRST_ADDRESS, LAST_ADDRESS = IPv4Address("127.1.0.1"), IPv4Address("127.255.255.254")
 
-_FIRST = int(FIRST_ADDRESS)
+_FIRST, _LAST = int(FIRST_ADDRESS), int(LAST_ADDRESS)
 
 
 class Inventory:
     """Source addresses and the machines they belong to; an address nobody has is a stranger's.
 
-    There may be a million machines, so an address that is handed out is not kept: it follows from the number
-    of machines that came before.
+    A machine's address follows from its number, unless it was named by who operates the network.
     """
 
-    def __init__(self) -> None:
-        self._given: dict[str, MachineRef] = {}
-        self._handed_out: list[MachineRef | None] = []
-        #: Each machine's address, or the number of the one it was handed out.
-        self._places: dict[MachineRef, str | int] = {}
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+        #: For every number that was given, whether its machine is answered.
+        self._answered = bytearray()
+        self._named: dict[MachineRef, str] = {}
+        self._bearers: dict[str, MachineRef] = {}
 
-    def __contains__(self, machine: object) -> bool:
-        return machine in self._places
+    def __contains__(self, machine: MachineRef) -> bool:
+        return self.number(machine) is not None
 
     def __iter__(self) -> Iterator[MachineRef]:
-        return iter(self._places)
+        for number, answered in enumerate(self._answered):
+            owner = self._numbers.owner(number) if answered else None
+            if owner is not None:
+                yield owner
 
-    def assign(self, machine: MachineRef, address: str | None = None) -> None:
-        """Give a machine its address, or one of 127/8 that nobody has."""
-        if address is not None:
-            self._give(machine, canonical(address))
-            return
-        while self._given and _spelled(len(self._handed_out)) in self._given:
-            self._handed_out.append(None)
-        if machine in self._places:
-            self.forget(machine)
-        self._places[machine] = len(self._handed_out)
-        self._handed_out.append(machine)
+    async def name(self, addresses: Mapping[MachineRef, str]) -> None:
+        """Let machines have these addresses and no others; nobody will be given one of them by number.
 
-    def forget(self, machine: MachineRef) -> None:
-        """Take a machine's address away."""
-        place = self._places.pop(machine, None)
-        if isinstance(place, str):
-            del self._given[place]
-        elif place is not None:
-            self._handed_out[place] = None
+        Raises:
+            Invalid: an address is none, or belongs to another machine.
+        """
+        withheld = []
+        for machine, spelled in addresses.items():
+            address = canonical(spelled)
+            number = _number(address)
+            owner = None if number is None else self._numbers.owner(number)
+            if number is not None and owner is None:
+                withheld.append(number)
+            owner = owner or self._bearers.get(address, machine)
+            if owner != machine:
+                raise Invalid("address", f"{address} belongs to {owner.full} already")
+            self._bearers[address], self._named[machine] = machine, address
+        await self._numbers.withhold(withheld)
+
+    def admit(self, number: int) -> bool:
+        """Answer the machine with this number from now on; False if it was answered already."""
+        if number >= len(self._answered):
+            self._answered.extend(bytes(number + 1 - len(self._answered)))
+        before, self._answered[number] = self._answered[number], 1
+        return not before
+
+    def dismiss(self, machine: MachineRef) -> None:
+        """Answer a machine no more; its number stays its own."""
+        number = self.number(machine)
+        if number is not None:
+            self._answered[number] = 0
+
+    def number(self, machine: MachineRef) -> int | None:
+        """Return the number of a machine that is answered."""
+        number = self._numbers.number(machine)
+        return number if number is not None and self._is_answered(number) else None
 
     def identify(self, peer: tuple[str, int]) -> MachineRef | None:
         """Return whose address the caller has."""
         address, _ = peer
         return self._owner(canonical(address) if ":" in address else address)
 
-    def address(self, machine: MachineRef) -> str:
-        """Return the address of a machine that has one."""
-        place = self._places[machine]
-        return place if isinstance(place, str) else _spelled(place)
-
-    def _give(self, machine: MachineRef, address: str) -> None:
-        owner = self._owner(address)
-        if owner is not None and owner != machine:
-            raise Invalid("address", f"{address} belongs to {owner.name} already")
-        self.forget(machine)
-        self._given[address] = machine
-        self._places[machine] = address
+    def address(self, machine: MachineRef) -> str | None:
+        """Return the address of a machine that is answered; there are fewer of them than numbers."""
+        number = self.number(machine)
+        if number is None or _FIRST + number > _LAST:
+            return self._named.get(machine)
+        return self._named.get(machine) or inet_ntoa((_FIRST + number).to_bytes(4, "big"))
 
     def _owner(self, address: str) -> MachineRef | None:
-        found = self._given.get(address)
-        if found is not None or ":" in address:
-            return found
-        number = int.from_bytes(inet_aton(address), "big") - _FIRST
-        return self._handed_out[number] if 0 <= number < len(self._handed_out) else None
+        bearer = self._bearers.get(address)
+        if bearer is not None:
+            return bearer if bearer in self else None
+        number = _number(address)
+        if number is None or not self._is_answered(number):
+            return None
+        owner = self._numbers.owner(number)
+        return None if owner in self._named else owner
+
+    def _is_answered(self, number: int) -> bool:
+        return number < len(self._answered) and self._answered[number] == 1
 
 
-def _spelled(number: int) -> str:
-    return str(FIRST_ADDRESS + number)
+def _number(address: str) -> int | None:
+    """Return the number whose machine has an address, unless somebody named it."""
+    if ":" in address:
+        return None
+    number = int.from_bytes(inet_aton(address), "big") - _FIRST
+    return number if 0 <= number <= _LAST - _FIRST else None
 
 
 def canonical(address: str) -> str:

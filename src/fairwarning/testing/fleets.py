@@ -50,7 +50,7 @@ class Fleet:
         self._engine = Engine(MemoryStore(), self._clock, SimulatedDriver(), profile.policy)
         self._app = MetadataApp(self._engine, profile)
         self._server = MetadataServer[MachineRef](self._answer, self._clock.now, _LIMITS)
-        self._doors = Doors(self._server, _PLAN, lambda slots: self._engine.store.note("slots", slots))
+        self._doors = Doors(self._server, _PLAN, self._engine.store)
         self._requests = Counter[MachineRef]()
 
     # -- what there is
