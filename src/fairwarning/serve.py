@@ -255,7 +255,7 @@ class Service:
         """Open the doors of new machines; one that cannot be opened is told, not fatal."""
         try:
             await self.doors.open(machines)
-        except CannotListen as problem:
+        except FairWarningError as problem:
             log.error("door_not_opened problem=%s", problem)
 
     async def _background(self, work: Coroutine[object, None, None]) -> None:

@@ -57,6 +57,7 @@ class Machine:
     enabled: bool
     polled_at: datetime | None
     metadata: str | None
+    alternatives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import click
 
 from fairwarning.cli.client import Machine, connect, decode
 from fairwarning.cli.output import Failure, note
+from fairwarning.core import curl
 
 if TYPE_CHECKING:
     from fairwarning.sandbox.addresses import Endpoint
@@ -42,6 +43,11 @@ def exec_(name: str, isolate: bool, command: tuple[str, ...]) -> None:
     client.close()
     if machine.metadata is None:
         raise Failure(f"machine {machine.name} has no endpoint of its own", "is it stopped, or gone?")
+    if (address := curl.source(machine.alternatives)) is not None:
+        raise Failure(
+            f"machine {machine.name} has no port of its own: it is known by its address {address}",
+            "the first machines of a data directory have ports; a new --data directory begins anew",
+        )
     if sys.platform != "linux":
         raise Failure("exec works on Linux only", _BY_PORT.format(url=machine.metadata))
     sys.exit(_run(command, machine.name, machine.metadata, isolate))

@@ -229,13 +229,17 @@ def ready_document(service: "Service") -> dict[str, Json]:
 
 
 def _introduce(service: "Service", version: str) -> None:
-    endpoints = service.endpoints()
-    rows = [(ref.name, ref.scope, curl.poll(url, version)) for ref, url in endpoints.items()]
+    ways = service.alternatives()
+    rows = [
+        (ref.name, ref.scope, curl.poll(url, version, ways[ref])) for ref, url in service.endpoints().items()
+    ]
     table(("MACHINE", "SCOPE", "WHAT IT WOULD ASK"), rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         note(f"and {len(rows) - MOST_ROWS} more; fairwarning vms lists them all")
     for url in service.shared_urls():
         note(f"shared by all machines, each known by its address: {url}")
+    if without := sum(curl.source(others) is not None for others in ways.values()):
+        note(f"{without} of them have no port of their own: the ports belong to machines that came before")
     note(f"console and operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
     if service.arm_url is not None:
         note(f'management API: {service.arm_url}; eval "$(fairwarning az-env)" and fairwarning az-login')
@@ -323,8 +327,9 @@ class Reporter:
             click.echo(f"{starts}; nobody polls {event.scope}, so nobody is told")
             return
         path = f"/machines/{event.scope}/{event.resources[0]}"
-        base = decode(self._client.get(path), Machine).metadata
-        if base is None:
+        machine = decode(self._client.get(path), Machine)
+        if machine.metadata is None:
             click.echo(f"{starts}, or once it is approved")
             return
-        click.echo(f"{starts}, or once it is approved:\n{curl.approve(base, self._version, event.id)}")
+        command = curl.approve(machine.metadata, self._version, event.id, machine.alternatives)
+        click.echo(f"{starts}, or once it is approved:\n{command}")

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Callable, Iterable
 
 from fairwarning.core.changes import MachineChanged, MachineRemoved
+from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Lagging, Listener
-from fairwarning.metadata.doors import CannotListen, Doors
+from fairwarning.metadata.doors import Doors
 
 log = logging.getLogger("fairwarning.metadata")
 
@@ -20,7 +21,7 @@ async def follow(
         for ref in await _concerned(engine, doors, follower):
             try:
                 await _look_after(engine, doors, forget, ref)
-            except CannotListen as problem:
+            except FairWarningError as problem:
                 log.error("door_not_opened machine=%s problem=%s", ref.full, problem)
 
 

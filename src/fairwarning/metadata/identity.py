@@ -51,7 +51,7 @@ class Inventory:
                 withheld.append(number)
             owner = owner or self._bearers.get(address, machine)
             if owner != machine:
-                raise Invalid("address", f"{address} belongs to {owner.full} already")
+                raise Invalid("address", f"{address} belongs to {owner.name} already")
             self._bearers[address], self._named[machine] = machine, address
         await self._numbers.withhold(withheld)
 
