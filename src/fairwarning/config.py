@@ -25,6 +25,8 @@ class Settings:
     """Everything a server is told before it starts."""
 
     blueprints: tuple[Blueprint, ...] = ()
+    #: What is made where nothing was asked for and nothing was ever kept.
+    default_blueprints: tuple[Blueprint, ...] = ()
     profile: Profile = PROFILES["azure"]
     manual_clock: bool = False
     azure_timings: bool = False

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fairwarning.config import Settings, loopback
 from fairwarning.core.commands import Make
 from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.core.instants import spell
 from fairwarning.core.model import MachineRef, Scope
 from fairwarning.core.scope import Blueprint, scope_ids
 from fairwarning.drivers.simulated import SimulatedDriver
@@ -132,12 +133,17 @@ class Service:
         return await SqliteStore.open(self._settings.data)
 
     async def _populate(self) -> None:
-        """Make what was asked for and is not there yet."""
-        for blueprint in self._settings.blueprints:
+        """Make what was asked for and is not there yet; where nothing was, go on from what is there."""
+        settings, found = self._settings, self.engine.scopes()
+        # Who deleted a whole fleet does not want another one.
+        fresh = not found and await self.engine.store.newest() is None
+        if not fresh:
+            self.remarks += (_going_on(found.values(), settings.data),)
+        for blueprint in settings.blueprints + (settings.default_blueprints if fresh else ()):
             known = self.engine.scopes()
-            found = [known[scope_id] for scope_id in scope_ids(blueprint) if scope_id in known]
-            if found:
-                self.remarks += _differences(blueprint, found)
+            kept = [known[scope_id] for scope_id in scope_ids(blueprint) if scope_id in known]
+            if kept:
+                self.remarks += _differences(blueprint, kept)
             else:
                 await self.engine.handle(Make(seed=new_event_id(), blueprint=blueprint))
 
@@ -284,9 +290,19 @@ def _certificates(directory: Path, host: str) -> "Certificates":
 
 def _ahead(reached: datetime) -> str:
     return (
-        f"a manual clock has taken what is kept here to {reached:%Y-%m-%d %H:%M:%SZ}, ahead of the real one: "
+        f"a manual clock has taken what is kept here to {spell(reached)}, ahead of the real one: "
         "what is due after that will be late; hint: up --clock manual"
     )
+
+
+def _going_on(scopes: Collection[Scope], data: Path | None) -> str:
+    """Say how much was found in a directory."""
+    if not scopes:
+        return f"no machines are left in {data}; hint: --scale-set web=3 makes some"
+    machines = sum(len(scope.machines) for scope in scopes)
+    sets = len({scope.facts.set_id for scope in scopes})
+    counted = f"{machines} machine{'' if machines == 1 else 's'} in {sets} set{'' if sets == 1 else 's'}"
+    return f"{counted} from {data}"
 
 
 def _differences(wanted: Blueprint, found: Sequence[Scope]) -> tuple[str, ...]:

@@ -206,6 +206,10 @@ class Client:
         seqs = (line.seq for page in self.history() for line in decode(page, History).history)
         return max(seqs, default=0)
 
+    def now(self) -> datetime:
+        """Return what time it is for the fleet."""
+        return decode(self.get("/clock"), Clock).now
+
     def feed(self, after: int, connected: Callable[[], None]) -> Iterator[str]:
         """Yield every line of the history behind ``after`` as it is written, until the connection ends."""
         import httpx2

@@ -88,7 +88,7 @@ async def _tell() -> None:
         click.echo("\nWhat the server wrote down (fairwarning history):\n")
         for page in await asyncio.to_thread(lambda: list(stage.client.history())):
             for line in decode(page, History).history:
-                click.echo(f"  {timed(line)}")
+                click.echo(f"  {timed(line, stage.began)}")
         stage.client.close()
     click.echo("\nYour turn: fairwarning up")
 
@@ -118,11 +118,12 @@ class Stage:
         self.client = Client(service.operator_url)
         self._endpoints = {str(ref.name): url for ref, url in service.endpoints().items()}
         self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
+        self._start = self._loop.time()
+        self.began = service.engine.clock.now()
 
     def say(self, who: str, what: str) -> None:
         """Print who does what, and when."""
-        click.echo(f"  {self._loop.time() - self._began:5.1f} s  {who:<9} {what}")
+        click.echo(f"  {self._loop.time() - self._start:5.1f} s  {who:<9} {what}")
 
     async def play(self, machine: str, cause: str, *, approves: bool) -> None:
         """Let something happen to a machine, and its guest live through it."""

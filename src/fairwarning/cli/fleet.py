@@ -92,9 +92,10 @@ def events(watching: bool, json_: bool) -> None:
     else:
         _print_events(body, json_)
     note(f"watching {client.url}; Ctrl-C ends")
+    began = client.now()
     try:
         for text in watch.Watch(client, after):
-            as_line(text) if json_ else click.echo(watch.timed(decode(text, Line)))
+            as_line(text) if json_ else click.echo(watch.timed(decode(text, Line), began))
     except KeyboardInterrupt:
         return
 

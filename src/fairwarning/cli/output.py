@@ -7,6 +7,7 @@ from datetime import datetime
 
 import click
 
+from fairwarning.core import instants
 from fairwarning.core.wire import Json
 
 #: How wide a column may become; the last one has nobody beside it.
@@ -79,11 +80,9 @@ def member(body: bytes, name: str) -> Json:
     return document[name]
 
 
-def instant(when: datetime | None, *, date: bool = True) -> str:
-    """Return an instant as people read it, in UTC; a dash if there is none."""
-    if when is None:
-        return "-"
-    return when.strftime("%Y-%m-%d %H:%M:%SZ" if date else "%H:%M:%SZ")
+def instant(when: datetime | None, now: datetime | None = None) -> str:
+    """Return an instant as people read it; a dash if there is none."""
+    return "-" if when is None else instants.spell(when, now)
 
 
 def _cell(text: str, widest: int) -> str:

@@ -174,7 +174,8 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
             gc.freeze()
             gc.enable()
             client = Client(service.operator_url, wanted.token)
-            reporter = Reporter(client, await service.position(), version, json_)
+            began = service.engine.clock.now()
+            reporter = Reporter(client, await service.position(), version, began, json_)
             last.callback(reporter.close)
             for remark in service.remarks:
                 note(remark)
@@ -199,7 +200,7 @@ def _extent(tape: Tape, speed: float) -> str:
 def _replayed(json_: bool, at: datetime, machine: MachineRef, ids: tuple[EventId, ...]) -> None:
     """Tell of approvals that no history knows of, from a thread as the reporter does."""
     for event in ids:
-        text = f"{instant(at, date=False)}  {event} of the recording is approved by {machine.name}"
+        text = f"{instant(at, at)}  {event} of the recording is approved by {machine.name}"
         told = {"at": at.isoformat(), "kind": "replayed", "event": event, "by": machine.name}
         line = json.dumps(told) if json_ else plain(text)
         threading.Thread(target=click.echo, args=(line,), daemon=True).start()
@@ -268,10 +269,11 @@ def _published(path: Path | None, ready: dict[str, Json]) -> Iterator[None]:
 class Reporter:
     """Tells what happens on a server, from a thread: a terminal that is held must not hold up the guests."""
 
-    def __init__(self, client: Client, after: int, version: str, json_: bool) -> None:
+    def __init__(self, client: Client, after: int, version: str, began: datetime, json_: bool) -> None:
         self._client = client
         self._watch = Watch(client, after)
         self._version = version
+        self._began = began
         self._json = json_
         self._pending = NOTHING_PENDING
         self._thread = threading.Thread(target=self._tell, name="reporter", daemon=True)
@@ -308,7 +310,7 @@ class Reporter:
 
     def _report(self, text: str) -> None:
         line = decode(text, Line)
-        as_line(text) if self._json else click.echo(timed(line))
+        as_line(text) if self._json else click.echo(timed(line, self._began))
         if line.kind == "scheduled" and line.event is not None and not self._json:
             # The event may be over by now: then there is nothing to approve.
             with suppress(Failure):
@@ -322,7 +324,7 @@ class Reporter:
     def _invite(self, event: Event) -> None:
         if event.status != "Scheduled":
             return
-        starts = f"           it starts at {instant(event.not_before, date=False)}"
+        starts = f"           it starts at {instant(event.not_before, self._began)}"
         if not event.seen:
             click.echo(f"{starts}; nobody polls {event.scope}, so nobody is told")
             return

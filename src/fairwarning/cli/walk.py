@@ -80,12 +80,12 @@ def _follow(client: Client, begun: Walk, json_: bool) -> None:
     # S-04: where there are no update domains, fault domains are respected.
     by_update = _scope(client, scope).update_domains > 0
     domains = {one.name: one.update_domain if by_update else one.fault_domain for one in machines}
-    last: int | None = None
+    began, last = client.now(), None
     try:
         for text in Watch(client, _beginning(client, begun)):
             line = decode(text, Line)
             if line.scope == scope:
-                as_line(text) if json_ else click.echo(f"{_progress(line, domains)}  {timed(line)}")
+                as_line(text) if json_ else click.echo(f"{_progress(line, domains)}  {timed(line, began)}")
             if last is None and line.kind in _ENDS and _scope(client, scope).walk is None:
                 last = client.position()
             if last is not None and line.seq >= last:

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from fairwarning.cli.client import Client, Event, Line, decode
 from fairwarning.cli.output import Unreachable, as_line, instant, member, names, note, plain
@@ -33,9 +34,9 @@ def sentence(line: Line) -> str:
     return plain(form.format(what=what, by=line.by or "nobody", reason=line.reason))
 
 
-def timed(line: Line) -> str:
-    """Return a line of the history with its time."""
-    return f"{instant(line.at, date=False)}  {sentence(line)}"
+def timed(line: Line, now: datetime) -> str:
+    """Return a line of the history with its time, and with its date unless that is today's."""
+    return f"{instant(line.at, now)}  {sentence(line)}"
 
 
 def event_row(event: Event) -> tuple[str, ...]:

@@ -83,7 +83,8 @@ def settings(wishes: Wishes) -> Settings:
     # Who brings recordings wants the machines in them.
     asked = any(map(wishes.get, BARE)) or wishes["replay"]
     return Settings(
-        blueprints=tuple(_blueprints(wishes, wishes if asked else BARE)),
+        blueprints=tuple(_blueprints(wishes, wishes)),
+        default_blueprints=() if asked else tuple(_blueprints(wishes, BARE)),
         profile=_profile(wishes),
         manual_clock=wishes["clock"] == "manual",
         azure_timings=wishes["timings"] == "azure",

@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 
 from fairwarning.core import durations
 from fairwarning.core.condition import Condition
-from fairwarning.core.instants import stamp
+from fairwarning.core.instants import spell, stamp
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId, ScopeKind, VmName
 
 #: A sign for every condition, so that nobody depends on its colour; all of them are in the oldest fonts.
@@ -32,22 +32,19 @@ KINDS: Mapping[ScopeKind, str] = {
 }
 
 
-_WHOLE = "%Y-%m-%d %H:%M:%SZ"
-
-
 def instant(when: datetime | None, otherwise: str = "never") -> Markup:
     """Return an instant in UTC; a script adds what that is in local time."""
-    return escape(otherwise) if when is None else _time(when, _WHOLE)
+    return escape(otherwise) if when is None else _time(when)
 
 
 def ago(when: datetime | None, otherwise: str = "never") -> Markup:
     """Return an instant gone by; a script says how long ago that is, by the server's clock."""
-    return escape(otherwise) if when is None else _time(when, _WHOLE, "ago")
+    return escape(otherwise) if when is None else _time(when, "ago")
 
 
 def countdown(until: datetime) -> Markup:
     """Return an instant to come; a script adds how long that is from now, by the server's clock."""
-    return _time(until, "%H:%M:%SZ", "countdown")
+    return _time(until, "countdown")
 
 
 def count(number: int, noun: str, many: str = "") -> str:
@@ -92,8 +89,7 @@ def time_of_day(when: datetime) -> str:
     return f"{when.astimezone(UTC):%H:%M:%S}"
 
 
-def _time(when: datetime, written: str, sort: str = "") -> Markup:
+def _time(when: datetime, sort: str = "") -> Markup:
     """Return an instant as scripts find it and people without scripts read it."""
     name = Markup(' class="{}"').format(sort) if sort else ""
-    text = f"{when.astimezone(UTC):{written}}"
-    return Markup('<time{} datetime="{}">{}</time>').format(name, stamp(when), text)
+    return Markup('<time{} datetime="{}">{}</time>').format(name, stamp(when), spell(when))

@@ -1,4 +1,4 @@
-"""How instants are written for programs of ours: recordings, and scripts of pages."""
+"""How instants are written: for people, and for programs of ours (recordings, scripts of pages)."""
 
 from datetime import UTC, datetime
 
@@ -6,3 +6,10 @@ from datetime import UTC, datetime
 def stamp(when: datetime) -> str:
     """Return an instant in UTC, to the millisecond, as ``2026-11-16T12:00:00.000Z``."""
     return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def spell(when: datetime, now: datetime | None = None) -> str:
+    """Return an instant as people read it, in UTC; its date is left out on the day that it is ``now``."""
+    utc = when.astimezone(UTC)
+    today = now is not None and utc.date() == now.astimezone(UTC).date()
+    return f"{utc:%H:%M:%SZ}" if today else f"{utc:%Y-%m-%d %H:%M:%SZ}"

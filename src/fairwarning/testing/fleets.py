@@ -256,7 +256,7 @@ class Fleet:
     async def _told(self, event_id: EventId) -> list[str]:
         entries = await self._engine.store.journal(event=event_id)
         lines = (history.line(entry.seq, entry.at, entry.change) for entry in entries)
-        return [told(line) for line in lines if line is not None]
+        return [told(line, self.now) for line in lines if line is not None]
 
     # -- what a failed test says
 
