@@ -8,13 +8,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from httpx2 import AsyncClient
 
+from fairwarning.cli.up import introduce
 from fairwarning.config import Settings
 from fairwarning.core.commands import Add, Make, Remove, Schedule
 from fairwarning.core.errors import Invalid
 from fairwarning.core.model import MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import Policy
 from fairwarning.core.scope import Blueprint
+from fairwarning.core.versions import NEWEST
 from fairwarning.core.wire import start_request
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
@@ -22,6 +25,7 @@ from fairwarning.engine.engine import Engine
 from fairwarning.engine.travel import travel
 from fairwarning.serve import Service
 from fairwarning.store.sqlite import SqliteStore
+from tests.cli.server import call
 from tests.metadata.test_identity import fetch, free_base
 
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
@@ -273,6 +277,30 @@ def test_a_directory_of_an_earlier_version_keeps_its_ports(tmp_path: Path) -> No
             return [second.doors.url(machine) for machine in (ALPHA, BETA, GAMMA)]
 
     assert asyncio.run(story()) == [f"http://127.0.0.1:{base + n}" for n in (3, 5, 1)]
+
+
+def test_a_machine_that_comes_after_all_ports_were_given_is_told_how_to_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two hundred machines were made and deleted here, and have their ports for good."""
+
+    async def story() -> tuple[str, str, int]:
+        async with engine_alone(tmp_path) as engine:
+            await engine.store.note("numbers/0", '[[0, "gone", "gone_", 0, 1, 200]]')
+        async with serving(tmp_path, *alone("alpha")) as service, AsyncClient() as client:
+            introduce(service, NEWEST)
+            page = await client.get(f"{service.operator_url}/machines/alpha")
+            done = await asyncio.to_thread(call, "exec", "--vm", "alpha", "true", url=service.operator_url)
+            assert "known by its address 127.1.0.201" in done.stderr
+            return service.shared_urls()[0], page.text, done.code
+
+    shared, page, code = asyncio.run(story())
+    said = capsys.readouterr()
+
+    assert f'curl --interface 127.1.0.201 -H Metadata:true "{shared}/metadata' in said.out
+    assert "without a port of their own: 1; the ports belong to machines that came before" in said.err
+    assert "curl --interface 127.1.0.201 " in page
+    assert code == 1
 
 
 def test_an_address_that_was_named_once_is_never_given_to_another_by_number(tmp_path: Path) -> None:

@@ -197,6 +197,7 @@ class Service:
         return create_app(
             self.engine,
             endpoints=self.doors.url,
+            alternatives=self.doors.alternatives,
             welcome=self._welcome,
             document=self._document,
             versions=shapes(self._settings.profile),

@@ -182,7 +182,7 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
             if service.pending():
                 await asyncio.to_thread(reporter.recall)
             ready = ready_document(service)
-            click.echo(json.dumps(ready)) if json_ else _introduce(service, version)
+            click.echo(json.dumps(ready)) if json_ else introduce(service, version)
             for machine, tape in wanted.replays.items():
                 note(f"replaying {_extent(tape, wanted.profile.policy.speed)} to {machine}")
             with _published(ready_file, ready), reporter:
@@ -229,7 +229,8 @@ def ready_document(service: "Service") -> dict[str, Json]:
     }
 
 
-def _introduce(service: "Service", version: str) -> None:
+def introduce(service: "Service", version: str) -> None:
+    """Print who is where, and what to paste."""
     ways = service.alternatives()
     rows = [
         (ref.name, ref.scope, curl.poll(url, version, ways[ref])) for ref, url in service.endpoints().items()
@@ -240,7 +241,7 @@ def _introduce(service: "Service", version: str) -> None:
     for url in service.shared_urls():
         note(f"shared by all machines, each known by its address: {url}")
     if without := sum(curl.source(others) is not None for others in ways.values()):
-        note(f"{without} of them have no port of their own: the ports belong to machines that came before")
+        note(f"without a port of their own: {without}; the ports belong to machines that came before")
     note(f"console and operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
     if service.arm_url is not None:
         note(f'management API: {service.arm_url}; eval "$(fairwarning az-env)" and fairwarning az-login')
@@ -273,6 +274,7 @@ class Reporter:
         self._client = client
         self._watch = Watch(client, after)
         self._version = version
+        #: What is of any other day is told with its date.
         self._began = began
         self._json = json_
         self._pending = NOTHING_PENDING

@@ -35,6 +35,7 @@ def create_app(
     engine: Engine,
     *,
     endpoints: Callable[[MachineRef], str | None],
+    alternatives: Callable[[MachineRef], tuple[str, ...]] | None = None,
     welcome: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
     document: Callable[[MachineRef, Shape], bytes] | None = None,
     versions: Mapping[str, Shape] = EVENT_VERSIONS,
@@ -53,6 +54,7 @@ def create_app(
     room = Room(
         engine=engine,
         endpoints=endpoints,
+        alternatives=alternatives or (lambda machine: ()),
         welcome=welcome or _nothing_to_open,
         document=document or partial(_shared, engine),
         versions=versions,

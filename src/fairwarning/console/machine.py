@@ -158,7 +158,7 @@ def _version(room: Room, visit: Visit) -> str:
 
 def _curl(room: Room, ref: MachineRef, version: str) -> str:
     base = room.endpoints(ref)
-    return "" if base is None else curl.poll(base, version)
+    return "" if base is None else curl.poll(base, version, room.alternatives(ref))
 
 
 def _indented(body: bytes) -> str:

@@ -19,6 +19,8 @@ class Room:
     engine: Engine
     #: Where a machine's metadata service is.
     endpoints: Callable[[MachineRef], str | None]
+    #: The other ways to it, one of which may say from which address the machine has to call.
+    alternatives: Callable[[MachineRef], tuple[str, ...]]
     #: Opens the metadata endpoints of new machines, so that whoever made them can use them at once.
     welcome: Callable[[Sequence[MachineRef]], Awaitable[None]]
     #: What a machine would read right now, to the byte.
