@@ -35,6 +35,8 @@ _NOBODY = ScopeId("")
 #: Stands for the number of a name that ends in none.
 _UNCOUNTED = -1
 
+_first, _start = attrgetter("first"), attrgetter("start")
+
 
 class NumbersDamagedError(FairWarningError):
     """The numbers of machines cannot be read."""
@@ -130,12 +132,16 @@ class Numbers:
     async def give(self, machines: Sequence[MachineRef]) -> list[int]:
         """Return the machines' numbers; who has none is given the next, and that is kept on return."""
         numbers = []
-        run, offset = Run(0), 0
+        place, run, offset = -1, Run(0), 0
         for machine in machines:
-            offset += 1
             # Most machines come in the order in which they were given their numbers.
+            offset += 1
+            if offset == run.length and place + 1 < len(self._given):
+                place, offset = place + 1, 0
+                run = self._given[place]
             if offset >= run.length or machine.scope != run.scope or machine.name != run.name(offset):
                 run, offset = self._find(machine) or self._add(machine)
+                place = self._place(run.first)
             numbers.append(run.first + offset)
         await self._keep()
         return numbers
@@ -154,18 +160,22 @@ class Numbers:
 
     def owner(self, number: int) -> MachineRef | None:
         """Return the machine that a number was given to."""
-        place = bisect_right(self._given, number, key=attrgetter("first")) - 1
+        place = self._place(number)
         if place < 0:
             return None
         run = self._given[place]
         offset = number - run.first
         return MachineRef(run.scope, run.name(offset)) if offset < run.length else None
 
+    def _place(self, number: int) -> int:
+        """Return which run has a number, if any has."""
+        return bisect_right(self._given, number, key=_first) - 1
+
     def _find(self, machine: MachineRef) -> tuple[Run, int] | None:
         prefix, counted = _split(machine.name)
         runs = self._named.get((machine.scope, prefix), ())
         # The last run that begins at the name or before it has it, unless steps of several runs interlock.
-        for place in range(bisect_right(runs, counted, key=attrgetter("start")) - 1, -1, -1):
+        for place in range(bisect_right(runs, counted, key=_start) - 1, -1, -1):
             offset = runs[place].offset(counted)
             if offset is not None:
                 return runs[place], offset
@@ -191,7 +201,7 @@ class Numbers:
             self._withheld.add(run.first)
             return
         self._given.append(run)
-        insort(self._named.setdefault((run.scope, run.prefix), []), run, key=attrgetter("start"))
+        insort(self._named.setdefault((run.scope, run.prefix), []), run, key=_start)
         self._next = run.first + run.length
 
     async def _keep(self) -> None:
