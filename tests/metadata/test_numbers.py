@@ -31,7 +31,11 @@ names = st.one_of(
     st.builds("{}{}".format, st.sampled_from(("web_", "db", "vm0", "vm00", "")), st.integers(0, 30)),
     st.sampled_from(("db", "web_", "vm007", "vm1234567890123", "x_1a2b3c4d", "00")),
 )
-machines = st.builds(MachineRef, scopes.map(ScopeId), names.map(VmName))
+#: Some of a few, so that names often follow one another, and some of many.
+machines = st.one_of(
+    st.builds(MachineRef, st.just(WEB), st.integers(0, 5).map("web_{}".format).map(VmName)),
+    st.builds(MachineRef, scopes.map(ScopeId), names.map(VmName)),
+)
 RESTART = "restart"
 
 
@@ -109,13 +113,15 @@ def test_no_address_port_or_socket_ever_belongs_to_two_machines(history: Sequenc
 @settings(deadline=None)
 @given(
     history=st.lists(
-        st.one_of(st.lists(machines, min_size=1, max_size=6), st.sampled_from((RESTART, "full", "free"))),
+        st.one_of(*[st.lists(machines, min_size=1, max_size=2)] * 4, st.sampled_from((RESTART, "full"))),
         max_size=40,
     )
 )
 def test_numbers_are_kept_once_they_are_given_even_if_the_disk_was_full_at_times(
     history: Sequence[list[MachineRef] | str],
 ) -> None:
+    """A full disk has room again after one write that failed."""
+
     async def story() -> None:
         store, known = Refusing(), dict[MachineRef, int]()
         numbers = await reopened(store)
@@ -123,12 +129,13 @@ def test_numbers_are_kept_once_they_are_given_even_if_the_disk_was_full_at_times
             if step == RESTART:
                 numbers = await reopened(store)
             elif isinstance(step, str):
-                store.full = step == "full"
+                store.full = True
             else:
                 with suppress(FairWarningError):
                     given_now = dict(zip(step, await numbers.give(step), strict=True))
                     assert all(known.get(machine, number) == number for machine, number in given_now.items())
                     known |= given_now
+                store.full = False
             assert len(set(known.values())) == len(known)
             for machine, number in known.items():
                 assert numbers.number(machine) == number
@@ -146,6 +153,18 @@ def test_a_million_machines_that_count_up_are_a_handful_of_runs() -> None:
         return await store.noted("numbers/0")
 
     assert asyncio.run(story()) == '[[0, "web", "web_", 0, 1, 1000], [1000, "web.zone2", "web_", 1, 3, 1000]]'
+
+
+def test_a_run_that_grows_is_kept_as_it_has_grown() -> None:
+    async def story() -> list[int]:
+        store = MemoryStore()
+        numbers = await reopened(store)
+        for number in range(3):
+            await numbers.give(web(number))
+        again = await reopened(store)
+        return await again.give([*web(3), *web(0, 1, 2)])
+
+    assert asyncio.run(story()) == [3, 0, 1, 2]
 
 
 def test_one_more_machine_does_not_write_everything_anew() -> None:

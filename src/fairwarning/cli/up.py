@@ -133,8 +133,9 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 def up(**wishes: Unpack[Wishes]) -> None:
     """Run a stand-in for the metadata service of a small fleet, until Ctrl-C.
 
-    Without machines: scale set web (3), availability set app (3), machine db and Spot machine batch. Prints a
-    command to paste for each machine, and everything that happens. Without --data nothing is left behind.
+    Without machines: scale set web (3), availability set app (3), machine db and Spot machine batch, unless
+    --data has a fleet already. Prints a command to paste for each machine, and everything that happens.
+    Without --data nothing is left behind.
 
     \b
     Example:
