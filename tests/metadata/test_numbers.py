@@ -178,7 +178,18 @@ def test_one_more_machine_does_not_write_everything_anew() -> None:
     assert asyncio.run(story()) == [0, PAGE, PAGE + 1]
 
 
-@pytest.mark.parametrize("text", ["nonsense", "[[1]]", '{"a": 1}', '[["x", "web", "web_", 0, 1, 1]]', "null"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nonsense",
+        "null",
+        "[[1]]",
+        '{"a": 1}',
+        '[["x", "web", "web_", 0, 1, 1]]',
+        '[[-1, "web", "web_", 0, 1, 1]]',
+        '[[0, "web", "web_", 0, 0, 1]]',
+    ],
+)
 def test_numbers_that_cannot_be_read_are_an_error_that_says_so(text: str) -> None:
     async def story() -> None:
         store = MemoryStore()

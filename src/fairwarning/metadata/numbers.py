@@ -117,17 +117,17 @@ class Numbers:
 
     async def load(self) -> None:
         """Read what is kept; earlier versions kept ports alone, in one note."""
-        for page in count():
-            key = _key(page)
+        runs: list[Run] = []
+        for key in map(_key, count()):
             text = await self._notes.noted(key)
             if text is None:
                 break
-            for run in _read(key, text):
-                self._write(run)
-        self._kept = len(self._runs)
-        if not self._runs and (text := await self._notes.noted("slots")) is not None:
-            for run in _read_slots(text):
-                self._write(run)
+            runs += _read(key, text)
+        self._kept = len(runs)
+        if not runs and (text := await self._notes.noted("slots")) is not None:
+            runs = _read_slots(text)
+        for run in runs:
+            self._write(run)
 
     async def give(self, machines: Sequence[MachineRef]) -> list[int]:
         """Return the machines' numbers; who has none is given the next, and that is kept on return."""
@@ -224,12 +224,15 @@ def _split(name: VmName) -> tuple[str, int]:
 
 def _read(key: str, text: str) -> list[Run]:
     try:
-        return [
+        runs = [
             Run(int(first), ScopeId(str(scope)), str(prefix), int(start), int(step), int(length))
             for first, scope, prefix, start, step, length in json.loads(text)
         ]
     except (ValueError, TypeError) as problem:
         raise NumbersDamagedError(key) from problem
+    if any(run.first < 0 or run.step < 1 or run.length < 1 for run in runs):
+        raise NumbersDamagedError(key)
+    return runs
 
 
 def _read_slots(text: str) -> list[Run]:
