@@ -1,0 +1,73 @@
+"""A server that is killed again and again, under guests, operators, management writes and rollouts, keeps
+every promise: nothing answered is lost, nothing starts early, nobody is taken for somebody else.
+"""
+
+import asyncio
+import random
+import socket
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.arm.live import token
+from tests.chaos.ledger import Ledger
+from tests.chaos.players import Game
+from tests.cli.server import up
+
+FLEET = ("--scale-set", "web=4", "--availability-set", "app=3", "--vm", "db", "--spot-vm", "batch")
+#: How many ports above the base a server may take: the operator, machines, and management at 443.
+SPAN = 450
+
+
+def free_base(chance: random.Random) -> int:
+    """Return a port base above which every port is free."""
+    for _ in range(100):
+        base = chance.randrange(20_000, 30_000)
+        if all(_free(base + offset) for offset in (*range(60), 443)):
+            return base
+    raise AssertionError("no range of free ports")
+
+
+def _free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def rampage(scratch: Path, kills: int, clock: str) -> Ledger:
+    """Kill a server so many times; return what was learned."""
+    chance, names, ledger = random.Random(f"{clock}{kills}"), count(), Ledger()
+    time = ("--clock", "manual") if clock == "manual" else ("--speed", "120")
+    words = ("--data", str(scratch / "data"), "--port-base", str(free_base(chance)), "--start-enabled", *time)
+    for number in range(kills + 1):
+        room = scratch / str(number)  # the ready file of a killed server stays behind
+        room.mkdir()
+        with up(room, *words, *FLEET) as server:
+            game = Game(server, ledger, chance, token(server), clock == "manual", names)
+            asyncio.run(game.run(to_the_death=number < kills))
+        if ledger.violations:
+            break
+    return ledger
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.rule("R-03", "R-12", "L-02", "T-13")
+@pytest.mark.parametrize("clock", ["real", "manual"])
+def test_fifty_kills_break_no_promise(tmp_path: Path, clock: str) -> None:
+    ledger = rampage(tmp_path, 50, clock)
+
+    assert ledger.violations == []
+    # The run was worth its time: everything that can be lost was there to be lost.
+    assert min(map(len, (ledger.announced, ledger.approved, ledger.created, ledger.cancelled))) > 50
+    assert ledger.deletions
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("clock", ["real", "manual"])
+def test_150_kills_break_no_promise(tmp_path: Path, clock: str) -> None:
+    assert rampage(tmp_path, 150, clock).violations == []
