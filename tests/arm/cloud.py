@@ -1,5 +1,6 @@
 """A resource group to deploy templates to, and short words for writing them."""
 
+from fairwarning.arm.budget import Budget
 from fairwarning.arm.context import Surroundings
 from fairwarning.arm.templates import Planned, outputs, plan
 from fairwarning.core.wire import Json
@@ -16,6 +17,8 @@ class Cloud:
 
     def __init__(self) -> None:
         self.documents: dict[str, Json] = {}
+        self.cpu = 0.0
+        self.budget = self.new_budget()
         self.surroundings = Surroundings(
             subscription=SUBSCRIPTION,
             group="lab",
@@ -24,11 +27,14 @@ class Cloud:
             lookup=lambda resource_id: self.documents.get(resource_id.lower()),
         )
 
+    def new_budget(self) -> Budget:
+        return Budget(lambda: self.cpu)
+
     def plan(self, template: Json, parameters: Json = None) -> tuple[Planned, ...]:
-        return plan(template, parameters, self.surroundings)
+        return plan(template, parameters, self.surroundings, self.budget)
 
     def outputs(self, template: Json, parameters: Json = None) -> dict[str, Json]:
-        return outputs(template, parameters, self.surroundings)
+        return outputs(template, parameters, self.surroundings, self.budget)
 
     def deploy(self, template: Json, parameters: Json = None) -> dict[str, dict[str, Json]]:
         bodies = {}

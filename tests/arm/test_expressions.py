@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from fairwarning.arm.expressions import Budget, Evaluation, Function, InvalidTemplate, calls
+from fairwarning.arm.budget import Budget
+from fairwarning.arm.errors import InvalidTemplate
+from fairwarning.arm.expressions import Evaluation, Function, Trees, calls
 from fairwarning.arm.functions import PURE
 from fairwarning.core.wire import Json
 
@@ -14,8 +16,12 @@ VM: Json = {"properties": {"vmId": "7", "nics": [{"id": "a"}, {"id": "b"}]}, "Zo
 FUNCTIONS = {**PURE, "vm": Function(0, 0, lambda a: VM)}
 
 
+def trees() -> Trees:
+    return Trees(Budget(lambda: 0.0))
+
+
 def evaluate(text: str) -> Json:
-    return Evaluation(FUNCTIONS, Budget()).text(text)
+    return Evaluation(FUNCTIONS, trees()).text(text)
 
 
 @pytest.mark.parametrize(
@@ -265,4 +271,4 @@ def test_whatever_a_function_is_given_it_has_a_value_or_refuses(function: str, v
 def test_the_calls_of_a_document_are_found_wherever_they_stand() -> None:
     document: Json = {"a": ["[f(g(1).x)]", "[[h()]"], "[k()]": {"b": "[vm()[i()]]", "c": 3}}
 
-    assert sorted(call.name for call in calls(document)) == ["f", "g", "i", "k", "vm"]
+    assert sorted(call.name for call in calls(document, trees())) == ["f", "g", "i", "k", "vm"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.arm.expressions import InvalidTemplate
+from fairwarning.arm.errors import InvalidTemplate
 from fairwarning.core.wire import Json
 from tests.arm.cloud import Cloud, resource, template
 

@@ -64,8 +64,19 @@ ROUTES: tuple[Route, ...] = (
     *operations_routes.ROUTES,
 )
 
-#: The largest body that is read; templates are large.
+#: The largest body that is read; templates are large, what those send who have no token yet is not.
 MOST_BYTES = 4 * 1024 * 1024
+MOST_OPEN_BYTES = 64 * 1024
+
+#: The longest path and query that are looked at, and the most fields of a form.
+LONGEST_URL = 8_192
+MOST_FIELDS = 100
+
+#: How many values a body may hold; reading more would keep everybody waiting.
+MOST_VALUES = 250_000
+
+#: How deep a body may nest; a template inside a template inside a template needs about 40.
+DEEPEST = 128
 
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}(?:-[A-Za-z]+)?")
 _HOST = re.compile(r"[\w.\-]+(?::\d+)?|\[[\da-fA-F:]+\](?::\d+)?", re.ASCII)
@@ -73,17 +84,15 @@ _SUBSCRIPTION = re.compile(r"/subscriptions/([^/]+)", re.IGNORECASE)
 #: What az sends to these paths may be almost JSON.
 _TEMPLATE = re.compile(r"/deployments/[^/]+(?:/validate|/whatIf)?/?\Z", re.IGNORECASE)
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+Found = tuple[Route, Mapping[str, str]]
 _FORM = "application/x-www-form-urlencoded"
-
-Headers = tuple[tuple[str, str], ...]
 
 
 class Unauthorized(AzureError):
-    """The request shows no token, or not one of ours; ``challenge`` says what would help."""
+    """The request shows no token, or not one of ours; the challenge says what would help."""
 
     def __init__(self, code: str, message: str, challenge: str) -> None:
-        super().__init__(401, code, message)
-        self.challenge = challenge
+        super().__init__(401, code, message, headers=(("WWW-Authenticate", challenge),))
 
 
 class Reception:
@@ -109,8 +118,6 @@ class Reception:
             response = _response(await self._reply(request), request.method)
         except ClientDisconnect:
             return
-        except Unauthorized as problem:
-            response = _refusal(problem, request.method, (("WWW-Authenticate", problem.challenge),))
         except FairWarningError as problem:
             response = _refusal(translate(problem), request.method)
         except Exception:
@@ -121,26 +128,31 @@ class Reception:
         await response(scope, receive, send)
 
     async def _reply(self, request: Request) -> Reply:
-        body = await _body(request)
         path = _path(request)
-        route, names = self._route(request, path)
+        opened = self._opened(request, path)
+        route, names = opened or self._route(request, path)
+        body = await _body(request, MOST_BYTES if opened is None else MOST_OPEN_BYTES)
         call = Call(
             method=request.method,
             path=path,
             names=names,
             query=dict(request.query_params),
-            body=_read(body, request.headers.get("content-type", ""), path),
+            body=await self._read(body, request.headers.get("content-type", ""), path),
             base=self._base(request),
         )
         await operations.settle(self._room)
         return await route.handler(self._room, call)
 
-    def _route(self, request: Request, path: str) -> tuple[Route, Mapping[str, str]]:
+    def _opened(self, request: Request, path: str) -> Found | None:
+        """Return the route of a request that needs no token, if it is one."""
         try:
             return _matched(self._open, request.method, path)
         except AzureError as problem:
             if problem.status == 405:
                 raise
+        return None
+
+    def _route(self, request: Request, path: str) -> Found:
         self._authorize(request)
         _check_version(request.query_params.get("api-version"))
         _check_subscription(path)
@@ -158,6 +170,23 @@ class Reception:
                 "InvalidAuthenticationToken", message, self._tokens.challenge(base, shown=True)
             )
 
+    async def _read(self, body: bytes, content_type: str, path: str) -> Json:
+        if not body.strip():
+            return None
+        if content_type.partition(";")[0].strip().lower() == _FORM:
+            return _form(body)
+        try:
+            return _decoded(body)
+        except _NO_JSON as problem:
+            fault = problem
+        if _TEMPLATE.search(path) is not None:
+            evaluator = self._room.evaluator
+            evaluator.admit()
+            with suppress(*_NO_JSON):
+                # Templates of many comments take their time.
+                return _decoded(await evaluator.run(lambda: jsonc.strict(body.decode()).encode()))
+        raise AzureError(400, "InvalidRequestContent", f"The request content is not valid JSON: {fault}.")
+
     def _base(self, request: Request) -> str:
         """Return our address as the client knows it: links must lead it back here."""
         host = request.headers.get("host", "")
@@ -172,7 +201,7 @@ def create_app(room: Room, *, base_url: str, tokens: Tokens) -> Starlette:
     return app
 
 
-def _matched(routes: Iterable[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+def _matched(routes: Iterable[Route], method: str, path: str) -> Found:
     routes = tuple(routes)
     try:
         route, names = match(routes, method, path)
@@ -208,41 +237,59 @@ def _check_subscription(path: str) -> None:
 
 def _path(request: Request) -> str:
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    length = len(raw) + len(request.scope["query_string"])
+    if length > LONGEST_URL:
+        message = f"The address of the request has {length} characters, more than {LONGEST_URL}."
+        raise AzureError(414, "RequestUriTooLong", message)
     return re.sub(r"/{2,}", "/", raw.decode("latin-1"))
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, most: int) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MOST_BYTES:
-            message = f"The request content is larger than {MOST_BYTES} bytes."
+        if len(body) > most:
+            message = f"The request content is larger than {most} bytes."
             raise AzureError(413, "RequestContentTooLarge", message)
     return bytes(body)
 
 
-def _read(body: bytes, content_type: str, path: str) -> Json:
-    if not body.strip():
-        return None
-    if content_type.partition(";")[0].strip().lower() == _FORM:
-        return dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
+def _form(body: bytes) -> Json:
     try:
-        return _decoded(body)
-    except _NO_JSON as problem:
-        fault = problem
-    if _TEMPLATE.search(path) is not None:
-        with suppress(*_NO_JSON):
-            return _decoded(jsonc.strict(body.decode()).encode())
-    raise AzureError(400, "InvalidRequestContent", f"The request content is not valid JSON: {fault}.")
+        fields = parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        message = f"The form has more than {MOST_FIELDS} fields."
+        raise AzureError(400, "InvalidRequestContent", message) from None
+    return dict(fields)
 
 
 def _decoded(body: bytes) -> Json:
+    brackets = body.count(b"[") + body.count(b"{")
+    if brackets + body.count(b",") > MOST_VALUES:
+        message = f"The request content has more than {MOST_VALUES} values."
+        raise AzureError(413, "RequestContentTooLarge", message)
     read: Json = msgspec.json.decode(body)
+    if brackets > DEEPEST:
+        _check_depth(read)
     return read
 
 
-def _refusal(problem: AzureError, method: str, headers: Headers = ()) -> Response:
-    return _response(Reply(status=problem.status, body=problem.body(), headers=headers), method)
+def _check_depth(document: Json) -> None:
+    level = [document]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, list | dict)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    if level:
+        message = f"The request content has more than {DEEPEST} levels of nesting."
+        raise AzureError(400, "InvalidRequestContent", message)
+
+
+def _refusal(problem: AzureError, method: str) -> Response:
+    return _response(Reply(status=problem.status, body=problem.body(), headers=problem.headers), method)
 
 
 def _response(reply: Reply, method: str) -> Response:

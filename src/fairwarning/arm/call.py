@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
+from fairwarning.arm.budget import Budget
 from fairwarning.arm.errors import AzureError
 from fairwarning.core.wire import Json
 
@@ -23,6 +24,8 @@ class Call:
     body: Json = None
     base: str = ""
     by: str = "az"
+    #: What evaluating a template may still cost; a deployment inside another shares the other's.
+    budget: Budget | None = None
 
     @property
     def version(self) -> str:

@@ -7,20 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from fairwarning.arm.expressions import (
-    DEEPEST,
-    Arguments,
-    Budget,
-    Evaluation,
-    Function,
-    InvalidTemplate,
-    called,
-    member,
-)
+from fairwarning.arm.budget import DEEPEST, Budget
+from fairwarning.arm.errors import InvalidTemplate
+from fairwarning.arm.expressions import Arguments, Evaluation, Function, Trees, called, member
 from fairwarning.arm.functions import PURE
 from fairwarning.core.wire import Json
 
 MOST = 800  # rounds of a loop, and resources of a template
+_LOOKUP = 250  # steps: who knows what is deployed has other things to do
 API_VERSION = "2024-07-01"  # what providers() answers; every route takes any version
 
 _TYPES: Mapping[str, type] = {
@@ -110,12 +104,15 @@ class Context:
         InvalidTemplate: a parameter is missing, unknown or of the wrong type.
     """
 
-    def __init__(self, template: Json, parameters: Json, surroundings: Surroundings) -> None:
+    def __init__(self, template: Json, parameters: Json, surroundings: Surroundings, budget: Budget) -> None:
         self.surroundings = surroundings
+        self.budget = budget
+        self.trees = Trees(budget)
         self.named: dict[str, list[str]] = {}  # lower-case names, by which a template speaks of ids
-        self._declared = section(template, "parameters")
-        self._given = as_fields({} if parameters is None else parameters, "parameters")
-        self._variables, self._looped = _split_loops(section(template, "variables"))
+        self._declared = _Spelled(section(template, "parameters"))
+        self._given = _Spelled(as_fields({} if parameters is None else parameters, "parameters"))
+        variables, self._looped = _split_loops(section(template, "variables"))
+        self._variables = _Spelled(variables)
         self._known: dict[str, Json] = {}
         self._under_way: set[str] = set()
         self.functions: Mapping[str, Function] = {
@@ -128,12 +125,12 @@ class Context:
             "resourcegroup": Function(0, 0, lambda a: surroundings.group_document),
             "subscription": Function(0, 0, self._subscription),
         }
-        for name in self._given:
-            if _spelled(self._declared, name) is None:
+        for name in self._given.fields:
+            if self._declared.spelling(name) is None:
                 raise InvalidTemplate(
                     "a value is given, but the template does not declare it", f"parameter {name}"
                 )
-        for name in self._declared:
+        for name in self._declared.fields:
             self._parameter(name)
 
     def find(self, name: str) -> list[str]:
@@ -144,18 +141,20 @@ class Context:
         """
         ids = self.named.get(name.lower())
         if ids is None:
-            raise InvalidTemplate(f"the template does not define the resource {name!r}")
+            raise InvalidTemplate(f"the template does not define the resource {name[:200]!r}")
+        self.budget.step(1 + len(ids) // 4)
         return list(dict.fromkeys(ids))  # opposite conditions may write one resource twice
 
     def _parameter(self, name: str) -> Json:
-        spelled = _spelled(self._declared, name)
+        spelled = self._declared.spelling(name)
         if spelled is None:
             raise InvalidTemplate(f"the template declares no parameter {name!r}")
         return self._once(f"parameter {spelled}", lambda: self._value(spelled))
 
     def _value(self, name: str) -> Json:
-        declared = as_fields(self._declared[name], "its declaration")
-        given = as_fields(self._given.get(_spelled(self._given, name) or "", {}), "what is given for it")
+        declared = as_fields(self._declared.fields[name], "its declaration")
+        written = self._given.spelling(name)
+        given = as_fields({} if written is None else self._given.fields[written], "what is given for it")
         if "value" in given:
             value = given["value"]
         elif "reference" in given:
@@ -175,11 +174,12 @@ class Context:
         return value
 
     def _variable(self, name: str) -> Json:
-        spelled = _spelled(self._variables, name)
+        spelled = self._variables.spelling(name)
         if spelled is None:
             raise InvalidTemplate(f"the template declares no variable {name!r}")
-        value = self._once(f"variable {spelled}", lambda: Frame(self).document(self._variables[spelled]))
-        return member(value, spelled) if spelled in self._looped else value
+        written = self._variables.fields[spelled]
+        value = self._once(f"variable {spelled}", lambda: Frame(self).document(written))
+        return member(value, spelled, self.budget) if spelled in self._looped else value
 
     def _once(self, place: str, evaluate: Callable[[], Json]) -> Json:
         if place in self._known:
@@ -199,11 +199,12 @@ class Context:
         ids = [name] if name.startswith("/") else self.find(name)
         if len(ids) != 1:
             raise InvalidTemplate(f"reference: {name!r} stands for {len(ids)} resources; give the id of one")
+        self.budget.step(_LOOKUP)
         document = self.surroundings.lookup(ids[0])
         if document is None:
             raise InvalidTemplate(f"reference: the resource {ids[0]} does not exist")
         full = len(a.values) > 2 and a.text(2).lower() == "full"
-        return document if full else member(document, "properties")
+        return document if full else member(document, "properties", self.budget)
 
     def _resource_id(self, a: Arguments) -> Json:
         texts = a.texts()
@@ -242,7 +243,7 @@ class Frame:
 
     def document(self, value: Json) -> Json:
         """Return a document with every expression in it evaluated."""
-        return self._document(value, Budget(), 0)
+        return self._document(value, 0)
 
     def count(self, loop: Mapping[str, Json]) -> int:
         """Return how many rounds a loop has."""
@@ -251,40 +252,42 @@ class Frame:
             raise InvalidTemplate(f"the count of a copy must be an integer from 0 to {MOST}")
         return count
 
-    def _document(self, value: Json, budget: Budget, depth: int) -> Json:
+    def _document(self, value: Json, depth: int) -> Json:
         if depth > DEEPEST:
             raise InvalidTemplate(f"it has more than {DEEPEST} levels of nesting")
+        self.context.budget.step()
         match value:
             case str():
-                return Evaluation(self.functions, budget).text(value)
+                return self._text(value)
             case list():
-                return [self._document(item, budget, depth + 1) for item in value]
+                return [self._document(item, depth + 1) for item in value]
             case dict():
-                return self._object(value, budget, depth)
+                return self._object(value, depth)
             case _:
                 return value
 
-    def _object(self, fields: Mapping[str, Json], budget: Budget, depth: int) -> Json:
+    def _text(self, text: str) -> Json:
+        value = Evaluation(self.functions, self.context.trees).text(text)
+        budget = self.context.budget
+        budget.make(budget.weight(value))
+        return value
+
+    def _object(self, fields: Mapping[str, Json], depth: int) -> Json:
         made: dict[str, Json] = {}
         for name, value in fields.items():
             if name == "copy" and isinstance(value, list):
-                made.update(self._looped(as_fields(loop, "a copy"), budget, depth) for loop in value)
+                made.update(self._looped(as_fields(loop, "a copy"), depth) for loop in value)
             else:
-                key = (
-                    as_text(Evaluation(self.functions, budget).text(name), "a property's name")
-                    if name
-                    else name
-                )
-                made[key] = self._document(value, budget, depth + 1)
+                key = as_text(self._text(name), "a property's name") if name else name
+                made[key] = self._document(value, depth + 1)
         return made
 
-    def _looped(self, loop: Mapping[str, Json], budget: Budget, depth: int) -> tuple[str, Json]:
+    def _looped(self, loop: Mapping[str, Json], depth: int) -> tuple[str, Json]:
         name = as_text(loop.get("name"), "the name of a copy")
         items: list[Json] = []
         for index in range(self.count(loop)):
             inside = Frame(self.context, {**self._loops, name.lower(): index}, self._turn)
-            items.append(inside._document(loop.get("input"), budget, depth + 1))
-            budget.charge(items[-1])
+            items.append(inside._document(loop.get("input"), depth + 1))
         return name, items
 
     def _copy_index(self, a: Arguments) -> Json:
@@ -303,9 +306,17 @@ def _providers(a: Arguments) -> Json:
     return {"resourceType": a.text(1), "locations": [], "apiVersions": [API_VERSION]}
 
 
-def _spelled(fields: Mapping[str, Json], name: str) -> str | None:
-    folded = name.lower()
-    return next((spelling for spelling in fields if spelling.lower() == folded), None)
+class _Spelled:
+    """Fields that are found in whatever case they are asked for."""
+
+    def __init__(self, fields: dict[str, Json]) -> None:
+        self.fields = fields
+        # The first of several spellings counts.
+        self._spellings = {name.lower(): name for name in reversed(fields)}
+
+    def spelling(self, name: str) -> str | None:
+        """Return how a field is spelled that somebody asks for."""
+        return self._spellings.get(name.lower())
 
 
 def _split_loops(variables: Mapping[str, Json]) -> tuple[dict[str, Json], frozenset[str]]:

@@ -6,6 +6,7 @@ up again when somebody asks how far it is. A deployment runs on for as long as t
 
 import hashlib
 import json
+from dataclasses import replace
 from urllib.parse import quote
 
 from fairwarning.arm import availability_sets, cloud_services, operations, scalesets, vms
@@ -31,7 +32,10 @@ async def put(room: Room, call: Call) -> Reply:
     """Deploy a template."""
     group, name = standing(room, call.names["group"]), call.names["name"]
     resource = _id(group, name)
-    planned = checked(room, call, group, PUTS)
+    if call.budget is None:
+        room.evaluator.admit()
+        call = replace(call, budget=room.evaluator.budget())
+    planned = await checked(room, call, group, PUTS)
     lock = room.lock(resource)
     if lock.locked():
         message = f"Unable to edit or replace deployment '{name}': the previous one is still active."
@@ -83,7 +87,8 @@ async def listed(room: Room, call: Call) -> Reply:
 async def validate(room: Room, call: Call) -> Reply:
     """Say what a template would deploy, or what is wrong with it."""
     group = standing(room, call.names["group"])
-    planned = checked(room, call, group, PUTS)
+    room.evaluator.admit()
+    planned = await checked(room, call, group, PUTS)
     document = _document(room, call, group, planned)
     facts = document["properties"]
     validated: list[Json] = [{"id": one.id} for one in planned]

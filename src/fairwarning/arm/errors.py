@@ -1,17 +1,24 @@
 """Refusals in the shape that az and the SDKs print: a code, a message, sometimes what it is about."""
 
+from typing import Self
+
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.wire import Json
+
+Headers = tuple[tuple[str, str], ...]
 
 
 class AzureError(FairWarningError):
     """The request is refused; clients print ``(code) message``."""
 
-    def __init__(self, status: int, code: str, message: str, target: str | None = None) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, target: str | None = None, *, headers: Headers = ()
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.target = target
+        self.headers = headers
 
     def body(self) -> dict[str, Json]:
         """Return the error as clients read it."""
@@ -19,6 +26,21 @@ class AzureError(FairWarningError):
         if self.target is not None:
             error["target"] = self.target
         return {"error": error}
+
+
+class InvalidTemplate(FairWarningError):
+    """The template cannot be deployed; says where in it and why."""
+
+    status_hint = 400
+
+    def __init__(self, problem: str, place: str = "") -> None:
+        super().__init__(f"{place}: {problem}" if place else problem)
+        self.problem = problem
+        self.place = place
+
+    def at(self, place: str) -> Self:
+        """Return the same problem with its place, unless a closer place is known already."""
+        return self if self.place else type(self)(self.problem, place)
 
 
 def not_found(kind: str, name: str, group: str) -> AzureError:

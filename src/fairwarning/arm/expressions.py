@@ -9,19 +9,16 @@ calls it.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Never, TypeAlias, assert_never
 
-from fairwarning.core.errors import FairWarningError
+from fairwarning.arm.budget import DEEPEST, Budget, OverBudgetError
+from fairwarning.arm.errors import InvalidTemplate
 from fairwarning.core.wire import Json
 
-DEEPEST = 64  # levels of nesting, in an expression as well as in a document
-LARGEST = 4 * 1024 * 1024  # characters one resource may evaluate to; few lines can ask for far more
-LONGEST = 131_072  # characters one function may write
-_NODE = 16  # what a value costs before its characters are counted
+LONGEST = 24_576  # characters of an expression, as in Azure
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<whole>-?[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<mark>[().,\[\]])|$)"
+    r"\s*(?:(?P<text>'[^']*+(?:''[^']*+)*+')|(?P<whole>-?[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<mark>[().,\[\]])|$)"
 )
 _WHOLES = range(-(2**63), 2**63)
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
@@ -35,21 +32,6 @@ _WORDS: Mapping[type, str] = {
     dict: "an object",
     type(None): "null",
 }
-
-
-class InvalidTemplate(FairWarningError):
-    """The template cannot be deployed; says where in it and why."""
-
-    status_hint = 400
-
-    def __init__(self, problem: str, place: str = "") -> None:
-        super().__init__(f"{place}: {problem}" if place else problem)
-        self.problem = problem
-        self.place = place
-
-    def at(self, place: str) -> "InvalidTemplate":
-        """Return the same problem with its place, unless a closer place is known already."""
-        return self if self.place else InvalidTemplate(self.problem, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +67,7 @@ class Arguments:
 
     function: str
     values: Sequence[Json]
+    budget: Budget
 
     def text(self, place: int) -> str:
         """Return an argument that must be a string."""
@@ -158,27 +141,40 @@ def source(text: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1024)
-def parse(expression: str) -> Node:
-    """Return the tree of an expression that stood in brackets.
+class Trees:
+    """The expressions of one template, each parsed once."""
 
-    Raises:
-        InvalidTemplate: it follows no grammar, or nests too deeply.
-    """
-    parser = _Parser(expression)
-    node = parser.node(0)
-    parser.expect("")
-    return node
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._known: dict[str, Node] = {}
+
+    def parse(self, expression: str) -> Node:
+        """Return the tree of an expression that stood in brackets.
+
+        Raises:
+            InvalidTemplate: it follows no grammar, is too long or nests too deeply.
+        """
+        known = self._known.get(expression)
+        if known is not None:
+            return known
+        if len(expression) > LONGEST:
+            raise InvalidTemplate(f"an expression is longer than {LONGEST} characters: [{expression[:80]}")
+        self.budget.step(len(expression) // 2)
+        parser = _Parser(expression)
+        node = self._known[expression] = parser.node(0)
+        parser.expect("")
+        return node
 
 
-def calls(value: Json) -> Iterator[Call]:
+def calls(value: Json, trees: Trees) -> Iterator[Call]:
     """Yield every function call in the expressions of a document."""
     waiting: list[Json | Node] = [value]
     while waiting:
+        trees.budget.step()
         match waiting.pop():
             case str() as text:
                 expression = source(text)
-                waiting.extend([] if expression is None else [parse(expression)])
+                waiting.extend([] if expression is None else [trees.parse(expression)])
             case list() as items:
                 waiting.extend(items)
             case dict() as fields:
@@ -276,55 +272,35 @@ class _Parser:
         return Call(name.lower(), tuple(arguments), name)
 
 
-class Budget:
-    """How much one evaluation may still grow, so that few lines cannot ask for a whole memory."""
-
-    def __init__(self) -> None:
-        self._room = LARGEST
-
-    def charge(self, value: Json) -> None:
-        """Take a value's size off what is left.
-
-        Raises:
-            InvalidTemplate: too little is left, or the value nests too deeply.
-        """
-        waiting: list[tuple[Json, int]] = [(value, 0)]
-        while waiting:
-            part, depth = waiting.pop()
-            self._room -= _NODE + (len(part) if isinstance(part, str) else 0)
-            if self._room < 0:
-                raise InvalidTemplate(f"it evaluates to more than {LARGEST} characters")
-            if depth > DEEPEST:
-                raise InvalidTemplate(f"it evaluates to more than {DEEPEST} levels of nesting")
-            if isinstance(part, list | dict):
-                inside = part.values() if isinstance(part, dict) else part
-                waiting.extend((inner, depth + 1) for inner in inside)
-
-
 class Evaluation:
-    """Gives expressions their values, by the functions it was given and within a budget."""
+    """Gives expressions their values, by the functions it was given and within the template's budget."""
 
-    def __init__(self, functions: Functions, budget: Budget) -> None:
+    def __init__(self, functions: Functions, trees: Trees) -> None:
         self._functions = functions
-        self._budget = budget
+        self._trees = trees
+        self._budget = trees.budget
 
     def text(self, text: str) -> Json:
         """Return what a string stands for: an expression's value, or the string."""
         expression = source(text)
         if expression is not None:
-            return self.node(parse(expression))
+            try:
+                return self.node(self._trees.parse(expression))
+            except OverBudgetError as over:
+                raise over.within(expression) from None
         escaped = text.startswith("[[") and text.endswith("]")
         return text[1:] if escaped else text
 
     def node(self, node: Node) -> Json:
         """Return the value of a tree."""
+        self._budget.step()
         match node:
             case Literal(value=value):
                 return value
             case Member(whole=inner, key=key):
-                return member(self.node(inner), self.node(key))
+                return member(self.node(inner), self.node(key), self._budget)
             case Call(name="if", arguments=(test, yes, no)):
-                verdict = Arguments("if", [self.node(test)]).claim(0)
+                verdict = Arguments("if", [self.node(test)], self._budget).claim(0)
                 return self.node(yes if verdict else no)
             case Call():
                 return self._call(node)
@@ -332,9 +308,12 @@ class Evaluation:
                 assert_never(node)
 
     def _call(self, call: Call) -> Json:
-        function = known(call, self._functions)
-        value = function.act(Arguments(call.spelling, [self.node(argument) for argument in call.arguments]))
-        self._budget.charge(value)
+        function, budget = known(call, self._functions), self._budget
+        values = [self.node(argument) for argument in call.arguments]
+        budget.look()
+        budget.read(sum(map(budget.weight, values)))
+        value = function.act(Arguments(call.spelling, values, budget))
+        budget.take(value)
         return value
 
 
@@ -354,16 +333,19 @@ def known(call: Call, functions: Functions) -> Function:
     return function
 
 
-def member(whole: Json, key: Json) -> Json:
+def member(whole: Json, key: Json, budget: Budget) -> Json:
     """Return one property of an object, in whatever case it is written, or one item of an array.
 
     Raises:
         InvalidTemplate: there is no such property or item.
     """
     match whole, key:
+        case dict(), str() if key in whole:
+            return whole[key]
         case dict(), str():
+            budget.step(len(whole))
             folded = {name.lower(): name for name in whole}
-            name = key if key in whole else folded.get(key.lower())
+            name = folded.get(key.lower())
             if name is None:
                 raise InvalidTemplate(
                     f"there is no property {key!r} among {', '.join(whole) or 'none'}"[:400]

@@ -10,8 +10,11 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 
-from fairwarning.arm.expressions import LONGEST, Arguments, Function, InvalidTemplate, called, whole
+from fairwarning.arm.budget import LONGEST
+from fairwarning.arm.errors import InvalidTemplate
+from fairwarning.arm.expressions import Arguments, Function, called, whole
 from fairwarning.core.wire import Json
 
 _ANY = 1_000_000
@@ -46,6 +49,7 @@ def _joined(pieces: Iterable[str]) -> str:
 
 def _concat(a: Arguments) -> Json:
     if a.values and isinstance(a.values[0], list):
+        a.budget.make_items(sum(len(a.items(place)) for place in range(len(a.values))))
         return [item for place in range(len(a.values)) for item in a.items(place)]
     if any(isinstance(value, list | dict) for value in a.values):
         raise InvalidTemplate("concat: joins strings, or arrays, not one with the other")
@@ -101,10 +105,15 @@ def _replace(a: Arguments) -> str:
 
 def _split(a: Arguments) -> Json:
     marks = a.values[1] if isinstance(a.values[1], list) else [a.values[1]]
-    texts = Arguments("split", marks).texts()
+    texts = Arguments("split", marks, a.budget).texts()
     if not texts or not all(texts):
         raise InvalidTemplate("split: there is nothing to split at")
-    return list[Json](re.split("|".join(re.escape(text) for text in texts), a.text(0)))
+    text = a.text(0)
+    if len(texts) == 1:
+        return list[Json](text.split(texts[0]))
+    # Every mark may have to be compared at every place.
+    a.budget.step(sum(map(len, texts)) * (1 + len(text) // 64))
+    return list[Json](re.split("|".join(re.escape(text) for text in texts), text))
 
 
 def _substring(a: Arguments) -> str:
@@ -118,14 +127,22 @@ def _substring(a: Arguments) -> str:
 
 
 def _json(a: Arguments) -> Json:
-    def refuse(constant: str) -> Json:
-        raise ValueError(constant)
-
+    text = a.text(0)
+    a.budget.make(len(text))
     try:
-        value: Json = json.loads(a.text(0), parse_int=whole, parse_constant=refuse)
+        value: Json = json.loads(text, parse_int=whole, parse_float=_finite, parse_constant=_finite)
+        # Half of a pair of surrogates may be escaped, but is no character that could be written.
+        json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise InvalidTemplate(f"json: {a.text(0)[:80]!r} is not JSON") from None
+        raise InvalidTemplate(f"json: {text[:80]!r} is not JSON") from None
     return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def _int(a: Arguments) -> int:
@@ -163,21 +180,26 @@ def _same(one: Json, other: Json) -> bool:
 
 
 def _union(a: Arguments) -> Json:
+    a.budget.make(sum(map(a.budget.weight, a.values)))
     if isinstance(a.values[0], dict):
         merged: dict[str, Json] = {}
         for place in range(len(a.values)):
-            merged = _merged(merged, a.fields(place))
+            _merge(merged, a.fields(place))
         return merged
     items = [item for place in range(len(a.values)) for item in a.items(place)]
     return list({json.dumps(item, sort_keys=True): item for item in items}.values())
 
 
-def _merged(old: dict[str, Json], new: dict[str, Json]) -> dict[str, Json]:
-    both = dict(old)
+def _merge(old: dict[str, Json], new: Mapping[str, Json]) -> None:
+    """Lay ``new`` over ``old``, which must be ours to change, at every level."""
     for name, value in new.items():
-        kept = both.get(name)
-        both[name] = _merged(kept, value) if isinstance(kept, dict) and isinstance(value, dict) else value
-    return both
+        if not isinstance(value, dict):
+            old[name] = value
+            continue
+        kept = old.get(name)
+        if not isinstance(kept, dict):
+            kept = old[name] = {}
+        _merge(kept, value)
 
 
 def _object(a: Arguments) -> Json:

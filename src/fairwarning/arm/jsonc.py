@@ -6,7 +6,7 @@ whose name it leaves without quotes.
 
 import re
 
-_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\Z)'
+_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
 _COMMENTS = re.compile(rf"({_STRING})|//[^\n]*+|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
 _LOOSE = re.compile(rf"({_STRING})|\b([A-Za-z_]\w*+)(?=\s*+:)|,(?=\s*+[}}\]])", re.DOTALL)
 #: A string may go over several lines.

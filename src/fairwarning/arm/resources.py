@@ -15,7 +15,7 @@ from fairwarning.core.wire import Json
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
 _CLAUSE = re.compile(r"\s*(\w+)\s+eq\s+'((?:[^']|'')*)'\s*", re.IGNORECASE)
-_AND = re.compile(r"\s+and\s+(?=\w+\s+eq\s)", re.IGNORECASE)
+_AND = re.compile(r"(?<!\s)\s++and\s++(?=\w++\s++eq\s)", re.IGNORECASE)
 _RESOURCE = re.compile(r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/([^/]+/[^/]+)/[^/]+")
 _NEVER_LISTED = frozenset({"microsoft.resources/deployments"})
 _SHOWN = ("id", "name", "type", "location", "kind", "sku", "zones", "identity", "tags", "managedBy")

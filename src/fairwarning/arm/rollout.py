@@ -4,19 +4,22 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from urllib.parse import urlsplit
 
 from fairwarning.arm import network, places, views
+from fairwarning.arm.budget import Budget, OverBudgetError
 from fairwarning.arm.call import Call, Handler, Reply, child
 from fairwarning.arm.coercion import coerce
 from fairwarning.arm.context import Surroundings
-from fairwarning.arm.errors import AzureError, translate
-from fairwarning.arm.expressions import InvalidTemplate
+from fairwarning.arm.errors import AzureError, InvalidTemplate, translate
+from fairwarning.arm.evaluator import in_loop
 from fairwarning.arm.room import SUBSCRIPTION, TENANT, Document, Room
 from fairwarning.arm.templates import Planned, outputs, plan
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.wire import Json
 
+_LONGEST_MESSAGE = 2_000
 DEPLOYMENT = "Microsoft.Resources/deployments"
 _NAME = re.compile(r"[-\w.()]{1,64}", re.ASCII)
 _ROOT = re.compile(r"/subscriptions/([^/]+)(?:/resourceGroups/([^/]+))?/.*", re.IGNORECASE)
@@ -42,7 +45,7 @@ class Step:
         return {"id": self.id, "type": self.type, "error": self.error, "operations": [*self.operations]}
 
 
-def checked(room: Room, call: Call, group: Document, puts: Puts) -> tuple[Planned, ...]:
+async def checked(room: Room, call: Call, group: Document, puts: Puts) -> tuple[Planned, ...]:
     """Return what is to be deployed, or refuse what is known to be wrong before anything is."""
     if _NAME.fullmatch(call.names["name"]) is None:
         message = f"The deployment name '{call.names['name']}' is invalid."
@@ -56,8 +59,15 @@ def checked(room: Room, call: Call, group: Document, puts: Puts) -> tuple[Planne
     if str(child(facts, "mode") or "Incremental").lower() != "incremental":
         message = "The deployment mode must be Incremental; nothing is deleted by a deployment here."
         raise AzureError(400, "InvalidDeploymentMode", message)
+    work = partial(
+        plan,
+        child(facts, "template"),
+        child(facts, "parameters"),
+        _surroundings(room, group, {}),
+        budget_of(room, call),
+    )
     try:
-        planned = plan(child(facts, "template"), child(facts, "parameters"), _surroundings(room, group, {}))
+        planned = await room.evaluator.run(work)
     except InvalidTemplate as problem:
         raise _invalid(problem) from problem
     for one in planned:
@@ -73,19 +83,20 @@ def checked(room: Room, call: Call, group: Document, puts: Puts) -> tuple[Planne
 async def carry_out(room: Room, call: Call, document: Document, puts: Puts) -> Document:
     """Deploy what is still to do and return the deployment with its result."""
     work, group = document["work"], room.group(call.names["group"])
-    template, parameters = child(work, "template"), child(work, "parameters")
     made: dict[str, Json] = {}
+    budget = budget_of(room, call)
+    call = replace(call, budget=budget)
+    given = child(work, "template"), child(work, "parameters"), _surroundings(room, group, made), budget
     taken: list[Step] = []
     result: Document = {"outputs": {}, "error": None}
     try:
-        surroundings = _surroundings(room, group, made)
-        for planned in plan(template, parameters, surroundings):
+        for planned in await room.evaluator.run(partial(plan, *given)):
             taken.append(await _deployed(room, call, planned, made, puts))
             if taken[-1].error is not None:
                 result["error"] = failure([taken[-1].error])
                 break
         else:
-            result["outputs"] = outputs(template, parameters, surroundings)
+            result["outputs"] = await room.evaluator.run(partial(outputs, *given))
     except InvalidTemplate as problem:
         result["error"] = failure([_invalid(problem).body()["error"]])
     result["steps"] = [step.document() for step in taken]
@@ -102,7 +113,7 @@ async def _deployed(room: Room, call: Call, planned: Planned, made: dict[str, Js
     step = Step(id=planned.id, type=planned.type)
     put = puts.get(planned.type.lower(), network.put)
     try:
-        reply = await put(room, _as_put(call, planned))
+        reply = await put(room, await _as_put(room, call, planned))
     except InvalidTemplate as problem:
         return replace(step, error=_invalid(problem).body()["error"])
     except FairWarningError as problem:
@@ -116,14 +127,14 @@ async def _deployed(room: Room, call: Call, planned: Planned, made: dict[str, Js
     return replace(step, error=child(inner, "error"), operations=waits)
 
 
-def _as_put(call: Call, planned: Planned) -> Call:
+async def _as_put(room: Room, call: Call, planned: Planned) -> Call:
     where = _ROOT.fullmatch(planned.id)
     if where is None or where[1].lower() != SUBSCRIPTION:
         message = f"The subscription of '{planned.id}' could not be found."
         raise AzureError(404, "SubscriptionNotFound", message)
     names = {"subscription": where[1], "group": where[2] or "", "name": planned.name.rpartition("/")[2]}
     query = {"api-version": planned.api_version}
-    body = coerce(planned.body())
+    body = coerce(await room.evaluator.run(planned.body))
     return replace(call, method="PUT", path=planned.id, names=names, query=query, body=body)
 
 
@@ -133,7 +144,7 @@ def _surroundings(room: Room, group: Document, made: Mapping[str, Json]) -> Surr
         group=str(group["name"]),
         group_document=group,
         tenant=TENANT,
-        lookup=lambda resource: made.get(resource.lower()) or _there(room, resource),
+        lookup=in_loop(lambda resource: made.get(resource.lower()) or _there(room, resource)),
     )
 
 
@@ -189,8 +200,17 @@ def failure(details: Sequence[Json]) -> Json:
     return {"code": "DeploymentFailed", "message": message, "details": [*details]}
 
 
+def budget_of(room: Room, call: Call) -> Budget:
+    """Return what the templates of a request may still cost."""
+    return call.budget or room.evaluator.budget()
+
+
 def _invalid(problem: InvalidTemplate) -> AzureError:
-    return AzureError(400, "InvalidTemplate", f"Deployment template validation failed: '{problem}'.")
+    code = "TemplateBudgetExceeded" if isinstance(problem, OverBudgetError) else "InvalidTemplate"
+    said = str(problem)
+    if len(said) > _LONGEST_MESSAGE:
+        said = f"{said[:_LONGEST_MESSAGE]}..."
+    return AzureError(400, code, f"Deployment template validation failed: '{said}'.")
 
 
 def items(document: Json, *path: str) -> list[Json]:

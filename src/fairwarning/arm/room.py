@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairwarning.arm.errors import group_not_found
+from fairwarning.arm.evaluator import Evaluator
 from fairwarning.core.changes import Change, MachineChanged
 from fairwarning.core.commands import Command
 from fairwarning.core.model import HOME_GROUP, MachineRef
@@ -38,8 +39,10 @@ class Room:
         *,
         welcome: Callable[[Sequence[MachineRef]], Awaitable[None]],
         pace: Pace | None = None,
+        evaluator: Evaluator | None = None,
     ) -> None:
         self.engine = engine
+        self.evaluator = evaluator or Evaluator()
         self.pace = pace or Pace()
         self._welcome = welcome
         self._documents: dict[str, Document] = {}

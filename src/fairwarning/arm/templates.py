@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
+from fairwarning.arm.budget import Budget, OverBudgetError
 from fairwarning.arm.context import (
     MOST,
     Context,
@@ -21,7 +22,8 @@ from fairwarning.arm.context import (
     resource_id,
     section,
 )
-from fairwarning.arm.expressions import Budget, Evaluation, InvalidTemplate, called, calls, known
+from fairwarning.arm.errors import InvalidTemplate
+from fairwarning.arm.expressions import Evaluation, called, calls, known
 from fairwarning.core.wire import Json
 
 _DEPLOYMENT = "microsoft.resources/deployments"
@@ -51,6 +53,7 @@ class Planned:
     name: str
     api_version: str
     compose: Callable[[], dict[str, Json]] = field(repr=False, compare=False)
+    budget: Budget = field(repr=False, compare=False)
 
     def body(self) -> dict[str, Json]:
         """Return the document to deploy, evaluated now: what it refers to must be deployed already.
@@ -58,17 +61,18 @@ class Planned:
         Raises:
             InvalidTemplate: it refers to a resource, or to a property of one, that is not there.
         """
-        return self.compose()
+        with self.budget.running():
+            return self.compose()
 
 
-def plan(template: Json, parameters: Json, surroundings: Surroundings) -> tuple[Planned, ...]:
+def plan(template: Json, parameters: Json, surroundings: Surroundings, budget: Budget) -> tuple[Planned, ...]:
     """Return the resources of a template, each after those it depends on.
 
     Raises:
         InvalidTemplate: the template cannot be deployed.
     """
-    with at("template"):
-        context = Context(template, parameters, surroundings)
+    with budget.running(), at("template"):
+        context = Context(template, parameters, surroundings, budget)
         wanted = [resource for resource in _unrolled(template, context) if resource.wanted]
         for resource in wanted:
             resource.check()
@@ -76,20 +80,20 @@ def plan(template: Json, parameters: Json, surroundings: Surroundings) -> tuple[
             with at(f"output {name}"):
                 _check(output, Frame(context))
         return tuple(
-            Planned(resource.id, resource.type, resource.name, resource.api_version, resource.compose)
+            Planned(resource.id, resource.type, resource.name, resource.api_version, resource.compose, budget)
             for resource in _ordered(wanted)
         )
 
 
-def outputs(template: Json, parameters: Json, surroundings: Surroundings) -> dict[str, Json]:
+def outputs(template: Json, parameters: Json, surroundings: Surroundings, budget: Budget) -> dict[str, Json]:
     """Return what a deployed template has to say, under the names that ARM gives it.
 
     Raises:
         InvalidTemplate: an output asks for something that is not there.
     """
     said: dict[str, Json] = {}
-    with at("template"):
-        context = Context(template, parameters, surroundings)
+    with budget.running(), at("template"):
+        context = Context(template, parameters, surroundings, budget)
         _unrolled(template, context)
         for name, output in section(template, "outputs").items():
             with at(f"output {name}"):
@@ -98,6 +102,7 @@ def outputs(template: Json, parameters: Json, surroundings: Surroundings) -> dic
                 if _wanted(declared, Frame(context)):
                     value = Frame(context).document(declared.get("value"))
                     said[_camel(name)] = {"type": kind[0].upper() + kind[1:], "value": value}
+        budget.weight(said)
     return said
 
 
@@ -110,7 +115,7 @@ def _camel(name: str) -> str:
 
 def _check(document: Json, frame: Frame) -> set[str]:
     """Refuse expressions that nobody could evaluate, and return the names of the functions they call."""
-    found = list(calls(document))
+    found = list(calls(document, frame.context.trees))
     for call in found:
         known(call, frame.functions)
     return {call.name for call in found}
@@ -143,6 +148,7 @@ class _Resource:
         with at(f"resource {self.name}"):
             mine, theirs = self._split()
             document = as_fields(self.frame.document(mine), "a resource")
+            self.frame.context.budget.weight(document)
             if theirs is not None:
                 as_fields(document["properties"], "properties")["template"] = theirs
             return {"type": self.type, "name": self.name, **document}
@@ -166,11 +172,14 @@ class _Resource:
 
     def _references(self) -> Iterator[str]:
         # reference() is a dependency even if dependsOn does not say so.
-        for call in calls(self._split()[0]):
+        trees = self.frame.context.trees
+        for call in calls(self._split()[0], trees):
             if call.name == "reference" and call.arguments:
                 try:
-                    target = Evaluation(self.frame.functions, Budget()).node(call.arguments[0])
+                    target = Evaluation(self.frame.functions, trees).node(call.arguments[0])
                     yield from self.frame.context.find(as_text(target, "what it refers to"))
+                except OverBudgetError:
+                    raise
                 except InvalidTemplate:
                     continue  # it means something outside, or nothing; its turn will tell
 

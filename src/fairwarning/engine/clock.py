@@ -1,6 +1,7 @@
-"""The only module that reads the wall clock or makes identifiers."""
+"""The only module that reads a clock or makes identifiers."""
 
 import os
+import time
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -39,6 +40,11 @@ class ManualClock:
     def set(self, when: datetime) -> None:
         """Move to ``when``; time never goes back."""
         self._now = max(self._now, when)
+
+
+def cpu_seconds() -> float:
+    """Return how long the calling thread has been computing."""
+    return time.thread_time()
 
 
 def new_event_id() -> EventId:

@@ -1,0 +1,77 @@
+"""What a request may cost before anybody looks at what it says."""
+
+import pytest
+
+from fairwarning.arm import resources
+from fairwarning.arm.app import DEEPEST, LONGEST_URL, MOST_FIELDS, MOST_OPEN_BYTES, MOST_VALUES
+from fairwarning.arm.jsonc import strict
+from tests.arm.azure import Azure
+from tests.arm.front import ONE, Front, front
+
+GROUP = f"{ONE}/resourceGroups/lab"
+VERSION = "?api-version=2022-12-01"
+LOGIN = "/adfs/oauth2/token"
+
+
+def refused(desk: Front, path: str, content: bytes, token: str | None = "") -> tuple[int, str]:
+    response = desk.send("PUT", f"{path}{VERSION}", content=content, token=token)
+    return response.status_code, response.json()["error"]["code"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        GROUP,
+        f"{GROUP}/providers/Microsoft.Network/virtualNetworks/net",
+        f"{GROUP}/providers/Microsoft.Compute/virtualMachines/one",
+        f"{GROUP}/providers/Microsoft.Resources/deployments/one",
+    ],
+)
+@pytest.mark.parametrize("levels", [DEEPEST + 1, 900, 100_000])
+def test_a_body_that_nests_too_deeply_is_refused(path: str, levels: int) -> None:
+    desk = front()
+    desk.send("PUT", f"{GROUP}{VERSION}", {"location": "westeurope"})
+    nested = b'{"location": "westeurope", "properties": ' + b"[" * levels + b"]" * levels + b"}"
+
+    assert refused(desk, path, nested) == (400, "InvalidRequestContent")
+
+
+def test_a_body_of_very_many_values_is_refused() -> None:
+    many = b"[" + b"1," * MOST_VALUES + b"1]"
+
+    assert refused(front(), GROUP, many) == (413, "RequestContentTooLarge")
+
+
+@pytest.mark.parametrize("path", [f"{ONE}/{'x' * LONGEST_URL}", f"{ONE}?x={'x' * LONGEST_URL}&"])
+def test_an_address_that_is_too_long_is_refused(path: str) -> None:
+    assert refused(front(), path, b"{}") == (414, "RequestUriTooLong")
+
+
+def test_who_has_no_token_sends_no_large_bodies() -> None:
+    desk = front()
+
+    response = desk.send("POST", LOGIN, content=b"x" * (MOST_OPEN_BYTES + 1), token=None)
+
+    assert response.status_code == 413
+    assert refused(desk, GROUP, b"x" * 5_000_000, token=None) == (401, "AuthenticationFailed")
+
+
+def test_a_form_of_very_many_fields_is_refused() -> None:
+    form = {f"f{number}": "" for number in range(MOST_FIELDS + 1)}
+
+    response = front().send("POST", LOGIN, form=form, token=None)
+
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == "InvalidRequestContent"
+
+
+def test_a_filter_of_blanks_is_read_in_no_time() -> None:
+    blanks = "x" + "+" * 300_000 + "x"
+
+    status, code, _ = Azure(resources.ROUTES).refused("GET", f"{ONE}/resources?$filter={blanks}")
+
+    assert (status, code) == (400, "InvalidFilterInQueryString")
+
+
+def test_a_string_that_ends_in_half_an_escape_is_read_in_no_time() -> None:
+    strict('"' + '\\"' * 300_000 + "\\")
