@@ -9,6 +9,11 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 
+def bears(given: Iterable[str]) -> bool:
+    """Whether one of the ``Authorization`` headers bears any token at all."""
+    return any(one.partition(" ")[0].lower() == "bearer" for one in given)
+
+
 def holds(given: Iterable[str], token: bytes) -> bool:
     """Whether one of the ``Authorization`` headers bears the token."""
     schemes = (one.partition(" ") for one in given)
@@ -16,6 +21,11 @@ def holds(given: Iterable[str], token: bytes) -> bool:
         scheme.lower() == "bearer" and hmac.compare_digest(value.strip().encode("latin-1"), token)
         for scheme, _, value in schemes
     )
+
+
+def caller(client: Sequence[str | int] | None) -> str:
+    """Return the address that a request came from, as ASGI tells it; empty where there is none."""
+    return str(client[0]) if client else ""
 
 
 def ours(hosts: Sequence[str]) -> bool:

@@ -18,6 +18,8 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
 #: How far above the port base the management face listens: beyond the ports that machines have of their own.
 ARM_OFFSET = 443
+#: How many characters a server's token has at least; fewer could be guessed.
+SHORTEST_TOKEN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

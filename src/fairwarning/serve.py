@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairwarning.config import Settings, loopback
+from fairwarning.config import SHORTEST_TOKEN, Settings, loopback
 from fairwarning.core.commands import Make
 from fairwarning.core.errors import FairWarningError, Invalid
 from fairwarning.core.instants import spell
@@ -30,6 +30,7 @@ from fairwarning.metadata.replay import Told, nobody, play
 from fairwarning.metadata.scheduled import shapes
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
+from fairwarning.throttle import Throttle
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -59,6 +60,7 @@ class Service:
         self._settings = settings
         self._replayed = replayed
         self._stack = AsyncExitStack()
+        self._throttle = Throttle()
 
     async def __aenter__(self) -> "Service":
         try:
@@ -181,6 +183,7 @@ class Service:
             alternatives=self.doors.alternatives,
             welcome=self._welcome,
             token=self._settings.token,
+            throttle=self._throttle,
             loopback=loopback(host),
             closing=closing,
             management=lambda: asyncio.shield(self._management),
@@ -203,6 +206,7 @@ class Service:
             versions=shapes(self._settings.profile),
             journeys=journeys,
             token=self._settings.token,
+            throttle=self._throttle,
             loopback=loopback(self._settings.operator_address[0]),
             closing=closing,
         )
@@ -232,7 +236,8 @@ class Service:
 
         room = await self._room()
         shown = f"[{host}]" if ":" in host else host
-        app = create_app(room, base_url=f"https://{shown}:{port}", tokens=self._tokens)
+        base = f"https://{shown}:{port}"
+        app = create_app(room, base_url=base, tokens=self._tokens, throttle=self._throttle)
         server = _http_server(app, host, port, certificates)
         self.arm_url, self.ca = await self._stack.enter_async_context(server), certificates.ca
         return Management(
@@ -279,6 +284,8 @@ class Service:
 def _check_token(what: str, address: tuple[str, int] | None, token: str | None) -> None:
     if address is not None and not loopback(address[0]) and token is None:
         raise Invalid("token", f"a token is required to serve {what} on {address[0]}")
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        raise Invalid("token", f"has {len(token)} characters; it needs at least {SHORTEST_TOKEN}")
 
 
 def _certificates(directory: Path, host: str) -> "Certificates":
@@ -372,6 +379,8 @@ async def _http_server(
         access_log=False,
         lifespan="off",
         ws="none",
+        # Whoever calls might name any address; it is the one they call from that is throttled.
+        proxy_headers=False,
         timeout_graceful_shutdown=1,
         ssl_certfile=None if certificates is None else certificates.chain,
         ssl_keyfile=None if certificates is None else certificates.key,

@@ -67,7 +67,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Give a server that asks for a token."""
     folder = tmp_path_factory.mktemp("guarded")
-    (folder / "token").write_text("correct horse")
+    (folder / "token").write_text("correct horse battery")
     with up(folder, "--no-arm", "--vm", "db", "--token-file", str(folder / "token")) as server:
         yield server
 

@@ -154,16 +154,16 @@ def test_az_login_can_be_repeated(bare: Server, az: Path) -> None:
 def test_the_secret_is_the_server_s_token_and_never_on_a_command_line(
     tmp_path: Path, az: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "token").write_text("open-sesame\n")
-    monkeypatch.setenv("FAIRWARNING_TOKEN", "open-sesame")
+    (tmp_path / "token").write_text("open-sesame-open\n")
+    monkeypatch.setenv("FAIRWARNING_TOKEN", "open-sesame-open")
     words = ["--vm", "db", "--token-file", str(tmp_path / "token"), "--arm", "0.0.0.0:0"]
     with up(tmp_path, *words) as server:
         server.tell("az-login")
 
     url = server.ready["arm"].replace("0.0.0.0", "127.0.0.1")
     assert f"--endpoint-resource-manager {url} " in az.read_text()
-    assert "open-sesame" not in az.read_text()
-    assert az.with_name("az.log.secret").read_text() == "open-sesame"
+    assert "open-sesame-open" not in az.read_text()
+    assert az.with_name("az.log.secret").read_text() == "open-sesame-open"
 
 
 def test_what_az_complains_about_is_passed_on(bare: Server, az: Path) -> None:

@@ -302,10 +302,10 @@ def test_off_loopback_a_token_is_required() -> None:
 
 
 def test_a_token_that_was_given_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "token").write_text("open-sesame\n")
+    (tmp_path / "token").write_text("open-sesame-open\n")
     with up(tmp_path, "--token-file", str(tmp_path / "token")) as server:
         stranger = server.command("vms")
-        monkeypatch.setenv("FAIRWARNING_TOKEN", "open-sesame")
+        monkeypatch.setenv("FAIRWARNING_TOKEN", "open-sesame-open")
         friend = server.command("vms")
 
     assert stranger.code == 1

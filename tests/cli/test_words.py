@@ -185,6 +185,17 @@ def test_a_file_that_holds_no_token_is_refused(content: bytes, tmp_path: Path) -
     assert "holds no token: it must be one line of printable ASCII characters" in done.stderr
 
 
+def test_a_token_that_could_be_guessed_is_refused_and_a_better_one_is_suggested(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("fifteen letters\n")
+
+    done = call("up", "--token-file", str(tmp_path / "token"))
+
+    assert done.code == 1
+    assert "has 15 characters; it needs at least 16" in done.stderr
+    assert f"hint: make one with: openssl rand -hex 16 > {tmp_path / 'token'}" in done.stderr
+    assert "fifteen letters" not in done.stderr
+
+
 def test_the_package_can_be_run_as_a_module() -> None:
     done = run("--version")
 

@@ -1,6 +1,5 @@
 """Who may come in, and what their browsers are told."""
 
-import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -8,15 +7,14 @@ import pytest
 
 from fairwarning.console.access import HEADERS
 from fairwarning.console.app import create_app
-from fairwarning.console.guesses import MOST_WAITING, PAUSES, Guesses, TooMany
 from fairwarning.console.sessions import LIFE, Sessions
 from fairwarning.core.scope import Blueprint
 from tests.conftest import NOON
 from tests.console.lobby import Found, Lobby, lobby, proof, text
-from tests.stage import Stage, run
+from tests.stage import Stage
 
 WEB = Blueprint(name="web", count=2)
-TOKEN = "correct horse"
+TOKEN = "correct horse battery"
 SECRET = b"of this process"
 
 
@@ -276,49 +274,6 @@ def test_two_servers_on_one_machine_do_not_take_each_others_cookies(token: str |
     )
 
     assert not {one.cookie, one.said} & {other.cookie, other.said}
-
-
-# -- guessing
-
-
-def test_every_wrong_token_in_a_row_takes_longer_and_a_right_one_ends_the_row() -> None:
-    rests: list[float] = []
-
-    async def rest(seconds: float) -> None:
-        rests.append(seconds)
-
-    async def story() -> list[bool]:
-        guesses = Guesses(lambda token: token == TOKEN, rest)
-        return [await guesses.right(one) for one in (*["wrong"] * 6, TOKEN, "wrong")]
-
-    assert run(story()) == [*[False] * 6, True, False]
-    assert rests == [*PAUSES, PAUSES[-1], PAUSES[0]]
-
-
-def test_tokens_are_judged_one_at_a_time_and_not_everybody_may_wait() -> None:
-    async def story() -> tuple[list[bool | BaseException], list[str]]:
-        judged: list[str] = []
-        go = asyncio.Event()
-
-        def opens(token: str) -> bool:
-            judged.append(token)
-            return False
-
-        async def rest(seconds: float) -> None:
-            await go.wait()
-
-        guesses = Guesses(opens, rest)
-        asking = [asyncio.create_task(guesses.right(str(number))) for number in range(MOST_WAITING + 1)]
-        await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-        early = list(judged)
-        go.set()
-        return list(await asyncio.gather(*asking, return_exceptions=True)), early
-
-    answers, early = run(story())
-
-    assert early == ["0"]
-    assert answers[:-1] == [False] * MOST_WAITING
-    assert isinstance(answers[-1], TooMany)
 
 
 # -- what browsers are told

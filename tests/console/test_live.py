@@ -350,8 +350,8 @@ def test_a_tab_is_told_nothing_more_once_its_session_is_over(
     over: Callable[[Lobby, list[datetime]], None],
 ) -> None:
     times = [NOON]
-    desk = lobby(WEB, token="correct horse", wall=lambda: times[-1])
-    desk.send("POST", "/login", {"csrf": proof(desk.page("/login")), "token": "correct horse"})
+    desk = lobby(WEB, token="correct horse battery", wall=lambda: times[-1])
+    desk.send("POST", "/login", {"csrf": proof(desk.page("/login")), "token": "correct horse battery"})
     query, tab = live_query(desk.page("/")), Tab()
     cookie = "; ".join(f"{name}={value}" for name, value in desk.cookies.items())
 

@@ -14,7 +14,7 @@ from fairwarning.serve import Service
 T = TypeVar("T")
 
 WEB = Blueprint(name="web", count=2)
-TOKEN = "correct horse"
+TOKEN = "correct horse battery"
 
 
 def served(story: Callable[[httpx2.AsyncClient], Awaitable[T]], settings: Settings) -> T:

@@ -8,7 +8,7 @@ from tests.operator.office import office
 from tests.stage import Stage
 
 WEB = Blueprint(name="web")
-TOKEN = "correct horse"
+TOKEN = "correct horse battery"
 
 
 @pytest.mark.parametrize(

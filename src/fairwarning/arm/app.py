@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from fairwarning.access import caller
 from fairwarning.arm import (
     availability_sets,
     cloud_services,
@@ -37,13 +38,14 @@ from fairwarning.arm import (
     vms,
 )
 from fairwarning.arm.call import Call, Reply
-from fairwarning.arm.errors import AzureError, translate
+from fairwarning.arm.errors import AzureError, check_resource_name, translate
 from fairwarning.arm.room import SUBSCRIPTION, Room
 from fairwarning.arm.routing import Route, match
 from fairwarning.arm.tokens import Tokens
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.wire import Json
 from fairwarning.engine.clock import new_event_id
+from fairwarning.throttle import Throttle
 
 log = logging.getLogger("fairwarning.arm")
 
@@ -98,14 +100,15 @@ class Unauthorized(AzureError):
 class Reception:
     """Answers every request: reads it, checks it, and hands it to its route."""
 
-    def __init__(self, room: Room, base_url: str, tokens: Tokens) -> None:
+    def __init__(self, room: Room, base_url: str, tokens: Tokens, throttle: Throttle) -> None:
         self._room = room
+        self._throttle = throttle
         self._base_url = base_url
         self._tokens = tokens
 
     @cached_property
     def _open(self) -> tuple[Route, ...]:
-        return (*login.routes(self._tokens), *images.OPEN)
+        return (*login.routes(self._tokens, self._throttle), *images.OPEN)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; whatever goes wrong is told in Azure's shape."""
@@ -130,7 +133,7 @@ class Reception:
     async def _reply(self, request: Request) -> Reply:
         path = _path(request)
         opened = self._opened(request, path)
-        route, names = opened or self._route(request, path)
+        route, names = opened or await self._route(request, path)
         body = await _body(request, MOST_BYTES if opened is None else MOST_OPEN_BYTES)
         call = Call(
             method=request.method,
@@ -139,6 +142,7 @@ class Reception:
             query=dict(request.query_params),
             body=await self._read(body, request.headers.get("content-type", ""), path),
             base=self._base(request),
+            caller=caller(request.client),
         )
         await operations.settle(self._room)
         return await route.handler(self._room, call)
@@ -152,19 +156,21 @@ class Reception:
                 raise
         return None
 
-    def _route(self, request: Request, path: str) -> Found:
-        self._authorize(request)
+    async def _route(self, request: Request, path: str) -> Found:
+        await self._authorize(request)
         _check_version(request.query_params.get("api-version"))
         _check_subscription(path)
         return _matched(ROUTES, request.method, path)
 
-    def _authorize(self, request: Request) -> None:
+    async def _authorize(self, request: Request) -> None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         base = self._base(request)
         if scheme.lower() != "bearer" or not token.strip():
             message = "Authentication failed: the request shows no bearer token."
             raise Unauthorized("AuthenticationFailed", message, self._tokens.challenge(base, shown=False))
         if not self._tokens.holds(token.strip()):
+            if not self._tokens.signed(token.strip()):
+                await self._throttle.wrong(caller(request.client))
             message = "The access token has expired, or another server has made it."
             raise Unauthorized(
                 "InvalidAuthenticationToken", message, self._tokens.challenge(base, shown=True)
@@ -193,11 +199,11 @@ class Reception:
         return f"https://{host}" if _HOST.fullmatch(host) else self._base_url
 
 
-def create_app(room: Room, *, base_url: str, tokens: Tokens) -> Starlette:
+def create_app(room: Room, *, base_url: str, tokens: Tokens, throttle: Throttle | None = None) -> Starlette:
     """Return the app; ``base_url`` is for clients that do not say how they call us."""
     app = Starlette()
     # No pattern of the library matches every path that a client may write, line breaks included.
-    app.router.default = Reception(room, base_url, tokens)
+    app.router.default = Reception(room, base_url, tokens, throttle or Throttle())
     return app
 
 
@@ -211,6 +217,7 @@ def _matched(routes: Iterable[Route], method: str, path: str) -> Found:
         route, names = match(routes, "GET", path)
     for name in names.values():
         # A slash that came in disguise would make another resource's id of this one's.
+        check_resource_name(name)
         if "/" in name or not name.isprintable():
             raise AzureError(400, "InvalidResourceName", f"The resource name {name!r} is invalid.", name)
     return route, names

@@ -24,6 +24,8 @@ class Call:
     body: Json = None
     base: str = ""
     by: str = "az"
+    #: The address that the request came from.
+    caller: str = ""
     #: What evaluating a template may still cost; a deployment inside another shares the other's.
     budget: Budget | None = None
 

@@ -2,8 +2,10 @@
 
 from typing import Self
 
+from fairwarning.core.characters import hidden, shown
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.wire import Json
+from fairwarning.throttle import TooManyGuessesError
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -49,6 +51,14 @@ def not_found(kind: str, name: str, group: str) -> AzureError:
     return AzureError(404, "ResourceNotFound", where)
 
 
+def check_resource_name(name: str) -> None:
+    """Refuse a name with a character in it that cannot be seen."""
+    found = hidden(name)
+    if found is not None:
+        message = f"The resource name {shown(name)!r} is invalid: it has the character {found} in it."
+        raise AzureError(400, "InvalidResourceName", message, shown(name))
+
+
 def group_not_found(group: str) -> AzureError:
     """Return the refusal of a resource group that does not exist."""
     return AzureError(404, "ResourceGroupNotFound", f"Resource group '{group}' could not be found.")
@@ -67,6 +77,7 @@ CODES = {
     404: "ResourceNotFound",
     409: "OperationNotAllowed",
     422: "InvalidParameter",
+    429: "TooManyRequests",
     500: "InternalServerError",
     503: "ServiceUnavailable",
 }
@@ -77,4 +88,6 @@ def translate(problem: FairWarningError) -> AzureError:
     if isinstance(problem, AzureError):
         return problem
     status = problem.status_hint
-    return AzureError(400 if status == 422 else status, CODES.get(status, "BadRequest"), str(problem))
+    code = CODES.get(status, "BadRequest")
+    headers = (("Retry-After", problem.retry_after),) if isinstance(problem, TooManyGuessesError) else ()
+    return AzureError(400 if status == 422 else status, code, str(problem), headers=headers)

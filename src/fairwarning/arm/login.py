@@ -13,6 +13,7 @@ from fairwarning.arm.room import TENANT, Room
 from fairwarning.arm.routing import Route
 from fairwarning.arm.tokens import ACCESS, DEVICE, IDENTITY, LIFE, REFRESH, REFRESH_LIFE, Tokens
 from fairwarning.core.wire import Json, compact
+from fairwarning.throttle import Throttle
 
 NAME = "fairwarning"
 #: Nothing answers under these names; clients only want to know some.
@@ -106,14 +107,17 @@ async def keys(room: Room, call: Call) -> Reply:
     return Reply(body={"keys": []})
 
 
-async def token(tokens: Tokens, room: Room, call: Call) -> Reply:
-    """Give a token to who may have one."""
+async def token(tokens: Tokens, throttle: Throttle, room: Room, call: Call) -> Reply:
+    """Give a token to who may have one; who shows the wrong secret waits for the answer."""
     grant = _GRANTS.get(_said(call, "grant_type"))
     if grant is None:
         return _refused(
             "unsupported_grant_type", f"grant type {_said(call, 'grant_type')!r} is not known here"
         )
-    return grant(tokens, call)
+    reply = grant(tokens, call)
+    if reply.status >= 400:
+        await throttle.wrong(call.caller)
+    return reply
 
 
 async def device_code(tokens: Tokens, room: Room, call: Call) -> Reply:
@@ -194,9 +198,9 @@ def _refused(error: str, description: str, status: int = 400) -> Reply:
     return Reply(status=status, body={"error": error, "error_description": description})
 
 
-def routes(tokens: Tokens) -> tuple[Route, ...]:
+def routes(tokens: Tokens, throttle: Throttle) -> tuple[Route, ...]:
     """Return the routes that need no token, because they are the way to one."""
-    give: Callable[[Room, Call], Awaitable[Reply]] = partial(token, tokens)
+    give: Callable[[Room, Call], Awaitable[Reply]] = partial(token, tokens, throttle)
     code: Callable[[Room, Call], Awaitable[Reply]] = partial(device_code, tokens)
     return (
         Route("GET", "/metadata/endpoints", endpoints),

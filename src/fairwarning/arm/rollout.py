@@ -12,7 +12,7 @@ from fairwarning.arm.budget import Budget, OverBudgetError
 from fairwarning.arm.call import Call, Handler, Reply, child
 from fairwarning.arm.coercion import coerce
 from fairwarning.arm.context import Surroundings
-from fairwarning.arm.errors import AzureError, InvalidTemplate, translate
+from fairwarning.arm.errors import AzureError, InvalidTemplate, check_resource_name, translate
 from fairwarning.arm.evaluator import in_loop
 from fairwarning.arm.room import SUBSCRIPTION, TENANT, Document, Room
 from fairwarning.arm.templates import Planned, outputs, plan
@@ -128,6 +128,7 @@ async def _deployed(room: Room, call: Call, planned: Planned, made: dict[str, Js
 
 
 async def _as_put(room: Room, call: Call, planned: Planned) -> Call:
+    check_resource_name(planned.name)
     where = _ROOT.fullmatch(planned.id)
     if where is None or where[1].lower() != SUBSCRIPTION:
         message = f"The subscription of '{planned.id}' could not be found."

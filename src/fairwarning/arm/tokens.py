@@ -61,6 +61,15 @@ class Tokens:
 
     def holds(self, token: str, use: str = ACCESS) -> bool:
         """Whether we made this token, for this use, and it has not run out."""
+        claims = self._claims(token)
+        until = claims.get("exp")
+        return claims.get("use") == use and isinstance(until, int) and self.now().timestamp() < until
+
+    def signed(self, token: str) -> bool:
+        """Whether we made this token, for whatever use and however long ago: nobody has guessed it."""
+        return bool(self._claims(token))
+
+    def _claims(self, token: str) -> Mapping[str, Json]:
         import jwt
 
         try:
@@ -72,9 +81,8 @@ class Tokens:
                 options={"verify_aud": False, "verify_exp": False, "verify_nbf": False, "verify_iat": False},
             )
         except jwt.PyJWTError:
-            return False
-        until = claims.get("exp")
-        return claims.get("use") == use and isinstance(until, int) and self.now().timestamp() < until
+            return {}
+        return claims
 
     def admits(self, secret: str) -> bool:
         """Whether a client that shows this secret is given tokens."""

@@ -12,7 +12,8 @@ import click
 
 from fairwarning import config
 from fairwarning.cli.options import SPEED
-from fairwarning.cli.output import Failure, note, plain, table
+from fairwarning.cli.output import Failure, note, table
+from fairwarning.core.characters import shown
 from fairwarning.core.errors import FairWarningError
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class Progress:
         self._left -= 1
         self._clear()
         for line in lines(result, self._width):
-            click.echo(plain(line))
+            click.echo(shown(line))
         self._show()
 
     def _show(self) -> None:

@@ -1,20 +1,17 @@
 """What the commands print: tables and JSON on stdout, everything else on stderr; plain, without colours."""
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import click
 
 from fairwarning.core import instants
+from fairwarning.core.characters import shown, shown_json
 from fairwarning.core.wire import Json
 
 #: How wide a column may become; the last one has nobody beside it.
 WIDEST, WIDEST_LAST = 64, 200
-
-#: What steers a terminal, breaks lines or turns text around; guests may have written it.
-_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class Failure(click.ClickException):
@@ -43,14 +40,9 @@ class Unreachable(Failure):
         super().__init__(f"no server answers at {url}: {reason}", *hints)
 
 
-def plain(text: str) -> str:
-    """Return a text whose characters are all to be seen."""
-    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
 def note(text: str) -> None:
     """Print what is not data, on one line."""
-    click.echo(plain(text), err=True)
+    click.echo(shown(text), err=True)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -66,12 +58,12 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def as_json(value: Json) -> None:
     """Print a value for programs to read."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    click.echo("\n".join(map(_escaped, text.split("\n"))))
+    click.echo("\n".join(map(shown_json, text.split("\n"))))
 
 
 def as_line(text: str) -> None:
     """Print an object for programs to read, on one line as it came."""
-    click.echo(_escaped(text))
+    click.echo(shown_json(text))
 
 
 def member(body: bytes, name: str) -> Json:
@@ -86,13 +78,8 @@ def instant(when: datetime | None, now: datetime | None = None) -> str:
 
 
 def _cell(text: str, widest: int) -> str:
-    text = plain(text)
+    text = shown(text)
     return text if len(text) <= widest else f"{text[: widest - 1]}…"
-
-
-def _escaped(text: str) -> str:
-    """Return JSON that says the same and steers no terminal."""
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def names(machines: Sequence[str], most: int = 4) -> str:

@@ -19,10 +19,11 @@ from fairwarning import config
 from fairwarning.cli import paste
 from fairwarning.cli.client import Client, Event, Events, Line, Machine, decode
 from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, REPLAY, SPEED, ZONES
-from fairwarning.cli.output import Failure, as_line, instant, names, note, plain, table
+from fairwarning.cli.output import Failure, as_line, instant, names, note, table
 from fairwarning.cli.watch import Watch, print_pending, timed
 from fairwarning.cli.wishes import Wishes, settings
 from fairwarning.core import curl, durations
+from fairwarning.core.characters import shown
 from fairwarning.core.errors import FairWarningError, Invalid
 from fairwarning.core.model import EventId, MachineRef
 from fairwarning.core.policy import PROFILES, FirstCall
@@ -203,7 +204,7 @@ def _replayed(json_: bool, at: datetime, machine: MachineRef, ids: tuple[EventId
     for event in ids:
         text = f"{instant(at, at)}  {event} of the recording is approved by {machine.name}"
         told = {"at": at.isoformat(), "kind": "replayed", "event": event, "by": machine.name}
-        line = json.dumps(told) if json_ else plain(text)
+        line = json.dumps(told) if json_ else shown(text)
         threading.Thread(target=click.echo, args=(line,), daemon=True).start()
 
 
@@ -320,7 +321,7 @@ class Reporter:
                 self._invite(decode(self._client.get(f"/events/{line.event}"), Event))
 
     def _remind(self, event: Event) -> None:
-        click.echo(f"{'':9}  {plain(f'{event.type} of {names(event.resources)}')} was {event.status} before")
+        click.echo(f"{'':9}  {shown(f'{event.type} of {names(event.resources)}')} was {event.status} before")
         with suppress(Failure):
             self._invite(event)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from fairwarning.cli.client import Client, Event, Line, decode
-from fairwarning.cli.output import Unreachable, as_line, instant, member, names, note, plain
+from fairwarning.cli.output import Unreachable, as_line, instant, member, names, note
+from fairwarning.core.characters import shown
 
 #: How a line of the history reads; ``{what}`` is "Reboot of web_0".
 _SENTENCES: Mapping[str, str] = {
@@ -31,7 +32,7 @@ def sentence(line: Line) -> str:
     """Return a line of the history as a sentence."""
     what = f"{line.type} of {names(line.resources)}" if line.resources else line.type
     form = _SENTENCES.get(line.kind, "{what}: " + line.kind)
-    return plain(form.format(what=what, by=line.by or "nobody", reason=line.reason))
+    return shown(form.format(what=what, by=line.by or "nobody", reason=line.reason))
 
 
 def timed(line: Line, now: datetime) -> str:

@@ -1,5 +1,6 @@
 """From what ``up`` is asked for to the settings of a server."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -9,7 +10,7 @@ from typing import TypedDict
 import click
 
 from fairwarning.cli.output import Failure
-from fairwarning.config import Settings, arm_address, is_token
+from fairwarning.config import SHORTEST_TOKEN, Settings, arm_address, is_token
 from fairwarning.core.errors import Invalid
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import PROFILES, FirstCall, Profile, with_speed
@@ -186,5 +187,14 @@ def _token(path: Path | None) -> str | None:
         return None
     token = path.read_bytes().decode("latin-1").strip()
     if not is_token(token):
-        raise Failure(f"{path} holds no token: it must be one line of printable ASCII characters")
+        raise Failure(
+            f"{path} holds no token: it must be one line of printable ASCII characters", _make_token(path)
+        )
+    if len(token) < SHORTEST_TOKEN:
+        problem = f"the token in {path} has {len(token)} characters; it needs at least {SHORTEST_TOKEN}"
+        raise Failure(problem, _make_token(path))
     return token
+
+
+def _make_token(path: Path) -> str:
+    return f"make one with: openssl rand -hex 16 > {shlex.quote(str(path))}"

@@ -8,8 +8,9 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fairwarning.access import ours, same_site
+from fairwarning.access import bears, caller, ours, same_site
 from fairwarning.console.sessions import Sessions
+from fairwarning.throttle import Throttle, TooManyGuessesError
 
 LOGIN = "/login"
 STATIC = "/static/"
@@ -30,9 +31,10 @@ HEADERS: Mapping[str, str] = {
 class Gate:
     """Lets a request through to the pages, sends it to the login, or refuses it."""
 
-    def __init__(self, app: ASGIApp, sessions: Sessions) -> None:
+    def __init__(self, app: ASGIApp, sessions: Sessions, throttle: Throttle) -> None:
         self._app = app
         self._sessions = sessions
+        self._throttle = throttle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; the app finds the session in the request's state."""
@@ -51,7 +53,18 @@ class Gate:
         headers = Headers(scope=scope)
         session = HTTPConnection(scope).cookies.get(self._sessions.cookie, "")
         scope.setdefault("state", {})["session"] = session
-        await (self._refusal(scope, headers, session) or self._app)(scope, receive, send_guarded)
+        refusal = self._refusal(scope, headers, session)
+        given = headers.getlist("authorization")
+        if refusal is not None and bears(given) and not self._sessions.admits(session, given):
+            refusal = await self._slowed(scope) or refusal
+        await (refusal or self._app)(scope, receive, send_guarded)
+
+    async def _slowed(self, scope: Scope) -> ASGIApp | None:
+        try:
+            await self._throttle.wrong(caller(scope.get("client")))
+        except TooManyGuessesError as problem:
+            return PlainTextResponse(f"{problem}\n", 429, {"Retry-After": problem.retry_after})
+        return None
 
     def _refusal(self, scope: Scope, headers: Headers, session: str) -> ASGIApp | None:
         hosts = headers.getlist("host")

@@ -27,6 +27,7 @@ from fairwarning.core.versions import EVENT_VERSIONS, Shape
 from fairwarning.engine.clock import SystemClock, new_secret
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
+from fairwarning.throttle import Throttle
 
 FILES = Path(__file__).parent / "static"
 
@@ -41,6 +42,7 @@ def create_app(
     versions: Mapping[str, Shape] = EVENT_VERSIONS,
     journeys: Journeys | None = None,
     token: str | None = None,
+    throttle: Throttle | None = None,
     loopback: bool = True,
     closing: asyncio.Event | None = None,
     wall: Callable[[], datetime] | None = None,
@@ -62,14 +64,15 @@ def create_app(
         recent=Recent(engine.store),
         closing=closing or asyncio.Event(),
     )
-    return _guarded(room, Sessions(token, wall or SystemClock().now, new_secret()))
+    sessions = Sessions(token, wall or SystemClock().now, new_secret())
+    return _guarded(room, sessions, throttle or Throttle())
 
 
-def _guarded(room: Room, sessions: Sessions) -> Starlette:
-    door = Door(room, sessions, PAGES)
+def _guarded(room: Room, sessions: Sessions, throttle: Throttle) -> Starlette:
+    door = Door(room, sessions, throttle, PAGES)
     app = Starlette(
         routes=_routes(door),
-        middleware=[Middleware(Gate, sessions=sessions)],
+        middleware=[Middleware(Gate, sessions=sessions, throttle=throttle)],
         exception_handlers=dict.fromkeys(
             (FairWarningError, HTTPException, ClientDisconnect, Exception), door.refuse
         ),

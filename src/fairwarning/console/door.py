@@ -12,9 +12,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
+from fairwarning.access import caller
 from fairwarning.console import frame, live
 from fairwarning.console.access import HEADERS, LOGIN
-from fairwarning.console.guesses import Guesses
 from fairwarning.console.page import (
     Action,
     Done,
@@ -31,6 +31,7 @@ from fairwarning.console.page import (
 from fairwarning.console.room import Room
 from fairwarning.console.sessions import LIFE, Sessions
 from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.throttle import Throttle
 
 #: The largest form that is read.
 MOST_BYTES = 64 * 1024
@@ -55,10 +56,10 @@ class Refusal(FairWarningError):
 class Door:
     """Answers the requests of those who were let in."""
 
-    def __init__(self, room: Room, sessions: Sessions, pages: Sequence[Page]) -> None:
+    def __init__(self, room: Room, sessions: Sessions, throttle: Throttle, pages: Sequence[Page]) -> None:
         self._room = room
         self._sessions = sessions
-        self._guesses = Guesses(sessions.opens)
+        self._throttle = throttle
         self._pages = [(Route(one.path, _unused, methods=["GET"]), one.show) for one in pages]
 
     def showing(self, page: Page) -> Answer:
@@ -125,7 +126,8 @@ class Door:
         onwards = visit.form.get("next")
         try:
             self._believe(visit)
-            if not await self._guesses.right(visit.form.get("token")):
+            if not self._sessions.opens(visit.form.get("token")):
+                await self._throttle.wrong(caller(request.client))
                 raise Refusal(403, "this is not the token")
         except FairWarningError as error:
             told = replace(visit, problems=_problems(error))
@@ -136,7 +138,7 @@ class Door:
             self._sessions.begin(),
             max_age=int(LIFE.total_seconds()),
             path="/",
-            secure=request.url.scheme == "https",
+            secure=_encrypted(request),
             httponly=True,
             samesite="strict",
         )
@@ -205,6 +207,11 @@ async def _body(request: Request) -> str:
         if len(body) > MOST_BYTES:
             raise Refusal(413, f"the form is larger than {MOST_BYTES} bytes")
     return body.decode("utf-8", "replace")
+
+
+def _encrypted(request: Request) -> bool:
+    """Whether the browser came by HTTPS, if only as far as a proxy before us."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
 def _session(request: Request) -> str:

@@ -10,9 +10,17 @@ from markupsafe import Markup
 
 from fairwarning.console import words
 from fairwarning.console.page import Fragment, Visit
+from fairwarning.core.characters import shown
 from fairwarning.core.instants import stamp
 
 TEMPLATES = Path(__file__).parent / "templates"
+
+
+def _finalized(value: object) -> object:
+    """Return what a page shows of a value: what people wrote may turn the page's own words around."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return shown(value, keep="\t\n\r")
+    return value
 
 
 @cache
@@ -22,6 +30,7 @@ def _environment() -> Environment:
         autoescape=True,
         auto_reload=False,
         undefined=StrictUndefined,
+        finalize=_finalized,
         trim_blocks=True,
         lstrip_blocks=True,
     )

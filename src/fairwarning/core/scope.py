@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 
 from fairwarning.core.changes import Change, MachineChanged, ScopeMade
+from fairwarning.core.characters import check_visible
 from fairwarning.core.errors import Invalid
 from fairwarning.core.model import (
     Approvals,
@@ -202,6 +203,7 @@ def _machines(blueprint: Blueprint, facts: Facts, zone: int, zones: int, seed: s
 
 def check_name(name: str) -> None:
     """Refuse what cannot be the name of a machine or a set."""
+    check_visible(name, "name")
     if not _NAME.fullmatch(name):
         raise Invalid("name", f"{name!r} must be letters, digits, dot, dash or underscore")
 

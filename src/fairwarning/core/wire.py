@@ -81,9 +81,18 @@ def _event_id(request: Json) -> EventId:
     event_id = request.get("EventId") if isinstance(request, dict) else None
     if not isinstance(event_id, str) or not event_id:
         raise Invalid("StartRequests", "each entry must have an EventId")
-    if len(event_id) > LONGEST_ID or not event_id.isascii() or not event_id.isprintable():
-        raise Invalid("EventId", f"must be at most {LONGEST_ID} printable characters")
-    return EventId(event_id.upper())
+    return read_event_id(event_id, "EventId")
+
+
+def read_event_id(text: str, field: str) -> EventId:
+    """Return the id that somebody wrote, as we write it.
+
+    Raises:
+        Invalid: no event can have it.
+    """
+    if len(text) > LONGEST_ID or not text.isascii() or not text.isprintable():
+        raise Invalid(field, f"must be at most {LONGEST_ID} printable characters")
+    return EventId(text.upper())
 
 
 def _event(event: Event, shape: Shape, kind: ScopeKind) -> dict[str, Json]:

@@ -5,6 +5,7 @@ from typing import Generic, TypeVar
 
 from fairwarning.core.errors import AmbiguousName, UnknownEvent, UnknownHost, UnknownMachine
 from fairwarning.core.model import BarrierId, EventId, HostId, MachineRef, Scope, ScopeId, VmName
+from fairwarning.core.wire import read_event_id
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -85,7 +86,7 @@ class Directory:
 
     def event(self, event_id: str) -> tuple[ScopeId, EventId]:
         """Return a pending event's scope and its id as we write it."""
-        known = EventId(event_id.upper())
+        known = read_event_id(event_id, "event")
         for scope_id in self._events[known]:
             return scope_id, known
         raise UnknownEvent(EventId(event_id))

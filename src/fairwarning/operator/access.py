@@ -1,13 +1,14 @@
 """Who may come in: a token where one is set, and on loopback no stranger's web page."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fairwarning.access import holds, ours, same_site
+from fairwarning.access import bears, caller, holds, ours, same_site
 from fairwarning.operator.problems import answer
+from fairwarning.throttle import Throttle, TooManyGuessesError
 
 #: What anybody may ask: it says nothing about the fleet.
 OPEN = frozenset({"/healthz"})
@@ -18,8 +19,9 @@ _CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
 class Access:
     """Lets a request through to the app, or answers that it may not."""
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, token: str | None, throttle: Throttle) -> None:
         self._app = app
+        self._throttle = throttle
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -33,17 +35,25 @@ class Access:
                 MutableHeaders(scope=message)["Cache-Control"] = "no-store"
             await send(message)
 
-        refusal = None if scope["path"] in OPEN else self._refusal(Headers(scope=scope))
+        refusal = None if scope["path"] in OPEN else await self._refusal(scope, Headers(scope=scope))
         await (refusal or self._app)(scope, receive, send_uncached)
 
-    def _refusal(self, headers: Headers) -> Response | None:
+    async def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if self._token is not None:
-            if holds(headers.getlist("authorization"), self._token):
-                return None
-            return answer(401, "a bearer token is needed", headers=_CHALLENGE)
+            return await self._judged(scope, headers.getlist("authorization"), self._token)
         hosts = headers.getlist("host")
         if not ours(hosts):
             return answer(403, "only names of this machine are served without a token")
         if not same_site(headers.getlist("origin"), hosts):
             return answer(403, "web pages of other sites may not call this API")
         return None
+
+    async def _judged(self, scope: Scope, given: Sequence[str], token: bytes) -> Response | None:
+        if holds(given, token):
+            return None
+        if bears(given):
+            try:
+                await self._throttle.wrong(caller(scope.get("client")))
+            except TooManyGuessesError as problem:
+                return answer(429, str(problem), headers={"Retry-After": problem.retry_after})
+        return answer(401, "a bearer token is needed", headers=_CHALLENGE)

@@ -20,6 +20,7 @@ from fairwarning.operator.desk import Desk, Management
 from fairwarning.operator.problems import refuse
 from fairwarning.operator.route import Route
 from fairwarning.operator.routes import ROUTES
+from fairwarning.throttle import Throttle
 
 
 def create_app(
@@ -29,6 +30,7 @@ def create_app(
     alternatives: Callable[[MachineRef], tuple[str, ...]] | None = None,
     welcome: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
     token: str | None = None,
+    throttle: Throttle | None = None,
     loopback: bool = True,
     closing: asyncio.Event | None = None,
     management: Callable[[], Awaitable[Management | None]] | None = None,
@@ -53,7 +55,7 @@ def create_app(
     )
     app = Starlette(
         routes=list(_doors(desk, ROUTES)),
-        middleware=[Middleware(Access, token=token)],
+        middleware=[Middleware(Access, token=token, throttle=throttle or Throttle())],
         exception_handlers=dict.fromkeys(
             (FairWarningError, HTTPException, ClientDisconnect, Exception), refuse
         ),

@@ -19,7 +19,7 @@ async def clock(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Clock:
 
 async def advance(desk: Desk, _: str, asked: shapes.Advance) -> shapes.Clock:
     """Move manual time on, stopping at every deadline on the way."""
-    await desk.journeys.advance(durations.parse(asked.by, "by"), shapes.recorded(asked.who))
+    await desk.journeys.advance(durations.parse(asked.by, "by"), shapes.recorded(asked.who, "who"))
     return await clock(desk, "", shapes.Nothing())
 
 

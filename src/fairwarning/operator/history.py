@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairwarning.core.history import Line, line
 from fairwarning.core.model import EventId
+from fairwarning.core.wire import read_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Lagging, Listener
 from fairwarning.engine.ports import Entry
@@ -31,7 +32,7 @@ RESUME = "Last-Event-ID"
 
 async def history(desk: Desk, _: str, asked: shapes.HistoryPage) -> shapes.History:
     """Return a page of the history, of one event or of all."""
-    event = None if asked.event is None else EventId(asked.event.upper())
+    event = None if asked.event is None else read_event_id(asked.event, "event")
     found: list[shapes.Line] = []
     async with aclosing(_journal(desk.engine, asked.after, event)) as entries:
         async for entry in entries:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from fairwarning.core.ailments import Ailment
+from fairwarning.core.characters import HIDDEN_CLASS, check_visible
 from fairwarning.core.condition import Condition
 from fairwarning.core.model import Eviction, Kind, Power, ScopeKind, Source, Status
 
@@ -17,13 +18,13 @@ _END = r"(?![\s\S])"
 
 #: How whoever asks here is called in the history, and what goes before the name they give.
 OPERATOR = "operator"
-#: Who asks: it ends up on terminals, so nothing in it may steer one.
+#: Who asks: it ends up on terminals, so nothing in it may steer one; ``recorded`` refuses what would.
 By = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=100,
-        pattern=rf"^[^\x00-\x1f\x7f-\x9f]+{_END}",
+        extra_json_schema={"pattern": rf"^[^{HIDDEN_CLASS}]+{_END}"},
         description="who asks; recorded as operator:NAME, so that nobody can pass for a guest",
     ),
 ]
@@ -36,8 +37,13 @@ Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
 
 
-def recorded(name: str) -> str:
-    """Return what an asker is called in the history: no machine has a name with a colon in it."""
+def recorded(name: str, field: str = "by") -> str:
+    """Return what an asker is called in the history: no machine has a name with a colon in it.
+
+    Raises:
+        Invalid: the name has a character in it that cannot be seen.
+    """
+    check_visible(name, field)
     return name if name == OPERATOR or name.startswith(f"{OPERATOR}:") else f"{OPERATOR}:{name}"
 
 
