@@ -3,7 +3,14 @@
 import pytest
 
 from fairwarning.arm import resources
-from fairwarning.arm.app import DEEPEST, LONGEST_URL, MOST_FIELDS, MOST_OPEN_BYTES, MOST_VALUES
+from fairwarning.arm.app import (
+    DEEPEST,
+    LONGEST_URL,
+    MOST_BYTES,
+    MOST_FIELDS,
+    MOST_OPEN_BYTES,
+    MOST_RESOURCE_BYTES,
+)
 from fairwarning.arm.jsonc import strict
 from tests.arm.azure import Azure
 from tests.arm.front import ONE, Front, front
@@ -36,10 +43,16 @@ def test_a_body_that_nests_too_deeply_is_refused(path: str, levels: int) -> None
     assert refused(desk, path, nested) == (400, "InvalidRequestContent")
 
 
-def test_a_body_of_very_many_values_is_refused() -> None:
-    many = b"[" + b"1," * MOST_VALUES + b"1]"
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [(GROUP, MOST_RESOURCE_BYTES), (f"{GROUP}/providers/Microsoft.Resources/deployments/a", MOST_BYTES)],
+    ids=["a resource", "a template"],
+)
+def test_a_body_that_is_large_or_has_very_many_values_is_refused(path: str, most: int) -> None:
+    many = b"[" + b"1," * (most // 16) + b"1]"
 
-    assert refused(front(), GROUP, many) == (413, "RequestContentTooLarge")
+    assert refused(front(), path, many) == (400, "InvalidRequestContent")
+    assert refused(front(), path, b" " * (most + 1)) == (413, "RequestContentTooLarge")
 
 
 @pytest.mark.parametrize("path", [f"{ONE}/{'x' * LONGEST_URL}", f"{ONE}?x={'x' * LONGEST_URL}&"])

@@ -86,6 +86,11 @@ def test_what_is_written_is_what_is_read() -> None:
             id="a text as event",
         ),
         pytest.param(
+            garbled(document={"DocumentIncarnation": 2, "Events": [{"EventId": "A\0B"}]}),
+            "EventId: must be at most 64 printable characters",
+            id="an id that no event can have",
+        ),
+        pytest.param(
             garbled(document={"DocumentIncarnation": 2, "Events": [{"EventId": 7}]}),
             "Events: each must have an EventId",
             id="an event without an id",

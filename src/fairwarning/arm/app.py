@@ -66,16 +66,17 @@ ROUTES: tuple[Route, ...] = (
     *operations_routes.ROUTES,
 )
 
-#: The largest body that is read; templates are large, what those send who have no token yet is not.
+#: The largest bodies that are read: of a template and of a resource, as in Azure, and without a token.
 MOST_BYTES = 4 * 1024 * 1024
+MOST_RESOURCE_BYTES = 1024 * 1024
 MOST_OPEN_BYTES = 64 * 1024
 
 #: The longest path and query that are looked at, and the most fields of a form.
 LONGEST_URL = 8_192
 MOST_FIELDS = 100
 
-#: How many values a body may hold; reading more would keep everybody waiting.
-MOST_VALUES = 250_000
+#: A body may hold a value for every so many bytes that it may have; reading more keeps everybody waiting.
+BYTES_PER_VALUE = 16
 
 #: How deep a body may nest; a template inside a template inside a template needs about 40.
 DEEPEST = 128
@@ -134,13 +135,14 @@ class Reception:
         path = _path(request)
         opened = self._opened(request, path)
         route, names = opened or await self._route(request, path)
-        body = await _body(request, MOST_BYTES if opened is None else MOST_OPEN_BYTES)
+        most = MOST_OPEN_BYTES if opened is not None else _most(path)
+        body = await _body(request, most)
         call = Call(
             method=request.method,
             path=path,
             names=names,
             query=dict(request.query_params),
-            body=await self._read(body, request.headers.get("content-type", ""), path),
+            body=await self._read(body, most, request.headers.get("content-type", ""), path),
             base=self._base(request),
             caller=caller(request.client),
         )
@@ -176,13 +178,13 @@ class Reception:
                 "InvalidAuthenticationToken", message, self._tokens.challenge(base, shown=True)
             )
 
-    async def _read(self, body: bytes, content_type: str, path: str) -> Json:
+    async def _read(self, body: bytes, most: int, content_type: str, path: str) -> Json:
         if not body.strip():
             return None
         if content_type.partition(";")[0].strip().lower() == _FORM:
             return _form(body)
         try:
-            return _decoded(body)
+            return _decoded(body, most)
         except _NO_JSON as problem:
             fault = problem
         if _TEMPLATE.search(path) is not None:
@@ -190,7 +192,7 @@ class Reception:
             evaluator.admit()
             with suppress(*_NO_JSON):
                 # Templates of many comments take their time.
-                return _decoded(await evaluator.run(lambda: jsonc.strict(body.decode()).encode()))
+                return _decoded(await evaluator.run(lambda: jsonc.strict(body.decode()).encode()), most)
         raise AzureError(400, "InvalidRequestContent", f"The request content is not valid JSON: {fault}.")
 
     def _base(self, request: Request) -> str:
@@ -251,6 +253,10 @@ def _path(request: Request) -> str:
     return re.sub(r"/{2,}", "/", raw.decode("latin-1"))
 
 
+def _most(path: str) -> int:
+    return MOST_BYTES if _TEMPLATE.search(path) is not None else MOST_RESOURCE_BYTES
+
+
 async def _body(request: Request, most: int) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
@@ -270,11 +276,11 @@ def _form(body: bytes) -> Json:
     return dict(fields)
 
 
-def _decoded(body: bytes) -> Json:
+def _decoded(body: bytes, most: int) -> Json:
     brackets = body.count(b"[") + body.count(b"{")
-    if brackets + body.count(b",") > MOST_VALUES:
-        message = f"The request content has more than {MOST_VALUES} values."
-        raise AzureError(413, "RequestContentTooLarge", message)
+    if brackets + body.count(b",") > most // BYTES_PER_VALUE:
+        message = f"The request content has more than {most // BYTES_PER_VALUE} values."
+        raise AzureError(400, "InvalidRequestContent", message)
     read: Json = msgspec.json.decode(body)
     if brackets > DEEPEST:
         _check_depth(read)

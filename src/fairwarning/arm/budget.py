@@ -28,8 +28,8 @@ class OverBudgetError(InvalidTemplate):
     """Evaluating the template costs more than it may."""
 
     def within(self, expression: str) -> "OverBudgetError":
-        """Return the same problem with the expression that was being evaluated, the innermost one."""
-        if self.place or "[" in self.problem:
+        """Return the same problem with the expression that was being evaluated, unless its place is known."""
+        if self.place:
             return self
         return OverBudgetError(f"{self.problem}; it ran out in the expression [{expression[:200]}]")
 

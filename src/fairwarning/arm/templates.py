@@ -61,7 +61,7 @@ class Planned:
         Raises:
             InvalidTemplate: it refers to a resource, or to a property of one, that is not there.
         """
-        with self.budget.running():
+        with at(f"resource {self.name}"), self.budget.running():
             return self.compose()
 
 
@@ -71,7 +71,7 @@ def plan(template: Json, parameters: Json, surroundings: Surroundings, budget: B
     Raises:
         InvalidTemplate: the template cannot be deployed.
     """
-    with budget.running(), at("template"):
+    with at("template"), budget.running():
         context = Context(template, parameters, surroundings, budget)
         wanted = [resource for resource in _unrolled(template, context) if resource.wanted]
         for resource in wanted:
@@ -92,7 +92,7 @@ def outputs(template: Json, parameters: Json, surroundings: Surroundings, budget
         InvalidTemplate: an output asks for something that is not there.
     """
     said: dict[str, Json] = {}
-    with budget.running(), at("template"):
+    with at("template"), budget.running():
         context = Context(template, parameters, surroundings, budget)
         _unrolled(template, context)
         for name, output in section(template, "outputs").items():

@@ -21,7 +21,7 @@ from fairwarning.core.instants import stamp
 from fairwarning.core.model import EventId, Kind
 from fairwarning.core.reading import moment
 from fairwarning.core.versions import EVENT_VERSIONS, Shape, well_formed
-from fairwarning.core.wire import Json, compact, spell
+from fairwarning.core.wire import Json, compact, read_event_id, spell
 
 _KINDS = frozenset(kind.value for kind in Kind)
 _FIELDS = frozenset(name for shape in EVENT_VERSIONS.values() for name in shape.fields)
@@ -171,6 +171,7 @@ def _checked(event: Json) -> Mapping[str, Json]:
     event_id = event.get("EventId")
     if not isinstance(event_id, str) or not event_id:
         raise Invalid("Events", "each must have an EventId")
+    read_event_id(event_id, "EventId")
     return event
 
 
