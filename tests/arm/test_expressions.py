@@ -200,6 +200,14 @@ def test_a_bad_expression_is_refused_by_its_name(text: str, problem: str) -> Non
     assert refused.value.status_hint == 400
 
 
+def test_an_expression_that_was_refused_is_refused_again() -> None:
+    evaluation = Evaluation(FUNCTIONS, trees())
+
+    for _ in range(2):
+        with pytest.raises(InvalidTemplate, match="expected the end"):
+            evaluation.text("['a' 'b']")
+
+
 LONG = "padLeft('', 131072, 'x')"
 
 

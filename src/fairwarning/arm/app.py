@@ -7,7 +7,7 @@ subscription, the route, the body.
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import cached_property
 from urllib.parse import parse_qsl
 
@@ -259,11 +259,12 @@ def _most(path: str) -> int:
 
 async def _body(request: Request, most: int) -> bytes:
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            message = f"The request content is larger than {most} bytes."
-            raise AzureError(413, "RequestContentTooLarge", message)
+    async with aclosing(request.stream()) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > most:
+                message = f"The request content is larger than {most} bytes."
+                raise AzureError(413, "RequestContentTooLarge", message)
     return bytes(body)
 
 

@@ -161,8 +161,9 @@ class Trees:
             raise InvalidTemplate(f"an expression is longer than {LONGEST} characters: [{expression[:80]}")
         self.budget.step(len(expression) // 2)
         parser = _Parser(expression)
-        node = self._known[expression] = parser.node(0)
+        node = parser.node(0)
         parser.expect("")
+        self._known[expression] = node
         return node
 
 
