@@ -19,7 +19,7 @@ from fairwarning.engine.ports import Commit, Entry
 from fairwarning.engine.travel import travel
 from fairwarning.metadata.http import Request, Response
 from fairwarning.store.memory import MemoryStore
-from fairwarning.store.sqlite import StoreFailed
+from fairwarning.store.errors import StoreFailed
 from tests.guest import E1, EVENTS, METADATA, NEWEST, UNHURRIED, Cloud, cloud, error_of, start
 
 TWO = EventId("11111111-1111-4111-8111-111111111111")

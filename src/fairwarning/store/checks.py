@@ -1,0 +1,95 @@
+"""Whether a database holds what was written to it.
+
+A checksum tells whether a row is what was written; SQLite's own check tells whether every row is there, once,
+in its place and in every index.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fairwarning.store.errors import Unreadable
+from fairwarning.store.rows import COLUMNS, intact
+
+#: How many of the newest journal lines are checked when a store is opened; a longer journal takes too long.
+LINES_AT_START = 10_000
+
+#: What is read whole when a store is opened, whose rows are checked there.
+_LOADED = ("scope", "machine", "event")
+_BESIDE = ("document", "note")
+_NEWEST = f"{{rows}} ORDER BY seq DESC LIMIT {LINES_AT_START}"
+_FEW_LINES = f"SELECT count(*) <= {LINES_AT_START} FROM (SELECT 1 FROM journal LIMIT {LINES_AT_START + 1})"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Which database this is, how often it was written, and the number of its last journal line."""
+
+    database: str
+    commits: int
+    last_line: int
+
+
+def read_header(database: sqlite3.Connection) -> Header:
+    """Return the only row of its table.
+
+    Raises:
+        Unreadable: it is not what was written.
+    """
+    rows = list(intact("header", database.execute(rows_of("header"))))
+    if len(rows) != 1:
+        raise Unreadable(f"table header has {len(rows)} rows, not one")
+    ((name, commits, last_line, _),) = rows
+    return Header(name.decode(), commits, last_line)
+
+
+def rows_of(table: str) -> str:
+    """Return the query for all rows of a table as their checksums cover them."""
+    return f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table}"
+
+
+def check_at_start(database: sqlite3.Connection) -> None:
+    """Check all but the rows that loading checks and the older part of a long journal.
+
+    Raises:
+        Unreadable: something is not what was written.
+    """
+    for table in ("header", *_LOADED, *_BESIDE):
+        _check_structure(database, f"PRAGMA integrity_check({table})")
+    for table in _BESIDE:
+        _count(intact(table, database.execute(rows_of(table))))
+    check_journal_end(database)
+    ((few,),) = database.execute(_FEW_LINES)
+    if few:
+        _check_structure(database, "PRAGMA integrity_check(journal)")
+
+
+def check_journal_end(database: sqlite3.Connection) -> None:
+    """Check that the journal ends where its header says, with lines that are as they were written."""
+    ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM journal")
+    expected = read_header(database).last_line
+    if last != expected:
+        raise Unreadable(f"its journal ends with line {last}, not with line {expected}")
+    _count(intact("journal", database.execute(_NEWEST.format(rows=rows_of("journal")))))
+
+
+def check_all(database: sqlite3.Connection) -> dict[str, int]:
+    """Check everything and return how many rows each table has."""
+    _check_structure(database, "PRAGMA integrity_check")
+    counts = {table: _count(intact(table, database.execute(rows_of(table)))) for table in COLUMNS}
+    check_journal_end(database)
+    return counts
+
+
+def _check_structure(database: sqlite3.Connection, pragma: str) -> None:
+    found = [_text(problem) for (problem,) in database.execute(pragma)]
+    if found != ["ok"]:
+        raise Unreadable("; ".join(found[:3]))
+
+
+def _text(said: bytes) -> str:
+    return " ".join(said.decode(errors="replace").split())
+
+
+def _count(rows: Iterable[object]) -> int:
+    return sum(1 for _ in rows)
