@@ -73,11 +73,11 @@ def test_zeroed_pages_and_noise_are_never_served(stopped: Sample, tmp_path: Path
 def test_no_bit_of_the_header_and_no_flip_anywhere_is_served(
     stopped: Sample, left: Sample, tmp_path: Path
 ) -> None:
-    damages = [*header_flips(stopped, DATABASE, 110), *flips(stopped, DATABASE, 4000, seed=4)]
+    damages = [*header_flips(stopped, DATABASE, 110), *flips(stopped, DATABASE, 1500, seed=4)]
     assert served_wrongly(stopped, damages, tmp_path) == []
-    damages = [*header_flips(left, WAL, 64), *flips(left, WAL, 2000, seed=5)]
+    damages = [*header_flips(left, WAL, 64), *flips(left, WAL, 800, seed=5)]
     assert served_wrongly(left, damages, tmp_path) == []
-    damages = [*flips(left, DATABASE, 500, seed=6), *overwritten(left, WAL, 500, seed=7)]
+    damages = [*flips(left, DATABASE, 200, seed=6), *overwritten(left, WAL, 200, seed=7)]
     assert served_wrongly(left, damages, tmp_path) == []
 
 

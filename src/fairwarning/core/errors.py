@@ -202,10 +202,11 @@ class Conflict(FairWarningError):
 
 
 class StorageError(FairWarningError):
-    """What was decided could not be kept; ``problem`` says why without naming a path."""
+    """What was decided could not be kept."""
 
     status_hint = 503
 
     def __init__(self, message: str, problem: str) -> None:
+        """Take what operators are told, and the part of it that anybody may know: it names no path."""
         super().__init__(message)
         self.problem = problem

@@ -355,7 +355,7 @@ class Management(Struct, frozen=True, kw_only=True):
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """The server answers."""
+    """The server answers, and keeps what it is told."""
 
     status: Literal["ok"] = "ok"
 

@@ -14,7 +14,6 @@ from fairwarning.store.rows import COLUMNS, intact
 #: How many of the newest journal lines are checked when a store is opened; a longer journal takes too long.
 LINES_AT_START = 10_000
 
-#: What is read whole when a store is opened, whose rows are checked there.
 _LOADED = ("scope", "machine", "event")
 _BESIDE = ("document", "note")
 _NEWEST = f"{{rows}} ORDER BY seq DESC LIMIT {LINES_AT_START}"
@@ -49,19 +48,23 @@ def rows_of(table: str) -> str:
 
 
 def check_at_start(database: sqlite3.Connection) -> None:
-    """Check all but the rows that loading checks and the older part of a long journal.
+    """Check all but what is loaded afterwards and the older part of a long journal.
 
     Raises:
         Unreadable: something is not what was written.
     """
-    for table in ("header", *_LOADED, *_BESIDE):
-        _check_structure(database, f"PRAGMA integrity_check({table})")
+    _check_tables(database, "header", *_BESIDE)
     for table in _BESIDE:
         _count(intact(table, database.execute(rows_of(table))))
     check_journal_end(database)
     ((few,),) = database.execute(_FEW_LINES)
     if few:
-        _check_structure(database, "PRAGMA integrity_check(journal)")
+        _check_tables(database, "journal")
+
+
+def check_loaded(database: sqlite3.Connection) -> None:
+    """Check that every row of what is loaded is there, once; whether it is right is checked in loading."""
+    _check_tables(database, *_LOADED)
 
 
 def check_journal_end(database: sqlite3.Connection) -> None:
@@ -79,6 +82,11 @@ def check_all(database: sqlite3.Connection) -> dict[str, int]:
     counts = {table: _count(intact(table, database.execute(rows_of(table)))) for table in COLUMNS}
     check_journal_end(database)
     return counts
+
+
+def _check_tables(database: sqlite3.Connection, *tables: str) -> None:
+    for table in tables:
+        _check_structure(database, f"PRAGMA integrity_check({table})")
 
 
 def _check_structure(database: sqlite3.Connection, pragma: str) -> None:

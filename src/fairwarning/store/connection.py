@@ -112,6 +112,9 @@ def explained(path: Path) -> Iterator[None]:
         raise DatabaseDamaged(path, str(problem)) from problem
     except _UnknownOutcomeError as problem:
         raise UnknownOutcomeError(path, str(problem.__cause__)) from problem
+    except UnicodeDecodeError as problem:
+        # Even what the database says about its damage may quote what is no text.
+        raise DatabaseDamaged(path, problem.object.decode(errors="replace")) from problem
     except sqlite3.ProgrammingError:
         raise
     except sqlite3.DatabaseError as problem:

@@ -8,7 +8,7 @@ none any more is found by its checksum, too.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -149,10 +149,14 @@ def intact(table: str, rows: Iterable[Stored]) -> Iterator[Stored]:
     for row in rows:
         columns = [one if isinstance(one, bytes) else str(one).encode() for one in row[:-1]]
         if crc32(b"\0".join(columns)) != row[-1]:
-            names = 2 if COLUMNS[table][0] == "scope" else 1
-            name = b"/".join(columns[:names]).decode(errors="backslashreplace")
-            raise Unreadable(f"row {name} of table {table} does not match its checksum")
+            raise _damaged(table, columns)
         yield row
+
+
+def _damaged(table: str, columns: Sequence[bytes]) -> Unreadable:
+    names = 2 if COLUMNS[table][0] == "scope" else 1
+    name = b"/".join(columns[:names]).decode(errors="backslashreplace")
+    return Unreadable(f"row {name} of table {table} does not match its checksum")
 
 
 def scope_row(scope: Scope) -> Row:
@@ -227,7 +231,10 @@ def read_scopes(
     events_of: dict[ScopeId, dict[EventId, Event]] = defaultdict(dict)
     found: dict[ScopeId, Scope] = {}
     try:
-        for _, _, body, _ in intact("machine", machines):
+        for scope, name, body, checksum in machines:
+            # As intact() does, in half the time: there may be a million machines.
+            if crc32(b"\0".join((scope, name, body))) != checksum:
+                raise _damaged("machine", (scope, name))
             machine = _machine.decode(body)
             rosters[machine.scope].keep(machine)
         for *_, body, _ in intact("event", events):
@@ -242,7 +249,7 @@ def read_scopes(
                 machines=rosters[facts.id].roster(),
                 events=MappingProxyType(events_of[facts.id]),
             )
-    except ValueError as problem:
+    except (ValueError, TypeError) as problem:
         raise Unreadable(str(problem)) from problem
     return MappingProxyType(found)
 

@@ -14,13 +14,21 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
-from fairwarning.store.checks import Header, check_at_start, check_journal_end, read_header, rows_of
+from fairwarning.store.checks import (
+    Header,
+    check_at_start,
+    check_journal_end,
+    check_loaded,
+    read_header,
+    rows_of,
+)
 from fairwarning.store.connection import Connection, connect, explained, transaction
 from fairwarning.store.entries import number
 from fairwarning.store.errors import (
@@ -111,6 +119,7 @@ class SqliteStore:
         self._writer = Connection(self._path)
         self._reader = Connection(self._path)
         self._marker: MarkerFile | None = None
+        self._loaded = False
         self._unsettled = False
         self._settling = asyncio.Lock()
 
@@ -136,7 +145,12 @@ class SqliteStore:
 
     async def load(self) -> Mapping[ScopeId, Scope]:
         """Return all scopes as of the last commit."""
-        return await self._read(_load)
+        if self._loaded:
+            return await self._read(_load)
+        # Both go through all of it, so they do so at once.
+        scopes, _ = await asyncio.gather(self._read(_load), asyncio.to_thread(self._check_loaded))
+        self._loaded = True
+        return scopes
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         """Keep all commits or none, in order, and return the journal lines of each."""
@@ -241,6 +255,10 @@ class SqliteStore:
         except OSError as problem:
             raise DataDirectoryUnusable(self._directory, problem.strerror or str(problem)) from problem
         self._marker.put(header.commits)
+
+    def _check_loaded(self) -> None:
+        with explained(self._path), closing(connect(self._path, READING)) as database:
+            check_loaded(database)
 
     def _take_up_again(self, database: sqlite3.Connection) -> None:
         check_identity(self._path, database, read_marker(self._directory))
