@@ -14,6 +14,9 @@ from fairwarning.store.rows import COLUMNS, intact
 #: How many of the newest journal lines are checked when a store is opened; a longer journal takes too long.
 LINES_AT_START = 10_000
 
+#: The first schema with checksums, and with a header that says which database it is.
+WITH_HEADER = 4
+
 _LOADED = ("scope", "machine", "event")
 _BESIDE = ("document", "note")
 _NEWEST = f"{{rows}} ORDER BY seq DESC LIMIT {LINES_AT_START}"
@@ -53,18 +56,18 @@ def check_at_start(database: sqlite3.Connection) -> None:
     Raises:
         Unreadable: something is not what was written.
     """
-    _check_tables(database, "header", *_BESIDE)
+    check_structure(database, "header", *_BESIDE)
     for table in _BESIDE:
         _count(intact(table, database.execute(rows_of(table))))
     check_journal_end(database)
     ((few,),) = database.execute(_FEW_LINES)
     if few:
-        _check_tables(database, "journal")
+        check_structure(database, "journal")
 
 
 def check_loaded(database: sqlite3.Connection) -> None:
     """Check that every row of what is loaded is there, once; whether it is right is checked in loading."""
-    _check_tables(database, *_LOADED)
+    check_structure(database, *_LOADED)
 
 
 def check_journal_end(database: sqlite3.Connection) -> None:
@@ -78,21 +81,18 @@ def check_journal_end(database: sqlite3.Connection) -> None:
 
 def check_all(database: sqlite3.Connection) -> dict[str, int]:
     """Check everything and return how many rows each table has."""
-    _check_structure(database, "PRAGMA integrity_check")
+    check_structure(database)
     counts = {table: _count(intact(table, database.execute(rows_of(table)))) for table in COLUMNS}
     check_journal_end(database)
     return counts
 
 
-def _check_tables(database: sqlite3.Connection, *tables: str) -> None:
-    for table in tables:
-        _check_structure(database, f"PRAGMA integrity_check({table})")
-
-
-def _check_structure(database: sqlite3.Connection, pragma: str) -> None:
-    found = [_text(problem) for (problem,) in database.execute(pragma)]
-    if found != ["ok"]:
-        raise Unreadable("; ".join(found[:3]))
+def check_structure(database: sqlite3.Connection, *tables: str) -> None:
+    """Check that every row is in its place and in every index: of some tables, or of the whole file."""
+    for only in [f"({table})" for table in tables] or [""]:
+        found = [_text(problem) for (problem,) in database.execute(f"PRAGMA integrity_check{only}")]
+        if found != ["ok"]:
+            raise Unreadable("; ".join(found[:3]))
 
 
 def _text(said: bytes) -> str:

@@ -22,6 +22,7 @@ from fairwarning.core.errors import Conflict
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.checks import (
+    WITH_HEADER,
     Header,
     check_at_start,
     check_journal_end,
@@ -104,9 +105,6 @@ KEEP_HEADER = "UPDATE header SET commits = ?, last_line = ?, checksum = ?"
 
 LINES = f"{rows_of('journal')} WHERE seq > ?{{only}} ORDER BY seq LIMIT ?"
 NEWEST_LINE = f"{rows_of('journal')} ORDER BY seq DESC LIMIT 1"
-
-#: The first schema whose header says which database it is.
-WITH_HEADER = 4
 
 
 class SqliteStore:
