@@ -67,9 +67,10 @@ def test_a_full_disk_is_named_with_its_path_and_what_is_free(tmp_path: Path) -> 
 def test_a_commit_that_failed_at_its_end_may_have_been_kept_and_the_error_says_so(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> None:
         await fill(store, 2)
-        with no_larger_files((tmp_path / WAL).stat().st_size), pytest.raises(
-            UnknownOutcomeError, match="whether the change was kept is unknown"
-        ) as refusal:
+        with (
+            no_larger_files((tmp_path / WAL).stat().st_size),
+            pytest.raises(UnknownOutcomeError, match="whether the change was kept is unknown") as refusal,
+        ):
             await store.commit([NEW])
 
         assert "nothing of it was kept" not in (type(refusal.value).__doc__ or "")

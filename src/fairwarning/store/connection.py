@@ -123,6 +123,8 @@ def explained(path: Path) -> Iterator[None]:
 
 def _explain(path: Path, problem: sqlite3.DatabaseError) -> DatabaseDamaged | StoreFailed:
     code = _code(problem)
+    if "user-defined function" in str(problem):
+        return DatabaseDamaged(path, "a row without a checksum has a text in it that is not UTF-8")
     if code & 0xFF in DAMAGED:
         return DatabaseDamaged(path, str(problem))
     if code == sqlite3.SQLITE_READONLY and access(path, W_OK):

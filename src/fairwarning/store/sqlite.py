@@ -27,6 +27,7 @@ from fairwarning.store.checks import (
     check_at_start,
     check_journal_end,
     check_loaded,
+    check_structure,
     read_header,
     rows_of,
 )
@@ -116,6 +117,7 @@ class SqliteStore:
         self._lock = -1
         self._writer = Connection(self._path)
         self._reader = Connection(self._path)
+        self._header = Header("", 0, 0)
         self._marker: MarkerFile | None = None
         self._loaded = False
         self._unsettled = False
@@ -152,7 +154,7 @@ class SqliteStore:
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         """Keep all commits or none, in order, and return the journal lines of each."""
-        return await self._write(lambda database: _commit(database, commits))
+        return await self._write(lambda database, header: _commit(database, header, commits))
 
     async def journal(
         self,
@@ -178,7 +180,7 @@ class SqliteStore:
 
     async def note(self, key: str, value: str) -> None:
         """Remember a fact about the service itself."""
-        await self._write(lambda database: _note(database, key, value))
+        await self._write(lambda database, header: _note(database, header, key, value))
 
     async def noted(self, key: str) -> str | None:
         """Return a fact remembered by ``note``."""
@@ -199,13 +201,13 @@ class SqliteStore:
         await self._settle()
         return await self._reader.work(job)
 
-    async def _write(self, job: Callable[[sqlite3.Connection], tuple[Header, Result]]) -> Result:
+    async def _write(self, job: Callable[[sqlite3.Connection, Header], tuple[Header, Result]]) -> Result:
         await self._settle()
 
         def write(database: sqlite3.Connection) -> Result:
-            header, result = job(database)
+            self._header, result = job(database, self._header)
             if self._marker is not None:
-                self._marker.put(header.commits)
+                self._marker.put(self._header.commits)
             return result
 
         try:
@@ -245,9 +247,11 @@ class SqliteStore:
     def _take_up(self, database: sqlite3.Connection) -> None:
         marker = read_marker(self._directory)
         check_identity(self._path, database, marker)
+        if schema(database) < WITH_HEADER:
+            check_structure(database)  # what gets its first checksums now is taken for true from now on
         migrate(database, migrations())
         check_at_start(database)
-        header = read_header(database)
+        header = self._header = read_header(database)
         try:
             self._marker = MarkerFile(self._directory, Marker(header.database, header.commits))
         except OSError as problem:
@@ -261,6 +265,7 @@ class SqliteStore:
     def _take_up_again(self, database: sqlite3.Connection) -> None:
         check_identity(self._path, database, read_marker(self._directory))
         check_journal_end(database)
+        self._header = read_header(database)
         ((busy, _, _),) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
             raise StoreFailed(self._path, "somebody else is reading it")
@@ -309,10 +314,11 @@ def _load(database: sqlite3.Connection) -> Mapping[ScopeId, Scope]:
         )
 
 
-def _commit(database: sqlite3.Connection, commits: Sequence[Commit]) -> tuple[Header, list[list[Entry]]]:
+def _commit(
+    database: sqlite3.Connection, header: Header, commits: Sequence[Commit]
+) -> tuple[Header, list[list[Entry]]]:
     with transaction(database, "BEGIN IMMEDIATE"):
         _check(database, commits)
-        header = read_header(database)
         numbered = number(commits, header.last_line)
         writes = Writes(commits)
         database.executemany(DELETE_SCOPE, ((scope,) for scope in writes.wiped))
@@ -329,10 +335,10 @@ def _commit(database: sqlite3.Connection, commits: Sequence[Commit]) -> tuple[He
         return _count(database, header, sum(map(len, numbered))), numbered
 
 
-def _note(database: sqlite3.Connection, key: str, value: str) -> tuple[Header, None]:
+def _note(database: sqlite3.Connection, header: Header, key: str, value: str) -> tuple[Header, None]:
     with transaction(database, "BEGIN IMMEDIATE"):
         database.execute(KEEP_NOTE, text_row(key, value))
-        return _count(database, read_header(database), 0), None
+        return _count(database, header, 0), None
 
 
 def _count(database: sqlite3.Connection, before: Header, lines: int) -> Header:
