@@ -28,6 +28,9 @@ MOST_PORTS = 50
 #: How many bytes are written to see whether a directory can be written.
 TRIAL = 65_536
 
+#: How many free bytes are worth a note.
+LITTLE = 10_000_000
+
 _ELSEWHERE = "choose a directory that you may write to"
 
 
@@ -151,19 +154,21 @@ def _data(data: Path) -> Iterator[Finding]:
 def _space(data: Path, *, in_use: bool) -> Finding:
     """Say what is free, and whether it can be had; where a server is running, that is for it to say."""
     place = data if data.exists() else data.absolute().parent
-    free = f"{shutil.disk_usage(place).free / 1e6:.1f} MB are free"
+    left = shutil.disk_usage(place).free
+    free, full = f"{left / 1e6:.1f} MB are free", f"free some space on the disk that {place} is on"
+    verdict, advice = (NOTE, full) if left < LITTLE else (OK, "")
     if in_use:
-        return Finding(about="data", verdict=OK, says=f"{data} is used by a server; {free}")
+        says = f"{data} is used by a server; {free}"
+        return Finding(about="data", verdict=verdict, says=says, hint=advice)
     try:
         with tempfile.TemporaryFile(dir=place) as trial:
             trial.write(bytes(TRIAL))
             trial.flush()
             os.fsync(trial.fileno())
     except OSError as problem:
-        full = f"free some space on the disk that {place} is on"
         hint = full if problem.errno == errno.ENOSPC else _ELSEWHERE
         return Finding(about="data", verdict=WRONG, says=f"{place}: {problem.strerror}; {free}", hint=hint)
-    return Finding(about="data", verdict=OK, says=f"{data} can be written; {free}")
+    return Finding(about="data", verdict=verdict, says=f"{data} can be written; {free}", hint=advice)
 
 
 def _open(host: str, port: int) -> bool:

@@ -18,12 +18,19 @@ Result = TypeVar("Result")
 #: Our statements are right, so a database that finds a mistake in one is not as we made it.
 DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 
+#: What the disk under the database is to blame for.
+DISK = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+
 #: A commit that fails like this has not reached its end; any other failure leaves open whether it has.
 NOT_COMMITTED = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 
 
 class _UnknownOutcomeError(Exception):
     """A transaction failed at its very end."""
+
+    def __init__(self, problem: sqlite3.DatabaseError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
 
 class Connection:
@@ -94,7 +101,7 @@ def transaction(database: sqlite3.Connection, begin: str) -> Iterator[None]:
         _undo(database)
         if _code(problem) & 0xFF in NOT_COMMITTED:
             raise
-        raise _UnknownOutcomeError from problem
+        raise _UnknownOutcomeError(problem) from problem
 
 
 def _undo(database: sqlite3.Connection) -> None:
@@ -111,7 +118,7 @@ def explained(path: Path) -> Iterator[None]:
     except Unreadable as problem:
         raise DatabaseDamaged(path, str(problem)) from problem
     except _UnknownOutcomeError as problem:
-        raise UnknownOutcomeError(path, str(problem.__cause__)) from problem
+        raise UnknownOutcomeError(path, _said(path, problem.problem)) from problem
     except UnicodeDecodeError as problem:
         # Even what the database says about its damage may quote what is no text.
         raise DatabaseDamaged(path, problem.object.decode(errors="replace")) from problem
@@ -129,10 +136,14 @@ def _explain(path: Path, problem: sqlite3.DatabaseError) -> DatabaseDamaged | St
         return DatabaseDamaged(path, str(problem))
     if code == sqlite3.SQLITE_READONLY and access(path, W_OK):
         return DatabaseDamaged(path, "its header says that it must not be written")
-    if code & 0xFF == sqlite3.SQLITE_FULL:
-        free = shutil.disk_usage(path.parent).free
-        return StoreFailed(path, f"{problem}; {free / 1e6:.1f} MB are free")
-    return StoreFailed(path, str(problem))
+    return StoreFailed(path, _said(path, problem))
+
+
+def _said(path: Path, problem: sqlite3.DatabaseError) -> str:
+    """Return what the database said; of a disk that failed also what is free, which may be why."""
+    if _code(problem) & 0xFF not in DISK:
+        return str(problem)
+    return f"{problem}; {shutil.disk_usage(path.parent).free / 1e6:.1f} MB are free"
 
 
 def _code(problem: sqlite3.DatabaseError) -> int:

@@ -16,6 +16,7 @@ from fairwarning.store.errors import Unreadable
 from fairwarning.store.rows import row_checksum
 
 MARKER = "fairwarning.json"
+_REMOVE = "without that file the database is taken as it is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,9 @@ def read_marker(directory: Path) -> Marker | None:
         found = json.loads(text)
         marker = Marker(str(found["database"]), int(found["commits"]))
     except (ValueError, TypeError, LookupError) as problem:
-        raise Unreadable(f"{MARKER} beside it cannot be read") from problem
+        raise Unreadable(f"{MARKER} beside it cannot be read; {_REMOVE}") from problem
     if marker.encode() != text:
-        raise Unreadable(f"{MARKER} beside it does not match its checksum")
+        raise Unreadable(f"{MARKER} beside it does not match its checksum; {_REMOVE}")
     return marker
 
 
