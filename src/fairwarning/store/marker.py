@@ -16,6 +16,7 @@ from fairwarning.store.errors import Unreadable
 from fairwarning.store.rows import row_checksum
 
 MARKER = "fairwarning.json"
+_FORM = '{"database": "%s", "commits": %16d, "checksum": %10d}\n'
 _REMOVE = "without that file the database is taken as it is"
 
 
@@ -29,8 +30,7 @@ class Marker:
     def encode(self) -> bytes:
         """Return the text of the file, as long for one number as for another."""
         checksum = row_checksum(self.database, self.commits)
-        numbers = f'"commits": {self.commits:>16}, "checksum": {checksum:>10}'
-        return f'{{"database": "{self.database}", {numbers}}}\n'.encode()
+        return (_FORM % (self.database, self.commits, checksum)).encode()
 
 
 def read_marker(directory: Path) -> Marker | None:

@@ -70,6 +70,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "journal": ("seq", "at", "scope", "version", "kind", "event", "body"),
 }
 
+#: Columns with a NUL between them, by their number: formatting is twice as quick as joining.
+_JOINED = tuple("\0".join(["%s"] * number) for number in range(8))
+
 _encoder = msgspec.json.Encoder()
 _facts = msgspec.json.Decoder(Facts)
 _machine = msgspec.json.Decoder(Machine)
@@ -141,7 +144,7 @@ class Writes:
 
 def row_checksum(*columns: str | int | None) -> int:
     """Return the checksum of a row that is to be written."""
-    return crc32("\0".join(map(str, columns)).encode())
+    return crc32((_JOINED[len(columns)] % columns).encode())
 
 
 def intact(table: str, rows: Iterable[Stored]) -> Iterator[Stored]:
