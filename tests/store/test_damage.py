@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.core.errors import FairWarningError
 from fairwarning.store.errors import DatabaseDamaged
+from fairwarning.store.examine import examine
 from fairwarning.store.migrate import ChangedMigration
 from fairwarning.store.sqlite import DATABASE
 from tests.store.damage import (
@@ -66,6 +68,23 @@ def test_a_flipped_bit_in_the_log_is_never_served(left: Sample, tmp_path: Path) 
 
 def test_zeroed_pages_and_noise_are_never_served(stopped: Sample, tmp_path: Path) -> None:
     assert served_wrongly(stopped, overwritten(stopped, DATABASE, 30, seed=3), tmp_path) == []
+
+
+def test_what_is_not_served_is_found_by_looking_at_all_of_it(stopped: Sample, tmp_path: Path) -> None:
+    overlooked = []
+    for damage in flips(stopped, DATABASE, 60, seed=8):
+        looked_at, opened = stopped.copy(tmp_path / "looked at"), stopped.copy(tmp_path / "opened")
+        damage.do(looked_at)
+        damage.do(opened)
+        if examine(looked_at).problem is None:
+            try:
+                asyncio.run(read(opened))
+            except FairWarningError as problem:
+                overlooked.append(f"{damage.name}: {problem}")
+        shutil.rmtree(looked_at)
+        shutil.rmtree(opened)
+
+    assert overlooked == []
 
 
 @pytest.mark.slow
