@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fairwarning.arm.tls import Certificates
     from fairwarning.arm.tokens import Tokens
     from fairwarning.operator.desk import Management
+    from fairwarning.store.examine import Examination
 
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
@@ -279,6 +280,13 @@ class Service:
                 await task
 
         self._stack.push_async_callback(end)
+
+
+def examine(data: Path) -> "Examination":
+    """Return what is found in a data directory, which is left as it is."""
+    from fairwarning.store import examine
+
+    return examine.examine(data)
 
 
 def _check_token(what: str, address: tuple[str, int] | None, token: str | None) -> None:

@@ -15,8 +15,8 @@ from fairwarning.core.model import ScopeKind
 from fairwarning.core.scope import Blueprint
 from fairwarning.core.wire import Json
 from fairwarning.engine.ports import Commit
+from fairwarning.store.errors import StoreFailed
 from fairwarning.store.memory import MemoryStore
-from fairwarning.store.sqlite import StoreFailed
 from tests.arm.azure import HOME, Azure, at, header
 from tests.arm.compute import VM, both, compute, model, profile, scale_set
 from tests.arm.deploying import ONE, deploy_set, deployable, interrupt

@@ -8,13 +8,15 @@ from pathlib import Path
 
 from tests.cli.server import Server, call, up
 
+CHECKED = ("python", "server", "clock", "endpoints", "guests", "data", "database")
+
 
 def test_a_set_up_that_works_is_found_to_work(bare: Server, tmp_path: Path) -> None:
     done = bare.command("doctor", "--data", str(tmp_path / "state"), "--json")
 
     verdicts = {finding["about"]: finding["verdict"] for finding in json.loads(done.stdout)}
     assert done.code == 0
-    assert verdicts == dict.fromkeys(("python", "server", "clock", "endpoints", "guests", "data"), "ok")
+    assert verdicts == dict.fromkeys(CHECKED, "ok")
 
 
 def test_scopes_that_nobody_polls_and_a_clock_that_stands_are_worth_a_note(tmp_path: Path) -> None:

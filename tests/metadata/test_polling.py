@@ -18,8 +18,8 @@ from fairwarning.core.scope import Blueprint
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.engine.travel import travel
 from fairwarning.metadata.http import Request, Response
+from fairwarning.store.errors import StoreFailed
 from fairwarning.store.memory import MemoryStore
-from fairwarning.store.sqlite import StoreFailed
 from tests.guest import E1, EVENTS, METADATA, NEWEST, UNHURRIED, Cloud, cloud, error_of, start
 
 TWO = EventId("11111111-1111-4111-8111-111111111111")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry, Store
-from fairwarning.store.sqlite import StoreFailed
+from fairwarning.store.errors import StoreFailed
 
 
 class Gate:

@@ -1,6 +1,5 @@
 """The last incarnation of every set that was removed is kept, whatever else is forgotten about it."""
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -9,7 +8,10 @@ import pytest
 from fairwarning.core.changes import ScopeRemoved
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.ports import Store
+from fairwarning.store.checks import rows_of
+from fairwarning.store.connection import connect
 from fairwarning.store.migrate import migrate, migrations
+from fairwarning.store.rows import intact
 from tests.store.stores import NOTHING, commit, made
 from tests.store.stories import Stage
 
@@ -50,11 +52,12 @@ LINES = (
 @pytest.mark.rule("L-11")
 def test_a_database_from_before_learns_the_last_incarnations_from_its_journal(tmp_path: Path) -> None:
     add = "INSERT INTO journal (at, scope, version, kind, body) VALUES ('2026-11-16', ?, 1, ?, ?)"
-    with closing(sqlite3.connect(tmp_path / "fairwarning.db", isolation_level=None)) as database:
+    with closing(connect(tmp_path / "fairwarning.db", ())) as database:
         migrate(database, [step for step in migrations() if step.number <= 3])
         database.executemany(add, LINES)
 
         migrate(database, migrations())
 
-        kept = dict(database.execute("SELECT set_id, incarnation FROM last_incarnation"))
+        rows = list(intact("last_incarnation", database.execute(rows_of("last_incarnation"))))
+    kept = {set_id.decode(): incarnation for set_id, incarnation, _ in rows}
     assert kept == {"web": 6, "lab/db": 4, "old": 3}

@@ -16,17 +16,16 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.history import Note
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
-from fairwarning.store.migrate import ChangedMigration, Migration, NewerDatabase, migrate, migrations
-from fairwarning.store.rows import KINDS
-from fairwarning.store.sqlite import (
-    DATABASE,
-    LINES,
+from fairwarning.store.errors import (
     DatabaseDamaged,
     DataDirectoryInUse,
     DataDirectoryUnusable,
-    SqliteStore,
     StoreFailed,
 )
+from fairwarning.store.marker import MARKER
+from fairwarning.store.migrate import ChangedMigration, Migration, NewerDatabase, migrate, migrations
+from fairwarning.store.rows import COLUMNS, KINDS, row_checksum
+from fairwarning.store.sqlite import DATABASE, LINES, SqliteStore
 from tests.store.stores import NOTHING, commit, event, made
 
 T = TypeVar("T")
@@ -56,9 +55,14 @@ async def filled(store: SqliteStore) -> Commit:
 
 
 def edit(directory: Path, *statements: str) -> None:
-    """Change the database behind the store's back."""
+    """Change the database behind the store's back, as somebody would who knows about checksums."""
     with closing(sqlite3.connect(directory / DATABASE, isolation_level=None)) as database:
-        for statement in statements:
+        database.create_function("row_checksum", -1, row_checksum)
+        reseal = [
+            f"UPDATE {table} SET checksum = row_checksum({', '.join(columns)})"
+            for table, columns in COLUMNS.items()
+        ]
+        for statement in (*statements, *reseal):
             database.execute(statement)
 
 
@@ -123,7 +127,7 @@ def test_a_commit_has_reached_the_disk_when_it_returns(tmp_path: Path) -> None:
         return settings
 
     full = 2
-    assert with_store(tmp_path, story) == (full, "wal")
+    assert with_store(tmp_path, story) == (full, b"wal")
 
 
 def test_the_loop_goes_on_while_the_disk_is_busy(tmp_path: Path) -> None:
@@ -299,7 +303,7 @@ def test_migrations_are_numbered_from_one_without_gaps() -> None:
 
 def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with_store(tmp_path, filled)
-    edit(tmp_path, "PRAGMA user_version = 99")
+    edit(tmp_path, "PRAGMA user_version = 99", "INSERT INTO migration VALUES (99, '0099-later', '')")
 
     with pytest.raises(NewerDatabase, match="schema 99, this version knows schemas up to") as refusal:
         with_store(tmp_path, filled)
@@ -360,7 +364,8 @@ def test_the_database_is_for_its_owner_alone_wherever_it_lies(tmp_path: Path) ->
 
     modes = with_store(tmp_path, story)
 
-    assert modes == {f"{DATABASE}{end}": 0o600 for end in ("", "-wal", "-shm")} | {"lock": 0o600}
+    database = {f"{DATABASE}{end}": 0o600 for end in ("", "-wal", "-shm")}
+    assert modes == {**database, "lock": 0o600, MARKER: 0o600}
 
 
 def test_what_a_killed_server_left_readable_is_made_private(tmp_path: Path) -> None:

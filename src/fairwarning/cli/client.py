@@ -35,6 +35,8 @@ _HINTS: Mapping[str, str] = {
     "the clock is real": "start the server with: fairwarning up --clock manual",
     "this server has no management face": "start the server without --no-arm",
     "scope": "fairwarning events lists what is pending",
+    "changes cannot be kept": "the server's log says more; fairwarning doctor --data DIR looks at the disk",
+    "database": "fairwarning doctor --data DIR, with the server's data directory, says what is wrong with it",
 }
 _STATUS_HINTS: Mapping[int, str] = {
     401: "set FAIRWARNING_TOKEN to the server's token",
@@ -180,10 +182,23 @@ class Client:
         query: Mapping[str, str | int] | None = None,
     ) -> bytes:
         """Send one request and return the answer, or fail in words."""
+        return self._send(method, f"/fleet/v1{path}", body, query)
+
+    def check_health(self) -> None:
+        """Return if the server answers and keeps what it is told, or fail in its words."""
+        self._send("GET", "/healthz")
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Json] | None = None,
+        query: Mapping[str, str | int] | None = None,
+    ) -> bytes:
         import httpx2
 
         try:
-            response = self._http.request(method, f"/fleet/v1{path}", json=body, params=query)
+            response = self._http.request(method, path, json=body, params=query)
         except httpx2.TransportError as error:
             raise Unreachable(self.url, str(error)) from error
         if response.is_error:

@@ -1,6 +1,9 @@
 """The command that says what is wrong with a set-up and how to fix it."""
 
+import errno
+import os
 import platform
+import shutil
 import socket
 import sys
 import tempfile
@@ -13,6 +16,7 @@ import click
 
 from fairwarning import config
 from fairwarning.cli.client import Clock, Machine, Machines, connect, decode
+from fairwarning.cli.hints import DATA_HINTS
 from fairwarning.cli.output import Failure, Unreachable, as_json, names, note, table
 
 OLDEST_PYTHON = (3, 11)
@@ -20,6 +24,14 @@ OK, NOTE, WRONG = "ok", "note", "wrong"
 
 #: How many machines' ports are tried.
 MOST_PORTS = 50
+
+#: How many bytes are written to see whether a directory can be written.
+TRIAL = 65_536
+
+#: How many free bytes are worth a note.
+LITTLE = 10_000_000
+
+_ELSEWHERE = "choose a directory that you may write to"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +59,7 @@ def doctor(data: Path | None, json_: bool) -> None:
     """
     findings = [_python(), *_server()]
     if data is not None:
-        findings.append(_data(data))
+        findings += _data(data)
     if json_:
         as_json([{"about": f.about, "verdict": f.verdict, "says": f.says, "hint": f.hint} for f in findings])
     else:
@@ -70,6 +82,7 @@ def _server() -> Iterator[Finding]:
     try:
         machines = decode(client.get("/machines"), Machines).machines
         clock = decode(client.get("/clock"), Clock)
+        client.check_health()
     except Failure as failure:
         hint = failure.hints[0] if failure.hints else ""
         yield Finding(about="server", verdict=WRONG, says=failure.message, hint=hint)
@@ -122,14 +135,40 @@ def _guests(machines: tuple[Machine, ...]) -> Iterator[Finding]:
         yield Finding(about="guests", verdict=NOTE, says=f"nobody polls {names(silent)}", hint=hint)
 
 
-def _data(data: Path) -> Finding:
-    place = data if data.exists() else data.absolute().parent
+def _data(data: Path) -> Iterator[Finding]:
+    from fairwarning.serve import examine
+
     try:
-        with tempfile.TemporaryFile(dir=place):
-            return Finding(about="data", verdict=OK, says=f"{data} can be written")
+        examination = examine(data)
+        yield _space(data, in_use=examination.in_use)
     except OSError as problem:
-        hint = "choose a directory that you may write to"
-        return Finding(about="data", verdict=WRONG, says=f"{place}: {problem.strerror}", hint=hint)
+        yield Finding(about="data", verdict=WRONG, says=f"{data}: {problem.strerror}", hint=_ELSEWHERE)
+        return
+    if examination.problem is None:
+        yield Finding(about="database", verdict=OK, says=examination.found)
+    else:
+        hint = "; ".join(DATA_HINTS.get(type(examination.problem).__name__, ()))
+        yield Finding(about="database", verdict=WRONG, says=str(examination.problem), hint=hint)
+
+
+def _space(data: Path, *, in_use: bool) -> Finding:
+    """Say what is free, and whether it can be had; where a server is running, that is for it to say."""
+    place = data if data.exists() else data.absolute().parent
+    left = shutil.disk_usage(place).free
+    free, full = f"{left / 1e6:.1f} MB are free", f"free some space on the disk that {place} is on"
+    verdict, advice = (NOTE, full) if left < LITTLE else (OK, "")
+    if in_use:
+        says = f"{data} is used by a server; {free}"
+        return Finding(about="data", verdict=verdict, says=says, hint=advice)
+    try:
+        with tempfile.TemporaryFile(dir=place) as trial:
+            trial.write(bytes(TRIAL))
+            trial.flush()
+            os.fsync(trial.fileno())
+    except OSError as problem:
+        hint = full if problem.errno == errno.ENOSPC else _ELSEWHERE
+        return Finding(about="data", verdict=WRONG, says=f"{place}: {problem.strerror}; {free}", hint=hint)
+    return Finding(about="data", verdict=verdict, says=f"{data} can be written; {free}", hint=advice)
 
 
 def _open(host: str, port: int) -> bool:

@@ -18,6 +18,7 @@ import click
 from fairwarning import config
 from fairwarning.cli import paste
 from fairwarning.cli.client import Client, Event, Events, Line, Machine, decode
+from fairwarning.cli.hints import DATA_HINTS
 from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, REPLAY, SPEED, ZONES
 from fairwarning.cli.output import Failure, as_line, instant, names, note, table
 from fairwarning.cli.watch import Watch, print_pending, timed
@@ -49,6 +50,7 @@ _HINTS: Mapping[str, tuple[str, ...]] = {
         "--no-arm leaves out the management API",
     ),
     "DataDirectoryInUse": ("stop the other server, or choose another --data directory",),
+    **DATA_HINTS,
 }
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)

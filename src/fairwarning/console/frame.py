@@ -37,7 +37,7 @@ def fragments(room: Room, visit: Visit, problem: str = "") -> tuple[Fragment, ..
         ),
         sheet.fragment("tally", "tally", pending=pending),
         sheet.fragment("proof", "proof"),
-        sheet.fragment("notice", "notice", problem=problem),
+        sheet.fragment("notice", "notice", problem=problem or engine.trouble),
     )
 
 

@@ -16,7 +16,8 @@
     ├── NotRunning          what is stopped cannot be restarted, moved or evicted
     ├── SpotIsNotWarned     Spot machines get no notice of their deletion
     ├── WalkUnderWay        the scope is being walked already
-    └── Conflict            somebody else changed the scope first; decide again
+    ├── Conflict            somebody else changed the scope first; decide again
+    └── StorageError        what was decided could not be kept
 
 Each carries the HTTP status a server should answer with, so that the HTTP rooms translate errors in
 one place and the core still knows nothing of HTTP.
@@ -198,3 +199,14 @@ class Conflict(FairWarningError):
         super().__init__(f"scope {scope} has moved on from version {expected}")
         self.scope = scope
         self.expected = expected
+
+
+class StorageError(FairWarningError):
+    """What was decided could not be kept."""
+
+    status_hint = 503
+
+    def __init__(self, message: str, problem: str) -> None:
+        """Take what operators are told, and the part of it that anybody may know: it names no path."""
+        super().__init__(message)
+        self.problem = problem

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from fairwarning.core.changes import Change, evolve, remember_removed, touched
 from fairwarning.core.commands import Approve, Command, Poll, Report, Tick, concerns
 from fairwarning.core.decide import decide
-from fairwarning.core.errors import Conflict, FairWarningError, UnknownMachine, UnknownScope
+from fairwarning.core.errors import Conflict, FairWarningError, StorageError, UnknownMachine, UnknownScope
 from fairwarning.core.fleet import Fleet, next_deadline, outstanding
 from fairwarning.core.history import Note
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId
@@ -92,6 +92,24 @@ class Engine:
     def polled_at(self, scope_id: ScopeId) -> datetime | None:
         """Return when a scope was last asked about; what is kept of it may be older."""
         return self._polled.get(scope_id, self.scope(scope_id).facts.polled_at)
+
+    @property
+    def trouble(self) -> str:
+        """Why the last change could not be kept; empty if it was."""
+        problem = self._pipeline.problem
+        if problem is None:
+            return ""
+        reason = problem.problem if isinstance(problem, StorageError) else "the server's log says why"
+        return f"changes cannot be kept: {reason}"
+
+    async def check_health(self) -> None:
+        """Raise unless changes can be kept; if the last one could not, try one that changes nothing."""
+        if not self.trouble:
+            return
+        try:
+            await self.keep({})
+        except Exception as problem:  # whatever it was, it was told and logged by who keeps changes
+            raise StorageError(self.trouble, self.trouble) from problem
 
     def next_deadline(self) -> datetime | None:
         """Return when time alone will next change anything."""

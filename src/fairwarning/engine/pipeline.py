@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from fairwarning.core.errors import Conflict
 from fairwarning.engine.ports import Commit, Entry, Store
 
 log = logging.getLogger("fairwarning.engine")
@@ -43,6 +44,8 @@ class Pipeline:
         committed: Callable[[Sequence[Commit], Sequence[Sequence[Entry]]], None],
         discard: Callable[[], None],
     ) -> None:
+        #: Why the last batch was not kept; None if it was.
+        self.problem: Exception | None = None
         self._store = store
         self._committed = committed
         self._discard = discard
@@ -83,8 +86,11 @@ class Pipeline:
         try:
             kept = await self._store.commit(batch.commits)
         except Exception as problem:  # whatever it was, nobody may believe the batch was kept
+            if not isinstance(problem, Conflict):
+                self.problem = problem
             self._lose(batch, problem)
             return
+        self.problem = None
         try:
             self._committed(batch.commits, kept)
         except Exception:  # it is kept, so whoever waits for it must hear so

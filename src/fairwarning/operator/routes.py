@@ -17,6 +17,7 @@ _EVENT = f"{_V1}/events/{{id}}"
 
 
 async def _health(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Health:
+    await desk.engine.check_health()
     return shapes.Health()
 
 
@@ -83,5 +84,6 @@ ROUTES: tuple[Route, ...] = (
     Route(method="GET", path=f"{_V1}/openapi.json", summary="this document", asked=_Nothing, serve=_openapi),
     Route(method="GET", path="/metrics", summary="what is counted, as Prometheus reads it", asked=_Nothing,
           serve=_metrics, media_type=MEDIA_TYPE),
-    route("GET", "/healthz", "whether the server answers", _health, _Nothing, shapes.Health),
+    route("GET", "/healthz", "whether the server answers and keeps changes", _health, _Nothing,
+          shapes.Health),
 )  # fmt: skip

@@ -361,7 +361,7 @@ class Management(Struct, frozen=True, kw_only=True):
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """The server answers."""
+    """The server answers, and keeps what it is told."""
 
     status: Literal["ok"] = "ok"
 

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Protocol
 
 from fairwarning.core.errors import FairWarningError
+from fairwarning.store.errors import Unreadable
 
 NOTES = "CREATE TABLE IF NOT EXISTS migration (number INTEGER PRIMARY KEY, name TEXT, checksum TEXT) STRICT"
 
@@ -34,7 +35,9 @@ class ChangedMigration(FairWarningError):
     status_hint = 500
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"migration {name} has changed since this database ran it")
+        super().__init__(
+            f"migration {name} has changed since this database ran it, or the database is damaged"
+        )
         self.name = name
 
 
@@ -55,7 +58,7 @@ class Migration:
 class Database(Protocol):
     """As much of a connection as a migration needs."""
 
-    def execute(self, sql: str, parameters: Sequence[str | int] = ..., /) -> Iterable[tuple[str | int, ...]]:
+    def execute(self, sql: str, /) -> Iterable[tuple[str | bytes | int, ...]]:
         """Run one statement."""
         ...
 
@@ -72,26 +75,33 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(Migration(int(name.partition("-")[0]), name, sql) for name, sql in steps)
 
 
+def schema(database: Database) -> int:
+    """Return the number of the last migration that a database has run."""
+    ((version,),) = database.execute("PRAGMA user_version")
+    return int(version)
+
+
 def migrate(database: Database, steps: Sequence[Migration]) -> None:
     """Run the migrations that ``database`` lacks.
 
     Raises:
         NewerDatabase: it has run migrations nobody here knows.
         ChangedMigration: it has run a migration that reads differently today.
+        Unreadable: what it says about its schema cannot be.
     """
-    ((version,),) = database.execute("PRAGMA user_version")
-    newest = max(step.number for step in steps)
-    if int(version) > newest:
-        raise NewerDatabase(int(version), newest)
+    version = schema(database)
     database.execute(NOTES)
-    ran = {
-        number: checksum for number, checksum in database.execute("SELECT number, checksum FROM migration")
-    }
-    for step in steps:
-        if step.number > int(version):
-            _run(database, step)
-        elif ran.get(step.number) != step.checksum:
+    notes = database.execute("SELECT number, CAST(checksum AS BLOB) FROM migration")
+    ran = {int(number): checksum for number, checksum in notes}
+    if max(ran, default=0) != version:
+        raise Unreadable(f"it has schema {version}, yet its last migration is {max(ran, default=0)}")
+    if version > len(steps):
+        raise NewerDatabase(version, len(steps))
+    for step in steps[:version]:
+        if ran.get(step.number) != step.checksum.encode():
             raise ChangedMigration(step.name)
+    for step in steps[version:]:
+        _run(database, step)
 
 
 def _run(database: Database, step: Migration) -> None:

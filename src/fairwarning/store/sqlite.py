@@ -4,40 +4,58 @@ One thread writes and another reads, so that the event loop never waits for the 
 reader. One commit of a batch is one transaction that has reached the disk when it returns. The SQL is plain,
 so that another database can take the same statements.
 
-    FairWarningError
-    ├── DataDirectoryInUse      another server has it
-    ├── DataDirectoryUnusable   it cannot be made or written to
-    ├── DatabaseDamaged         the file is not what was written
-    ├── StoreFailed             the disk is full, the file is gone, …
-    ├── NewerDatabase           (migrate) a later version wrote it
-    └── ChangedMigration        (migrate) it was made by other means than ours
+A commit that failed at its very end may have been kept. What the operating system says about the file from
+then on is not to be trusted: the database is opened anew, checked, and written from its log into its file
+before anybody reads or writes again.
 """
 
 import asyncio
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
 from fairwarning.core.changes import remember_removed
-from fairwarning.core.errors import Conflict, FairWarningError
+from fairwarning.core.errors import Conflict
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
+from fairwarning.store.checks import (
+    WITH_HEADER,
+    Header,
+    check_at_start,
+    check_journal_end,
+    check_loaded,
+    check_structure,
+    read_header,
+    rows_of,
+)
+from fairwarning.store.connection import Connection, connect, explained, transaction
 from fairwarning.store.entries import number
-from fairwarning.store.migrate import migrate, migrations
+from fairwarning.store.errors import (
+    DataDirectoryInUse,
+    DataDirectoryUnusable,
+    StoreFailed,
+    UnknownOutcomeError,
+    WrongDatabaseError,
+)
+from fairwarning.store.marker import MARKER, Marker, MarkerFile, read_marker
+from fairwarning.store.migrate import migrate, migrations, schema
 from fairwarning.store.rows import (
-    Unreadable,
+    JournalRow,
     Writes,
     event_row,
+    intact,
     journal_row,
     machine_row,
     read_entry,
     read_scopes,
+    read_texts,
+    row_checksum,
     scope_row,
+    text_row,
 )
 
 Result = TypeVar("Result")
@@ -58,116 +76,43 @@ DELETE_MACHINE = "DELETE FROM machine WHERE scope = ? AND name = ?"
 DELETE_EVENT = "DELETE FROM event WHERE scope = ? AND id = ?"
 
 KEEP_SCOPE = """
-    INSERT INTO scope (id, set_name, kind, version, incarnation, body) VALUES (?, ?, ?, ?, ?, ?)
+    INSERT INTO scope (id, set_name, kind, version, incarnation, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET
         set_name = excluded.set_name, kind = excluded.kind, version = excluded.version,
-        incarnation = excluded.incarnation, body = excluded.body
+        incarnation = excluded.incarnation, body = excluded.body, checksum = excluded.checksum
 """
 KEEP_MACHINE = """
-    INSERT INTO machine (scope, name, body) VALUES (?, ?, ?)
-    ON CONFLICT (scope, name) DO UPDATE SET body = excluded.body
+    INSERT INTO machine (scope, name, body, checksum) VALUES (?, ?, ?, ?)
+    ON CONFLICT (scope, name) DO UPDATE SET body = excluded.body, checksum = excluded.checksum
 """
 KEEP_EVENT = """
-    INSERT INTO event (scope, id, status, not_before, barrier, body) VALUES (?, ?, ?, ?, ?, ?)
+    INSERT INTO event (scope, id, status, not_before, barrier, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (scope, id) DO UPDATE SET
         status = excluded.status, not_before = excluded.not_before, barrier = excluded.barrier,
-        body = excluded.body
+        body = excluded.body, checksum = excluded.checksum
 """
 KEEP_DOCUMENT = """
-    INSERT INTO document (key, body) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET body = excluded.body
+    INSERT INTO document (key, body, checksum) VALUES (?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET body = excluded.body, checksum = excluded.checksum
 """
 DELETE_DOCUMENT = "DELETE FROM document WHERE key = ?"
-ADD_LINE = "INSERT INTO journal (seq, at, scope, version, kind, event, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
-KEEP_NOTE = """
-    INSERT INTO note (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+ADD_LINE = """
+    INSERT INTO journal (seq, at, scope, version, kind, event, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
+KEEP_NOTE = """
+    INSERT INTO note (key, value, checksum) VALUES (?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value, checksum = excluded.checksum
+"""
+KEEP_HEADER = "UPDATE header SET commits = ?, last_line = ?, checksum = ?"
 
 KEEP_LAST_INCARNATION = """
-    INSERT INTO last_incarnation (set_id, incarnation) VALUES (?, ?)
-    ON CONFLICT (set_id) DO UPDATE SET incarnation = max(incarnation, excluded.incarnation)
+    INSERT INTO last_incarnation (set_id, incarnation, checksum) VALUES (?, ?, ?)
+    ON CONFLICT (set_id) DO UPDATE SET incarnation = excluded.incarnation, checksum = excluded.checksum
+    WHERE excluded.incarnation > incarnation
 """
 
-LAST_LINE = "SELECT coalesce(max(seq), 0) FROM journal"
-LINES = "SELECT seq, at, version, kind, body FROM journal WHERE seq > ?{only} ORDER BY seq LIMIT ?"
-NEWEST_LINE = "SELECT seq, at, version, kind, body FROM journal ORDER BY seq DESC LIMIT 1"
-
-
-class DataDirectoryInUse(FairWarningError):
-    """Another server keeps its fleet here."""
-
-    status_hint = 500
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(f"data directory {directory} is in use by another server")
-        self.directory = directory
-
-
-class DataDirectoryUnusable(FairWarningError):
-    """Nothing can be kept here."""
-
-    status_hint = 500
-
-    def __init__(self, directory: Path, problem: str) -> None:
-        super().__init__(f"data directory {directory} cannot be used: {problem}")
-        self.directory = directory
-        self.problem = problem
-
-
-class DatabaseDamaged(FairWarningError):
-    """The database does not hold what was written to it."""
-
-    status_hint = 500
-
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"database {path} is damaged: {problem}")
-        self.path = path
-        self.problem = problem
-
-
-class StoreFailed(FairWarningError):
-    """The database could not do what it was asked; nothing of it was kept."""
-
-    status_hint = 503
-
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"database {path} failed: {problem}")
-        self.path = path
-        self.problem = problem
-
-
-class Connection:
-    """A connection to the database, and the one thread that uses it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
-        self._database: sqlite3.Connection | None = None
-
-    async def open(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        """Take up what ``connect`` gives."""
-        self._database = await self._in_thread(connect)
-
-    async def work(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Do a job with the database; those who asked earlier come first."""
-        database = self._database
-        if database is None:
-            raise StoreFailed(self._path, "it is not open")
-
-        def work() -> Result:
-            with _explained(self._path):
-                return job(database)
-
-        return await self._in_thread(work)
-
-    async def close(self) -> None:
-        """Finish what is being done, then let go."""
-        database, self._database = self._database, None
-        if database is not None:
-            await self._in_thread(database.close)
-        self._thread.shutdown()
-
-    async def _in_thread(self, job: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
+LINES = f"{rows_of('journal')} WHERE seq > ?{{only}} ORDER BY seq LIMIT ?"
+NEWEST_LINE = f"{rows_of('journal')} ORDER BY seq DESC LIMIT 1"
 
 
 class SqliteStore:
@@ -179,6 +124,11 @@ class SqliteStore:
         self._lock = -1
         self._writer = Connection(self._path)
         self._reader = Connection(self._path)
+        self._header = Header("", 0, 0)
+        self._marker: MarkerFile | None = None
+        self._loaded = False
+        self._unsettled = False
+        self._settling = asyncio.Lock()
 
     @classmethod
     async def open(cls, directory: Path) -> "SqliteStore":
@@ -187,13 +137,13 @@ class SqliteStore:
         Raises:
             DataDirectoryInUse: another server has it.
             DataDirectoryUnusable: it cannot be made or written to.
-            DatabaseDamaged: the file is not what was written.
+            DatabaseDamaged: the file is not what was written, or not the one that belongs here.
             NewerDatabase: a later version wrote it.
         """
         store = cls(directory)
         try:
             await store._writer.open(store._claim)
-            await store._writer.work(lambda database: migrate(database, migrations()))
+            await store._writer.work(store._take_up)
             await store._reader.open(lambda: _connect(store._path, READING))
         except BaseException:
             await store.close()
@@ -202,16 +152,20 @@ class SqliteStore:
 
     async def load(self) -> Mapping[ScopeId, Scope]:
         """Return all scopes as of the last commit."""
-        return await self._reader.work(_load)
+        if self._loaded:
+            return await self._read(_load)
+        # Both go through all of it, so they do so at once.
+        scopes, _ = await asyncio.gather(self._read(_load), asyncio.to_thread(self._check_loaded))
+        self._loaded = True
+        return scopes
 
     async def last_incarnations(self) -> Mapping[str, int]:
         """Return the highest incarnation that a removed scope of each set had, by set id."""
-        rows = "SELECT set_id, incarnation FROM last_incarnation"
-        return await self._reader.work(lambda database: dict(database.execute(rows)))
+        return await self._read(_last_incarnations)
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         """Keep all commits or none, in order, and return the journal lines of each."""
-        return await self._writer.work(lambda database: _commit(database, commits))
+        return await self._write(lambda database, header: _commit(database, header, commits))
 
     async def journal(
         self,
@@ -222,46 +176,131 @@ class SqliteStore:
         scope: ScopeId | None = None,
     ) -> Sequence[Entry]:
         """Return the first ``limit`` journal lines behind ``after``: of an event, of a scope, or all."""
-        return await self._reader.work(
+        return await self._read(
             lambda database: _journal(database, after, limit, {"event": event, "scope": scope})
         )
 
     async def newest(self) -> Entry | None:
         """Return the last line of the journal."""
-        return await self._reader.work(_newest)
+        return await self._read(_newest)
 
     async def documents(self) -> Mapping[str, str]:
         """Return every text that was kept beside the fleet, in order of its making."""
-        rows = "SELECT key, body FROM document ORDER BY position"
-        return await self._reader.work(lambda database: dict(database.execute(rows)))
+        rows = f"{rows_of('document')} ORDER BY position"
+        return await self._read(lambda database: read_texts("document", database.execute(rows)))
 
     async def note(self, key: str, value: str) -> None:
         """Remember a fact about the service itself."""
-        await self._writer.work(lambda database: database.execute(KEEP_NOTE, (key, value)).close())
+        await self._write(lambda database, header: _note(database, header, key, value))
 
     async def noted(self, key: str) -> str | None:
         """Return a fact remembered by ``note``."""
-        return await self._reader.work(lambda database: _noted(database, key))
+        return await self._read(lambda database: _noted(database, key))
 
     async def close(self) -> None:
         """Finish what is being written, then let go of the database and its directory."""
         await self._reader.close()
         await self._writer.close()
+        if self._marker is not None:
+            self._marker.close()
+            self._marker = None
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
+
+    async def _read(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
+        await self._settle()
+        return await self._reader.work(job)
+
+    async def _write(self, job: Callable[[sqlite3.Connection, Header], tuple[Header, Result]]) -> Result:
+        await self._settle()
+
+        def write(database: sqlite3.Connection) -> Result:
+            self._header, result = job(database, self._header)
+            if self._marker is not None:
+                self._marker.put(self._header.commits)
+            return result
+
+        try:
+            return await self._writer.work(write)
+        except UnknownOutcomeError:
+            self._unsettled = True
+            raise
+
+    async def _settle(self) -> None:
+        """Find out what was kept, if that is unknown, and bring it to the disk."""
+        if not self._unsettled:
+            return
+        async with self._settling:
+            if not self._unsettled:
+                return
+            await self._reader.disconnect()
+            await self._writer.disconnect()
+            await self._writer.open(lambda: _connect(self._path, WRITING))
+            await self._writer.work(self._take_up_again)
+            await self._reader.open(lambda: _connect(self._path, READING))
+            self._unsettled = False
 
     def _claim(self) -> sqlite3.Connection:
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with explained(self._path):
+                check_presence(self._path, read_marker(self._directory))
             _make_private(self._path)
         except BlockingIOError as problem:
             raise DataDirectoryInUse(self._directory) from problem
         except OSError as problem:
             raise DataDirectoryUnusable(self._directory, problem.strerror or str(problem)) from problem
         return _connect(self._path, WRITING)
+
+    def _take_up(self, database: sqlite3.Connection) -> None:
+        marker = read_marker(self._directory)
+        check_identity(self._path, database, marker)
+        if schema(database) < WITH_HEADER:
+            check_structure(database)  # what gets its first checksums now is taken for true from now on
+        migrate(database, migrations())
+        check_at_start(database)
+        header = self._header = read_header(database)
+        try:
+            self._marker = MarkerFile(self._directory, Marker(header.database, header.commits))
+        except OSError as problem:
+            raise DataDirectoryUnusable(self._directory, problem.strerror or str(problem)) from problem
+        self._marker.put(header.commits)
+
+    def _check_loaded(self) -> None:
+        with explained(self._path), closing(connect(self._path, READING)) as database:
+            check_loaded(database)
+
+    def _take_up_again(self, database: sqlite3.Connection) -> None:
+        check_identity(self._path, database, read_marker(self._directory))
+        check_journal_end(database)
+        self._header = read_header(database)
+        ((busy, _, _),) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if busy:
+            raise StoreFailed(self._path, "somebody else is reading it")
+
+
+def check_presence(path: Path, marker: Marker | None) -> None:
+    """Miss a database that was here."""
+    if marker is not None and not (path.exists() and path.stat().st_size):
+        gone = "it is empty" if path.exists() else "it is missing"
+        raise WrongDatabaseError(path, f"{gone}, and {MARKER} says that there was one")
+
+
+def check_identity(path: Path, database: sqlite3.Connection, marker: Marker | None) -> None:
+    """Tell another database, or an earlier state of it, from the one that was here last."""
+    if marker is None:
+        return
+    if schema(database) < WITH_HEADER:
+        raise WrongDatabaseError(path, f"it has no id, and {MARKER} says {marker.database}")
+    header = read_header(database)
+    if header.database != marker.database:
+        raise WrongDatabaseError(path, f"its id is {header.database}, and {MARKER} says {marker.database}")
+    if header.commits < marker.commits:
+        lost = marker.commits - header.commits
+        raise WrongDatabaseError(path, f"it is older than what was here: its last {lost} changes are missing")
 
 
 def _make_private(path: Path) -> None:
@@ -273,63 +312,36 @@ def _make_private(path: Path) -> None:
 
 
 def _connect(path: Path, settings: Sequence[str]) -> sqlite3.Connection:
-    with _explained(path):
-        database = sqlite3.connect(path, isolation_level=None)
-        try:
-            for setting in settings:
-                database.execute(setting)
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Say what went wrong in our words; what the database said comes along."""
-    try:
-        yield
-    except Unreadable as problem:
-        raise DatabaseDamaged(path, str(problem)) from problem
-    except sqlite3.ProgrammingError:
-        raise
-    except sqlite3.DatabaseError as problem:
-        primary = problem.sqlite_errorcode & 0xFF
-        damaged = primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-        raise (DatabaseDamaged if damaged else StoreFailed)(path, str(problem)) from problem
-
-
-@contextmanager
-def _transaction(database: sqlite3.Connection, begin: str) -> Iterator[None]:
-    database.execute(begin)
-    try:
-        yield
-        database.execute("COMMIT")
-    except BaseException:
-        if database.in_transaction:
-            database.execute("ROLLBACK")
-        raise
+    with explained(path):
+        return connect(path, settings)
 
 
 def _load(database: sqlite3.Connection) -> Mapping[ScopeId, Scope]:
-    with _transaction(database, "BEGIN"):
+    with transaction(database, "BEGIN"):
         return read_scopes(
-            database.execute("SELECT version, incarnation, body FROM scope ORDER BY position"),
-            database.execute("SELECT body FROM machine ORDER BY position"),
-            database.execute("SELECT body FROM event ORDER BY position"),
+            database.execute(f"{rows_of('scope')} ORDER BY position"),
+            database.execute(f"{rows_of('machine')} ORDER BY position"),
+            database.execute(f"{rows_of('event')} ORDER BY position"),
         )
 
 
-def _commit(database: sqlite3.Connection, commits: Sequence[Commit]) -> list[list[Entry]]:
-    with _transaction(database, "BEGIN IMMEDIATE"):
+def _last_incarnations(database: sqlite3.Connection) -> Mapping[str, int]:
+    rows = intact("last_incarnation", database.execute(rows_of("last_incarnation")))
+    return {set_id.decode(): incarnation for set_id, incarnation, _ in rows}
+
+
+def _commit(
+    database: sqlite3.Connection, header: Header, commits: Sequence[Commit]
+) -> tuple[Header, list[list[Entry]]]:
+    with transaction(database, "BEGIN IMMEDIATE"):
         _check(database, commits)
-        ((last,),) = database.execute(LAST_LINE)
-        numbered = number(commits, last)
+        numbered = number(commits, header.last_line)
         writes = Writes(commits)
         last_incarnations: dict[str, int] = {}
         for commit in commits:
             remember_removed(last_incarnations, commit.changes)
-        database.executemany(KEEP_LAST_INCARNATION, last_incarnations.items())
+        removed = ((*one, row_checksum(*one)) for one in last_incarnations.items())
+        database.executemany(KEEP_LAST_INCARNATION, removed)
         database.executemany(DELETE_SCOPE, ((scope,) for scope in writes.wiped))
         database.executemany(DELETE_MACHINE, writes.machines.dropped())
         database.executemany(DELETE_EVENT, writes.events.dropped())
@@ -338,9 +350,24 @@ def _commit(database: sqlite3.Connection, commits: Sequence[Commit]) -> list[lis
         database.executemany(KEEP_EVENT, map(event_row, writes.events))
         documents = {key: text for commit in commits for key, text in commit.documents.items()}
         database.executemany(DELETE_DOCUMENT, ((key,) for key, text in documents.items() if text is None))
-        database.executemany(KEEP_DOCUMENT, (kept for kept in documents.items() if kept[1] is not None))
+        kept = (text_row(key, text) for key, text in documents.items() if text is not None)
+        database.executemany(KEEP_DOCUMENT, kept)
         database.executemany(ADD_LINE, (journal_row(entry) for entries in numbered for entry in entries))
-    return numbered
+        return _count(database, header, sum(map(len, numbered))), numbered
+
+
+def _note(database: sqlite3.Connection, header: Header, key: str, value: str) -> tuple[Header, None]:
+    with transaction(database, "BEGIN IMMEDIATE"):
+        database.execute(KEEP_NOTE, text_row(key, value))
+        return _count(database, header, 0), None
+
+
+def _count(database: sqlite3.Connection, before: Header, lines: int) -> Header:
+    """Write down that the database is written once more."""
+    after = Header(before.database, before.commits + 1, before.last_line + lines)
+    checksum = row_checksum(after.database, after.commits, after.last_line)
+    database.execute(KEEP_HEADER, (after.commits, after.last_line, checksum))
+    return after
 
 
 def _check(database: sqlite3.Connection, commits: Sequence[Commit]) -> None:
@@ -365,16 +392,17 @@ def _journal(
 ) -> Sequence[Entry]:
     wanted = {column: value for column, value in only.items() if value is not None}
     lines = LINES.format(only="".join(f" AND {column} = ?" for column in wanted))
-    return [read_entry(row) for row in database.execute(lines, (after, *wanted.values(), limit))]
+    return _entries(database.execute(lines, (after, *wanted.values(), limit)))
 
 
 def _newest(database: sqlite3.Connection) -> Entry | None:
-    for row in database.execute(NEWEST_LINE):
-        return read_entry(row)
-    return None
+    return next(iter(_entries(database.execute(NEWEST_LINE))), None)
+
+
+def _entries(rows: Iterable[JournalRow]) -> list[Entry]:
+    return [read_entry(row) for row in intact("journal", rows)]
 
 
 def _noted(database: sqlite3.Connection, key: str) -> str | None:
-    for (value,) in database.execute("SELECT value FROM note WHERE key = ?", (key,)):
-        return str(value)
-    return None
+    rows = database.execute(f"{rows_of('note')} WHERE key = ?", (key,))
+    return read_texts("note", rows).get(key)

@@ -2,10 +2,11 @@
 -- the other. What was removed before this was kept is known from the journal.
 CREATE TABLE last_incarnation (
     set_id      TEXT    NOT NULL PRIMARY KEY,
-    incarnation INTEGER NOT NULL
+    incarnation INTEGER NOT NULL,
+    checksum    INTEGER NOT NULL
 ) STRICT;
 
-INSERT INTO last_incarnation (set_id, incarnation)
+INSERT INTO last_incarnation (set_id, incarnation, checksum)
 WITH
     made AS (
         SELECT DISTINCT scope,
@@ -17,4 +18,5 @@ WITH
         SELECT scope, max(json_extract(body, '$.incarnation')) AS incarnation
         FROM journal WHERE kind IN ('ScopeMade', 'Published') AND json_valid(body) GROUP BY scope
     )
-SELECT set_id, max(incarnation) FROM made JOIN shown USING (scope) GROUP BY set_id;
+SELECT set_id, max(incarnation), row_checksum(set_id, max(incarnation))
+FROM made JOIN shown USING (scope) GROUP BY set_id;

@@ -1,0 +1,71 @@
+"""Says whether a data directory holds what was written to it, and changes nothing in it."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from fairwarning.core.errors import FairWarningError
+from fairwarning.store.checks import WITH_HEADER, check_all, check_structure
+from fairwarning.store.connection import connect, explained, transaction
+from fairwarning.store.marker import read_marker
+from fairwarning.store.migrate import NewerDatabase, migrations, schema
+from fairwarning.store.sqlite import DATABASE, LOCK, READING, check_identity, check_presence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What was found in a data directory."""
+
+    #: Whether a server is running on it.
+    in_use: bool
+    found: str = ""
+    problem: FairWarningError | None = None
+
+
+def examine(directory: Path) -> Examination:
+    """Check every row, every line and the structure of the database in a directory."""
+    with _held(directory) as in_use:
+        try:
+            return Examination(in_use=in_use, found=_look(directory / DATABASE))
+        except FairWarningError as problem:
+            return Examination(in_use=in_use, problem=problem)
+
+
+def _look(path: Path) -> str:
+    with explained(path):
+        marker = read_marker(path.parent)
+        check_presence(path, marker)
+        if not path.exists() or not path.stat().st_size:
+            return "there is no database yet"
+        with closing(connect(f"file:{quote(str(path.absolute()))}?mode=ro", READING, uri=True)) as database:
+            check_identity(path, database, marker)
+            version, known = schema(database), len(migrations())
+            if version > known:
+                raise NewerDatabase(version, known)
+            if version < WITH_HEADER:
+                check_structure(database)
+                return f"schema {version} has no checksums; the next start of a server adds them"
+            with transaction(database, "BEGIN"):
+                counts = check_all(database)
+    rows = sum(counts.values()) - counts["journal"]
+    return f"{rows} rows and {counts['journal']} journal lines are as they were written"
+
+
+@contextmanager
+def _held(directory: Path) -> Iterator[bool]:
+    """Keep servers from starting on a directory during the block; True if one is running on it already."""
+    try:
+        lock = (directory / LOCK).open("rb")
+    except FileNotFoundError:
+        yield False
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield True
+        else:
+            yield False

@@ -1,0 +1,155 @@
+"""``doctor --data``: whether a directory holds what was written to it, and can be written."""
+
+import asyncio
+import json
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TypedDict
+
+import pytest
+
+from fairwarning.store.marker import MARKER
+from fairwarning.store.sqlite import DATABASE
+from tests.cli.server import call, up
+from tests.store.damage import Sample, closed, killed, read
+
+
+class Finding(TypedDict):
+    """What was found about one thing."""
+
+    about: str
+    verdict: str
+    says: str
+    hint: str
+
+
+def look(directory: Path) -> dict[str, Finding]:
+    """Return what the doctor finds in a directory that no server is running on."""
+    findings: list[Finding] = json.loads(call("doctor", "--data", str(directory), "--json").stdout)
+    return {one["about"]: one for one in findings}
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Sample:
+    return closed(tmp_path / "state")
+
+
+def test_a_database_that_is_whole_is_counted(whole: Sample) -> None:
+    found = look(whole.directory)
+
+    assert found["database"]["verdict"] == "ok"
+    assert "rows and 42 journal lines are as they were written" in found["database"]["says"]
+    assert "MB are free" in found["data"]["says"]
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    left = killed(tmp_path / "state")
+    before = {name: (left.directory / name).read_bytes() for name in (DATABASE, f"{DATABASE}-wal", MARKER)}
+
+    assert look(left.directory)["database"]["verdict"] == "ok"
+
+    assert {name: (left.directory / name).read_bytes() for name in before} == before
+    assert asyncio.run(read(left.directory)) == left.state
+
+
+def test_a_bit_that_was_flipped_anywhere_in_the_journal_is_found(whole: Sample) -> None:
+    path = whole.directory / DATABASE
+    content = path.read_bytes()
+    at = content.index(b'"by":"operator"') + 7
+    path.write_bytes(content[:at] + b"O" + content[at + 1 :])
+
+    found = look(whole.directory)["database"]
+
+    assert found["verdict"] == "wrong"
+    assert "does not match its checksum" in found["says"]
+    assert "put a copy of the whole directory in its place" in found["hint"]
+
+
+def test_a_database_that_is_gone_is_missed(whole: Sample) -> None:
+    (whole.directory / DATABASE).unlink()
+
+    found = look(whole.directory)["database"]
+
+    assert found["verdict"] == "wrong"
+    assert "it is missing, and fairwarning.json says that there was one" in found["says"]
+    assert not (whole.directory / DATABASE).exists()
+
+
+def test_a_directory_that_was_never_used_has_no_database_yet(tmp_path: Path) -> None:
+    found = look(tmp_path)
+
+    assert (found["database"]["verdict"], found["data"]["verdict"]) == ("ok", "ok")
+    assert "no database yet" in found["database"]["says"]
+
+
+def test_a_directory_in_use_is_only_read(tmp_path: Path) -> None:
+    with up(tmp_path, "--vm", "db", "--data", str(tmp_path / "state")) as server:
+        done = server.command("doctor", "--data", str(tmp_path / "state"))
+
+    assert done.code == 0, done.stdout
+    assert "is used by a server" in done.stdout
+    assert "journal lines are as they were written" in done.stdout
+
+
+def test_a_server_does_not_start_on_a_damaged_database_and_says_what_helps(whole: Sample) -> None:
+    path = whole.directory / DATABASE
+    path.write_bytes(path.read_bytes().replace(b'"web_1"', b'"web\xff1"'))
+
+    done = call("up", "--data", str(whole.directory), "--port-base", "0")
+
+    assert done.code == 1
+    assert f"error: database {path} is damaged: " in done.stderr
+    assert "hint: fairwarning doctor --data DIR checks all of it\n" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_does_not_start_afresh_where_a_database_was_removed(whole: Sample) -> None:
+    (whole.directory / DATABASE).unlink()
+
+    done = call("up", "--data", str(whole.directory), "--port-base", "0")
+
+    assert done.code == 1
+    assert "is not the one that belongs here: it is missing" in done.stderr
+    assert "remove fairwarning.json" in done.stderr
+
+
+def test_a_disk_that_takes_no_more_is_found(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fairwarning", "doctor", "--data", str(tmp_path), "--json"]
+
+    done = subprocess.run(
+        command, capture_output=True, check=False, preexec_fn=_no_large_files, text=True, timeout=60
+    )
+
+    findings: list[Finding] = json.loads(done.stdout)
+    (found,) = [one for one in findings if one["about"] == "data"]
+    assert found["verdict"] == "wrong"
+    assert str(tmp_path) in found["says"]
+    assert "MB are free" in found["says"]
+
+
+def _no_large_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+MOUNT = "mount -t tmpfs -o size=1m none {place} && head -c 2m /dev/zero > {place}/filler; {doctor}"
+
+
+def test_a_full_disk_is_found_and_named(tmp_path: Path) -> None:
+    unshare = shutil.which("unshare")
+    if unshare is None or subprocess.run([unshare, "-rm", "true"], check=False).returncode != 0:
+        pytest.skip("a small disk takes namespaces for users")
+    doctor = f"{sys.executable} -m fairwarning doctor --data {tmp_path} --json"
+    script = MOUNT.format(place=tmp_path, doctor=doctor)
+
+    done = subprocess.run(
+        [unshare, "-rm", "sh", "-c", script], capture_output=True, check=False, text=True, timeout=60
+    )
+
+    findings: list[Finding] = json.loads(done.stdout)
+    (found,) = [one for one in findings if one["about"] == "data"]
+    assert found["verdict"] == "wrong"
+    assert f"{tmp_path}: No space left on device; 0.0 MB are free" in found["says"]
+    assert found["hint"] == f"free some space on the disk that {tmp_path} is on"

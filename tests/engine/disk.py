@@ -1,0 +1,44 @@
+"""A store that keeps nothing while something is wrong with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from fairwarning.core.errors import StorageError
+from fairwarning.core.scope import Blueprint
+from fairwarning.engine.ports import Commit, Entry
+from fairwarning.store.memory import MemoryStore
+from tests.stage import Stage
+
+WEB = Blueprint(name="web", count=2)
+
+
+@dataclass
+class Disk(MemoryStore):
+    """A store that keeps nothing while something is wrong with it."""
+
+    wrong: Exception | None = field(default=None)
+    tried: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+        self.tried += 1
+        if self.wrong is not None:
+            raise self.wrong
+        return await super().commit(commits)
+
+
+FULL = StorageError("database /srv/fairwarning.db failed: disk full", "disk full")
+
+
+def broken(problem: Exception = FULL) -> tuple[Stage, Disk]:
+    """Return a fleet whose last change could not be kept, and what has to be mended."""
+    disk = Disk()
+    stage = Stage(WEB, store=disk)
+    disk.wrong = problem
+    with pytest.raises(type(problem)):
+        stage.cause("restart", "web_0")
+    return stage, disk

@@ -1,0 +1,60 @@
+"""Whether changes can be kept: said as soon as one could not, until one can."""
+
+import pytest
+
+from fairwarning.core.errors import FairWarningError, StorageError
+from tests.engine.disk import WEB, Disk, broken
+from tests.stage import Stage, run
+
+
+def test_an_engine_that_keeps_changes_is_healthy_without_trying() -> None:
+    disk = Disk()
+    stage = Stage(WEB, store=disk)
+    before = disk.tried
+
+    run(stage.engine.check_health())
+
+    assert (stage.engine.trouble, disk.tried) == ("", before)
+
+
+def test_an_engine_that_cannot_keep_changes_says_why_and_names_no_path() -> None:
+    stage, _ = broken()
+
+    with pytest.raises(StorageError) as refusal:
+        run(stage.engine.check_health())
+
+    assert stage.engine.trouble == str(refusal.value) == "changes cannot be kept: disk full"
+
+
+def test_what_nobody_foresaw_is_left_to_the_log() -> None:
+    stage, _ = broken(OSError(28, "No space left on device", "/srv/secret"))
+
+    assert stage.engine.trouble == "changes cannot be kept: the server's log says why"
+
+
+def test_asking_finds_out_that_changes_can_be_kept_again() -> None:
+    stage, disk = broken()
+    disk.wrong = None
+
+    run(stage.engine.check_health())
+
+    assert stage.engine.trouble == ""
+    assert stage.cause("restart", "web_0")
+
+
+def test_a_change_that_is_kept_ends_the_trouble() -> None:
+    stage, disk = broken()
+    disk.wrong = None
+
+    stage.cause("restart", "web_0")
+
+    assert stage.engine.trouble == ""
+
+
+def test_a_refusal_is_no_trouble() -> None:
+    stage = Stage(WEB)
+
+    with pytest.raises(FairWarningError):
+        stage.cancel("nothing")
+
+    assert stage.engine.trouble == ""

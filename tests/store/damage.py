@@ -1,0 +1,145 @@
+"""A small database with everything in it, and the ways to damage a copy of it."""
+
+import asyncio
+import random
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairwarning.core.changes import EventChanged, Published, What
+from fairwarning.core.model import ScopeId
+from fairwarning.engine.ports import Commit
+from fairwarning.store.sqlite import DATABASE, SqliteStore
+from tests.conftest import NOON
+from tests.store.stores import NOTHING, commit, event, made
+
+WAL = f"{DATABASE}-wal"
+
+#: What a store gives back, as far as anybody can ask for it.
+State = tuple[object, ...]
+
+
+async def fill(store: SqliteStore, rounds: int) -> None:
+    """Keep scopes, machines, events, documents, notes and a journal, in many commits."""
+    scopes = dict(NOTHING)
+    for name in ("web", "db"):
+        first = commit(scopes, *made(name, *(f"{name}_{number}" for number in range(8))))
+        await store.commit([first])
+        scopes |= first.after
+    for number in range(rounds):
+        kept = event("web", number, "web_1", "web_2")
+        changes = (
+            EventChanged(scope=ScopeId("web"), event=kept, what=What.SCHEDULED, by="operator"),
+            Published(scope=ScopeId("web"), incarnation=8 + number),
+        )
+        step = commit(scopes, *changes)
+        await store.commit([step])
+        scopes |= step.after
+        await store.commit([Commit(at=NOON, changes=(), documents={f"/sets/{number}": f"<{number}>" * 20})])
+    await store.note("clock", NOON.isoformat())
+
+
+async def state(store: SqliteStore) -> State:
+    """Return everything a store holds."""
+    scopes = await store.load()
+    return (
+        [(scope, list(scope.machines.items()), list(scope.events.items())) for scope in scopes.values()],
+        list(await store.journal(limit=100_000)),
+        list((await store.documents()).items()),
+        await store.noted("clock"),
+    )
+
+
+async def read(directory: Path) -> State:
+    """Open a directory and return everything in it."""
+    store = await SqliteStore.open(directory)
+    try:
+        return await state(store)
+    finally:
+        await store.close()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A directory as a server left it, and what it holds."""
+
+    directory: Path
+    state: State
+
+    def copy(self, to: Path) -> Path:
+        shutil.copytree(self.directory, to)
+        return to
+
+
+def closed(directory: Path, rounds: int = 12) -> Sample:
+    """Return what a server leaves that was stopped."""
+
+    async def scene() -> State:
+        store = await SqliteStore.open(directory)
+        try:
+            await fill(store, rounds)
+            return await state(store)
+        finally:
+            await store.close()
+
+    return Sample(directory, asyncio.run(scene()))
+
+
+def killed(directory: Path, rounds: int = 12) -> Sample:
+    """Return what a server leaves that was killed: the last commits are in the log alone."""
+
+    async def scene() -> State:
+        store = await SqliteStore.open(directory / "running")
+        try:
+            await fill(store, rounds)
+            shutil.copytree(directory / "running", directory / "left")
+            return await state(store)
+        finally:
+            await store.close()
+
+    found = asyncio.run(scene())
+    assert (directory / "left" / WAL).stat().st_size > 0
+    return Sample(directory / "left", found)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One way to damage one file."""
+
+    name: str
+    file: str
+    start: int
+    data: bytes
+
+    def do(self, directory: Path) -> None:
+        with (directory / self.file).open("r+b") as stream:
+            stream.seek(self.start)
+            stream.write(self.data)
+
+
+def flips(sample: Sample, file: str, count: int, seed: int) -> Sequence[Damage]:
+    """Return single flipped bits all over a file."""
+    chance, content = random.Random(seed), (sample.directory / file).read_bytes()
+    return [_flip(file, content, chance.randrange(len(content)), chance.randrange(8)) for _ in range(count)]
+
+
+def header_flips(sample: Sample, file: str, length: int) -> Sequence[Damage]:
+    """Return every flipped bit of the beginning of a file."""
+    content = (sample.directory / file).read_bytes()
+    return [_flip(file, content, at, bit) for at in range(length) for bit in range(8)]
+
+
+def _flip(file: str, content: bytes, at: int, bit: int) -> Damage:
+    return Damage(f"{file} byte {at} bit {bit}", file, at, bytes([content[at] ^ (1 << bit)]))
+
+
+def overwritten(sample: Sample, file: str, count: int, seed: int) -> Sequence[Damage]:
+    """Return pages of zeros and short runs of bytes that are no text."""
+    chance, size = random.Random(seed), (sample.directory / file).stat().st_size
+    pages = [Damage(f"{file} page {at} zeroed", file, at, bytes(4096)) for at in range(0, size, 4096)]
+    noise = [
+        Damage(f"{file} noise at {at}", file, at, chance.randbytes(chance.randrange(1, 9)))
+        for at in (chance.randrange(size - 8) for _ in range(count))
+    ]
+    return [*pages, *noise]

@@ -1,0 +1,136 @@
+"""The file that says which database belongs to a directory."""
+
+import asyncio
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from fairwarning.store.errors import DatabaseDamaged, WrongDatabaseError
+from fairwarning.store.marker import MARKER, Marker, MarkerFile, read_marker
+from fairwarning.store.migrate import migrate, migrations
+from fairwarning.store.rows import COLUMNS
+from fairwarning.store.sqlite import DATABASE
+from tests.store.damage import Sample, closed, killed, read
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Sample:
+    return closed(tmp_path / "state")
+
+
+def test_it_says_how_often_the_database_was_written(whole: Sample) -> None:
+    with closing(sqlite3.connect(whole.directory / DATABASE)) as database:
+        ((name, commits),) = database.execute("SELECT database, commits FROM header")
+
+    assert read_marker(whole.directory) == Marker(name, commits)
+
+
+def test_a_killed_server_leaves_the_exact_number(tmp_path: Path) -> None:
+    left = killed(tmp_path)
+    marker = read_marker(left.directory)
+
+    assert asyncio.run(read(left.directory)) == left.state
+    assert marker == read_marker(left.directory)
+
+
+def test_a_directory_without_one_is_given_one(whole: Sample) -> None:
+    before = read_marker(whole.directory)
+    (whole.directory / MARKER).unlink()
+
+    assert asyncio.run(read(whole.directory)) == whole.state
+    assert read_marker(whole.directory) == before
+
+
+def test_a_server_killed_while_it_made_the_file_leaves_a_directory_that_opens(whole: Sample) -> None:
+    path = whole.directory / MARKER
+    path.rename(path.with_suffix(".new"))
+    os.truncate(path.with_suffix(".new"), 10)
+
+    assert asyncio.run(read(whole.directory)) == whole.state
+    assert read_marker(whole.directory) is not None
+
+
+def test_a_server_killed_before_its_first_table_leaves_a_directory_that_opens(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).touch()
+
+    assert asyncio.run(read(tmp_path))[1:] == ([], [], None)
+
+
+def test_every_flipped_bit_of_it_is_noticed(whole: Sample) -> None:
+    path = whole.directory / MARKER
+    content = path.read_bytes()
+
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        with pytest.raises(DatabaseDamaged, match=f"{MARKER} beside it"):
+            asyncio.run(read(whole.directory))
+
+
+def test_a_copy_of_the_database_alone_is_noticed_and_taken_once_the_file_is_gone(tmp_path: Path) -> None:
+    earlier = closed(tmp_path / "earlier", rounds=2)
+    marker = read_marker(earlier.directory)
+    assert marker is not None
+    (earlier.directory / MARKER).write_bytes(Marker(marker.database, marker.commits + 3).encode())
+
+    with pytest.raises(WrongDatabaseError, match="older than what was here: its last 3 changes are missing"):
+        asyncio.run(read(earlier.directory))
+    (earlier.directory / MARKER).unlink()
+
+    assert asyncio.run(read(earlier.directory)) == earlier.state
+
+
+def test_a_number_that_only_grows_keeps_the_file_as_long_as_it_was(whole: Sample) -> None:
+    size = (whole.directory / MARKER).stat().st_size
+    marker = read_marker(whole.directory)
+    assert marker is not None
+
+    file = MarkerFile(whole.directory, marker)
+    file.put(10**15)
+    file.close()
+
+    assert (whole.directory / MARKER).stat().st_size == size
+    assert read_marker(whole.directory) == Marker(marker.database, 10**15)
+
+
+def as_it_was_before_checksums(directory: Path) -> None:
+    """Take a directory back to what an earlier version wrote."""
+    (directory / MARKER).unlink()
+    with closing(sqlite3.connect(directory / DATABASE, isolation_level=None)) as database:
+        database.execute("ATTACH ':memory:' AS old")
+        later = {"header", "last_incarnation"}
+        tables = {table: columns for table, columns in COLUMNS.items() if table not in later}
+        for table, columns in tables.items():
+            database.execute(f"CREATE TABLE old.{table} AS SELECT {', '.join(columns)} FROM main.{table}")
+        for table in COLUMNS:
+            database.execute(f"DROP TABLE main.{table}")
+        database.execute("DROP TABLE migration")
+        database.execute("PRAGMA user_version = 0")
+        migrate(database, migrations()[:3])
+        for table, columns in tables.items():
+            names = ", ".join(columns)
+            database.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM old.{table}")
+
+
+def test_a_directory_from_before_there_were_checksums_opens_and_gets_them(whole: Sample) -> None:
+    as_it_was_before_checksums(whole.directory)
+
+    assert asyncio.run(read(whole.directory)) == whole.state
+    assert read_marker(whole.directory) is not None
+    with closing(sqlite3.connect(whole.directory / DATABASE)) as database:
+        missing = [
+            database.execute(f"SELECT count(*) FROM {table} WHERE checksum < 0").fetchone()[0]
+            for table in COLUMNS
+        ]
+    assert missing == [0] * len(COLUMNS)
+
+
+def test_text_that_was_damaged_before_there_were_checksums_is_named(whole: Sample) -> None:
+    as_it_was_before_checksums(whole.directory)
+    path = whole.directory / DATABASE
+    path.write_bytes(path.read_bytes().replace(b"id of web_1", b"id of we\xff\xff1"))
+
+    with pytest.raises(DatabaseDamaged, match="has a text in it that is not UTF-8"):
+        asyncio.run(read(whole.directory))
