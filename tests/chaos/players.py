@@ -55,6 +55,10 @@ class Game:
         # The last lines are read a second time: they must not have changed.
         seen = max(self.ledger.lines, default=0)
         self.ledger.append(await self._history(client, max(0, seen - 50)))
+        for machine in listed:
+            # A machine without a port of its own is known by where it calls from, which its alternatives say.
+            if machine["metadata"] in self.server.ready["shared"]:
+                machine["metadata"] = None
         self.machines = listed
         self.ledger.learn(listed)
         self.ledger.audit()
