@@ -27,6 +27,7 @@ from fairwarning.core.versions import EVENT_VERSIONS, Shape
 from fairwarning.engine.clock import SystemClock, new_secret
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
+from fairwarning.streams import Streams
 
 FILES = Path(__file__).parent / "static"
 
@@ -43,6 +44,7 @@ def create_app(
     loopback: bool = True,
     closing: asyncio.Event | None = None,
     wall: Callable[[], datetime] | None = None,
+    streams: Streams | None = None,
 ) -> Starlette:
     """Return the app; a token that is given is asked for, and off loopback one must be given.
 
@@ -59,6 +61,7 @@ def create_app(
         journeys=journeys or Journeys(engine),
         recent=Recent(engine.store),
         closing=closing or asyncio.Event(),
+        streams=streams or Streams(),
     )
     return _guarded(room, Sessions(token, wall or SystemClock().now, new_secret()))
 
