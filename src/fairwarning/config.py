@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fairwarning.core.policy import PROFILES, Profile
+from fairwarning.core.retention import Retention
 from fairwarning.core.scope import Blueprint
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Settings:
     addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sockets: Path | None = None
     limits: ListenerLimits = ListenerLimits()
+    #: How much history is kept; None keeps it all.
+    retention: Retention | None = None
     #: What is played back to machines, by their names.
     replays: Mapping[str, "Tape"] = field(default_factory=lambda: MappingProxyType({}))
 

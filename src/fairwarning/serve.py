@@ -1,6 +1,7 @@
 """Puts the rooms together: the only place that knows them all."""
 
 import asyncio
+import json
 import logging
 import socket
 import ssl
@@ -16,7 +17,7 @@ from fairwarning.config import Settings, loopback
 from fairwarning.core.commands import Make
 from fairwarning.core.errors import FairWarningError, Invalid
 from fairwarning.core.exposition import Family
-from fairwarning.core.model import MachineRef, Scope
+from fairwarning.core.model import EventId, MachineRef, Scope
 from fairwarning.core.scope import Blueprint, scope_ids
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
@@ -24,6 +25,7 @@ from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
 from fairwarning.engine.ports import Store
+from fairwarning.engine.retention import Pruner
 from fairwarning.listener import HttpListener, families
 from fairwarning.metadata.app import Identity, MetadataApp
 from fairwarning.metadata.descriptors import available, shares
@@ -62,6 +64,7 @@ class Service:
         self._settings = settings
         self._replayed = replayed
         self._stack = AsyncExitStack()
+        self._arm_room: Room | None = None
         self._shares = shares(available())
         self._listeners: list[HttpListener] = []
         self._counters: list[Callable[[], Iterable[Family]]] = []
@@ -113,6 +116,9 @@ class Service:
         self._management.set_result(await self._open_arm())
         if isinstance(self.engine.clock, SystemClock):
             await self._background(timer.run(self.engine, self.engine.clock))
+        if settings.retention is not None:
+            pruner = Pruner(self.engine.store, self.engine.clock.now, settings.retention, self._needed)
+            await self._background(pruner.run())
 
     async def _engine(self) -> Engine:
         settings = self._settings
@@ -262,6 +268,15 @@ class Service:
             subscription=SUBSCRIPTION,
         )
 
+    async def _needed(self) -> set[EventId]:
+        """Return the events that tell how operations ended which clients may still ask about."""
+        from fairwarning.arm.operations import needed
+
+        if self._arm_room is not None:
+            return needed(self._arm_room.documents(""))
+        kept = await self.engine.store.documents()
+        return needed((key, json.loads(text)) for key, text in kept.items())
+
     async def _room(self) -> "Room":
         from fairwarning.arm.room import Pace, Room
 
@@ -270,6 +285,7 @@ class Service:
         pace = Pace("x-ms-retry-after-ms", "100") if hurried else Pace()
         room = Room(self.engine, welcome=self._welcome, pace=pace)
         await room.open()
+        self._arm_room = room
         return room
 
     def _arm_directory(self) -> Path:

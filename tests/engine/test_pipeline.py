@@ -1,8 +1,9 @@
 """Group commit: many decisions, few transactions; and whoever was told "kept" can rely on it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,17 @@ class Gate:
 
     async def newest(self) -> Entry | None:
         return await self._store.newest()
+
+    async def prune(
+        self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
+    ) -> int:
+        return await self._store.prune(before, most, keep, spare)
+
+    async def pruned(self) -> int:
+        return await self._store.pruned()
+
+    async def size(self) -> int:
+        return await self._store.size()
 
     async def documents(self) -> Mapping[str, str]:
         return await self._store.documents()

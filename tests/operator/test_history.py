@@ -54,7 +54,7 @@ def restart(machine: str) -> Schedule:
 
 async def collect(feed: AsyncGenerator[list[Told], None]) -> list[Line]:
     """Return all lines of a feed that ends."""
-    return [one.line async for told in feed for one in told]
+    return [one.line async for told in feed for one in told if one.line is not None]
 
 
 async def anext_of(messages: AsyncGenerator[bytes, None]) -> bytes:

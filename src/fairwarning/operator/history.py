@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from datetime import timedelta
 
+from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
@@ -14,10 +15,11 @@ from fairwarning.core.model import EventId
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Lagging, Listener
 from fairwarning.engine.ports import Entry
+from fairwarning.engine.retention import beginning
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.problems import Refusal
-from fairwarning.operator.rendered import Rendered, Told, line_shape
+from fairwarning.operator.rendered import Rendered, Told, line_shape, missing
 from fairwarning.streams import EVENT_STREAM
 
 #: How many journal lines are read at a time.
@@ -32,15 +34,32 @@ RESUME = "Last-Event-ID"
 async def history(desk: Desk, _: str, asked: shapes.HistoryPage) -> shapes.History:
     """Return a page of the history, of one event or of all."""
     event = None if asked.event is None else EventId(asked.event.upper())
+    found, following = await _page(desk.engine, asked, event)
+    # Looked for last: what was pruned while the page was read is told of too.
+    first = await beginning(desk.engine.store)
+    if first is None:
+        return shapes.History(history=found, next=following)
+    upto = first.seq - 1
+    return shapes.History(
+        history=found,
+        next=following,
+        begins=shapes.Beginning(seq=first.seq, at=first.at),
+        gap=shapes.Gap(after=asked.after, upto=upto) if asked.after < upto else UNSET,
+    )
+
+
+async def _page(
+    engine: Engine, asked: shapes.HistoryPage, event: EventId | None
+) -> tuple[list[shapes.Line], int | None]:
     found: list[shapes.Line] = []
-    async with aclosing(_journal(desk.engine, asked.after, event)) as entries:
+    async with aclosing(_journal(engine, asked.after, event)) as entries:
         async for entry in entries:
             told = line(entry.seq, entry.at, entry.change)
             if told is not None and len(found) == asked.limit:
-                return shapes.History(history=found, next=found[-1].seq)
+                return found, found[-1].seq
             if told is not None:
                 found.append(line_shape(told))
-    return shapes.History(history=found, next=None)
+    return found, None
 
 
 async def feed(desk: Desk, request: Request, asked: shapes.FeedStart) -> ASGIApp:
@@ -69,7 +88,10 @@ async def follow(
     pulse, rendered = _Pulse(heartbeat), rendered or Rendered()
     async with aclosing(_entries(engine, after, closing, pulse)) as batches:
         async for entries in batches:
-            told = [one for one in map(rendered.of, entries) if one is not None]
+            if isinstance(entries, shapes.Gap):
+                told = [missing(entries.after, entries.upto)]
+            else:
+                told = [one for one in map(rendered.of, entries) if one is not None]
             if told or pulse.left() <= timedelta(0):
                 yield told
                 pulse.beat()
@@ -93,14 +115,18 @@ class _Pulse:
 
 async def _entries(
     engine: Engine, after: int | None, closing: asyncio.Event, pulse: _Pulse
-) -> AsyncGenerator[Sequence[Entry], None]:
+) -> AsyncGenerator[Sequence[Entry] | shapes.Gap, None]:
     # Listening begins before the journal is read: what is kept meanwhile arrives twice and is told once.
     with engine.feed.listen() as listener, _woken_by(closing, listener):
-        behind = True
+        behind, told_of = True, 0
         while True:
             if behind and after is not None:
                 async with aclosing(_pages(engine, after)) as missed:
                     async for page in missed:
+                        upto = await engine.store.pruned()
+                        if upto > max(after, told_of):
+                            yield shapes.Gap(after=after, upto=upto)
+                            told_of = upto
                         after = page[-1].seq
                         yield page
             if closing.is_set():

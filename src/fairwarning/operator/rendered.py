@@ -14,9 +14,9 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A line of the feed, and what is sent for it."""
+    """What is sent, and the line of the history that it tells; None if it tells of lines that are missing."""
 
-    line: Line
+    line: Line | None
     message: bytes
 
 
@@ -55,3 +55,9 @@ def line_shape(told: Line) -> shapes.Line:
 def _message(told: Line) -> bytes:
     data = msgspec.json.encode(line_shape(told)).decode()
     return f"id: {told.seq}\nevent: {told.kind}\ndata: {data}\n\n".encode()
+
+
+def missing(after: int, upto: int) -> Told:
+    """Return what a reader is told whose next lines may have been pruned; it goes on from what is kept."""
+    data = msgspec.json.encode(shapes.Gap(after=after, upto=upto)).decode()
+    return Told(None, f"event: gap\ndata: {data}\n\n".encode())

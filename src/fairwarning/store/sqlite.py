@@ -17,9 +17,10 @@ import asyncio
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +29,7 @@ from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.entries import number
 from fairwarning.store.migrate import migrate, migrations
+from fairwarning.store.pruning import prune, pruned, size
 from fairwarning.store.rows import (
     Unreadable,
     Writes,
@@ -218,6 +220,25 @@ class SqliteStore:
     async def newest(self) -> Entry | None:
         """Return the last line of the journal."""
         return await self._reader.work(_newest)
+
+    async def prune(
+        self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
+    ) -> int:
+        """Remove the oldest lines that nobody needs; return through how many it went."""
+
+        def slice_off(database: sqlite3.Connection) -> int:
+            with _transaction(database, "BEGIN IMMEDIATE"):
+                return prune(database, before, most, keep, max(1, spare))
+
+        return await self._writer.work(slice_off)
+
+    async def pruned(self) -> int:
+        """Return up to which line the journal was pruned."""
+        return await self._reader.work(pruned)
+
+    async def size(self) -> int:
+        """Return how many bytes of the file are in use; what was freed is used again."""
+        return await self._reader.work(size)
 
     async def documents(self) -> Mapping[str, str]:
         """Return every text that was kept beside the fleet, in order of its making."""
