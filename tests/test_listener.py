@@ -303,3 +303,17 @@ def test_tls_is_spoken_to_those_who_speak_it(tmp_path: Path) -> None:
             return statuses
 
     assert asyncio.run(asyncio.wait_for(story(), 20)) == [b"200", b"200", b"200"]
+
+
+def test_a_server_that_ends_waits_for_no_handshake(tmp_path: Path) -> None:
+    tls = certificates(tmp_path, ("127.0.0.1",), SystemClock().now()).context()
+
+    async def story() -> tuple[bytes, int]:
+        async with site(ListenerLimits(), tls) as here:
+            reader, writer = await here.connect()
+            await until(lambda: here.listener.open == 1)
+        rest = await reader.read()
+        writer.close()
+        return rest, here.listener.open
+
+    assert asyncio.run(asyncio.wait_for(story(), 20)) == (b"", 0)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairwarning.config import ListenerLimits
@@ -112,6 +113,7 @@ class HttpListener:
             bound.close()
             for task in self._connecting:
                 task.cancel()
+            await asyncio.gather(*self._connecting, return_exceptions=True)
             server.should_exit = True
             await serving
 
@@ -153,9 +155,10 @@ class HttpListener:
                 self._refuse(connected, client)
                 continue
             self.open += 1
-            task = asyncio.create_task(self._connect(connected, client, server))
+            connection = _Connection(self, server, client)
+            task = asyncio.create_task(self._connect(connected, connection, client))
             self._connecting.add(task)
-            task.add_done_callback(self._connecting.discard)
+            task.add_done_callback(partial(self._connected, connected, connection))
 
     def _refuse(self, connected: socket.socket, client: object) -> None:
         with connected, suppress(OSError):
@@ -167,9 +170,8 @@ class HttpListener:
                 connected.recv(self.limits.head_bytes)
         self.dropped(Reason.FULL, client)
 
-    async def _connect(self, connected: socket.socket, client: object, server: "uvicorn.Server") -> None:
+    async def _connect(self, connected: socket.socket, connection: "_Connection", client: object) -> None:
         connected.setblocking(False)
-        connection = _Connection(self, server, client)
         patience = None if self._tls is None else self.limits.head.total_seconds()
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -182,10 +184,14 @@ class HttpListener:
         except OSError:
             connection.release()
             self.dropped(Reason.HANDSHAKE, client)
-        except asyncio.CancelledError:
+
+    def _connected(
+        self, connected: socket.socket, connection: "_Connection", task: "asyncio.Task[None]"
+    ) -> None:
+        self._connecting.discard(task)
+        if task.cancelled():
             connection.release()
             connected.close()
-            raise
 
 
 class _Connection(asyncio.Protocol):
