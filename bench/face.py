@@ -25,7 +25,7 @@ from fairwarning.engine.clock import SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Store
 from fairwarning.metadata.app import MetadataApp
-from fairwarning.metadata.descriptors import available, guest_limits
+from fairwarning.metadata.descriptors import available, shares
 from fairwarning.metadata.doors import LOOPBACK, Doors, Plan
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
@@ -78,7 +78,7 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
     server = MetadataServer[MachineRef](
         app.answer,
         engine.clock.now,
-        guest_limits(available()),
+        shares(available()).guests,
         shortcuts=app,
         portable="portable" in options,
     )

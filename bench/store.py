@@ -5,8 +5,9 @@ import gc
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
@@ -106,6 +107,17 @@ class OneByOne:
 
     async def newest(self) -> Entry | None:
         return await self._inner.newest()
+
+    async def prune(
+        self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
+    ) -> int:
+        return await self._inner.prune(before, most, keep, spare)
+
+    async def pruned(self) -> int:
+        return await self._inner.pruned()
+
+    async def size(self) -> int:
+        return await self._inner.size()
 
     async def documents(self) -> Mapping[str, str]:
         return await self._inner.documents()

@@ -11,7 +11,7 @@ from bench.measure import cores, memory, percentile, pinned
 from bench.report import Figure, Section, claim
 from bench.servers import LOOPBACK, module, process, sources
 from bench.steady import beside
-from fairwarning.metadata.descriptors import available, guest_limits
+from fairwarning.metadata.descriptors import available, shares
 
 MOST = 10_000
 
@@ -79,7 +79,7 @@ class Crowd:
 def efforts(quick: bool) -> Effort:
     """Return how much is done, with as many guests as a server on this machine lets wait."""
     descriptors = available()
-    watchers = min(MOST, descriptors // 2, guest_limits(descriptors).watchers)
+    watchers = min(MOST, descriptors // 2, shares(descriptors).guests.watchers)
     return Effort(3, 3, watchers, 40) if quick else Effort(5, 6, watchers, 200)
 
 

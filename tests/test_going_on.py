@@ -41,6 +41,8 @@ def asked(
         timings="brief",
         start_enabled=True,
         data=data,
+        keep_history=None,
+        keep_history_size=None,
         ready_file=None,
         port_base=0,
         operator=None,

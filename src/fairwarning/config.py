@@ -3,12 +3,14 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fairwarning.core.policy import PROFILES, Profile
+from fairwarning.core.retention import Retention
 from fairwarning.core.scope import Blueprint
 
 if TYPE_CHECKING:
@@ -20,6 +22,28 @@ OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
 ARM_OFFSET = 443
 #: How many characters a server's token has at least; fewer could be guessed.
 SHORTEST_TOKEN = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerLimits:
+    """How many clients operators and tools may have, how long those may take and how much they may send.
+
+    Connections are fewer where descriptors are few. Times are real.
+    """
+
+    connections: int = 1000
+    #: From the connection, or from the answer before, until the head of a request is complete.
+    head: timedelta = timedelta(seconds=10)
+    #: From the head until the body is complete.
+    body: timedelta = timedelta(seconds=60)
+    #: How long an answer waits for a client that does not read.
+    unread: timedelta = timedelta(seconds=30)
+    #: How much of an incomplete head is kept.
+    head_bytes: int = 64 * 1024
+    #: How much a client may send from the beginning of a request to the end of its answer.
+    request_bytes: int = 8 * 1024 * 1024
+    #: Live feeds and pages, each of which takes a connection.
+    streams: int = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +65,9 @@ class Settings:
     listen: tuple[tuple[str, int], ...] = ()
     addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sockets: Path | None = None
+    limits: ListenerLimits = ListenerLimits()
+    #: How much history is kept; None keeps it all.
+    retention: Retention | None = None
     #: What is played back to machines, by their names.
     replays: Mapping[str, "Tape"] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -1,11 +1,23 @@
 """Puts the rooms together: the only place that knows them all."""
 
 import asyncio
+import json
 import logging
 import socket
+import ssl
 import tempfile
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +25,9 @@ from typing import TYPE_CHECKING
 from fairwarning.config import SHORTEST_TOKEN, Settings, loopback
 from fairwarning.core.commands import Make
 from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.core.exposition import Family
 from fairwarning.core.instants import spell
-from fairwarning.core.model import MachineRef, Scope
+from fairwarning.core.model import EventId, MachineRef, Scope
 from fairwarning.core.scope import Blueprint, scope_ids
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
@@ -22,8 +35,10 @@ from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
 from fairwarning.engine.ports import Store
+from fairwarning.engine.retention import Pruner
+from fairwarning.listener import HttpListener, families
 from fairwarning.metadata.app import Identity, MetadataApp
-from fairwarning.metadata.descriptors import available, guest_limits
+from fairwarning.metadata.descriptors import available, shares
 from fairwarning.metadata.doors import CannotListen, Doors, Plan
 from fairwarning.metadata.following import follow
 from fairwarning.metadata.replay import Told, nobody, play
@@ -62,6 +77,10 @@ class Service:
         self._replayed = replayed
         self._stack = AsyncExitStack()
         self._throttle = Throttle()
+        self._arm_room: Room | None = None
+        self._shares = shares(available())
+        self._listeners: list[HttpListener] = []
+        self._counters: list[Callable[[], Iterable[Family]]] = []
 
     async def __aenter__(self) -> "Service":
         try:
@@ -110,6 +129,9 @@ class Service:
         self._management.set_result(await self._open_arm())
         if isinstance(self.engine.clock, SystemClock):
             await self._background(timer.run(self.engine, self.engine.clock))
+        if settings.retention is not None:
+            pruner = Pruner(self.engine.store, self.engine.clock.now, settings.retention, self._needed)
+            await self._background(pruner.run())
 
     async def _engine(self) -> Engine:
         settings = self._settings
@@ -154,8 +176,8 @@ class Service:
         settings = self._settings
         app = MetadataApp(self.engine, settings.profile, self._identity())
         await play(self.engine, settings.replays, app.replay, self._replayed)
-        limits = guest_limits(available())
-        server = MetadataServer[MachineRef](app.answer, self.engine.clock.now, limits, shortcuts=app)
+        guests = self._shares.guests
+        server = MetadataServer[MachineRef](app.answer, self.engine.clock.now, guests, shortcuts=app)
         self._stack.push_async_callback(server.close)
         plan = Plan(
             port=settings.metadata_port,
@@ -170,14 +192,19 @@ class Service:
         await self.doors.open(ref for scope in scopes for ref in scope.refs())
         await self._background(follow(self.engine, self.doors, app.forget, follower))
         self._document = app.document
-        self._counted = lambda: server.figures().families()
+        self._counters += [lambda: server.figures().families(), lambda: families(self._listeners)]
 
     async def _open_operator(self) -> None:
         from fairwarning.console.beside import Beside
         from fairwarning.operator.app import create_app
+        from fairwarning.streams import Streams
 
         host, port = self._settings.operator_address
         closing, journeys = asyncio.Event(), Journeys(self.engine)
+        listener = self._listener("operator", self._shares.operator)
+        # Who only watches leaves connections to those who ask.
+        self._streams = Streams(min(listener.limits.streams, listener.limits.connections * 3 // 4))
+        self._counters.append(self._streams.families)
         app = create_app(
             self.engine,
             endpoints=self.doors.url,
@@ -190,9 +217,10 @@ class Service:
             management=lambda: asyncio.shield(self._management),
             journeys=journeys,
             counted=self._counted,
+            streams=self._streams,
         )
         both = Beside(app, lambda: self._console(closing, journeys))
-        self.operator_url = await self._stack.enter_async_context(_http_server(both, host, port))
+        self.operator_url = await self._stack.enter_async_context(_served(listener, both, host, port))
         self._stack.callback(closing.set)
 
     def _console(self, closing: asyncio.Event, journeys: Journeys) -> "ASGIApp":
@@ -210,7 +238,19 @@ class Service:
             throttle=self._throttle,
             loopback=loopback(self._settings.operator_address[0]),
             closing=closing,
+            streams=self._streams,
         )
+
+    def _listener(self, name: str, connections: int, tls: ssl.SSLContext | None = None) -> HttpListener:
+        limits = self._settings.limits
+        limits = replace(limits, connections=min(limits.connections, connections))
+        listener = HttpListener(name, limits, tls)
+        self._listeners.append(listener)
+        return listener
+
+    def _counted(self) -> Iterator[Family]:
+        for counter in self._counters:
+            yield from counter()
 
     async def _signed_tokens(self) -> "Tokens":
         from fairwarning.arm.tokens import signed_by
@@ -239,8 +279,9 @@ class Service:
         shown = f"[{host}]" if ":" in host else host
         base = f"https://{shown}:{port}"
         app = create_app(room, base_url=base, tokens=self._tokens, throttle=self._throttle)
-        server = _http_server(app, host, port, certificates)
-        self.arm_url, self.ca = await self._stack.enter_async_context(server), certificates.ca
+        listener = self._listener("management", self._shares.management, certificates.context())
+        served = _served(listener, app, host, port)
+        self.arm_url, self.ca = await self._stack.enter_async_context(served), certificates.ca
         return Management(
             url=self.arm_url,
             ca=self.ca,
@@ -248,6 +289,15 @@ class Service:
             tenant=TENANT,
             subscription=SUBSCRIPTION,
         )
+
+    async def _needed(self) -> set[EventId]:
+        """Return the events that tell how operations ended which clients may still ask about."""
+        from fairwarning.arm.operations import needed
+
+        if self._arm_room is not None:
+            return needed(self._arm_room.documents(""))
+        kept = await self.engine.store.documents()
+        return needed((key, json.loads(text)) for key, text in kept.items())
 
     async def _room(self) -> "Room":
         from fairwarning.arm.room import Pace, Room
@@ -257,6 +307,7 @@ class Service:
         pace = Pace("x-ms-retry-after-ms", "100") if hurried else Pace()
         room = Room(self.engine, welcome=self._welcome, pace=pace)
         await room.open()
+        self._arm_room = room
         return room
 
     def _arm_directory(self) -> Path:
@@ -369,37 +420,9 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 @asynccontextmanager
-async def _http_server(
-    app: "ASGIApp", host: str, port: int, certificates: "Certificates | None" = None
-) -> AsyncIterator[str]:
+async def _served(listener: HttpListener, app: "ASGIApp", host: str, port: int) -> AsyncIterator[str]:
     """Serve an ASGI app in this loop for as long as the block lasts; give its URL."""
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield  # signals belong to the command line
-
     bound = _bind(host, port)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        # Whoever calls might name any address; it is the one they call from that is throttled.
-        proxy_headers=False,
-        timeout_graceful_shutdown=1,
-        ssl_certfile=None if certificates is None else certificates.chain,
-        ssl_keyfile=None if certificates is None else certificates.key,
-    )
-    server = Server(config)
-    serving = asyncio.create_task(server.serve(sockets=[bound]))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.001)
-    try:
-        shown = f"[{host}]" if ":" in host else host
-        yield f"{'https' if certificates else 'http'}://{shown}:{bound.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        await serving
+    url = f"{listener.scheme}://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}"
+    async with listener.serve(app, bound):
+        yield url

@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message
 
 from fairwarning.console import fleet
-from fairwarning.console.live import changed, digest, messages
+from fairwarning.console.live import Shown, changed, digest, messages
 from fairwarning.console.page import Fragment
 from fairwarning.console.sessions import LIFE
 from fairwarning.core.commands import Add, Schedule
@@ -77,16 +77,16 @@ class Page:
         self.html = html
         self.looks = 0
 
-    async def look(self) -> Sequence[Fragment]:
+    async def look(self) -> Shown:
         self.looks += 1
-        return (part("a", self.html),)
+        return Shown((part("a", self.html),))
 
 
 def test_whoever_has_what_the_page_shows_is_sent_nothing() -> None:
     page = Page("one")
 
     async def first() -> list[bytes]:
-        stream = messages(Feed(), Journeys(ENGINE), page.look, digest(await page.look()), asyncio.Event())
+        stream = messages(Feed(), Journeys(ENGINE), page.look, (await page.look()).name, asyncio.Event())
         async with aclosing(stream):
             return [await anext(stream), await anext(stream)]
 
@@ -114,8 +114,8 @@ def test_whoever_has_something_else_is_sent_all_of_it_under_its_name() -> None:
 
 
 def test_an_id_cannot_break_out_of_its_place() -> None:
-    async def look() -> Sequence[Fragment]:
-        return (part('"><script>', "text"),)
+    async def look() -> Shown:
+        return Shown((part('"><script>', "text"),))
 
     async def first() -> bytes:
         async with aclosing(messages(Feed(), Journeys(ENGINE), look, "", asyncio.Event())) as stream:

@@ -6,21 +6,29 @@ import sys
 
 import pytest
 
-from fairwarning.metadata.descriptors import RESERVE, guest_limits
+from fairwarning.metadata.descriptors import shares
+
+
+@pytest.mark.parametrize("descriptors", [256, 1024, 20_000, 65_536])
+def test_nobody_can_take_the_connections_of_another(descriptors: int) -> None:
+    given = shares(descriptors)
+
+    assert given.guests.connections + given.operator + given.management <= descriptors - 100
+    assert given.guests.connections >= descriptors // 4
+    assert given.operator > given.management > 0
 
 
 @pytest.mark.parametrize("descriptors", [64, 256, 1024, 20_000])
-def test_guests_leave_a_reserve_and_no_guest_takes_what_all_share(descriptors: int) -> None:
-    limits = guest_limits(descriptors)
+def test_no_guest_takes_what_all_share(descriptors: int) -> None:
+    limits = shares(descriptors).guests
 
-    assert limits.connections <= max(20, descriptors - RESERVE)
     assert 1 <= limits.each <= limits.connections // 8
     assert limits.each <= 64
 
 
 @pytest.mark.parametrize("descriptors", [64, 256, 1024, 20_000])
 def test_those_who_wait_leave_connections_to_those_who_ask(descriptors: int) -> None:
-    limits = guest_limits(descriptors)
+    limits = shares(descriptors).guests
 
     assert 1 <= limits.watchers < limits.connections
 

@@ -15,7 +15,9 @@ from fairwarning.core.history import Line
 from fairwarning.core.model import EventId, MachineRef, Power, ScopeId, VmName, derive_id
 from fairwarning.core.scope import Blueprint
 from fairwarning.operator import shapes
-from fairwarning.operator.history import Stream, follow
+from fairwarning.operator.history import follow
+from fairwarning.operator.rendered import Told
+from fairwarning.streams import Streams
 from tests.operator.office import Office, office
 from tests.stage import NOON, run
 
@@ -50,19 +52,22 @@ def restart(machine: str) -> Schedule:
     return Schedule(id=derive_id(machine), cause="restart", machines=(ref,))
 
 
-async def collect(lines: AsyncGenerator[Line | None, None]) -> list[Line | None]:
+async def collect(feed: AsyncGenerator[list[Told], None]) -> list[Line]:
     """Return all lines of a feed that ends."""
-    return [line async for line in lines]
+    return [one.line async for told in feed for one in told if one.line is not None]
 
 
-async def anext_of(lines: AsyncGenerator[Line | None, None]) -> Line | None:
-    """Return the next line of a feed."""
-    return await anext(lines)
+async def anext_of(messages: AsyncGenerator[bytes, None]) -> bytes:
+    """Return what a feed sends next."""
+    return await anext(messages)
 
 
-async def take(lines: AsyncGenerator[Line | None, None], count: int) -> list[Line | None]:
-    """Return the next few lines of a feed."""
-    return [await anext(lines) for _ in range(count)]
+async def take(feed: AsyncGenerator[list[Told], None], count: int) -> list[Line | None]:
+    """Return the next few lines of a feed, None for silence."""
+    taken: list[Line | None] = []
+    while len(taken) < count:
+        taken += [one.line for one in await anext(feed)] or [None]
+    return taken
 
 
 def test_the_history_tells_who_did_what_to_which_event_and_when() -> None:
@@ -180,10 +185,10 @@ def test_a_feed_tells_the_past_and_then_the_present_each_line_once() -> None:
 
     async def listen() -> list[Line | None]:
         async with aclosing(follow(desk.stage.engine, 0, desk.closing, LONG)) as lines:
-            told = await take(lines, 2)
+            told = await take(lines, 6)
             # Kept while the past is still being told: the journal has it, and the listener too.
             await desk.stage.engine.handle(Cancel(scope=ScopeId("web"), id=EventId(freeze)))
-            told += await take(lines, 5)
+            told += await take(lines, 1)
             await desk.stage.engine.handle(restart("web_1"))
             return told + await take(lines, 1)
 
@@ -262,7 +267,7 @@ def test_what_passes_without_being_told_is_silence_too() -> None:
 def test_a_feed_ends_when_the_server_does() -> None:
     desk = office(WEB)
 
-    async def listen() -> list[Line | None]:
+    async def listen() -> list[Line]:
         listening = asyncio.create_task(collect(follow(desk.stage.engine, 0, desk.closing, LONG)))
         await desk.stage.engine.handle(restart("web_0"))
         desk.closing.set()
@@ -281,11 +286,21 @@ def test_a_feed_whose_listener_left_takes_nothing_with_it() -> None:
     async def send(message: Message) -> None:
         sent.append(message["type"])
 
-    lines = follow(desk.stage.engine, 0, desk.closing, LONG)
-    run(Stream(lines)({"type": "http"}, receive, send))
+    async def endless() -> AsyncGenerator[bytes, None]:
+        async with aclosing(follow(desk.stage.engine, 0, desk.closing, LONG)) as lines:
+            async for _ in lines:
+                yield b"told"
 
+    streams, messages = Streams(), endless()
+
+    async def visit() -> None:
+        await streams.stream(messages)({"type": "http"}, receive, send)
+
+    run(visit())
+
+    assert streams.open == 0
     with pytest.raises(StopAsyncIteration):
-        run(anext_of(lines))
+        run(anext_of(messages))
 
 
 def test_asking_about_the_feed_does_not_open_it() -> None:

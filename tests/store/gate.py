@@ -1,7 +1,8 @@
 """A store whose commits can be counted, held back and turned away."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from fairwarning.core.model import EventId, Scope, ScopeId
@@ -59,6 +60,17 @@ class Gate:
 
     async def newest(self) -> Entry | None:
         return await self._store.newest()
+
+    async def prune(
+        self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
+    ) -> int:
+        return await self._store.prune(before, most, keep, spare)
+
+    async def pruned(self) -> int:
+        return await self._store.pruned()
+
+    async def size(self) -> int:
+        return await self._store.size()
 
     async def documents(self) -> Mapping[str, str]:
         return await self._store.documents()

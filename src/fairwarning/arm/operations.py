@@ -187,6 +187,11 @@ async def settle(room: Room) -> None:
         await room.keep(dict.fromkeys(stale))
 
 
+def needed(documents: Iterable[tuple[str, Document]]) -> set[EventId]:
+    """Return the events whose lines in the journal say how operations ended that are still remembered."""
+    return {event for key, known in documents if key.startswith(PREFIX) for event in _events(known)}
+
+
 def pending(room: Room, events: Iterable[EventId]) -> bool:
     """Whether any of the events is still there."""
     return any(_there(room, event) for event in events)

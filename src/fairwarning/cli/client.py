@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from fairwarning import config
-from fairwarning.cli.output import Failure, Unreachable
+from fairwarning.cli.output import Failure, Unreachable, note
 from fairwarning.core.wire import Json
 
 if TYPE_CHECKING:
@@ -120,11 +120,27 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """The line from which on the history is complete."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Lines that were pruned before they could be told."""
+
+    after: int
+    upto: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """A page of the history."""
 
     history: tuple[Line, ...]
     next: int | None = None
+    begins: Beginning | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +256,10 @@ class Client:
                     raise _refusal(response)
                 connected()
                 for message in httpx2.EventSource(response):
-                    if message.data:
+                    if message.event == "gap":
+                        gap = decode(message.data, Gap)
+                        note(f"lines {gap.after + 1} to {gap.upto} of the history were pruned unread")
+                    elif message.data:
                         yield message.data
         except httpx2.TransportError as error:
             raise Unreachable(self.url, str(error)) from error

@@ -1,7 +1,7 @@
 """The commands that talk to a running server about its machines, events and time."""
 
 import json
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -197,7 +197,7 @@ def history(event: str | None, json_: bool) -> None:
       fairwarning history
       fairwarning history --json | jq '.[] | select(.kind == "approved")'
     """
-    pages = connect().history(event)
+    pages = _told(connect().history(event))
     if json_:
         lines: list[Json] = []
         for page in pages:
@@ -221,6 +221,17 @@ def history(event: str | None, json_: bool) -> None:
     ]
     _must_exist(event, rows)
     table(("AT", "WHAT", "TYPE", "MACHINES", "BY", "EVENT", "REASON"), rows)
+
+
+def _told(pages: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the pages of the history, and say where it begins if that is not where it began."""
+    first = True
+    for page in pages:
+        begins = decode(page, History).begins
+        if first and begins is not None:
+            note(f"history begins at {instant(begins.at)} (older lines were pruned)")
+        first = False
+        yield page
 
 
 def _must_exist(event: str | None, told: Sized) -> None:

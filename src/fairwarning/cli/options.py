@@ -16,6 +16,8 @@ from fairwarning.core.policy import SPEEDS
 
 T = TypeVar("T")
 
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZE = re.compile(r"(\d{1,6})(KB|MB|GB|TB)", re.ASCII | re.IGNORECASE)
 _EVENT = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 
 
@@ -96,6 +98,13 @@ def _speed(text: str) -> float:
     return float(text)
 
 
+def _size(text: str) -> int:
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * _UNITS[match[2].upper()]
+
+
 def _event(text: str) -> str:
     if not _EVENT.fullmatch(text):
         raise ValueError(text)
@@ -118,5 +127,6 @@ ADDRESS = Word("machine=address", "web_0=10.0.0.4", _assigned)
 ENDPOINT = Word("url", "http://169.254.169.254", _endpoint)
 REPLAY = Word("file", "recording.jsonl or web_0=recording.jsonl", _replay)
 SPEED = Word("speed", "60, from {:g} to {:.0f}".format(*SPEEDS), _speed)
+SIZE = Word("size", "500MB or 1GB", _size)
 EVENT = Word("event", "C7061BAC-AFDC-4513-B24B-AA5F13A16123", _event)
 ZONES = Word("zones", "1,2,3", _listed)

@@ -19,7 +19,7 @@ from fairwarning import config
 from fairwarning.cli import paste
 from fairwarning.cli.client import Client, Event, Events, Line, Machine, decode
 from fairwarning.cli.hints import DATA_HINTS
-from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, REPLAY, SPEED, ZONES
+from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, REPLAY, SIZE, SPEED, ZONES
 from fairwarning.cli.output import Failure, as_line, instant, names, note, table
 from fairwarning.cli.watch import Watch, print_pending, timed
 from fairwarning.cli.wishes import Wishes, settings
@@ -93,6 +93,14 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 )
 @click.option("--start-enabled", is_flag=True, help="As if every machine had polled already.")
 @click.option("--data", type=_FOLDER, help="Keep everything here; the next up goes on from it.")
+@click.option(
+    "--keep-history", type=DURATION, help="How long the history is kept.  [default with --data: 30d]"
+)
+@click.option(
+    "--keep-history-size",
+    type=SIZE,
+    help="How large the data may grow before old history goes.  [default with --data: 1GB]",
+)
 @click.option("--ready-file", type=_FILE, help="Write the addresses here, as JSON, once all of them listen.")
 @click.option(
     "--port-base",

@@ -15,6 +15,7 @@ from fairwarning.core.errors import Invalid
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import PROFILES, FirstCall, Profile, with_speed
 from fairwarning.core.recording import Garbled, Tape, read, tapes
+from fairwarning.core.retention import USUAL, Retention
 from fairwarning.core.scope import Blueprint
 
 #: S-01: all roles of a cloud service are one scope, which needs a name.
@@ -48,6 +49,8 @@ class Wishes(Cast):
     timings: str
     start_enabled: bool
     data: Path | None
+    keep_history: timedelta | None
+    keep_history_size: int | None
     ready_file: Path | None
     port_base: int | None
     operator: tuple[str, int] | None
@@ -98,6 +101,7 @@ def settings(wishes: Wishes) -> Settings:
         addresses=dict(wishes["address"]),
         sockets=wishes["sockets"],
         replays=_replays(wishes["replay"]),
+        retention=_retention(wishes),
     )
 
 
@@ -157,6 +161,13 @@ def _profile(wishes: Wishes) -> Profile:
         first_call_delay=wishes["first_call_delay"],
         identity_tokens=wishes["identity"],
     )
+
+
+def _retention(wishes: Wishes) -> Retention | None:
+    usual = Retention() if wishes["data"] is None else USUAL
+    age = usual.age if wishes["keep_history"] is None else wishes["keep_history"]
+    size = usual.size if wishes["keep_history_size"] is None else wishes["keep_history_size"]
+    return None if age is None and size is None else Retention(age=age, size=size)
 
 
 def _replays(recordings: tuple[tuple[str | None, Path], ...]) -> dict[str, Tape]:

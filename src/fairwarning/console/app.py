@@ -27,6 +27,7 @@ from fairwarning.core.versions import EVENT_VERSIONS, Shape
 from fairwarning.engine.clock import SystemClock, new_secret
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
+from fairwarning.streams import Streams
 from fairwarning.throttle import Throttle
 
 FILES = Path(__file__).parent / "static"
@@ -46,6 +47,7 @@ def create_app(
     loopback: bool = True,
     closing: asyncio.Event | None = None,
     wall: Callable[[], datetime] | None = None,
+    streams: Streams | None = None,
 ) -> Starlette:
     """Return the app; a token that is given is asked for, and off loopback one must be given.
 
@@ -63,6 +65,7 @@ def create_app(
         journeys=journeys or Journeys(engine),
         recent=Recent(engine.store),
         closing=closing or asyncio.Event(),
+        streams=streams or Streams(),
     )
     sessions = Sessions(token, wall or SystemClock().now, new_secret())
     return _guarded(room, sessions, throttle or Throttle())

@@ -60,6 +60,7 @@ class Door:
         self._room = room
         self._sessions = sessions
         self._throttle = throttle
+        self._looks = live.Looks(room.engine.feed, room.journeys)
         self._pages = [(Route(one.path, _unused, methods=["GET"]), one.show) for one in pages]
 
     def showing(self, page: Page) -> Answer:
@@ -98,10 +99,7 @@ class Door:
         session, bearer = _session(request), request.headers.getlist("authorization")
         visit = Visit(path=path, name=name, query=fields(query), csrf=self._sessions.proof(session))
 
-        async def look() -> Sequence[Fragment] | None:
-            # Sessions end, by their own time or by logging out in another tab.
-            if not self._sessions.admits(session, bearer):
-                return None
+        async def see() -> Sequence[Fragment]:
             try:
                 view = await show(self._room, visit)
             except FairWarningError as error:
@@ -109,9 +107,14 @@ class Door:
             changing = view.fragments if isinstance(view, View) else ()
             return (*frame.fragments(self._room, visit), *changing)
 
+        async def look() -> live.Shown | None:
+            # Sessions end, by their own time or by logging out in another tab.
+            admitted = self._sessions.admits(session, bearer)
+            return await self._looks.at(visit, see) if admitted else None
+
         have = request.headers.get(RESUME) or asked.get("have")
         room = self._room
-        return live.Stream(live.messages(room.engine.feed, room.journeys, look, have, room.closing))
+        return room.streams.stream(live.messages(room.engine.feed, room.journeys, look, have, room.closing))
 
     async def ask_token(self, request: Request) -> ASGIApp:
         """Answer with the login page."""

@@ -12,6 +12,7 @@ from fairwarning.console.page import View, Visit
 from fairwarning.console.paint import Sheet
 from fairwarning.console.room import Room
 from fairwarning.core.errors import Invalid
+from fairwarning.engine.retention import beginning
 
 
 async def show(room: Room, visit: Visit) -> View:
@@ -19,8 +20,14 @@ async def show(room: Room, visit: Visit) -> View:
     wanted = _wanted(visit)
     found = await room.recent.excerpt(wanted, _before(visit))
     query = {name: value for name, value in asdict(wanted).items() if value}
+    begins = await beginning(room.engine.store) if found.older is None else None
     lines = Sheet("_history.html", visit).fragment(
-        "lines", "lines", found=found, filtered=bool(query), older=_query(query, before=found.older)
+        "lines",
+        "lines",
+        found=found,
+        filtered=bool(query),
+        older=_query(query, before=found.older),
+        begins=begins,
     )
     values = {
         "wanted": wanted,

@@ -6,14 +6,20 @@ have; if it is not what the page shows now, they are sent all of it. So nothing 
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from datetime import timedelta
 from hashlib import sha256
 
 from markupsafe import escape
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from fairwarning.console.page import Fragment
 from fairwarning.engine.feed import Feed, Lagging, Listener
@@ -28,25 +34,96 @@ SHARE = 10
 #: What no journal line tells (who polls, what ails an endpoint) is looked at so often.
 GLANCE = timedelta(seconds=5)
 
-EVENT_STREAM = "text/event-stream"
+#: How many pages are kept as they were seen last.
+MOST_PAGES = 256
 
 #: What ends a line of a stream; other characters that end lines elsewhere are text.
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
+
+class Shown:
+    """What a page shows at one time, and what is sent to those who saw it at another."""
+
+    def __init__(self, fragments: Sequence[Fragment]) -> None:
+        self.name = digest(fragments)
+        self.stamps = {one.id: _stamp(one) for one in fragments}
+        self._fragments = fragments
+        self._messages: dict[str | None, bytes] = {}
+
+    def message(self, before: "Shown | None") -> bytes:
+        """Return what brings a page from what it showed before to this, rendered once for all who need it."""
+        name = None if before is None else before.name
+        if name not in self._messages:
+            differing = changed({} if before is None else before.stamps, self._fragments)
+            self._messages[name] = _message(self.name, differing)
+        return self._messages[name]
+
+
 #: Returns what a page shows; None once whoever looks may do so no longer.
-Look = Callable[[], Awaitable[Sequence[Fragment] | None]]
+Look = Callable[[], Awaitable[Shown | None]]
+
+#: What had been told, and how time had moved; who looked at the same moment saw the same.
+Moment = tuple[int, asyncio.Event]
 
 
-class Stream:
-    """An answer that lasts; what feeds it is closed with it, however it ends."""
+class Looks:
+    """Looks at pages for all tabs that show the same, once for every change and not too often."""
 
-    def __init__(self, messages: AsyncGenerator[bytes, None]) -> None:
-        self._messages = messages
+    def __init__(self, feed: Feed, journeys: Journeys, pace: timedelta = PACE) -> None:
+        self._feed = feed
+        self._journeys = journeys
+        self._pace = pace
+        self._newest: dict[Hashable, _Look] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what there is until there is no more or nobody listens."""
-        async with aclosing(self._messages):
-            await StreamingResponse(self._messages, media_type=EVENT_STREAM)(scope, receive, send)
+    async def at(self, page: Hashable, see: Callable[[], Awaitable[Sequence[Fragment]]]) -> Shown:
+        """Return what a page shows, not older than this call unless nothing has happened since."""
+        look = self._newest.pop(page, None)
+        if look is None or not (look.awaited or self._fresh(look)):
+            look = _Look(see, self._moment, look, self._pace)
+        self._newest[page] = look
+        if len(self._newest) > MOST_PAGES:
+            del self._newest[next(iter(self._newest))]
+        # Who leaves takes nothing from the others.
+        return await asyncio.shield(look.task)
+
+    def _fresh(self, look: "_Look") -> bool:
+        return look.moment == self._moment() and asyncio.get_running_loop().time() < look.rest_until
+
+    def _moment(self) -> Moment:
+        return self._feed.told, self._journeys.moved
+
+
+class _Look:
+    """One look at a page, which begins once the one before is over and has been rested from."""
+
+    def __init__(
+        self,
+        see: Callable[[], Awaitable[Sequence[Fragment]]],
+        moment: Callable[[], Moment],
+        before: "_Look | None",
+        pace: timedelta,
+    ) -> None:
+        self.awaited = True
+        self.moment: Moment | None = None
+        self.rest_until = 0.0
+        self.task = asyncio.create_task(self._see(see, moment, before, pace))
+
+    async def _see(
+        self,
+        see: Callable[[], Awaitable[Sequence[Fragment]]],
+        moment: Callable[[], Moment],
+        before: "_Look | None",
+        pace: timedelta,
+    ) -> Shown:
+        loop = asyncio.get_running_loop()
+        if before is not None:
+            await asyncio.wait([before.task])
+            await asyncio.sleep(before.rest_until - loop.time())
+        self.awaited, self.moment, began = False, moment(), loop.time()
+        self.rest_until = began + pace.total_seconds()
+        shown = Shown(await see())
+        self.rest_until = max(self.rest_until, loop.time() + (loop.time() - began) * SHARE)
+        return shown
 
 
 def digest(fragments: Iterable[Fragment]) -> str:
@@ -78,21 +155,18 @@ async def messages(
     glance: timedelta = GLANCE,
 ) -> AsyncGenerator[bytes, None]:
     """Yield the page as it changes, for somebody who has the state called ``have``."""
-    loop = asyncio.get_running_loop()
     yield b": listening\n\n"
     # That there is news matters here, not what it is: a listener that loses lines is told so, and looks.
     with feed.listen(size=2) as listener:
-        shown: Mapping[str, str] = {}
+        before: Shown | None = None
         while not closing.is_set():
-            moved, began = journeys.moved, loop.time()
+            moved = journeys.moved
             now = await look()
             if now is None:
                 return
-            took = timedelta(seconds=loop.time() - began)
-            name = digest(now)
-            yield b": quiet\n\n" if name == have else _message(name, changed(shown, now))
-            shown, have = {one.id: _stamp(one) for one in now}, name
-            await _something(max(pace, took * SHARE), closing.wait())
+            yield b": quiet\n\n" if now.name == have else now.message(before)
+            before, have = now, now.name
+            await _something(pace, closing.wait())
             await _something(glance, _news(listener), moved.wait(), closing.wait())
 
 

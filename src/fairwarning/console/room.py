@@ -10,6 +10,7 @@ from fairwarning.core.model import MachineRef, Scope
 from fairwarning.core.versions import Shape
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
+from fairwarning.streams import Streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class Room:
     recent: Recent
     #: Set when the server is about to end: live pages end then, so that nobody has to cut them off.
     closing: asyncio.Event
+    #: The answers that last; every face that has some shares it.
+    streams: Streams
 
     def seen_at(self, scope: Scope) -> datetime | None:
         """Return when a scope was polled last; None if it may have been switched on without any poll."""

@@ -1,9 +1,10 @@
 """Tells whoever listens what was committed."""
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 
 from fairwarning.core.changes import Published, ScopeRemoved
 from fairwarning.core.model import ScopeId
@@ -16,22 +17,31 @@ class Lagging(Exception):
 
 
 class Listener:
-    """A bounded queue of journal lines."""
+    """A bounded queue of journal lines, for one reader."""
 
     def __init__(self, size: int) -> None:
-        self._queue: asyncio.Queue[Entry | None] = asyncio.Queue(size)
+        self._size = size
+        self._queue: deque[Entry] = deque()
+        self._lost = False
+        self._reader: asyncio.Future[None] | None = None
 
     def offer(self, entry: Entry) -> None:
         """Hand over a line; a full listener loses its place instead of holding up everybody else."""
-        if self._queue.full():
+        if len(self._queue) + self._lost >= self._size:
             self.lose()
-        self._queue.put_nowait(entry)
+        self._queue.append(entry)
+        self.wake()
 
     def lose(self) -> None:
         """Drop what is queued; the listener is told so next."""
-        while not self._queue.empty():
-            self._queue.get_nowait()
-        self._queue.put_nowait(None)
+        self._queue.clear()
+        self._lost = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let a reader that waits look around."""
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     async def next(self) -> Entry:
         """Return the next line.
@@ -39,16 +49,47 @@ class Listener:
         Raises:
             Lagging: lines were lost since the last call; what comes next is newer.
         """
-        entry = await self._queue.get()
-        if entry is None:
+        while not self._queue and not self._lost:
+            await self._woken(None)
+        self._check()
+        return self._queue.popleft()
+
+    async def some(self, patience: timedelta) -> list[Entry]:
+        """Return all lines that wait; none if there are none for a while, or the reader was woken.
+
+        Raises:
+            Lagging: lines were lost since the last call; what comes next is newer.
+        """
+        if not self._queue and not self._lost:
+            await self._woken(patience)
+        self._check()
+        found = list(self._queue)
+        self._queue.clear()
+        return found
+
+    def _check(self) -> None:
+        if self._lost:
+            self._lost = False
             raise Lagging
-        return entry
+
+    async def _woken(self, patience: timedelta | None) -> None:
+        loop = asyncio.get_running_loop()
+        self._reader = loop.create_future()
+        timer = None if patience is None else loop.call_later(patience.total_seconds(), self.wake)
+        try:
+            await self._reader
+        finally:
+            self._reader = None
+            if timer is not None:
+                timer.cancel()
 
 
 class Feed:
     """Hands every committed journal line to every listener, and wakes those who wait for a document."""
 
     def __init__(self) -> None:
+        #: Grows whenever anything is told: who saw it at this number has missed nothing.
+        self.told = 0
         self._listeners: set[Listener] = set()
         # Kept in order: who has waited longest is woken first.
         self._waiting: dict[ScopeId, dict[Sleeper, None]] = defaultdict(dict)
@@ -56,6 +97,7 @@ class Feed:
 
     def publish(self, entries: Sequence[Entry]) -> None:
         """Tell everybody."""
+        self.told += 1
         for entry in entries:
             for listener in self._listeners:
                 listener.offer(entry)
@@ -64,6 +106,7 @@ class Feed:
 
     def start_over(self) -> None:
         """Tell everybody that changes may have gone by untold."""
+        self.told += 1
         for listener in self._listeners:
             listener.lose()
         for scope in list(self._waiting):

@@ -1,6 +1,6 @@
 """What the engine needs from the rooms around it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -68,6 +68,25 @@ class Store(Protocol):
 
     async def newest(self) -> Entry | None:
         """Return the last line of the journal."""
+        ...
+
+    async def prune(
+        self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
+    ) -> int:
+        """Remove the oldest lines of the journal that were written before an instant, or whenever if None.
+
+        It goes through at most ``most`` lines, and returns through how many. The ``spare`` newest lines stay,
+        one at least, so that no number is ever given again; so do all lines about an event that is not over
+        or is to be kept.
+        """
+        ...
+
+    async def pruned(self) -> int:
+        """Return up to which line the journal was pruned: what is behind that is complete; 0 if all is."""
+        ...
+
+    async def size(self) -> int:
+        """Return about how many bytes are taken by all that is kept."""
         ...
 
     async def documents(self) -> Mapping[str, str]:

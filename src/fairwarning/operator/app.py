@@ -20,7 +20,10 @@ from fairwarning.operator.desk import Desk, Management
 from fairwarning.operator.problems import refuse
 from fairwarning.operator.route import Route
 from fairwarning.operator.routes import ROUTES
+from fairwarning.streams import Streams
 from fairwarning.throttle import Throttle
+
+_REFUSED = (FairWarningError, HTTPException, ClientDisconnect, Exception)
 
 
 def create_app(
@@ -36,6 +39,7 @@ def create_app(
     management: Callable[[], Awaitable[Management | None]] | None = None,
     journeys: Journeys | None = None,
     counted: Callable[[], Iterable[Family]] = tuple,
+    streams: Streams | None = None,
 ) -> Starlette:
     """Return the app; a token that is given is asked for, and off loopback one must be given.
 
@@ -52,13 +56,12 @@ def create_app(
         management=management or _no_other_face,
         journeys=journeys or Journeys(engine),
         counted=counted,
+        streams=streams or Streams(),
     )
     app = Starlette(
         routes=list(_doors(desk, ROUTES)),
         middleware=[Middleware(Access, token=token, throttle=throttle or Throttle())],
-        exception_handlers=dict.fromkeys(
-            (FairWarningError, HTTPException, ClientDisconnect, Exception), refuse
-        ),
+        exception_handlers=dict.fromkeys(_REFUSED, refuse),
     )
     app.router.redirect_slashes = False
     return app

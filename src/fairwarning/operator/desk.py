@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairwarning.core.exposition import Family
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
+from fairwarning.operator.rendered import Rendered
+from fairwarning.streams import Streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +42,7 @@ class Desk:
     journeys: Journeys
     #: What the other faces have counted.
     counted: Callable[[], Iterable[Family]]
+    #: The answers that last; every face that has some shares it.
+    streams: Streams
+    #: The newest lines of the feed, as they are sent.
+    rendered: Rendered = field(default_factory=Rendered)

@@ -1,24 +1,27 @@
 """The journal as people read it: page by page, and live as a stream of server-sent events."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from datetime import timedelta
 
-import msgspec
+from msgspec import UNSET
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp
 
-from fairwarning.core.history import Line, line
+from fairwarning.core.history import line
 from fairwarning.core.model import EventId
 from fairwarning.core.wire import read_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Lagging, Listener
 from fairwarning.engine.ports import Entry
+from fairwarning.engine.retention import beginning
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.problems import Refusal
+from fairwarning.operator.rendered import Rendered, Told, line_shape, missing
+from fairwarning.streams import EVENT_STREAM
 
 #: How many journal lines are read at a time.
 PAGE = 500
@@ -26,22 +29,38 @@ PAGE = 500
 #: How long a feed stays silent before it gives a sign of life.
 HEARTBEAT = timedelta(seconds=15)
 
-EVENT_STREAM = "text/event-stream"
 RESUME = "Last-Event-ID"
 
 
 async def history(desk: Desk, _: str, asked: shapes.HistoryPage) -> shapes.History:
     """Return a page of the history, of one event or of all."""
     event = None if asked.event is None else read_event_id(asked.event, "event")
+    found, following = await _page(desk.engine, asked, event)
+    # Looked for last: what was pruned while the page was read is told of too.
+    first = await beginning(desk.engine.store)
+    if first is None:
+        return shapes.History(history=found, next=following)
+    upto = first.seq - 1
+    return shapes.History(
+        history=found,
+        next=following,
+        begins=shapes.Beginning(seq=first.seq, at=first.at),
+        gap=shapes.Gap(after=asked.after, upto=upto) if asked.after < upto else UNSET,
+    )
+
+
+async def _page(
+    engine: Engine, asked: shapes.HistoryPage, event: EventId | None
+) -> tuple[list[shapes.Line], int | None]:
     found: list[shapes.Line] = []
-    async with aclosing(_journal(desk.engine, asked.after, event)) as entries:
+    async with aclosing(_journal(engine, asked.after, event)) as entries:
         async for entry in entries:
             told = line(entry.seq, entry.at, entry.change)
             if told is not None and len(found) == asked.limit:
-                return shapes.History(history=found, next=found[-1].seq)
+                return found, found[-1].seq
             if told is not None:
                 found.append(line_shape(told))
-    return shapes.History(history=found, next=None)
+    return found, None
 
 
 async def feed(desk: Desk, request: Request, asked: shapes.FeedStart) -> ASGIApp:
@@ -53,47 +72,31 @@ async def feed(desk: Desk, request: Request, asked: shapes.FeedStart) -> ASGIApp
     if request.method == "HEAD":
         return Response(media_type=EVENT_STREAM)
     after = int(given) if given else asked.after
-    return Stream(follow(desk.engine, after, desk.closing))
-
-
-class Stream:
-    """An answer that lasts; what feeds it is closed with it, however it ends."""
-
-    def __init__(self, lines: AsyncGenerator[Line | None, None]) -> None:
-        self._lines = lines
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what there is until there is no more or nobody listens."""
-        async with aclosing(self._lines), aclosing(_messages(self._lines)) as messages:
-            await StreamingResponse(messages, media_type=EVENT_STREAM)(scope, receive, send)
+    lines = follow(desk.engine, after, desk.closing, rendered=desk.rendered, pace=lambda: desk.streams.pace)
+    return desk.streams.stream(_messages(lines))
 
 
 async def follow(
-    engine: Engine, after: int | None, closing: asyncio.Event, heartbeat: timedelta = HEARTBEAT
-) -> AsyncGenerator[Line | None, None]:
-    """Yield the history behind ``after`` and then live, each line once; None when all has been quiet."""
-    pulse = _Pulse(heartbeat)
-    async with aclosing(_entries(engine, after, closing, pulse)) as entries:
-        async for entry in entries:
-            told = None if entry is None else line(entry.seq, entry.at, entry.change)
-            if told is not None or pulse.left() <= 0:
+    engine: Engine,
+    after: int | None,
+    closing: asyncio.Event,
+    heartbeat: timedelta = HEARTBEAT,
+    *,
+    rendered: Rendered | None = None,
+    pace: Callable[[], timedelta] = timedelta,
+) -> AsyncGenerator[list[Told], None]:
+    """Yield the history behind ``after`` and then live, each line once; nothing when all has been quiet."""
+    pulse, rendered = _Pulse(heartbeat), rendered or Rendered()
+    async with aclosing(_entries(engine, after, closing, pulse)) as batches:
+        async for entries in batches:
+            if isinstance(entries, shapes.Gap):
+                told = [missing(entries.after, entries.upto)]
+            else:
+                told = [one for one in map(rendered.of, entries) if one is not None]
+            if told or pulse.left() <= timedelta(0):
                 yield told
                 pulse.beat()
-
-
-def line_shape(told: Line) -> shapes.Line:
-    """Return a line of the history as the operator sees it."""
-    return shapes.Line(
-        seq=told.seq,
-        at=told.at,
-        kind=told.kind,
-        event=told.event,
-        type=told.type,
-        scope=told.scope,
-        by=told.by,
-        resources=list(told.resources),
-        reason=told.reason,
-    )
+                await asyncio.sleep(pace().total_seconds())
 
 
 class _Pulse:
@@ -107,61 +110,68 @@ class _Pulse:
     def beat(self) -> None:
         self._due = self._loop.time() + self._heartbeat
 
-    def left(self) -> float:
-        return max(0.0, self._due - self._loop.time())
+    def left(self) -> timedelta:
+        return timedelta(seconds=max(0.0, self._due - self._loop.time()))
 
 
 async def _entries(
     engine: Engine, after: int | None, closing: asyncio.Event, pulse: _Pulse
-) -> AsyncGenerator[Entry | None, None]:
+) -> AsyncGenerator[Sequence[Entry] | shapes.Gap, None]:
     # Listening begins before the journal is read: what is kept meanwhile arrives twice and is told once.
-    with engine.feed.listen() as listener:
-        behind = True
+    with engine.feed.listen() as listener, _woken_by(closing, listener):
+        behind, told_of = True, 0
         while True:
             if behind and after is not None:
-                async with aclosing(_journal(engine, after)) as missed:
-                    async for entry in missed:
-                        after = entry.seq
-                        yield entry
+                async with aclosing(_pages(engine, after)) as missed:
+                    async for page in missed:
+                        upto = await engine.store.pruned()
+                        if upto > max(after, told_of):
+                            yield shapes.Gap(after=after, upto=upto)
+                            told_of = upto
+                        after = page[-1].seq
+                        yield page
             if closing.is_set():
                 return
             try:
-                news = await _next(listener, closing, pulse.left())
+                news = await listener.some(pulse.left())
             except Lagging:
                 behind = True
                 continue
             behind = False
-            if news is None and not closing.is_set():
-                yield None
-            elif news is not None and (after is None or news.seq > after):
-                after = news.seq
+            news = [one for one in news if after is None or one.seq > after]
+            if news:
+                after = news[-1].seq
+            if news or not closing.is_set():
                 yield news
 
 
-async def _next(listener: Listener, closing: asyncio.Event, patience: float) -> Entry | None:
-    """Return the next journal line; None if there was none for a while, or the server is closing."""
-    arrival = asyncio.create_task(listener.next())
-    ending = asyncio.create_task(closing.wait())
+@contextmanager
+def _woken_by(closing: asyncio.Event, listener: Listener) -> Iterator[None]:
+    waiting = asyncio.create_task(closing.wait())
+    waiting.add_done_callback(lambda _: listener.wake())
     try:
-        await asyncio.wait((arrival, ending), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-        return arrival.result() if arrival.done() else None
+        yield
     finally:
-        arrival.cancel()
-        ending.cancel()
+        waiting.cancel()
 
 
 async def _journal(engine: Engine, after: int, event: EventId | None = None) -> AsyncGenerator[Entry, None]:
+    async with aclosing(_pages(engine, after, event)) as pages:
+        async for page in pages:
+            for entry in page:
+                yield entry
+
+
+async def _pages(
+    engine: Engine, after: int, event: EventId | None = None
+) -> AsyncGenerator[Sequence[Entry], None]:
     while entries := await engine.store.journal(after=after, limit=PAGE, event=event):
-        for entry in entries:
-            yield entry
+        yield entries
         after = entries[-1].seq
 
 
-async def _messages(lines: AsyncGenerator[Line | None, None]) -> AsyncGenerator[bytes, None]:
-    yield b": listening\n\n"
-    async for told in lines:
-        if told is None:
-            yield b": quiet\n\n"
-        else:
-            data = msgspec.json.encode(line_shape(told)).decode()
-            yield f"id: {told.seq}\nevent: {told.kind}\ndata: {data}\n\n".encode()
+async def _messages(batches: AsyncGenerator[list[Told], None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(batches):
+        yield b": listening\n\n"
+        async for told in batches:
+            yield b"".join(one.message for one in told) or b": quiet\n\n"

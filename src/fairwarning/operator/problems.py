@@ -21,11 +21,14 @@ from starlette.responses import Response
 
 from fairwarning.core.errors import FairWarningError, Invalid
 from fairwarning.operator.shapes import Problem
+from fairwarning.streams import TooManyStreamsError
 
 _PLACE = re.compile(r" - at (?:`key` in )?`\$?\.?(?P<path>.*)`\Z")
 _MEMBER = re.compile(r"(?:unknown|required) field `(?P<member>.*)`\Z", re.DOTALL)
 #: The answer to a failure is written outside the app, where nothing else adds it.
 _UNCACHED: Mapping[str, str] = {"Cache-Control": "no-store"}
+#: When to come back to a server that has no room now, in seconds.
+_LATER: Mapping[str, str] = {"Retry-After": "5"}
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -111,6 +114,8 @@ async def refuse(request: Request, error: Exception) -> Response:
             return answer(status, str(error), field=field)
         case Invalid(field=field):
             return _refused(error, field)
+        case TooManyStreamsError():
+            return _refused(error, headers=_LATER)
         case FairWarningError():
             return _refused(error)
         case HTTPException(status_code=status, headers=headers):
@@ -121,11 +126,13 @@ async def refuse(request: Request, error: Exception) -> Response:
             return answer(500, "the server failed; its log says why", headers=_UNCACHED)
 
 
-def _refused(error: FairWarningError, field: str | None = None) -> Response:
+def _refused(
+    error: FairWarningError, field: str | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
     name = type(error).__name__
     title = (type(error).__doc__ or name).partition("\n")[0].rstrip(".")
     kind = _WORDS.sub("-", name).lower()
-    return answer(error.status_hint, str(error), kind=kind, title=title, field=field)
+    return answer(error.status_hint, str(error), kind=kind, title=title, field=field, headers=headers)
 
 
 def _at(request: Request, status: int) -> str:

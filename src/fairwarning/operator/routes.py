@@ -9,6 +9,7 @@ from fairwarning.core.wire import compact
 from fairwarning.operator import clock, events, faults, fleet, history, metrics, openapi, shapes, walks
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.route import Route, read, route, silent
+from fairwarning.streams import EVENT_STREAM
 
 _V1 = "/fleet/v1"
 _MACHINE = f"{_V1}/machines/{{name:path}}"
@@ -80,7 +81,7 @@ ROUTES: tuple[Route, ...] = (
     route("GET", f"{_V1}/history", "who did what, and when", history.history, shapes.HistoryPage,
           shapes.History),
     Route(method="GET", path=f"{_V1}/feed", summary="the history, live", asked=shapes.FeedStart, serve=_feed,
-          media_type=history.EVENT_STREAM, headers=(history.RESUME,)),
+          media_type=EVENT_STREAM, headers=(history.RESUME,)),
     Route(method="GET", path=f"{_V1}/openapi.json", summary="this document", asked=_Nothing, serve=_openapi),
     Route(method="GET", path="/metrics", summary="what is counted, as Prometheus reads it", asked=_Nothing,
           serve=_metrics, media_type=MEDIA_TYPE),

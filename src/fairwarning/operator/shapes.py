@@ -328,11 +328,30 @@ class Line(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class Beginning(Struct, frozen=True, kw_only=True):
+    """The line from which on the history is complete; older ones were pruned unless something needs them."""
+
+    seq: int
+    at: datetime
+
+
+class Gap(Struct, frozen=True, kw_only=True):
+    """Lines that a reader has not seen and that may be missing: those behind ``after``, up to ``upto``."""
+
+    after: int
+    upto: int
+
+
 class History(Struct, frozen=True, kw_only=True):
-    """A page of the history; ``next`` continues it, null when there is no more."""
+    """A page of the history; ``next`` continues it, null when there is no more.
+
+    ``begins`` is there once lines were pruned, ``gap`` if some of those are behind ``after``.
+    """
 
     history: list[Line]
     next: int | None
+    begins: Beginning | UnsetType = UNSET
+    gap: Gap | UnsetType = UNSET
 
 
 class Cause(Struct, frozen=True, kw_only=True):

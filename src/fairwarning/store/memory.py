@@ -1,7 +1,9 @@
 """A store that forgets: for tests and throw-away emulators."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice, takewhile
 from types import MappingProxyType
 
 from fairwarning.core.changes import remember_removed
@@ -9,6 +11,9 @@ from fairwarning.core.errors import Conflict
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.entries import event_of, number
+
+#: About how many bytes a line takes.
+LINE = 1000
 
 
 class MemoryStore:
@@ -20,6 +25,7 @@ class MemoryStore:
         self._documents: dict[str, str] = {}
         self._notes: dict[str, str] = {}
         self._last_incarnations: dict[str, int] = {}
+        self._pruned = 0
 
     async def load(self) -> Mapping[ScopeId, Scope]:
         """Return all scopes as of the last commit."""
@@ -32,7 +38,7 @@ class MemoryStore:
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         """Keep all commits or none, in order, and return the journal lines of each."""
         self._check(commits)
-        numbered = number(commits, len(self._journal))
+        numbered = number(commits, self._journal[-1].seq if self._journal else 0)
         for commit in commits:
             for gone in commit.expected.keys() - commit.after.keys():
                 self._scopes.pop(gone, None)
@@ -55,7 +61,7 @@ class MemoryStore:
         scope: ScopeId | None = None,
     ) -> Sequence[Entry]:
         """Return the first ``limit`` journal lines behind ``after``: of an event, of a scope, or all."""
-        lines: Iterable[Entry] = self._journal[after:]
+        lines: Iterable[Entry] = self._journal[_place(self._journal, after) :]
         if event is not None:
             lines = (entry for entry in lines if event_of(entry.change) == event)
         if scope is not None:
@@ -65,6 +71,27 @@ class MemoryStore:
     async def newest(self) -> Entry | None:
         """Return the last line of the journal."""
         return self._journal[-1] if self._journal else None
+
+    async def prune(
+        self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
+    ) -> int:
+        """Remove the oldest lines that nobody needs; return through how many it went."""
+        start = _place(self._journal, self._pruned)
+        older = self._journal[start : max(0, min(start + most, len(self._journal) - max(1, spare)))]
+        passed = [entry.seq for entry in takewhile(lambda one: before is None or one.at < before, older)]
+        self._pruned = passed[-1] if passed else self._pruned
+        needed = {*keep, *(event for scope in self._scopes.values() for event in scope.events)}
+        end = start + len(passed)
+        self._journal[:end] = [one for one in self._journal[:end] if event_of(one.change) in needed]
+        return len(passed)
+
+    async def pruned(self) -> int:
+        """Return up to which line the journal was pruned."""
+        return self._pruned
+
+    async def size(self) -> int:
+        """Return about how many bytes are taken by the journal."""
+        return len(self._journal) * LINE
 
     async def documents(self) -> Mapping[str, str]:
         """Return every text that was kept beside the fleet, in order of its making."""
@@ -90,3 +117,8 @@ class MemoryStore:
                     raise Conflict(scope_id, expected)
                 after = commit.after.get(scope_id)
                 versions[scope_id] = after.version if after else 0
+
+
+def _place(lines: Sequence[Entry], after: int) -> int:
+    """Return where the lines behind a number begin."""
+    return bisect_right(lines, after, key=lambda entry: entry.seq)

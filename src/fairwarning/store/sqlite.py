@@ -13,8 +13,9 @@ import asyncio
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,6 +44,7 @@ from fairwarning.store.errors import (
 )
 from fairwarning.store.marker import MARKER, Marker, MarkerFile, read_marker
 from fairwarning.store.migrate import migrate, migrations, schema
+from fairwarning.store.pruning import MARK, prune, size
 from fairwarning.store.rows import (
     JournalRow,
     Writes,
@@ -183,6 +185,28 @@ class SqliteStore:
     async def newest(self) -> Entry | None:
         """Return the last line of the journal."""
         return await self._read(_newest)
+
+    async def prune(
+        self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
+    ) -> int:
+        """Remove the oldest lines that nobody needs; return through how many it went."""
+
+        def slice_off(database: sqlite3.Connection, header: Header) -> tuple[Header, int]:
+            with transaction(database, "BEGIN IMMEDIATE"):
+                passed = prune(database, _pruned(database), before, most, keep, max(1, spare))
+                if passed:
+                    database.execute(KEEP_NOTE, text_row(MARK, str(passed[-1])))
+                return _count(database, header, 0), len(passed)
+
+        return await self._write(slice_off)
+
+    async def pruned(self) -> int:
+        """Return up to which line the journal was pruned."""
+        return await self._read(_pruned)
+
+    async def size(self) -> int:
+        """Return how many bytes of the file are in use; what was freed is used again."""
+        return await self._read(size)
 
     async def documents(self) -> Mapping[str, str]:
         """Return every text that was kept beside the fleet, in order of its making."""
@@ -406,3 +430,7 @@ def _entries(rows: Iterable[JournalRow]) -> list[Entry]:
 def _noted(database: sqlite3.Connection, key: str) -> str | None:
     rows = database.execute(f"{rows_of('note')} WHERE key = ?", (key,))
     return read_texts("note", rows).get(key)
+
+
+def _pruned(database: sqlite3.Connection) -> int:
+    return int(_noted(database, MARK) or 0)

@@ -1,0 +1,44 @@
+"""How an operation ended is known for as long as it is remembered, however little history is kept."""
+
+from datetime import timedelta
+
+import pytest
+
+from fairwarning.arm import groups, operations, vms
+from fairwarning.core.model import EventId, ScopeKind
+from fairwarning.core.retention import Retention
+from fairwarning.core.scope import Blueprint
+from fairwarning.engine.retention import Pruner
+from tests.arm.azure import HOME, Azure
+from tests.stage import run
+
+DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
+DB_ID = f"{HOME}/Microsoft.Compute/virtualMachines/db"
+
+
+def prune(cloud: Azure) -> None:
+    """Remove all of the history that nobody needs."""
+
+    async def needed() -> set[EventId]:
+        return operations.needed(cloud.room.documents(""))
+
+    run(Pruner(cloud.stage.store, cloud.stage.clock.now, Retention(age=timedelta(0)), needed).prune())
+
+
+@pytest.mark.parametrize(("cancelled", "status"), [(False, "Succeeded"), (True, "Canceled")])
+def test_how_an_operation_ended_outlasts_its_history(cancelled: bool, status: str) -> None:
+    cloud = Azure(groups.ROUTES, vms.ROUTES, blueprints=[DB])
+    cloud.poll("db")
+    reply = cloud.post(f"{DB_ID}/restart")
+    (event,) = cloud.waiting()
+    prune(cloud)
+    during = cloud.progress(reply)
+    if cancelled:
+        cloud.stage.cancel(EventId(event))
+    cloud.advance("20m")
+    cloud.stage.cause("redeploy", "db")
+    prune(cloud)
+
+    assert during == "InProgress"
+    assert run(cloud.stage.store.pruned()) > 0
+    assert cloud.progress(reply) == status

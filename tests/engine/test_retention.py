@@ -1,0 +1,106 @@
+"""The history is kept for a while, as far as there is room, and always as far as something needs it."""
+
+import logging
+from datetime import timedelta
+
+import pytest
+
+from fairwarning.core.model import EventId, ScopeKind
+from fairwarning.core.retention import Retention
+from fairwarning.core.scope import Blueprint
+from fairwarning.engine.retention import Pruner, beginning
+from fairwarning.store.memory import LINE
+from tests.stage import Stage, run
+
+WEB = Blueprint(name="web", count=3)
+DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
+DAY = timedelta(days=1)
+
+
+def pruner(stage: Stage, *needed: EventId, age: timedelta | None = None, size: int | None = None) -> Pruner:
+    async def asked() -> set[EventId]:
+        return set(needed)
+
+    return Pruner(stage.store, stage.clock.now, Retention(age=age, size=size), asked)
+
+
+def count(stage: Stage) -> int:
+    return len(run(stage.store.journal(limit=100_000)))
+
+
+def test_age_goes_by_the_clock_of_the_fleet() -> None:
+    stage = Stage(WEB)
+    stage.cause("restart", "web_0")
+    stage.advance("20m")
+    before = count(stage)
+    forget = pruner(stage, age=DAY)
+
+    run(forget.prune())
+    unchanged = count(stage)
+    stage.advance("25h")
+    run(forget.prune(most=2))
+
+    assert unchanged == before
+    assert count(stage) == 1
+    assert run(beginning(stage.store)) == run(stage.store.newest())
+
+
+def test_an_unfinished_event_keeps_its_story_however_old_it_is() -> None:
+    stage = Stage(WEB)
+    (event,) = stage.cause("restart", "web_0", notice="40d")
+    before = run(stage.store.journal(event=event))
+    stage.advance("35d")
+
+    run(pruner(stage, age=DAY).prune())
+
+    assert run(stage.store.journal(event=event)) == before
+    assert run(stage.store.pruned()) > 0
+
+
+def test_too_much_history_goes_oldest_first_but_never_all_of_it() -> None:
+    stage = Stage(Blueprint(name="web", count=100))
+
+    run(pruner(stage, size=50 * LINE).prune(most=10, spare=5))
+    left = count(stage)
+    run(pruner(stage, size=0).prune(most=10, spare=5))
+
+    assert 40 <= left <= 50
+    assert count(stage) == 5
+
+
+def test_what_somebody_still_asks_about_stays() -> None:
+    stage = Stage(DB)
+    (event,) = stage.cause("restart", "db")
+    stage.advance("20m")
+    stage.cause("redeploy", "db")
+    stage.advance("2d")
+    before = run(stage.store.journal(event=event))
+
+    run(pruner(stage, event, age=timedelta(0)).prune())
+
+    assert run(stage.store.journal(event=event)) == before
+
+
+def test_what_was_pruned_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage(WEB)
+    stage.advance("2d")
+
+    with caplog.at_level(logging.INFO, "fairwarning.engine"):
+        run(pruner(stage, age=DAY).prune())
+        run(pruner(stage, age=DAY).prune())
+
+    (said,) = caplog.messages
+    assert said.startswith("journal_pruned lines=")
+
+
+def test_a_fleet_whose_history_was_pruned_decides_as_if_it_were_whole() -> None:
+    whole, pruned = Stage(WEB), Stage(WEB)
+    for stage in (whole, pruned):
+        stage.cause("restart", "web_0")
+        if stage is pruned:
+            run(pruner(stage, age=timedelta(0)).prune())
+        stage.advance("20m")
+        stage.cause("redeploy", "web_1")
+
+    assert whole.engine.scopes() == pruned.engine.scopes()
+    assert run(whole.store.newest()) == run(pruned.store.newest())

@@ -1,0 +1,319 @@
+"""No client of operators and tools takes more than its share, however it goes about it."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from fairwarning.arm.tls import certificates
+from fairwarning.config import ListenerLimits
+from fairwarning.engine.clock import SystemClock
+from fairwarning.listener import HttpListener, Reason, families
+
+AT_ONCE = timedelta(milliseconds=50)
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Site:
+    """An app behind a listener, and its clients."""
+
+    def __init__(self, limits: ListenerLimits, tls: ssl.SSLContext | None = None) -> None:
+        self.listener = HttpListener("operator", limits, tls)
+        self.port = 0
+        routes = [
+            Route("/", self.hello, methods=["GET", "POST"]),
+            Route("/refused", self.refused, methods=["POST"]),
+            Route("/endless", self.endless),
+        ]
+        self.app = Starlette(routes=routes)
+
+    async def hello(self, request: Request) -> Response:
+        body = await request.body()
+        return PlainTextResponse(f"hello {len(body)}")
+
+    async def refused(self, request: Request) -> Response:
+        return PlainTextResponse("unread", 413)
+
+    async def endless(self, request: Request) -> Response:
+        async def chunks() -> AsyncIterator[bytes]:
+            while True:
+                yield bytes(65536)
+                await asyncio.sleep(0)
+
+        return StreamingResponse(chunks())
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    async def send(self, data: bytes) -> bytes:
+        """Send something, and return everything that is answered until the connection is closed."""
+        reader, writer = await self.connect()
+        writer.write(data)
+        try:
+            return await reader.read()
+        except ConnectionResetError:
+            return b""
+        finally:
+            writer.close()
+
+    async def get(self) -> bytes:
+        """Return the status of a request that anybody might send."""
+        reader, writer = await self.connect()
+        writer.write(GET)
+        status = (await reader.readline()).split()[1]
+        writer.close()
+        return status
+
+
+@asynccontextmanager
+async def site(limits: ListenerLimits, tls: ssl.SSLContext | None = None) -> AsyncIterator[Site]:
+    """Give a site for as long as the block lasts."""
+    given = Site(limits, tls)
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        given.port = bound.getsockname()[1]
+        async with given.listener.serve(given.app, bound):
+            yield given
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Return once something is so."""
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered", "reason"),
+    [
+        pytest.param(b"", b"", Reason.HEAD, id="a client that says nothing"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n", b"408", Reason.HEAD, id="half a head"),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf",
+            b"",
+            Reason.BODY,
+            id="half a body",
+        ),
+        pytest.param(GET + b"GET / HT", b"200", Reason.HEAD, id="half a second head"),
+    ],
+)
+def test_what_does_not_arrive_in_time_is_not_waited_for(sent: bytes, answered: bytes, reason: Reason) -> None:
+    async def story() -> tuple[bytes, Site]:
+        async with site(ListenerLimits(head=AT_ONCE, body=AT_ONCE)) as here:
+            return await asyncio.wait_for(here.send(sent), 20), here
+
+    told, here = asyncio.run(story())
+
+    assert answered in told
+    assert here.listener.closed == {reason: 1}
+    assert here.listener.open == 0
+
+
+def test_a_body_in_time_is_read_however_large_the_head_may_be() -> None:
+    async def story() -> bytes:
+        async with site(ListenerLimits(head_bytes=500)) as here:
+            reader, writer = await here.connect()
+            head = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 300000\r\n\r\n"
+            writer.write(head + bytes(300_000))
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    assert asyncio.run(story()).endswith(b"hello 300000")
+
+
+def test_a_body_that_nobody_wants_is_let_pass() -> None:
+    async def story() -> tuple[bytes, bytes]:
+        async with site(ListenerLimits(head_bytes=500)) as here:
+            reader, writer = await here.connect()
+            writer.write(b"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n")
+            refused = await reader.readuntil(b"unread")
+            for _ in range(30):
+                writer.write(bytes(100_000))
+                await writer.drain()
+            writer.write(GET)
+            again = await reader.readuntil(b"hello 0")
+            writer.close()
+            return refused, again
+
+    refused, again = asyncio.run(story())
+
+    assert b" 413 " in refused
+    assert b" 200 " in again
+
+
+@pytest.mark.parametrize("first", [b"", GET], ids=["at first", "behind another request"])
+def test_a_head_without_end_is_refused(first: bytes) -> None:
+    async def story() -> tuple[bytes, Site]:
+        async with site(ListenerLimits(head_bytes=10_000)) as here:
+            reader, writer = await here.connect()
+            writer.write(first)
+            if first:
+                await reader.readuntil(b"hello 0")
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n")
+            try:
+                while not reader.at_eof():
+                    writer.write(b"X-More: " + bytes(100).hex().encode() * 40 + b"\r\n")
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                answer = await reader.read()
+            except ConnectionError:
+                answer = b""
+            writer.close()
+            return answer, here
+
+    answer, here = asyncio.run(story())
+
+    assert answer == b"" or b" 431 " in answer
+    assert here.listener.closed == {Reason.TOO_LARGE: 1}
+
+
+def test_a_client_too_many_is_told_to_come_back_and_nobody_else_notices() -> None:
+    async def story() -> tuple[bytes, bytes, bytes, Site]:
+        async with site(ListenerLimits(connections=3)) as here:
+            silent = [await here.connect() for _ in range(2)]
+            reader, writer = await here.connect()
+            writer.write(GET)
+            await reader.readuntil(b"hello 0")
+            refused = await here.send(GET)
+            writer.write(GET)
+            served = await reader.readuntil(b"hello 0")
+            for _, one in (*silent, (reader, writer)):
+                one.close()
+            await until(lambda: here.listener.open == 0)
+            return refused, served, await here.get(), here
+
+    refused, served, later, here = asyncio.run(story())
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nRetry-After: 1\r\n" in refused
+    assert b"all 3 connections" in refused
+    assert b" 200 " in served
+    assert later == b"200"
+    assert here.listener.closed == {Reason.FULL: 1}
+
+
+def test_a_client_that_does_not_read_is_cut_off_with_a_reason(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> tuple[bytes, Site]:
+        async with site(ListenerLimits(unread=AT_ONCE)) as here:
+            # The stream's reader takes in only so much when nobody asks it for anything.
+            _, writer = await here.connect()
+            writer.write(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+            await until(lambda: here.listener.closed.total() > 0)
+            status = await here.get()
+            writer.close()
+            return status, here
+
+    with caplog.at_level(logging.WARNING, "fairwarning.listener"):
+        status, here = asyncio.run(story())
+
+    assert status == b"200"
+    assert here.listener.closed == {Reason.UNREAD: 1}
+    (said,) = caplog.messages
+    assert "reason=unread" in said
+    assert "path=/endless" in said
+    assert said.endswith("the client did not read what it was sent")
+
+
+def test_who_says_nothing_to_tls_is_not_waited_for(tmp_path: Path) -> None:
+    tls = certificates(tmp_path, ("127.0.0.1",), SystemClock().now()).context()
+
+    async def story() -> tuple[bytes, Site]:
+        async with site(ListenerLimits(head=AT_ONCE), tls) as here:
+            return await asyncio.wait_for(here.send(b""), 20), here
+
+    told, here = asyncio.run(story())
+
+    assert told == b""
+    assert here.listener.closed == {Reason.HANDSHAKE: 1}
+    assert here.listener.open == 0
+
+
+def test_a_client_in_its_handshake_takes_a_place(tmp_path: Path) -> None:
+    tls = certificates(tmp_path, ("127.0.0.1",), SystemClock().now()).context()
+
+    async def story() -> tuple[bytes, Site]:
+        async with site(ListenerLimits(connections=1), tls) as here:
+            _, writer = await here.connect()
+            refused = await here.send(b"")
+            writer.close()
+            return refused, here
+
+    refused, here = asyncio.run(story())
+
+    assert refused == b""
+    assert here.listener.closed[Reason.FULL] == 1
+
+
+def test_what_happens_all_the_time_is_logged_once_a_second_and_counted_always(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> Site:
+        async with site(ListenerLimits(connections=0)) as here:
+            for _ in range(20):
+                await here.send(GET)
+            return here
+
+    with caplog.at_level(logging.WARNING, "fairwarning.listener"):
+        here = asyncio.run(story())
+
+    assert 1 <= len(caplog.messages) < 20
+    counted = {family.name: family.samples for family in families([here.listener])}
+    refused = [
+        one.value for one in counted["fairwarning_http_closed_total"] if one.labels["reason"] == "full"
+    ]
+    assert refused == [20]
+    assert [one.value for one in counted["fairwarning_http_connections_total"]] == [20]
+
+
+def test_a_server_that_ends_waits_for_no_silent_client() -> None:
+    async def story() -> tuple[bytes, int]:
+        async with site(ListenerLimits()) as here:
+            reader, writer = await here.connect()
+            writer.write(GET)
+            await reader.readuntil(b"hello 0")
+        rest = await reader.read()
+        writer.close()
+        return rest, here.listener.open
+
+    assert asyncio.run(asyncio.wait_for(story(), 20)) == (b"", 0)
+
+
+def test_tls_is_spoken_to_those_who_speak_it(tmp_path: Path) -> None:
+    files = certificates(tmp_path, ("127.0.0.1",), SystemClock().now())
+
+    async def story() -> list[bytes]:
+        async with site(ListenerLimits(), files.context()) as here:
+            trusted = ssl.create_default_context(cafile=files.ca)
+            reader, writer = await asyncio.open_connection("127.0.0.1", here.port, ssl=trusted)
+            statuses = []
+            for _ in range(3):
+                writer.write(GET)
+                statuses.append((await reader.readuntil(b"hello 0")).split()[1])
+            writer.close()
+            return statuses
+
+    assert asyncio.run(asyncio.wait_for(story(), 20)) == [b"200", b"200", b"200"]
+
+
+def test_a_server_that_ends_waits_for_no_handshake(tmp_path: Path) -> None:
+    tls = certificates(tmp_path, ("127.0.0.1",), SystemClock().now()).context()
+
+    async def story() -> tuple[bytes, int]:
+        async with site(ListenerLimits(), tls) as here:
+            reader, writer = await here.connect()
+            await until(lambda: here.listener.open == 1)
+        rest = await reader.read()
+        writer.close()
+        return rest, here.listener.open
+
+    assert asyncio.run(asyncio.wait_for(story(), 20)) == (b"", 0)
