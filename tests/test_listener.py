@@ -288,7 +288,7 @@ def test_a_server_that_ends_waits_for_no_silent_client() -> None:
     assert asyncio.run(asyncio.wait_for(story(), 20)) == (b"", 0)
 
 
-def test_tls_is_spoken_to_those_who_speak_it(tmp_path: Path) -> None:
+def test_tls_is_spoken_to_those_who_speak_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = certificates(tmp_path, ("127.0.0.1",), SystemClock().now())
 
     async def story() -> list[bytes]:
@@ -303,6 +303,7 @@ def test_tls_is_spoken_to_those_who_speak_it(tmp_path: Path) -> None:
             return statuses
 
     assert asyncio.run(asyncio.wait_for(story(), 20)) == [b"200", b"200", b"200"]
+    assert caplog.records == []
 
 
 def test_a_server_that_ends_waits_for_no_handshake(tmp_path: Path) -> None:

@@ -224,10 +224,11 @@ class _Connection(asyncio.Protocol):
         """Begin to wait for a request."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        # Paused as soon as anything is left unsent, so that the deadline of who does not read is always set.
-        transport.set_write_buffer_limits(high=1)
         self._arriving.set(self._limits.head)
         self._http.connection_made(transport)
+        # Paused as soon as anything is left unsent, so that the deadline of who does not read is always set.
+        # With TLS that may be now: the end of the handshake is not sent yet.
+        transport.set_write_buffer_limits(high=1)
 
     def data_received(self, data: bytes) -> None:
         """Pass on what arrives unless it is too much."""
