@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.counting import Counting
+
 RULES = Path(__file__).parent.parent / "docs" / "rules.md"
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
@@ -15,6 +17,11 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 settings.register_profile("desk", deadline=None)
 settings.register_profile("build", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("build" if os.environ.get("CI") else "desk")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # a worker of xdist runs only its share
+        config.pluginmanager.register(Counting())
 
 
 @pytest.hookimpl(tryfirst=True)
