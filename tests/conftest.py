@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tests.counting import Counting
+from tests.needs import need
 
 RULES = Path(__file__).parent.parent / "docs" / "rules.md"
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -30,6 +31,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = set(re.findall(r"^\| ([A-Z]-\d+a?) \|", RULES.read_text(), re.MULTILINE))
     if unknown := stated - known:
         raise pytest.UsageError(f"tests name rules that docs/rules.md lacks: {sorted(unknown)}")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    need(*(tool for mark in item.iter_markers("needs") for tool in mark.args))
 
 
 @pytest.fixture

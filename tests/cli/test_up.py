@@ -8,11 +8,18 @@ import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.cli.server import FAIRWARNING, Server, run, until, up
 
 MANUAL = ("--clock", "manual", "--start-enabled")
+
+
+def fetch(url: str, transport: httpx2.HTTPTransport | None = None) -> str:
+    """Return what a guest is answered."""
+    with httpx2.Client(transport=transport, headers={"Metadata": "true"}, trust_env=False) as client:
+        return client.get(url).raise_for_status().text
 
 
 def curl(line: str) -> str:
@@ -46,6 +53,7 @@ def test_the_ready_file_says_where_everything_listens(bare: Server) -> None:
     assert all(url.startswith("http://127.0.0.1:") for url in bare.ready["metadata"].values())
 
 
+@pytest.mark.needs("curl")
 def test_the_printed_curl_of_each_machine_works_as_it_stands(bare: Server) -> None:
     commands = printed_curls(bare, "2020-07-01")[:8]
 
@@ -69,6 +77,7 @@ def test_options_name_every_kind_of_set(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.needs("curl")
 def test_a_scheduled_event_is_told_with_a_command_that_approves_it(tmp_path: Path) -> None:
     with up(tmp_path, "--start-enabled") as server:
         (event,) = server.cause("restart", "web_0")
@@ -189,8 +198,8 @@ def test_shared_listeners_and_sockets_can_be_found(tmp_path: Path) -> None:
         (shared,) = server.ready["shared"]
         machines = json.loads(server.tell("vms", "--json"))
         path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
-        known = curl(f"curl -H Metadata:true --interface 127.7.0.2 '{shared}{path}'")
-        through = curl(f"curl -H Metadata:true --unix-socket {sockets}/db.sock 'http://h{path}'")
+        known = fetch(f"{shared}{path}", httpx2.HTTPTransport(local_address="127.7.0.2"))
+        through = fetch(f"http://h{path}", httpx2.HTTPTransport(uds=f"{sockets}/db.sock"))
 
     assert server.ready["alternatives"] == {
         "db": [f"unix:{sockets}/db.sock"], "web_0": [f"unix:{sockets}/web_0.sock"]
@@ -242,7 +251,7 @@ def test_one_guest_cannot_shut_out_the_others(tmp_path: Path) -> None:
                 crowd.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
             path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
-            name = curl(f"curl -H Metadata:true '{metadata['web_1']}{path}'")
+            name = fetch(f"{metadata['web_1']}{path}")
         finally:
             server.terminate()
             server.wait(timeout=20)
