@@ -85,7 +85,7 @@ def test_explain_says_why(
 ) -> None:
     if step is not None:
         with Journal(tmp_path) as journal:
-            journal.keep(record(seen(), step))
+            journal.keep(record(seen(), step, attempts=1))
     with endpoint(Line(200, REBOOT)) as script:
         code = main(["explain", "--config", config, "--endpoint", script.url, "--state", str(tmp_path)])
 
