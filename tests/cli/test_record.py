@@ -13,7 +13,7 @@ import pytest
 from fairwarning.core.recording import Recorded, line, read, recorded
 from fairwarning.core.wire import Json
 from tests.agent.scripted import Line, endpoint
-from tests.cli.server import FAIRWARNING, Server, call, run, until, up
+from tests.cli.server import FAIRWARNING, Server, call, until, up
 from tests.stage import NOON
 
 NAME = Line(body=b"web_0")
@@ -187,7 +187,7 @@ def test_a_file_that_is_no_recording_is_not_played(tmp_path: Path, text: str, co
     file = tmp_path / "recording.jsonl"
     file.write_text(text)
 
-    done = run("up", "--port-base", "0", "--replay", str(file))
+    done = call("up", "--port-base", "0", "--replay", str(file))
 
     assert (done.code, done.stdout) == (1, "")
     assert f"error: {complaint.format(file=file)}" in done.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.cli.server import FAIRWARNING, Server, run, until, up
+from tests.cli.server import FAIRWARNING, Server, call, fresh, run, until, up
 
 MANUAL = ("--clock", "manual", "--start-enabled")
 
@@ -111,7 +111,7 @@ def test_a_server_is_ready_before_libraries_are_loaded_that_it_answers_without(
 ) -> None:
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
 
-    with up(tmp_path, "--scale-set", "web=1") as server:
+    with up(tmp_path, "--scale-set", "web=1", start=fresh) as server:
         server.stop()
 
     before, ready, _ = server.complained().partition("console and operator API: ")
@@ -136,7 +136,7 @@ def test_up_can_talk_to_programs(tmp_path: Path) -> None:
     "how", [pytest.param(signal.SIGINT, id="Ctrl-C"), pytest.param(signal.SIGTERM, id="SIGTERM")]
 )
 def test_a_server_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
-    with up(tmp_path, "--vm", "db") as server:
+    with up(tmp_path, "--vm", "db", start=fresh) as server:
         code = server.stop(how)
 
     assert code == 0
@@ -219,7 +219,7 @@ def test_shared_listeners_and_sockets_can_be_found(tmp_path: Path) -> None:
 )
 def test_an_address_that_makes_no_sense_is_a_usage_error(address: list[str], complaint: str) -> None:
     given = [word for one in address for word in ("--address", one)]
-    done = run(
+    done = call(
         "up", "--port-base", "0", "--no-arm", "--vm", "a", "--vm", "b", "--listen", "127.0.0.1:0", *given
     )
 
@@ -296,7 +296,7 @@ def test_what_was_kept_as_it_is_wanted_is_not_worth_a_word(tmp_path: Path) -> No
 
 
 def test_a_ready_file_that_cannot_be_written_is_refused_before_anything_listens(tmp_path: Path) -> None:
-    done = run("up", "--port-base", "0", "--ready-file", str(tmp_path / "nowhere" / "ready.json"))
+    done = call("up", "--port-base", "0", "--ready-file", str(tmp_path / "nowhere" / "ready.json"))
 
     assert done.code == 1
     assert done.stdout == ""
@@ -304,7 +304,7 @@ def test_a_ready_file_that_cannot_be_written_is_refused_before_anything_listens(
 
 
 def test_off_loopback_a_token_is_required() -> None:
-    done = run("up", "--port-base", "0", "--operator", "0.0.0.0:0")
+    done = call("up", "--port-base", "0", "--operator", "0.0.0.0:0")
 
     assert done.code == 1
     assert "a token is required" in done.stderr
@@ -323,7 +323,7 @@ def test_a_token_that_was_given_is_asked_for(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_terminate_notice_beyond_the_limits_is_refused() -> None:
-    done = run("up", "--port-base", "0", "--terminate-notice", "20m")
+    done = call("up", "--port-base", "0", "--terminate-notice", "20m")
 
     assert done.code == 1
     assert "terminate_notice: must be between 5 and 15 minutes" in done.stderr

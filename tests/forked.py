@@ -1,0 +1,68 @@
+"""Processes of ``fairwarning`` that begin where everything is imported: forked, not started anew.
+
+A fresh interpreter spends a third of a second on imports before it does anything. These are processes like
+any other all the same, with output, signals and an exit code of their own. What matters at a start itself is
+tried with ``tests.cli.server.fresh``.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairwarning.cli import cli
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
+    [__name__, "fairwarning.serve", "fairwarning.store.sqlite", "httpx2", "jinja2", "jwt", "pytest"]
+)
+
+
+class Forked:
+    """A process that runs one command line; called as ``subprocess.Popen`` is."""
+
+    def __init__(self, words: Sequence[str], stdout: Path, stderr: Path) -> None:
+        arguments = (tuple(words), stdout, stderr, Path.cwd(), dict(os.environ))
+        self._process = _CONTEXT.Process(target=_run, args=arguments)
+        self._process.start()
+
+    def poll(self) -> int | None:
+        """Return the exit code, if it has ended."""
+        return self._process.exitcode
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self._process.is_alive() and self._process.pid is not None:
+            os.kill(self._process.pid, sig)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, once it has ended."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("fairwarning", timeout or 0)
+        return self._process.exitcode
+
+
+def _run(words: tuple[str, ...], stdout: Path, stderr: Path, folder: Path, variables: dict[str, str]) -> None:
+    for path, stream in ((stdout, 1), (stderr, 2)):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, stream)
+        os.close(file)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv = ["fairwarning", *words]
+    warnings.simplefilter("error")
+    cli(words, prog_name="fairwarning")
