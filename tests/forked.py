@@ -7,6 +7,7 @@ tried with ``tests.cli.server.fresh``.
 
 import multiprocessing
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -14,12 +15,16 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+import fairwarning
 from fairwarning.cli import cli
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    [__name__, "fairwarning.serve", "fairwarning.store.sqlite", "httpx2", "jinja2", "jwt", "pytest"]
-)
+_OURS = [
+    one.name for one in pkgutil.walk_packages(fairwarning.__path__, "fairwarning.") if "__" not in one.name
+]
+_THEIRS = ["anyio._backends._asyncio", "encodings.idna", "h11", "httpcore2", "logging.config", "truststore"]
+_UVICORN = ["uvicorn.lifespan.off", "uvicorn.protocols.http.httptools_impl"]
+_CONTEXT.set_forkserver_preload([__name__, "pytest", *_OURS, *_THEIRS, *_UVICORN])
 
 
 class Forked:
