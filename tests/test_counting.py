@@ -1,5 +1,6 @@
 """A session whose tests did not all run has failed."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,8 +41,9 @@ def test_a_session_that_lost_tests_on_the_way_fails(
     (tmp_path / "conftest.py").write_text(COUNTED + conftest)
     (tmp_path / "test_them.py").write_text(tests)
 
-    words = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "test_them.py"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    words = [sys.executable, "-m", "pytest", "-p", "xdist", "-n", "2", "--dist", "loadfile", "test_them.py"]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(words, cwd=tmp_path, env=alone, capture_output=True, text=True, timeout=60)
 
     assert said in done.stdout
     assert done.returncode == code
