@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from tests.counting import Counting
 from tests.needs import need
+from tests.order import LongestFirst
 
 RULES = Path(__file__).parent.parent / "docs" / "rules.md"
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -23,6 +24,7 @@ settings.load_profile("build" if os.environ.get("CI") else "desk")
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # a worker of xdist runs only its share
         config.pluginmanager.register(Counting())
+    config.pluginmanager.register(LongestFirst())
 
 
 @pytest.hookimpl(tryfirst=True)
