@@ -171,6 +171,7 @@ def up(
 ) -> Iterator[Server]:
     """Give a server on free ports; ends it if the test did not."""
     ready = scratch / "ready.json"
+    ready.unlink(missing_ok=True)  # a server that was killed has left it behind
     arguments = ["up", "--port-base", "0", "--ready-file", str(ready), *words]
     process = start(arguments, scratch / "stdout", scratch / "stderr")
     try:
