@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.counting import Counting
+from tests.needs import need
+from tests.order import LongestFirst
+
 RULES = Path(__file__).parent.parent / "docs" / "rules.md"
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
@@ -17,12 +21,22 @@ settings.register_profile("build", deadline=None, derandomize=True, print_blob=T
 settings.load_profile("build" if os.environ.get("CI") else "desk")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # a worker of xdist runs only its share
+        config.pluginmanager.register(Counting())
+    config.pluginmanager.register(LongestFirst())
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     stated = {rule for item in items for mark in item.iter_markers("rule") for rule in mark.args}
     known = set(re.findall(r"^\| ([A-Z]-\d+a?) \|", RULES.read_text(), re.MULTILINE))
     if unknown := stated - known:
         raise pytest.UsageError(f"tests name rules that docs/rules.md lacks: {sorted(unknown)}")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    need(*(tool for mark in item.iter_markers("needs") for tool in mark.args))
 
 
 @pytest.fixture

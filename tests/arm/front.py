@@ -1,8 +1,10 @@
 """The front door of the management face: whole HTTP requests, in process, without a socket."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
 
 import httpx2
 from starlette.applications import Starlette
@@ -11,6 +13,7 @@ from fairwarning.arm.app import create_app
 from fairwarning.arm.room import SUBSCRIPTION, Room
 from fairwarning.arm.tokens import Tokens
 from fairwarning.core.wire import Json
+from tests.asgi import ask
 from tests.stage import Stage, run
 
 URL = "https://127.0.0.1:8443"
@@ -55,22 +58,15 @@ class Front:
     ) -> httpx2.Response:
         """Send one request and return the answer; an empty token stands for a good one."""
         shown = self.tokens.make(URL) if token == "" else token
-        wanted = {**({} if shown is None else {"Authorization": f"Bearer {shown}"}), **(headers or {})}
-        lines = [(name.encode(), value.encode("latin-1")) for name, value in wanted.items()]
-
-        async def talk() -> httpx2.Response:
-            transport = httpx2.ASGITransport(self.app)
-            async with httpx2.AsyncClient(transport=transport, base_url=url) as client:
-                return await client.request(
-                    method,
-                    path,
-                    json=body,
-                    content=content,
-                    data=None if form is None else dict(form),
-                    headers=lines,
-                )
-
-        return run(talk())
+        lines = {} if shown is None else {"authorization": f"Bearer {shown}"}
+        if form is not None:
+            content = urlencode(form).encode()
+            lines["content-type"] = "application/x-www-form-urlencoded"
+        elif body is not None:
+            content = json.dumps(body).encode()
+            lines["content-type"] = "application/json"
+        lines |= {name.lower(): value for name, value in (headers or {}).items()}
+        return run(ask(self.app, method, f"{url}{path}", lines, content or b""))
 
     def get(self, path: str, version: str = "2022-12-01") -> Json:
         """Return what there is at a path."""

@@ -10,7 +10,7 @@ from fairwarning.arm.room import SUBSCRIPTION
 from fairwarning.core.wire import Json
 from tests.arm.live import Live
 
-pytestmark = pytest.mark.az
+pytestmark = [pytest.mark.az, pytest.mark.needs("curl")]
 
 BODY = """
 {

@@ -8,7 +8,6 @@ import pytest
 
 from bench import growth, pending, poll, report, scale, store
 from bench.goals import GOALS
-from bench.references import nginx_path
 from bench.report import Section
 
 pytestmark = [pytest.mark.perf, pytest.mark.timeout(300)]
@@ -22,7 +21,7 @@ def weak(section: Section, *goals: str) -> list[str]:
     return [f"{goal}: {value:.2f}" for goal, value in values.items() if not GOALS[goal].half_kept(value)]
 
 
-@pytest.mark.skipif(nginx_path() is None, reason="nginx is what polls are compared with")
+@pytest.mark.needs("nginx")  # what polls are compared with
 def test_a_poll_costs_at_most_twice_what_is_promised() -> None:
     found = poll.suite(replace(poll.QUICK, rounds=3, fixed_rate=0.1))
 

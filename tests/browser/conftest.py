@@ -1,6 +1,5 @@
 """A browser for each module, and tabs that are expected to have nothing to complain about."""
 
-import os
 import re
 from collections.abc import Iterator
 
@@ -8,19 +7,15 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
 from tests.browser.chromium import ABSENT, NEVER, PATIENCE, OpenTab, launched, program
-
-#: Says that there must be a browser: a build that skips these tests has not tried the console.
-REQUIRED = "FAIRWARNING_BROWSER_REQUIRED"
+from tests.needs import lack
 
 
 # A module has it, not the session: while a browser is there, other tests could not run event loops.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     executable = program()
-    if executable is None and os.environ.get(REQUIRED):
-        pytest.fail(ABSENT)
     if executable is None:
-        pytest.skip(ABSENT)
+        lack(ABSENT)
     with launched(executable) as found:
         yield found
 

@@ -1,11 +1,11 @@
 """What a handler does to its machine is heard of, whichever way it tells."""
 
 import asyncio
-import subprocess
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from fairwarning.check.desk import Behaviour, Desk
@@ -49,10 +49,8 @@ def posting(path: str, method: str = "POST") -> Story:
     """A handler that makes a call, and the status it gets."""
 
     async def story(call: str, notebook: Notebook, desk: Desk) -> int:
-        words = ["curl", "-sS", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}", "-X", method]
-        made = await asyncio.create_subprocess_exec(*words, f"{call}{path}", stdout=subprocess.PIPE)
-        said, _ = await made.communicate()
-        return int(said)
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            return (await client.request(method, f"{call}{path}")).status_code
 
     return story
 

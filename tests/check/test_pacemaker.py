@@ -39,7 +39,7 @@ def score() -> dict[str, tuple[str, set[str]]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(not AGENT.exists(), reason="Debian's resource-agents is not installed")
+@pytest.mark.needs(str(AGENT))
 @pytest.mark.parametrize(
     ("word", "expected"),
     [

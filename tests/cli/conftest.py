@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.server import Server, up
+from tests.cli.server import Server, fresh, up
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     scratch: Path = tmp_path_factory.mktemp("bare")
-    with up(scratch, "--start-enabled") as server:
+    with up(scratch, "--start-enabled", start=fresh) as server:
         yield server

@@ -6,16 +6,17 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 from click.testing import CliRunner
 
 from fairwarning.cli import cli
+from tests.forked import Forked
 
 FAIRWARNING = (sys.executable, "-W", "error", "-m", "fairwarning")
 
@@ -66,6 +67,35 @@ class Done:
     stderr: str
 
 
+class Process(Protocol):
+    """A process, as far as tests have to do with it."""
+
+    @property
+    def pid(self) -> int:
+        """Return its number."""
+
+    def poll(self) -> int | None:
+        """Return the exit code, if it has ended."""
+
+    def send_signal(self, sig: int, /) -> None:
+        """Send a signal, unless it has ended."""
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+
+    def kill(self) -> None:
+        """End it."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, once it has ended."""
+
+
+def fresh(words: Sequence[str], stdout: Path, stderr: Path) -> Process:
+    """Start a command as somebody at a terminal does, with an interpreter of its own."""
+    with stdout.open("wb") as out, stderr.open("wb") as err:
+        return subprocess.Popen([*FAIRWARNING, *words], stdout=out, stderr=err)
+
+
 def run(*words: str, url: str = NOWHERE) -> Done:
     """Run a command to its end, in a process of its own."""
     environment = {**os.environ, "FAIRWARNING_URL": url}
@@ -101,7 +131,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 class Server:
     """A running server, from outside."""
 
-    process: "subprocess.Popen[bytes]"
+    process: Process
     ready: Ready
     scratch: Path
 
@@ -140,12 +170,14 @@ class Server:
 
 
 @contextmanager
-def up(scratch: Path, *words: str) -> Iterator[Server]:
+def up(
+    scratch: Path, *words: str, start: Callable[[Sequence[str], Path, Path], Process] = Forked
+) -> Iterator[Server]:
     """Give a server on free ports; ends it if the test did not."""
     ready = scratch / "ready.json"
-    arguments = [*FAIRWARNING, "up", "--port-base", "0", "--ready-file", str(ready), *words]
-    with (scratch / "stdout").open("wb") as out, (scratch / "stderr").open("wb") as err:
-        process = subprocess.Popen(arguments, stdout=out, stderr=err)
+    ready.unlink(missing_ok=True)  # a server that was killed has left it behind
+    arguments = ["up", "--port-base", "0", "--ready-file", str(ready), *words]
+    process = start(arguments, scratch / "stdout", scratch / "stderr")
     try:
         until(lambda: ready.exists() or process.poll() is not None, "up is ready")
         assert process.poll() is None, (scratch / "stderr").read_text()

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.cli.server import Server, run, up
+from tests.cli.server import Server, call, up
 
 FAKE_AZ = """#!/bin/sh
 printf '%s\\n' "$AZURE_CONFIG_DIR $*" >>"$AZ_LOG"
@@ -220,7 +220,7 @@ def test_the_same_data_means_the_same_certificate_and_the_same_tokens(tmp_path: 
 
 
 def test_off_loopback_the_management_face_needs_a_token() -> None:
-    done = run("up", "--port-base", "0", "--arm", "0.0.0.0:0")
+    done = call("up", "--port-base", "0", "--arm", "0.0.0.0:0")
 
     assert done.code == 1
     assert "a token is required to serve the management API on 0.0.0.0" in done.stderr
@@ -242,7 +242,7 @@ def test_the_sdk_s_own_credentials_are_given_tokens(bare: Server) -> None:
 
 
 def test_what_contradicts_itself_makes_no_sense() -> None:
-    assert run("up", "--no-arm", "--identity").code == 2
+    assert call("up", "--no-arm", "--identity").code == 2
 
 
 @pytest.mark.parametrize(

@@ -190,12 +190,16 @@ def test_watching_for_programs_begins_with_what_is_pending(manual: Server) -> No
         env={**os.environ, "FAIRWARNING_URL": manual.ready["operator"]},
     )  # fmt: skip
     assert watching.stdout is not None
-    first = json.loads(watching.stdout.readline())
+    try:
+        first = json.loads(watching.stdout.readline())
 
-    manual.tell("cancel", event["id"])
-    second = json.loads(watching.stdout.readline())
-    watching.send_signal(signal.SIGINT)
-    watching.communicate(timeout=20)
+        manual.tell("cancel", event["id"])
+        second = json.loads(watching.stdout.readline())
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=20)
+    finally:
+        watching.kill()
+        watching.communicate()
 
     assert (first["kind"], first["id"], first["status"]) == ("pending", event["id"], "Scheduled")
     assert (second["kind"], second["event"]) == ("cancelled", event["id"])
@@ -229,7 +233,11 @@ def test_watching_goes_on_after_the_server_was_away(tmp_path: Path) -> None:
             until(lambda: "Freeze of web_0 is scheduled" in out.read_text(), "the second event is told")
     finally:
         watching.send_signal(signal.SIGINT)
-        code = watching.wait(timeout=20)
+        try:
+            code = watching.wait(timeout=20)
+        finally:
+            watching.kill()
+            watching.wait()
 
     assert code == 0
     assert "again\n" in err.read_text()

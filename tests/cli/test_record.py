@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from fairwarning.core.recording import Recorded, line, read, recorded
 from fairwarning.core.wire import Json
 from tests.agent.scripted import Line, endpoint
-from tests.cli.server import FAIRWARNING, Server, call, run, until, up
+from tests.cli.server import FAIRWARNING, Server, call, until, up
 from tests.stage import NOON
 
 NAME = Line(body=b"web_0")
@@ -161,19 +162,18 @@ def test_what_was_recorded_is_played_back_and_recorded_the_same(tmp_path: Path) 
         until(lambda: "of the recording is approved by db" in server.printed(), "the approval is told")
     echo = told(second.read_text())
 
-    assert approved == "200"
+    assert approved == 200
     assert "replaying 2 documents in " in said
     # A recorder that comes late on a busy machine has missed the beginning.
     assert echo == truth[-len(echo) :]
 
 
-def approve(server: Server, machine: str, recording: str) -> str:
+def approve(server: Server, machine: str, recording: str) -> int:
     """Approve the last event of a recording and return the status that is answered."""
     (event,) = read(recording)[-1].events
     url = f"{server.ready['metadata'][machine]}/metadata/scheduledevents?api-version=2020-07-01"
-    body = json.dumps({"StartRequests": [{"EventId": event["EventId"]}]})
-    words = ["curl", "-sS", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Metadata:true"]
-    return subprocess.run([*words, "-d", body, url], capture_output=True, text=True, check=True).stdout
+    body = {"StartRequests": [{"EventId": event["EventId"]}]}
+    return httpx2.post(url, json=body, headers={"Metadata": "true"}, trust_env=False).status_code
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_file_that_is_no_recording_is_not_played(tmp_path: Path, text: str, co
     file = tmp_path / "recording.jsonl"
     file.write_text(text)
 
-    done = run("up", "--port-base", "0", "--replay", str(file))
+    done = call("up", "--port-base", "0", "--replay", str(file))
 
     assert (done.code, done.stdout) == (1, "")
     assert f"error: {complaint.format(file=file)}" in done.stderr

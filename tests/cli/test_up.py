@@ -8,11 +8,18 @@ import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx2
 import pytest
 
-from tests.cli.server import FAIRWARNING, Server, run, until, up
+from tests.cli.server import FAIRWARNING, Server, call, fresh, run, until, up
 
 MANUAL = ("--clock", "manual", "--start-enabled")
+
+
+def fetch(url: str, transport: httpx2.HTTPTransport | None = None) -> str:
+    """Return what a guest is answered."""
+    with httpx2.Client(transport=transport, headers={"Metadata": "true"}, trust_env=False) as client:
+        return client.get(url).raise_for_status().text
 
 
 def curl(line: str) -> str:
@@ -46,6 +53,7 @@ def test_the_ready_file_says_where_everything_listens(bare: Server) -> None:
     assert all(url.startswith("http://127.0.0.1:") for url in bare.ready["metadata"].values())
 
 
+@pytest.mark.needs("curl")
 def test_the_printed_curl_of_each_machine_works_as_it_stands(bare: Server) -> None:
     commands = printed_curls(bare, "2020-07-01")[:8]
 
@@ -69,6 +77,7 @@ def test_options_name_every_kind_of_set(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.needs("curl")
 def test_a_scheduled_event_is_told_with_a_command_that_approves_it(tmp_path: Path) -> None:
     with up(tmp_path, "--start-enabled") as server:
         (event,) = server.cause("restart", "web_0")
@@ -102,7 +111,7 @@ def test_a_server_is_ready_before_libraries_are_loaded_that_it_answers_without(
 ) -> None:
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
 
-    with up(tmp_path, "--scale-set", "web=1") as server:
+    with up(tmp_path, "--scale-set", "web=1", start=fresh) as server:
         server.stop()
 
     before, ready, _ = server.complained().partition("console and operator API: ")
@@ -127,7 +136,7 @@ def test_up_can_talk_to_programs(tmp_path: Path) -> None:
     "how", [pytest.param(signal.SIGINT, id="Ctrl-C"), pytest.param(signal.SIGTERM, id="SIGTERM")]
 )
 def test_a_server_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
-    with up(tmp_path, "--vm", "db") as server:
+    with up(tmp_path, "--vm", "db", start=fresh) as server:
         code = server.stop(how)
 
     assert code == 0
@@ -189,8 +198,8 @@ def test_shared_listeners_and_sockets_can_be_found(tmp_path: Path) -> None:
         (shared,) = server.ready["shared"]
         machines = json.loads(server.tell("vms", "--json"))
         path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
-        known = curl(f"curl -H Metadata:true --interface 127.7.0.2 '{shared}{path}'")
-        through = curl(f"curl -H Metadata:true --unix-socket {sockets}/db+db.sock 'http://h{path}'")
+        known = fetch(f"{shared}{path}", httpx2.HTTPTransport(local_address="127.7.0.2"))
+        through = fetch(f"http://h{path}", httpx2.HTTPTransport(uds=f"{sockets}/db+db.sock"))
 
     assert server.ready["alternatives"] == {
         "db": [f"unix:{sockets}/db+db.sock"], "web_0": [f"unix:{sockets}/web+web_0.sock"]
@@ -210,7 +219,7 @@ def test_shared_listeners_and_sockets_can_be_found(tmp_path: Path) -> None:
 )
 def test_an_address_that_makes_no_sense_is_a_usage_error(address: list[str], complaint: str) -> None:
     given = [word for one in address for word in ("--address", one)]
-    done = run(
+    done = call(
         "up", "--port-base", "0", "--no-arm", "--vm", "a", "--vm", "b", "--listen", "127.0.0.1:0", *given
     )
 
@@ -242,7 +251,7 @@ def test_one_guest_cannot_shut_out_the_others(tmp_path: Path) -> None:
                 crowd.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
             path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
-            name = curl(f"curl -H Metadata:true '{metadata['web_1']}{path}'")
+            name = fetch(f"{metadata['web_1']}{path}")
         finally:
             server.terminate()
             server.wait(timeout=20)
@@ -287,7 +296,7 @@ def test_what_was_kept_as_it_is_wanted_is_not_worth_a_word(tmp_path: Path) -> No
 
 
 def test_a_ready_file_that_cannot_be_written_is_refused_before_anything_listens(tmp_path: Path) -> None:
-    done = run("up", "--port-base", "0", "--ready-file", str(tmp_path / "nowhere" / "ready.json"))
+    done = call("up", "--port-base", "0", "--ready-file", str(tmp_path / "nowhere" / "ready.json"))
 
     assert done.code == 1
     assert done.stdout == ""
@@ -295,7 +304,7 @@ def test_a_ready_file_that_cannot_be_written_is_refused_before_anything_listens(
 
 
 def test_off_loopback_a_token_is_required() -> None:
-    done = run("up", "--port-base", "0", "--operator", "0.0.0.0:0")
+    done = call("up", "--port-base", "0", "--operator", "0.0.0.0:0")
 
     assert done.code == 1
     assert "a token is required" in done.stderr
@@ -314,7 +323,7 @@ def test_a_token_that_was_given_is_asked_for(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_terminate_notice_beyond_the_limits_is_refused() -> None:
-    done = run("up", "--port-base", "0", "--terminate-notice", "20m")
+    done = call("up", "--port-base", "0", "--terminate-notice", "20m")
 
     assert done.code == 1
     assert "terminate_notice: must be between 5 and 15 minutes" in done.stderr

@@ -17,6 +17,7 @@ from fairwarning.core.policy import Policy
 from fairwarning.core.scope import Blueprint
 from fairwarning.engine.clock import SystemClock
 from fairwarning.engine.engine import Engine
+from tests.asgi import ask
 from tests.stage import Stage, run
 
 URL = "http://127.0.0.1:8080"
@@ -51,14 +52,8 @@ class Lobby:
             lines["content-type"] = "application/x-www-form-urlencoded"
         if self.cookies:
             lines["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        content = None if form is None else urlencode(form).encode()
-
-        async def talk() -> httpx2.Response:
-            transport = httpx2.ASGITransport(self.app, raise_app_exceptions=False)
-            async with httpx2.AsyncClient(transport=transport, base_url=url) as client:
-                return await client.request(method, path, content=content, headers=lines)
-
-        response = run(talk())
+        content = b"" if form is None else urlencode(form).encode()
+        response = run(ask(self.app, method, f"{url}{path}", lines, content, failing=True))
         for told in response.headers.get_list("set-cookie"):
             for name, morsel in SimpleCookie(told).items():
                 self.cookies[name] = morsel.value

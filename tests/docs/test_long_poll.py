@@ -6,6 +6,8 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from tests.cli.server import up
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +28,7 @@ def test_the_readme_leads_to_the_page() -> None:
     assert "(docs/guides/long-poll.md)" in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.needs("curl")
 def test_the_commands_of_the_page_wait_for_a_change(tmp_path: Path) -> None:
     first, waiting = commands()
     with up(tmp_path, "--scale-set", "web=1", "--no-arm") as server, ThreadPoolExecutor() as threads:

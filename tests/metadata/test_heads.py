@@ -195,13 +195,16 @@ def expected(prepare: Callable[[Request], Poll | None], data: bytes) -> Poll | N
     return prepare(head.request) if head.length == 0 else None
 
 
+PREPARE = MetadataApp(
+    Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy()), UNHURRIED
+).prepare
+
+
 @settings(max_examples=300)
 @given(st.lists(some_head(), min_size=1, max_size=12))
 def test_whatever_came_before_a_head_asks_for_what_its_own_lines_say(sent: list[bytes]) -> None:
-    engine = Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy())
-    prepare = MetadataApp(engine, UNHURRIED).prepare
-    heads = Heads(prepare, most=3)
+    heads = Heads(PREPARE, most=3)
 
     for data in sent * 2:
         known = heads.read(data)
-        assert (None if known is None else known.poll) == expected(prepare, data)
+        assert (None if known is None else known.poll) == expected(PREPARE, data)

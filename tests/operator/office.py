@@ -16,6 +16,7 @@ from fairwarning.engine.clock import SystemClock
 from fairwarning.engine.engine import Engine
 from fairwarning.operator import shapes
 from fairwarning.operator.app import create_app
+from tests.asgi import ask
 from tests.stage import Stage, run
 
 URL = "http://127.0.0.1:8080"
@@ -47,14 +48,7 @@ class Office:
         """Send one request and return the answer, whatever it is."""
         prefix = "" if path.startswith(("/healthz", "/metrics")) else "/fleet/v1"
         raw = content if body is None else msgspec.json.encode(body)
-        lines = [(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()]
-
-        async def talk() -> httpx2.Response:
-            transport = httpx2.ASGITransport(self.app, raise_app_exceptions=False)
-            async with httpx2.AsyncClient(transport=transport, base_url=url) as client:
-                return await client.request(method, prefix + path, content=raw, headers=lines)
-
-        return run(talk())
+        return run(ask(self.app, method, f"{url}{prefix}{path}", headers, raw or b"", failing=True))
 
     def refused(self, method: str, path: str, body: Json = None) -> shapes.Problem:
         """Send a request that is refused and return the problem."""

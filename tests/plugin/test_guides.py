@@ -42,6 +42,7 @@ def test_the_guide_names_every_call() -> None:
 
 
 @pytest.mark.fairwarning(scale_set=1)
+@pytest.mark.needs("curl")
 def test_the_proxy_line_is_answered(fairwarning: Fleet) -> None:
     (line,) = re.findall(r"^\$ (http_proxy=.*)$", ELSEWHERE, re.MULTILINE)
     here = line.replace("http://127.0.0.1:8101", fairwarning.endpoint("web_0"))

@@ -2,8 +2,6 @@
 
 import fcntl
 import hashlib
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,20 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import lack, need
 from tests.real.namespaces import ENDPOINT, Namespace, alone, fleet
 from tests.real.server import FAIRWARNING, Server, up
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".cache" / "real-clients"
-
-# What must be there, and the Debian package that brings it.
-NEEDED = {
-    "ip": "iproute2",
-    "unshare": "util-linux",
-    "curl": "curl",
-    "/usr/lib/ocf/resource.d/heartbeat/azure-events-az": "resource-agents",
-    "/usr/lib/python3/dist-packages/cloudinit": "cloud-init",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +38,10 @@ class Single:
 
 @pytest.fixture(scope="session")
 def tools() -> None:
-    lacking = [
-        f"{tool} (Debian package {package})"
-        for tool, package in NEEDED.items()
-        if not (shutil.which(tool) or Path(tool).exists())
-    ]
-    if os.geteuid() != 0:
-        lacking.append("root")
+    need("root", "ip", "unshare", "curl")
+    need("/usr/lib/ocf/resource.d/heartbeat/azure-events-az", "/usr/lib/python3/dist-packages/cloudinit")
     if not Path(FAIRWARNING).exists():
-        lacking.append(f"{FAIRWARNING} (./dev installs it)")
-    if lacking:
-        pytest.fail(f"tests marked netns need {', '.join(lacking)}")
+        lack(f"needs {FAIRWARNING} (./dev installs it)")
 
 
 @pytest.fixture

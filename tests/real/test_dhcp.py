@@ -1,7 +1,5 @@
 """A real dnsmasq answers our DHCP question with option 245, in a network of its own."""
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import found, need
 from tests.real.namespaces import Namespace, Network, fleet
 
 pytestmark = pytest.mark.netns
 
-DNSMASQ = shutil.which("dnsmasq") or "/usr/sbin/dnsmasq"
+DNSMASQ = found("dnsmasq") or ""
 
 #: Asks as the agent does, with shorter waits: first for an answer to our address, then for a broadcast.
 ASK = """
@@ -38,9 +37,7 @@ print(discovery.discover(None, {}, discovery.answers, Path("/nonexistent"), now=
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    lacking = [tool for tool in (DNSMASQ, "ip") if not shutil.which(tool)]
-    if lacking or os.geteuid() != 0:
-        pytest.fail(f"needs root, and {', '.join(lacking) or 'nothing else'} (dnsmasq-base, iproute2)")
+    need("dnsmasq", "ip", "root")
     with fleet(["web000000"]) as made:
         yield made
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.server import up
-from tests.sandbox.programs import C, Exec, present
+from tests.needs import lack, need
+from tests.sandbox.programs import C, Exec
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def redirecting(anywhere: Exec) -> Exec:
     """Give ``exec`` where its default mode is allowed."""
     tried = anywhere.run("true")
     if "this machine does not allow" in tried.stderr:
-        pytest.skip(tried.stderr.strip())
+        lack(tried.stderr.strip())
     return anywhere
 
 
@@ -32,7 +33,7 @@ def isolating(anywhere: Exec) -> Exec:
     """Give ``exec`` where ``--isolate`` is allowed."""
     tried = anywhere.run("true", isolate=True)
     if "this machine does not allow" in tried.stderr:
-        pytest.skip(tried.stderr.strip())
+        lack(tried.stderr.strip())
     return anywhere
 
 
@@ -47,12 +48,12 @@ def shelf() -> Iterator[Path]:
 @pytest.fixture
 def static(shelf: Path) -> Path:
     """Give a program without a C library to hook into."""
-    present(("gcc",))
+    need("gcc", "/usr/include/stdio.h")
     (shelf / "ask.c").write_text(C)
     built = subprocess.run(
         ["gcc", "-static", "-o", shelf / "ask", shelf / "ask.c"], capture_output=True, text=True
     )
     if built.returncode != 0:
-        pytest.skip(f"gcc links nothing statically here: {built.stderr}")
+        lack(f"gcc links nothing statically here: {built.stderr}")
     (shelf / "ask").chmod(0o755)
     return shelf / "ask"

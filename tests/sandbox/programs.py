@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import site
 import subprocess
 import sys
@@ -11,10 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import fairwarning
 from tests.cli.server import Done
+from tests.needs import PACKAGES, need
 
 NOBODY = 65534
 VM = "web_1"
@@ -138,11 +136,10 @@ def python(code: str, *words: str) -> tuple[str, ...]:
 
 
 def present(program: tuple[str, ...] | str) -> tuple[str, ...]:
-    """Return the program if this machine has it; a text is a script in Python."""
+    """Return the program if this machine has what it calls; a text is a script in Python."""
     if isinstance(program, str):
         return python(program)
-    if shutil.which(program[0]) is None:
-        pytest.skip(f"there is no {program[0]} here")
+    need(*(word for word in program if word in PACKAGES))
     return program
 
 

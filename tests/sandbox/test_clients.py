@@ -81,8 +81,8 @@ def test_a_static_program_in_isolation_finds_its_machine(isolating: Exec, static
 
 
 @pytest.mark.slow
+@pytest.mark.needs("javac")
 def test_both_clients_of_java_find_their_machine(redirecting: Exec, shelf: Path) -> None:
-    present(("javac",))
     (shelf / "Ask.java").write_text(JAVA)
     subprocess.run(["javac", "-d", shelf, shelf / "Ask.java"], check=True)
     for built in shelf.glob("*.class"):

@@ -12,13 +12,13 @@ NO_SECCOMP = "this machine does not allow seccomp notifications: Operation not p
 
 
 def test_without_user_namespaces_the_default_mode_works(redirecting: Exec) -> None:
-    done = replace(redirecting, forbidden=("unshare",)).run(*CURL)
+    done = replace(redirecting, forbidden=("unshare",)).run(*present(CURL))
 
     assert (done.code, done.stdout, done.stderr) == (0, VM, "")
 
 
 def test_without_user_namespaces_isolate_says_so_and_goes_on_in_the_default_mode(redirecting: Exec) -> None:
-    done = replace(redirecting, forbidden=("unshare",)).run(*CURL, isolate=True)
+    done = replace(redirecting, forbidden=("unshare",)).run(*present(CURL), isolate=True)
 
     assert (done.code, done.stdout) == (0, VM)
     assert done.stderr == f"{NO_NAMESPACES}; going on without --isolate: the network is this machine's\n"
@@ -62,7 +62,7 @@ def test_exec_inside_exec_explains_itself(redirecting: Exec) -> None:
 
 
 def test_without_seccomp_isolate_works(isolating: Exec) -> None:
-    done = replace(isolating, forbidden=("seccomp",)).run(*CURL, isolate=True)
+    done = replace(isolating, forbidden=("seccomp",)).run(*present(CURL), isolate=True)
 
     assert (done.code, done.stdout, done.stderr) == (0, VM, "")
 

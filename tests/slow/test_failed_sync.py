@@ -1,7 +1,6 @@
 """A server whose disk fails says so, promises nothing it does not know, and goes on once the disk does."""
 
 import json
-import shutil
 import subprocess
 import urllib.error
 import urllib.request
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.server import Server, up
+from tests.needs import lack
 
 FREEZE = json.dumps({"cause": "freeze", "machines": ["db"], "notice": "2d"}).encode()
 
@@ -33,17 +33,14 @@ def events(server: Server) -> int:
 @contextmanager
 def failing_syncs(server: Server) -> Iterator[None]:
     """Let every fdatasync of a server fail during the block."""
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("failing syncs takes strace")
     inject = ("-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:error=EIO")
-    words = [strace, "-f", "-p", str(server.process.pid), *inject]
+    words = ["strace", "-f", "-p", str(server.process.pid), *inject]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:
         assert tracer.stderr is not None
         try:
             said = tracer.stderr.readline()
             if "attached" not in said:
-                pytest.skip(f"strace may not attach: {said}")
+                lack(f"strace may not attach: {said}")
             yield
         finally:
             tracer.terminate()
@@ -51,6 +48,7 @@ def failing_syncs(server: Server) -> Iterator[None]:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("strace")
 @pytest.mark.rule("R-12")
 def test_a_server_whose_syncs_fail_promises_nothing_and_recovers_by_itself(tmp_path: Path) -> None:
     with up(tmp_path, "--vm", "db", "--start-enabled", "--data", str(tmp_path / "state")) as server:
@@ -77,6 +75,7 @@ def test_a_server_whose_syncs_fail_promises_nothing_and_recovers_by_itself(tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.needs("strace")
 @pytest.mark.rule("R-12")
 def test_a_server_killed_while_its_syncs_fail_has_kept_all_that_it_answered(tmp_path: Path) -> None:
     with up(tmp_path, "--vm", "db", "--start-enabled", "--data", str(tmp_path / "state")) as server:

@@ -1,6 +1,5 @@
 """A real HAProxy takes this machine's server out of rotation and puts it back."""
 
-import shutil
 import socket
 import socketserver
 import subprocess
@@ -17,10 +16,10 @@ from fairwarning.agent.hooks import UNREPORTED, Hook, Outcome, parse
 from fairwarning.agent.hooks.haproxy import FOUND, OURS, Refused, admin_state, sessions
 from tests.agent.hooks.occasions import in_seconds, noon, prepare, recover
 from tests.cli.server import free_port
+from tests.needs import found
 
-PROGRAM = shutil.which("haproxy") or shutil.which("/usr/sbin/haproxy") or ""
+PROGRAM = found("haproxy") or ""
 
-needs_haproxy = pytest.mark.skipif(not PROGRAM, reason="needs haproxy (Debian package haproxy)")
 
 CONFIG = """
 global
@@ -117,7 +116,7 @@ def balancer(tmp_path: Path) -> Iterator[Balancer]:
         yield known
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 def test_a_drained_server_gets_no_new_connections(balancer: Balancer) -> None:
     before = balancer.answering()
 
@@ -129,7 +128,7 @@ def test_a_drained_server_gets_no_new_connections(balancer: Balancer) -> None:
     assert balancer.answering() == {"s2"}
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 def test_what_we_drained_is_made_ready_again(balancer: Balancer) -> None:
     token = balancer.run("drain").token
 
@@ -139,7 +138,7 @@ def test_what_we_drained_is_made_ready_again(balancer: Balancer) -> None:
     assert balancer.answering() == {"s1", "s2"}
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 @pytest.mark.parametrize(
     "state", [pytest.param("maint", id="maintenance"), pytest.param("drain", id="a drain")]
 )
@@ -155,7 +154,7 @@ def test_what_a_human_took_out_stays_out(state: str, balancer: Balancer) -> None
     assert balancer.state() == before != 0
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 def test_maintenance_that_a_human_began_after_our_drain_goes_on(balancer: Balancer) -> None:
     token = balancer.run("drain").token
     balancer.tell("set server web/s1 state maint")
@@ -169,7 +168,7 @@ def test_maintenance_that_a_human_began_after_our_drain_goes_on(balancer: Balanc
     assert balancer.state() == before
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 def test_a_drain_that_was_begun_and_never_reported_is_undone(balancer: Balancer) -> None:
     balancer.run("drain")
 
@@ -178,7 +177,7 @@ def test_a_drain_that_was_begun_and_never_reported_is_undone(balancer: Balancer)
     assert balancer.state() == 0
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 @pytest.mark.parametrize(
     "remembered",
     [
@@ -196,7 +195,7 @@ def test_draining_again_is_still_our_drain(remembered: str, balancer: Balancer) 
     assert balancer.state() == 0
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 def test_a_drain_waits_for_the_sessions_of_the_server(balancer: Balancer) -> None:
     open_ones = [balancer.connect() for _ in range(2)]
     hook = balancer.hook("drain", wait="60s")
@@ -213,7 +212,7 @@ def test_a_drain_waits_for_the_sessions_of_the_server(balancer: Balancer) -> Non
     assert outcome == Outcome(True, "web/s1 is drained", OURS)
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 def test_sessions_that_outlast_the_wait_are_told_of(balancer: Balancer) -> None:
     open_ones = [balancer.connect() for _ in range(2)]
 
@@ -224,7 +223,7 @@ def test_sessions_that_outlast_the_wait_are_told_of(balancer: Balancer) -> None:
     assert outcome == Outcome(True, "web/s1 is drained; sessions left: 1", OURS)
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 def test_the_socket_may_be_a_port_of_another_host(balancer: Balancer) -> None:
     hook = balancer.hook("drain", socket=f"127.0.0.1:{balancer.admin_port}")
 
@@ -232,7 +231,7 @@ def test_the_socket_may_be_a_port_of_another_host(balancer: Balancer) -> None:
     assert balancer.state() != 0
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 @pytest.mark.parametrize(
     "server", [pytest.param("web/s9", id="unknown server"), pytest.param("nope/s1", id="unknown backend")]
 )
@@ -243,7 +242,7 @@ def test_a_server_that_is_not_there_is_a_failure(server: str, balancer: Balancer
     assert f"there is no server {server}" in outcome.message
 
 
-@needs_haproxy
+@pytest.mark.needs("haproxy")
 def test_an_order_that_is_refused_is_a_failure_and_still_ours(balancer: Balancer) -> None:
     gone = parse({"haproxy": {"ready": "web/s9", "socket": balancer.admin}})
 

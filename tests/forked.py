@@ -1,0 +1,79 @@
+"""Processes of ``fairwarning`` that begin where everything is imported: forked, not started anew.
+
+A fresh interpreter spends a third of a second on imports before it does anything. These are processes like
+any other all the same, with output, signals and an exit code of their own. What matters at a start itself is
+tried with ``tests.cli.server.fresh``.
+"""
+
+import multiprocessing
+import os
+import pkgutil
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import fairwarning
+from fairwarning.cli import cli
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_OURS = [
+    one.name for one in pkgutil.walk_packages(fairwarning.__path__, "fairwarning.") if "__" not in one.name
+]
+_THEIRS = ["anyio._backends._asyncio", "encodings.idna", "h11", "httpcore2", "logging.config", "truststore"]
+_UVICORN = ["uvicorn.lifespan.off", "uvicorn.protocols.http.httptools_impl"]
+_CONTEXT.set_forkserver_preload([__name__, "pytest", *_OURS, *_THEIRS, *_UVICORN])
+
+
+class Forked:
+    """A process that runs one command line; called as ``subprocess.Popen`` is."""
+
+    def __init__(self, words: Sequence[str], stdout: Path, stderr: Path) -> None:
+        arguments = (tuple(words), stdout, stderr, Path.cwd(), dict(os.environ))
+        self._process = _CONTEXT.Process(target=_run, args=arguments)
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        """Return its number."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Return the exit code, if it has ended."""
+        return self._process.exitcode
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self._process.is_alive():
+            os.kill(self.pid, sig)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, once it has ended."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("fairwarning", timeout or 0)
+        return self._process.exitcode
+
+
+def _run(words: tuple[str, ...], stdout: Path, stderr: Path, folder: Path, variables: dict[str, str]) -> None:
+    for path, stream in ((stdout, 1), (stderr, 2)):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, stream)
+        os.close(file)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv = ["fairwarning", *words]
+    warnings.simplefilter("error")
+    cli(words, prog_name="fairwarning")

@@ -1,0 +1,32 @@
+"""Begin with the files that take longest, so that nobody waits for one of them at the end."""
+
+import pytest
+
+LONGEST = (
+    "docs/test_readme.py",
+    "browser/test_pages.py",
+    "browser/test_story.py",
+    "agent/test_end_to_end.py",
+    "agent/test_ailing_server.py",
+    "browser/test_large_map.py",
+    "cli/test_demo.py",
+    "check/test_guide.py",
+    "check/test_unsafe_handlers.py",
+    "check/test_check.py",
+    "sandbox/test_forbidden.py",
+    "sandbox/test_clients.py",
+    "cli/test_fleet.py",
+    "cli/test_up.py",
+    "cli/test_handler.py",
+    "arm/test_sdk.py",
+    "operator/test_openapi.py",
+)
+
+
+class LongestFirst:
+    """Moves their tests to the front, whatever order pytest-randomly has chosen."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        ranks = {file: rank for rank, file in enumerate(LONGEST)}
+        items.sort(key=lambda item: ranks.get("/".join(item.path.parts[-2:]), len(LONGEST)))
