@@ -15,7 +15,7 @@ from fairwarning.metadata.connection import Connection
 from fairwarning.metadata.encoding import page
 from fairwarning.metadata.figures import STATUS
 from fairwarning.metadata.hangup import HANG_UP
-from fairwarning.metadata.http import Action, Continue, Refusal, Request, Response, failure
+from fairwarning.metadata.http import Action, Continue, Pause, Refusal, Request, Response, failure
 from fairwarning.metadata.line import Line
 from fairwarning.metadata.reception import C, Guests
 from fairwarning.metadata.watch import Watch
@@ -33,7 +33,7 @@ class Conversation(Generic[C]):
 
     __slots__ = (
         "_begun", "_caller", "_ended", "_finishing", "_guests", "_held", "_http", "_line", "_pending",
-        "_poller", "_reception", "_request", "_since",
+        "_poller", "_queued", "_reception", "_request", "_since",
     )  # fmt: skip
 
     def __init__(self, guests: Guests[C], line: Line, caller: C | None) -> None:
@@ -48,6 +48,7 @@ class Conversation(Generic[C]):
         self._since = 0.0
         self._begun = False  # the time since then is that of a request
         self._held = False  # the next request waits until the client reads
+        self._queued = False  # it waits for its turn
         self._ended = False  # the client will send nothing more
         self._finishing = False  # the next answer is the last, or was
 
@@ -72,10 +73,11 @@ class Conversation(Generic[C]):
                     self._transmit(raw)
                     self._since = moment.time
                     if not self._line.writable:
-                        self._perform(self._go_on(), moment)
+                        self._go_on()
+                        self._settle(moment)
                     return
                 if known.request is not None:
-                    self._perform(self._ask(known.request, moment), moment)
+                    self._perform([known.request], moment)
                     return
         # Whoever was told that nothing follows is not heard any more.
         if not self._finishing or self._request is not None:
@@ -84,7 +86,7 @@ class Conversation(Generic[C]):
     def ended(self, moment: Moment) -> None:
         """Note that the client sends nothing more."""
         self._ended = True
-        if self._request is None and not self._held:
+        if self._request is None and not self._waiting:
             self._close(moment)
             return
         # A client that only stopped sending looks like one that is gone: it gets its answer if
@@ -96,8 +98,19 @@ class Conversation(Generic[C]):
         """Note that the client has read all it was sent."""
         if self._held and not self._finishing:
             self._held = False
-            self._perform(self._go_on(), moment)
+            self._go_on()
+        self._settle(moment)
+
+    def wake(self) -> None:
+        """Take up what waited for its turn."""
+        self._queued = False
+        moment = self._reception.almanac.this_turn()
+        if self._finishing and self._request is None:
+            return  # nobody waits for it any more
+        if self._line.writable and self._http is not None:
+            self._perform(self._http.answered(), moment)
         else:
+            self._go_on()
             self._settle(moment)
 
     def lost(self) -> None:
@@ -131,6 +144,10 @@ class Conversation(Generic[C]):
         """End the conversation at once."""
         self._line.abort()
 
+    @property
+    def _waiting(self) -> bool:
+        return self._held or self._queued
+
     def _patience(self) -> float:
         limits = self._reception.limits
         if self._request is not None:
@@ -143,19 +160,19 @@ class Conversation(Generic[C]):
         return self._http
 
     def _perform(self, actions: list[Action], moment: Moment) -> None:
-        while actions:
-            (action,) = actions
-            actions = []
+        for action in actions:
             match action:
                 case Request():
-                    actions = self._ask(action, moment)
+                    self._ask(action, moment)
                 case Continue():
                     self._line.write(_CONTINUE)
+                case Pause():
+                    self._queue()
                 case Refusal():
                     self._refuse(action, moment)
         self._settle(moment)
 
-    def _ask(self, request: Request, moment: Moment) -> list[Action]:
+    def _ask(self, request: Request, moment: Moment) -> None:
         self._request = request
         self._begun = False
         try:
@@ -165,10 +182,10 @@ class Conversation(Generic[C]):
         if isinstance(reply, Watch) and self._crowded():
             reply = reply.look()
         if isinstance(reply, Response):
-            return self._send(request, reply, moment)
-        self._since = moment.time
-        self._wait_for(request, reply)
-        return []
+            self._send(request, reply, moment)
+        else:
+            self._since = moment.time
+            self._wait_for(request, reply)
 
     def _crowded(self) -> bool:
         return self._reception.tally.watchers >= self._reception.limits.watchers
@@ -191,8 +208,7 @@ class Conversation(Generic[C]):
         self._stop_watching()
         self._pending = None
         if self._request is not None:
-            moment = self._reception.almanac.this_turn()
-            self._perform(self._send(self._request, response, moment), moment)
+            self._send_late(self._request, response)
 
     def _done(self, request: Request, task: asyncio.Future[Response]) -> None:
         if self._request is None:  # nobody waits for it any more
@@ -205,20 +221,24 @@ class Conversation(Generic[C]):
         else:
             error = task.exception()
             reply = task.result() if error is None else self._broken(request, error)
+        self._send_late(request, reply)
+
+    def _send_late(self, request: Request, response: Response) -> None:
         moment = self._reception.almanac.this_turn()
-        self._perform(self._send(request, reply, moment), moment)
+        self._send(request, response, moment)
+        self._settle(moment)
 
     def _broken(self, request: Request, error: BaseException) -> Response:
         log.error("answer_failed method=%s path=%s", request.method, request.path, exc_info=error)
         return _BROKEN
 
-    def _send(self, request: Request, response: Response, moment: Moment) -> list[Action]:
+    def _send(self, request: Request, response: Response, moment: Moment) -> None:
         self._request = None
         self._since = moment.time
         if response is HANG_UP:
             self._finishing = True
             self._line.reset()
-            return []
+            return
         keep_alive = request.keep_alive and not self._finishing
         head = request.method == "HEAD"
         try:
@@ -226,17 +246,25 @@ class Conversation(Generic[C]):
         except ValueError as error:
             response = self._broken(request, error)
             self._write(response, moment, keep_alive=keep_alive, version=request.version, head=head)
-        if not keep_alive:
+        if keep_alive:
+            self._go_on()
+        else:
             self._close(moment)
-            return []
-        return self._go_on()
 
-    def _go_on(self) -> list[Action]:
-        """Take up the next request, unless the client has to read first."""
-        if self._line.writable:
-            return [] if self._http is None else self._http.answered()
-        self._held = True
-        return []
+    def _go_on(self) -> None:
+        """Take up the next request in its turn, once the client has read."""
+        if not self._line.writable:
+            self._held = True
+        elif self._http is not None:
+            if self._http.waiting:
+                self._queue()
+            else:
+                self._http.answered()
+
+    def _queue(self) -> None:
+        if not self._queued:
+            self._queued = True
+            self._reception.turns.add((self,))
 
     def _write(
         self,
@@ -274,12 +302,12 @@ class Conversation(Generic[C]):
         http = self._http
         if self._finishing and self._request is None:
             return
-        if self._ended and self._request is None and not self._held:
+        if self._ended and self._request is None and not self._waiting:
             self._close(moment)
             return
-        full = http is not None and http.full
+        full = self._queued or (http is not None and http.full)
         self._line.listen(not self._ended and self._line.writable and not full)
-        if self._request is not None:
+        if self._request is not None or self._queued:
             return
         begun = http is not None and http.begun
         if not (begun and self._begun):

@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
+from fairwarning.engine.turns import Turns
 from fairwarning.metadata.almanac import Almanac
 from fairwarning.metadata.figures import Tally
 from fairwarning.metadata.heads import Heads
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Hashable)
 K = TypeVar("K", bound=Hashable, contravariant=True)
+
+#: How many of those who wait for their turn are answered before everybody else gets one.
+AT_ONCE = 16
 
 #: Says what to answer to a caller; None is a caller whom the listener does not know.
 Answer: TypeAlias = Callable[[C | None, Request], Reply]
@@ -49,6 +54,11 @@ class Reception(Generic[C]):
         self.listeners = 0
         self._shortcuts = shortcuts
         self._callers: dict[C | None, int] = {}
+
+    @cached_property
+    def turns(self) -> Turns:
+        """Where requests wait that came together: each connection has one of them answered in a turn."""
+        return Turns(asyncio.get_running_loop(), AT_ONCE)
 
     def poller(self, caller: C | None) -> Poller | None:
         """Return who can be answered at once."""
