@@ -39,6 +39,12 @@ class Connection:
         self._inbox.data += data
         return [] if self._answering else self._advance()
 
+    def hold(self, data: bytes) -> None:
+        """Take bytes from the client, of which nothing is understood before ``answered``."""
+        if not self._ended:
+            self._inbox.data += data
+            self._answering = True
+
     def answered(self) -> list[Action]:
         """Note that the request was answered or the pause is over, and return what has arrived since."""
         self._answering = False

@@ -32,15 +32,16 @@ class Conversation(Generic[C]):
     """Reads requests, asks for the answers, writes them in order."""
 
     __slots__ = (
-        "_begun", "_caller", "_ended", "_finishing", "_guests", "_held", "_http", "_line", "_pending",
-        "_poller", "_queued", "_reception", "_request", "_since",
+        "_account", "_begun", "_caller", "_ended", "_finishing", "_guests", "_held", "_http", "_line",
+        "_pending", "_poller", "_queued", "_reception", "_request", "_since",
     )  # fmt: skip
 
-    def __init__(self, guests: Guests[C], line: Line, caller: C | None) -> None:
+    def __init__(self, guests: Guests[C], line: Line, caller: C | None, address: str = "") -> None:
         self._guests = guests
         self._reception = guests.reception
         self._line = line
         self._caller = caller
+        self._account = guests.reception.account(caller, address)
         self._poller = guests.reception.poller(caller)
         self._http: Connection | None = None  # None: nothing waits to be understood
         self._request: Request | None = None
@@ -48,7 +49,7 @@ class Conversation(Generic[C]):
         self._since = 0.0
         self._begun = False  # the time since then is that of a request
         self._held = False  # the next request waits until the client reads
-        self._queued = False  # it waits for its turn
+        self._queued = False  # it waits for its turn, or for the end of a rest
         self._ended = False  # the client will send nothing more
         self._finishing = False  # the next answer is the last, or was
 
@@ -56,12 +57,19 @@ class Conversation(Generic[C]):
         """Note that the connection is there."""
         self._since = moment.time
         self._guests.open.add(self)
-        if not self._reception.admit(self._caller):
+        paid = self._account.charge(moment.time)
+        if self._reception.admit(self._caller):
+            if not paid:
+                self._rest(moment)
+        elif paid:
             self._write(_CROWDED, moment, keep_alive=False)
             self._close(moment)
+        else:
+            self._line.abort()
 
     def received(self, data: bytes, moment: Moment) -> None:
         """Take what the client has sent."""
+        request = None
         if self._http is None and self._request is None:
             # The short way of docs/poll.md: as few steps as possible.
             heads = self._reception.heads
@@ -76,12 +84,8 @@ class Conversation(Generic[C]):
                         self._go_on()
                         self._settle(moment)
                     return
-                if known.request is not None:
-                    self._perform([known.request], moment)
-                    return
-        # Whoever was told that nothing follows is not heard any more.
-        if not self._finishing or self._request is not None:
-            self._perform(self._inbox().feed(data), moment)
+                request = known.request
+        self._take(data, request, moment)
 
     def ended(self, moment: Moment) -> None:
         """Note that the client sends nothing more."""
@@ -104,14 +108,18 @@ class Conversation(Generic[C]):
     def wake(self) -> None:
         """Take up what waited for its turn."""
         self._queued = False
+        if self._over:
+            return
         moment = self._reception.almanac.this_turn()
-        if self._finishing and self._request is None:
-            return  # nobody waits for it any more
-        if self._line.writable and self._http is not None:
-            self._perform(self._http.answered(), moment)
-        else:
+        if self._request is not None:
+            self._settle(moment)
+        elif self._http is None or not self._line.writable:
             self._go_on()
             self._settle(moment)
+        elif self._account.charge(moment.time):
+            self._perform(self._http.answered(), moment)
+        else:
+            self._rest(moment)
 
     def lost(self) -> None:
         """Note that the connection is closed."""
@@ -145,6 +153,10 @@ class Conversation(Generic[C]):
         self._line.abort()
 
     @property
+    def _over(self) -> bool:
+        return self._finishing and self._request is None
+
+    @property
     def _waiting(self) -> bool:
         return self._held or self._queued
 
@@ -158,6 +170,28 @@ class Conversation(Generic[C]):
         if self._http is None:
             self._http = Connection(answering=self._request is not None)
         return self._http
+
+    def _take(self, data: bytes, request: Request | None, moment: Moment) -> None:
+        """Go the long way, with what the data asks for if that is known; the caller is charged for it."""
+        paid = self._account.charge(moment.time)
+        if self._over:
+            # Whoever was told that nothing follows is not heard any more, and may not say much.
+            if not paid:
+                self._line.abort()
+        elif not paid:
+            self._inbox().hold(data)
+            self._rest(moment)
+        elif request is not None:
+            self._perform([request], moment)
+        else:
+            self._perform(self._inbox().feed(data), moment)
+
+    def _rest(self, moment: Moment) -> None:
+        """Read nothing until the caller's rest is over."""
+        if not self._queued:
+            self._queued = True
+            self._reception.rest(self._account, self)
+        self._settle(moment)
 
     def _perform(self, actions: list[Action], moment: Moment) -> None:
         for action in actions:
@@ -300,7 +334,7 @@ class Conversation(Generic[C]):
 
     def _settle(self, moment: Moment) -> None:
         http = self._http
-        if self._finishing and self._request is None:
+        if self._over:
             return
         if self._ended and self._request is None and not self._waiting:
             self._close(moment)
