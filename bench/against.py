@@ -37,7 +37,7 @@ def compare(suites: Sequence[str], other: Path, rounds: int) -> str:
                 for key, value in _measured(suite, _once(suite, checkout)):
                     found.setdefault(key, []).append(value)
     header = ("suite", "what", "against or unit", "goal", "before", "after", "after ÷ before")
-    return table(header, _rows(before, after))
+    return table(header, rows(before, after))
 
 
 def _once(suite: str, checkout: Path) -> Mapping[str, list[Mapping[str, object]]]:
@@ -48,7 +48,10 @@ def _once(suite: str, checkout: Path) -> Mapping[str, list[Mapping[str, object]]
         script, found = Path(folder, "once.py"), Path(folder, "found.json")
         script.write_text(_ONCE)
         subprocess.run(
-            [sys.executable, script, suite, found], env={**os.environ, "PYTHONPATH": path}, check=True
+            [sys.executable, script, suite, found],
+            cwd=bench,  # from where the suite starts modules of its own
+            env={**os.environ, "PYTHONPATH": path},
+            check=True,
         )
         section: Mapping[str, list[Mapping[str, object]]] = json.loads(found.read_text())["suites"][0]
     return section
@@ -64,7 +67,8 @@ def _measured(
             yield (suite, str(one["name"]), str(one[scale]), str(one["goal"])), median
 
 
-def _rows(before: Found, after: Found) -> Iterator[tuple[str, ...]]:
+def rows(before: Found, after: Found) -> Iterator[tuple[str, ...]]:
+    """Yield what both have, with the ratio of each round."""
     for (suite, name, scale, goal), values in after.items():
         old = before.get((suite, name, scale, goal))
         if old is not None and all(old):

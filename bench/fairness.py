@@ -79,17 +79,17 @@ class Whole:
         return found
 
 
-def suite(rounds: int) -> Section:
-    """Measure every kind of abuse in every round."""
+def suite(rounds: int, seconds: float = SECONDS) -> Section:
+    """Measure every kind of abuse in every round, each for some seconds."""
     with pinned(cores()[1]):
-        return section([_round() for _ in range(rounds)])
+        return section([_round(seconds) for _ in range(rounds)])
 
 
-def _round() -> Round:
+def _round(seconds: float) -> Round:
     with _whole() as server, _asking(server) as asking:
         steady(server.guests, sources(range(GUESTS)), GUESTS, 1.0)
-        quiet = {QUIET: _window(server, asking, None)}
-        return quiet | {name: _window(server, asking, abuse) for name, abuse in ABUSES.items()}
+        quiet = {QUIET: _window(server, asking, None, seconds)}
+        return quiet | {name: _window(server, asking, abuse, seconds) for name, abuse in ABUSES.items()}
 
 
 @contextmanager
@@ -104,26 +104,26 @@ def _whole() -> Iterator[Whole]:
         yield Whole(child, (found.hostname, found.port), operator, management, ca)
 
 
-def _window(server: Whole, asking: "Asking", abuse: Abuse | None) -> Waits:
+def _window(server: Whole, asking: "Asking", abuse: Abuse | None, seconds: float) -> Waits:
     time.sleep(0.2)
     server.lateness()
     asking.begin()
     began, used = time.monotonic(), scheduler_seconds(server.child.pid)
     if abuse is None:
-        polls = _polls(server, lambda: None)
+        polls = _polls(server, seconds, lambda: None)
     else:
         abusers = sources(range(GUESTS, GUESTS + abuse.abusers))
         with abusing(server.guests, abuse, [STRANGER] if abuse.stranger else abusers) as begin:
-            polls = _polls(server, begin)
+            polls = _polls(server, seconds, begin)
     cpu = (scheduler_seconds(server.child.pid) - used) / (time.monotonic() - began) * 100
     operator, management = asking.end()
     return Waits(polls, operator, management, server.lateness(), cpu)
 
 
-def _polls(server: Whole, begin: Callable[[], None]) -> list[float]:
+def _polls(server: Whole, seconds: float, begin: Callable[[], None]) -> list[float]:
     callers = sources(range(GUESTS))
     try:
-        asked = steady(server.guests, callers, GUESTS * RATE, SECONDS, ready=begin, fresh=True)
+        asked = steady(server.guests, callers, GUESTS * RATE, seconds, ready=begin, fresh=True)
     except (Unanswered, ConnectionError):
         return [PATIENCE * 1e3]
     return [one.waited * 1e3 for one in asked]
