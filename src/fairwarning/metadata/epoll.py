@@ -22,7 +22,7 @@ _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
 #: Connections that are looked after in one turn of the loop, and those that are taken. The kernel gives
 #: those that were not looked after precedence in the next, so few in a turn are fair, and soon done.
 _BATCH = 64
-_TAKEN = 32
+_TAKEN = 64
 #: How many connections wait to be taken, if the system lets as many: who finds no place tries again a second
 #: later.
 _BACKLOG = 4096
