@@ -23,9 +23,8 @@ _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
 #: those that were not looked after precedence in the next, so few in a turn are fair, and soon done.
 _BATCH = 64
 _TAKEN = 64
-#: How many connections wait to be taken, if the system lets as many: who finds no place tries again a second
-#: later.
-_BACKLOG = 4096
+#: How many connections wait to be taken.
+_BACKLOG = 1024
 #: The descriptor of a line that is closed: every use of it fails.
 _CLOSED = -1
 #: How much is read at a time.
