@@ -6,6 +6,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from string import ascii_lowercase
+
+from bench.abuse import ABUSES
 
 
 class Better(StrEnum):
@@ -50,6 +53,7 @@ class Goal:
 
 _NGINX = "nginx's ÷ ours"
 _EXPONENT = "exponent"
+_QUIET = "× without"
 
 GOALS: Mapping[str, Goal] = {
     "G1": Goal("CPU per poll, keep-alive", _NGINX, Better.MORE, 0.80, 0.95),
@@ -80,4 +84,11 @@ GOALS: Mapping[str, Goal] = {
     "G20b": Goal("descriptors left open after the soak", "descriptors", Better.LESS, 0.0),
     "G21a": Goal("agent at rest, memory", "MB", Better.LESS, 30.0),
     "G21b": Goal("agent at rest, CPU", "% of a core", Better.LESS, 0.5),
+    **{
+        f"G22{letter}": Goal(f"p99 of other guests, abused with: {name}", _QUIET, Better.LESS, 3.0)
+        for letter, name in zip(ascii_lowercase, ABUSES, strict=False)
+    },
+    "G23a": Goal("operator API while guests abuse, p99", _QUIET, Better.LESS, 3.0),
+    "G23b": Goal("management API while guests abuse, p99", _QUIET, Better.LESS, 3.0),
+    "G23c": Goal("timer in the server while guests abuse, p99 late", "ms", Better.LESS, 10.0),
 }

@@ -1,4 +1,4 @@
-"""``./dev bench [SUITE…] [--quick] [--write-docs]``: measure, print a page, keep it with its data."""
+"""``./dev bench [SUITE…] [--quick] [--write-docs] [--against DIR]``: measure, print a page, keep it."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # the suites are a package, this file is run by its path
 
-from bench import agent, exec_, page, poll, report, scale, soak, start, store, watch
+from bench import against, agent, exec_, fairness, page, poll, report, scale, soak, start, store, watch
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -17,6 +17,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 #: Each suite, told whether it has to be quick.
 SUITES: Mapping[str, Callable[[bool], report.Section]] = {
     "poll": lambda quick: poll.suite(poll.QUICK if quick else poll.USUAL),
+    "fairness": lambda quick: fairness.suite(2 if quick else 9),
     "watch": lambda quick: watch.suite(watch.efforts(quick)),
     "scale": lambda quick: scale.suite(scale.QUICK if quick else scale.USUAL, RESULTS),
     "store": lambda quick: store.suite(store.QUICK if quick else store.USUAL, RESULTS),
@@ -33,6 +34,9 @@ def main(words: list[str]) -> None:
     asked = parser.parse_args(words)
     if asked.write_docs and asked.suites:
         parser.error("the page tells of one run of every suite: name none with --write-docs")
+    if asked.against is not None:
+        print(against.compare(asked.suites or list(SUITES), asked.against.absolute(), asked.rounds))
+        return
     at, context = datetime.now(UTC), report.machine()
     sections = []
     for name in asked.suites or SUITES:
@@ -53,9 +57,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: some minutes in all")
     parser.add_argument("--write-docs", action="store_true", help="write docs/performance.md and its plots")
+    parser.add_argument(
+        "--against",
+        type=_checkout,
+        metavar="DIR",
+        help="measure another checkout too, in turns, and print both side by side; suites are quick then",
+    )
+    parser.add_argument("--rounds", type=int, default=9, help="of --against; 9 by default")
     if sys.platform != "linux":
         parser.error("measuring needs Linux: epoll, /proc and addresses of 127/8")
     return parser
+
+
+def _checkout(name: str) -> Path:
+    if not Path(name, "src", "fairwarning").is_dir():
+        raise argparse.ArgumentTypeError(f"no checkout: {name} has no src/fairwarning")
+    return Path(name)
 
 
 def _suite(name: str) -> str:

@@ -14,10 +14,13 @@ from ipaddress import IPv4Address
 from itertools import count
 from pathlib import Path
 
+import fairwarning
 from bench.load import PATH, PATIENCE, Address, Load, Mode, Unanswered
 from bench.measure import Meter, cores, pinned, scheduler_seconds
 
 ROOT = Path(__file__).parents[1]
+#: Where the code under test is: of this checkout, or of another that came first on the path.
+SOURCE = Path(fairwarning.__file__).parents[1]
 LOOPBACK = "127.0.0.1"
 
 #: The first machine's address on a listener that tells callers apart by theirs.
@@ -100,7 +103,7 @@ def finished(command: Sequence[str]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    return {**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{ROOT}"}
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-from bench.load import POLL, Address, Lines
+from bench.load import POLL, Address, Line, Lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +32,47 @@ def steady(
     rate: float,
     seconds: float,
     ready: Callable[[], None] = _nobody,
+    *,
+    fresh: bool = False,
 ) -> list[Asked]:
-    """Poll ``rate`` times a second, from each source in turn; ``ready`` is told once all are connected."""
+    """Poll ``rate`` times a second, from each source in turn; ``ready`` is told once all are connected.
+
+    With ``fresh``, every second poll comes on a new connection.
+    """
     found: list[Asked] = []
     total = int(rate * seconds)
     with Lines(address) as lines:
         idle = deque(lines.welcomed(sources))
         ready()
         due: dict[int, float] = {}
+        unsent: list[Line] = []
         begin, sent = time.monotonic(), 0
         while len(found) < total:
             now = time.monotonic()
             while sent < total and idle and begin + sent / rate <= now:
                 line = idle.popleft()
+                if fresh and sent % 2:
+                    line = lines.again(line)
                 due[line.fd] = begin + sent / rate
                 sent += 1
-                line.ask(POLL)
+                unsent.append(line)
+            unsent = [line for line in unsent if not _asked(line)]
             free = idle and sent < total
-            for line, _ in lines.answers(_whole_milliseconds(begin + sent / rate - now) if free else 1.0):
+            pause = _whole_milliseconds(begin + sent / rate - now) if free else 1.0
+            for line, _ in lines.answers(0.001 if unsent else pause):
                 asked = due.pop(line.fd)
                 found.append(Asked(asked, time.monotonic() - asked))
                 idle.append(line)
     return found
+
+
+def _asked(line: Line) -> bool:
+    """Poll, unless a server whose queue is full has not let the line in yet."""
+    try:
+        line.ask(POLL)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _whole_milliseconds(seconds: float) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import agent, growth, pending, poll, report, scale, soak, start, store, watch
+from bench import agent, fairness, growth, pending, poll, report, scale, soak, start, store, watch
 from bench.guests import scheduled, tag
 from bench.load import Unanswered, whole_answer
 from bench.measure import (
@@ -276,6 +276,7 @@ def test_every_suite_measures_something(tmp_path: Path, noon: datetime) -> None:
         start.suite(1),
         soak.suite(3, tmp_path),
         agent.suite(1, 1.0),
+        fairness.suite(1, 0.3),
     ]
 
     page = report.save(tmp_path, sections, report.machine(), noon)

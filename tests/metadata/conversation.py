@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from fairwarning.metadata.connection import Connection
-from fairwarning.metadata.http import Action, Request
+from fairwarning.metadata.http import Action, Pause, Request
 
 GET = b"GET /metadata/instance?api-version=2021-02-01 HTTP/1.1\r\nHost: h\r\nMetadata: true\r\n\r\n"
 POST = b"POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"
@@ -17,8 +17,10 @@ def converse(pieces: Iterable[bytes]) -> list[Action]:
     for piece in pieces:
         actions = connection.feed(piece)
         while actions:
-            seen += actions
-            actions = connection.answered() if isinstance(actions[-1], Request) else []
+            (action,) = actions
+            if not isinstance(action, Pause):
+                seen.append(action)
+            actions = connection.answered() if isinstance(action, Request | Pause) else []
     return seen
 
 

@@ -19,7 +19,7 @@ from fairwarning.metadata.limits import Limits
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
 from tests.guest import E1, NOON, UNHURRIED
-from tests.metadata.wire import PORTABLE
+from tests.metadata.wire import FREE, PORTABLE
 
 WEB_0 = MachineRef(ScopeId("web"), VmName("web_0"))
 REQUESTS, AT_ONCE = 1000, 50
@@ -144,7 +144,7 @@ async def storm(seed: int) -> tuple[Counter[int], bytes]:
     await engine.handle(Make(seed="s", blueprint=Blueprint(name="web")))
     await engine.handle(Schedule(id=E1, cause="restart", machines=(WEB_0,)))
     app = MetadataApp(engine, UNHURRIED)
-    limits = Limits(idle=5.0, head=5.0)
+    limits = Limits(idle=5.0, head=5.0, steps=FREE)
     server = MetadataServer[MachineRef](
         app.answer, engine.clock.now, limits, shortcuts=app, portable=PORTABLE[0]
     )

@@ -23,8 +23,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairwarning.metadata.connection import Connection
 from fairwarning.metadata.http import Request
+from tests.metadata.conversation import converse
 
 TAB_AFTER_CHUNKED = re.compile(rb"chunked *\t[ \t]*\r\n", re.IGNORECASE)
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
@@ -56,14 +56,7 @@ def meaning(
 
 
 def ours(pieces: Iterable[bytes]) -> list[Request]:
-    connection = Connection()
-    requests: list[Request] = []
-    for piece in pieces:
-        actions = connection.feed(piece)
-        while actions and isinstance(actions[-1], Request):
-            requests.append(actions[-1])
-            actions = connection.answered()
-    return requests
+    return [action for action in converse(pieces) if isinstance(action, Request)]
 
 
 def our_meaning(request: Request) -> Meaning:

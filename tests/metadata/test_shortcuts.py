@@ -23,7 +23,9 @@ from fairwarning.metadata.conversation import Conversation
 from fairwarning.metadata.http import Reply, Request, Response
 from fairwarning.metadata.limits import Limits
 from fairwarning.metadata.reception import Guests, Reception
+from fairwarning.metadata.throttle import Rate
 from tests.guest import E1, UNHURRIED, Cloud, cloud
+from tests.metadata.wire import FREE
 
 WEB = ScopeId("web")
 WEB_0, WEB_1 = (MachineRef(WEB, VmName(f"web_{number}")) for number in range(2))
@@ -62,11 +64,11 @@ class Tape:
 class Talk:
     """Guests of a fleet that are answered over tapes."""
 
-    def __init__(self, web: Cloud, *, quickly: bool) -> None:
+    def __init__(self, web: Cloud, *, quickly: bool, steps: Rate = FREE) -> None:
         self.web = web
         self.almanac = Almanac(web.runner.get_loop().time, web.clock.now)
         shortcuts = web.app if quickly else None
-        reception = Reception[MachineRef](web.app.answer, self.almanac, Limits(), shortcuts)
+        reception = Reception[MachineRef](web.app.answer, self.almanac, Limits(steps=steps), shortcuts)
         self.reception = reception
         self._guests = Guests(reception)
         self._open: dict[MachineRef, tuple[Tape, Conversation[MachineRef]]] = {}
@@ -209,6 +211,25 @@ def test_a_machine_has_one_allowance_whichever_way_it_is_answered() -> None:
 
         assert statuses(answers) == [200, 200, 200, 200, 429, 429]
         assert statuses([guests.send(WEB_1, PLAIN)]) == [200]
+
+
+@pytest.mark.rule("R-26")
+def test_a_poll_that_is_admitted_costs_no_steps_and_one_too_many_does() -> None:
+    profile = replace(UNHURRIED, requests_per_second=1e-9, burst=50.0)
+    with cloud(profile=profile) as web:
+        guests = Talk(web, quickly=True, steps=Rate(1e-9, 5.0))
+
+        answers = [guests.send(WEB_0, PLAIN) for _ in range(52)]
+        tape, conversation = guests.connect(WEB_0)
+
+        async def ask_again() -> None:
+            conversation.received(PLAIN * 9, guests.almanac.moment())
+
+        web.run(ask_again())
+
+    # One step for each connection, one for the first poll, and two for those that came too soon.
+    assert statuses(answers) == [200] * 50 + [429] * 2
+    assert tape.written == []
 
 
 @pytest.mark.rule("R-03")

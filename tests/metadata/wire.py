@@ -3,15 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from fairwarning.metadata.http import Reply, Request, Response, failure
 from fairwarning.metadata.limits import Limits
 from fairwarning.metadata.server import MetadataServer
+from fairwarning.metadata.throttle import Rate
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 NAMES = {"127.0.0.1": "web_0"}
+#: Work that nobody is charged for.
+FREE = Rate(1e9, 1e9)
 QUICK = Limits(idle=0.05, head=0.05, grace=0.05)
 #: Which lines servers use; the fixture ``lines`` tries both.
 PORTABLE = [False]
@@ -59,16 +63,17 @@ class Held:
 
 
 def new_server(
-    answer: Callable[[str | None, Request], Reply], limits: Limits | None = None
+    answer: Callable[[str | None, Request], Reply], limits: Limits | None = None, steps: Rate = FREE
 ) -> MetadataServer[str]:
-    return MetadataServer(answer, lambda: NOON, limits, portable=PORTABLE[0])
+    known = replace(limits or Limits(), steps=steps)
+    return MetadataServer(answer, lambda: NOON, known, portable=PORTABLE[0])
 
 
 @asynccontextmanager
 async def serving(
-    answer: Callable[[str | None, Request], Reply], limits: Limits | None = None
+    answer: Callable[[str | None, Request], Reply], limits: Limits | None = None, steps: Rate = FREE
 ) -> AsyncIterator[tuple[str, int]]:
-    server = new_server(answer, limits)
+    server = new_server(answer, limits, steps)
     listener = await server.listen_tcp("127.0.0.1", 0, identify)
     try:
         yield listener.address

@@ -18,10 +18,11 @@ class Sleeper(Protocol):
 
 
 class Turns:
-    """Wakes sleepers in the order they were given."""
+    """Wakes sleepers in the order they were given, so many in one turn of the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, slice: int = SLICE) -> None:
         self._loop = loop
+        self._size = slice
         self._queue: deque[Sleeper] = deque()
         self._going = False
 
@@ -35,7 +36,7 @@ class Turns:
     def _slice(self) -> None:
         self._going = False
         try:
-            for _ in range(min(SLICE, len(self._queue))):
+            for _ in range(min(self._size, len(self._queue))):
                 self._queue.popleft().wake()
         finally:
             self.add(())

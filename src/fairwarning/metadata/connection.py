@@ -2,7 +2,7 @@
 
 from fairwarning.metadata.framing import Chunks, Inbox
 from fairwarning.metadata.grammar import Head, read_head
-from fairwarning.metadata.http import BACKLOG_LIMIT, Action, Continue, Refusal, Refused, Request
+from fairwarning.metadata.http import BACKLOG_LIMIT, Action, Continue, Pause, Refusal, Refused, Request
 
 
 class Connection:
@@ -23,6 +23,11 @@ class Connection:
         return not self._answering and (self._head is not None or bool(self._inbox.data))
 
     @property
+    def waiting(self) -> bool:
+        """Whether anything has arrived that is not understood."""
+        return bool(self._inbox.data)
+
+    @property
     def full(self) -> bool:
         """Whether so much waits behind the request being answered that reading should pause."""
         return len(self._inbox.data) > BACKLOG_LIMIT
@@ -34,8 +39,14 @@ class Connection:
         self._inbox.data += data
         return [] if self._answering else self._advance()
 
+    def hold(self, data: bytes) -> None:
+        """Take bytes from the client, of which nothing is understood before ``answered``."""
+        if not self._ended:
+            self._inbox.data += data
+            self._answering = True
+
     def answered(self) -> list[Action]:
-        """Note that the request was answered, and return what has arrived since."""
+        """Note that the request was answered or the pause is over, and return what has arrived since."""
         self._answering = False
         return [] if self._ended else self._advance()
 
@@ -65,7 +76,10 @@ class Connection:
         chunks = self._chunks
         body = self._inbox.take(head.length or 0) if chunks is None else chunks.take(self._inbox)
         if body is None:
-            return None
+            if chunks is None or not chunks.paused:
+                return None
+            self._answering = True
+            return Pause()
         self._head = self._chunks = None
         self._answering = True
         return head.request._replace(body=body) if body else head.request

@@ -15,7 +15,7 @@ from fairwarning.metadata.connection import Connection
 from fairwarning.metadata.encoding import page
 from fairwarning.metadata.figures import STATUS
 from fairwarning.metadata.hangup import HANG_UP
-from fairwarning.metadata.http import Action, Continue, Refusal, Request, Response, failure
+from fairwarning.metadata.http import Action, Continue, Pause, Refusal, Request, Response, failure
 from fairwarning.metadata.line import Line
 from fairwarning.metadata.reception import C, Guests
 from fairwarning.metadata.watch import Watch
@@ -32,15 +32,16 @@ class Conversation(Generic[C]):
     """Reads requests, asks for the answers, writes them in order."""
 
     __slots__ = (
-        "_begun", "_caller", "_ended", "_finishing", "_guests", "_held", "_http", "_line", "_pending",
-        "_poller", "_reception", "_request", "_since",
+        "_account", "_begun", "_caller", "_ended", "_finishing", "_guests", "_held", "_http", "_line",
+        "_pending", "_poller", "_queued", "_reception", "_request", "_since",
     )  # fmt: skip
 
-    def __init__(self, guests: Guests[C], line: Line, caller: C | None) -> None:
+    def __init__(self, guests: Guests[C], line: Line, caller: C | None, address: str = "") -> None:
         self._guests = guests
         self._reception = guests.reception
         self._line = line
         self._caller = caller
+        self._account = guests.reception.account(caller, address)
         self._poller = guests.reception.poller(caller)
         self._http: Connection | None = None  # None: nothing waits to be understood
         self._request: Request | None = None
@@ -48,6 +49,7 @@ class Conversation(Generic[C]):
         self._since = 0.0
         self._begun = False  # the time since then is that of a request
         self._held = False  # the next request waits until the client reads
+        self._queued = False  # it waits for its turn, or for the end of a rest
         self._ended = False  # the client will send nothing more
         self._finishing = False  # the next answer is the last, or was
 
@@ -55,12 +57,19 @@ class Conversation(Generic[C]):
         """Note that the connection is there."""
         self._since = moment.time
         self._guests.open.add(self)
-        if not self._reception.admit(self._caller):
+        paid = self._account.charge(moment.time)
+        if self._reception.admit(self._caller):
+            if not paid:
+                self._rest(moment)
+        elif paid:
             self._write(_CROWDED, moment, keep_alive=False)
             self._close(moment)
+        else:
+            self._line.abort()
 
     def received(self, data: bytes, moment: Moment) -> None:
         """Take what the client has sent."""
+        request = None
         if self._http is None and self._request is None:
             # The short way of docs/poll.md: as few steps as possible.
             heads = self._reception.heads
@@ -72,19 +81,16 @@ class Conversation(Generic[C]):
                     self._transmit(raw)
                     self._since = moment.time
                     if not self._line.writable:
-                        self._perform(self._go_on(), moment)
+                        self._go_on()
+                        self._settle(moment)
                     return
-                if known.request is not None:
-                    self._perform(self._ask(known.request, moment), moment)
-                    return
-        # Whoever was told that nothing follows is not heard any more.
-        if not self._finishing or self._request is not None:
-            self._perform(self._inbox().feed(data), moment)
+                request = known.request
+        self._take(data, request, moment)
 
     def ended(self, moment: Moment) -> None:
         """Note that the client sends nothing more."""
         self._ended = True
-        if self._request is None and not self._held:
+        if self._request is None and not self._waiting:
             self._close(moment)
             return
         # A client that only stopped sending looks like one that is gone: it gets its answer if
@@ -96,9 +102,24 @@ class Conversation(Generic[C]):
         """Note that the client has read all it was sent."""
         if self._held and not self._finishing:
             self._held = False
-            self._perform(self._go_on(), moment)
-        else:
+            self._go_on()
+        self._settle(moment)
+
+    def wake(self) -> None:
+        """Take up what waited for its turn."""
+        self._queued = False
+        if self._over:
+            return
+        moment = self._reception.almanac.this_turn()
+        if self._request is not None:
             self._settle(moment)
+        elif self._http is None or not self._line.writable:
+            self._go_on()
+            self._settle(moment)
+        elif self._account.charge(moment.time):
+            self._perform(self._http.answered(), moment)
+        else:
+            self._rest(moment)
 
     def lost(self) -> None:
         """Note that the connection is closed."""
@@ -131,6 +152,14 @@ class Conversation(Generic[C]):
         """End the conversation at once."""
         self._line.abort()
 
+    @property
+    def _over(self) -> bool:
+        return self._finishing and self._request is None
+
+    @property
+    def _waiting(self) -> bool:
+        return self._held or self._queued
+
     def _patience(self) -> float:
         limits = self._reception.limits
         if self._request is not None:
@@ -142,20 +171,42 @@ class Conversation(Generic[C]):
             self._http = Connection(answering=self._request is not None)
         return self._http
 
+    def _take(self, data: bytes, request: Request | None, moment: Moment) -> None:
+        """Go the long way, with what the data asks for if that is known; the caller is charged for it."""
+        paid = self._account.charge(moment.time)
+        if self._over:
+            # Whoever was told that nothing follows is not heard any more, and may not say much.
+            if not paid:
+                self._line.abort()
+        elif not paid:
+            self._inbox().hold(data)
+            self._rest(moment)
+        elif request is not None:
+            self._perform([request], moment)
+        else:
+            self._perform(self._inbox().feed(data), moment)
+
+    def _rest(self, moment: Moment) -> None:
+        """Read nothing until the caller's rest is over."""
+        if not self._queued:
+            self._queued = True
+            self._reception.rest(self._account, self)
+        self._settle(moment)
+
     def _perform(self, actions: list[Action], moment: Moment) -> None:
-        while actions:
-            (action,) = actions
-            actions = []
+        for action in actions:
             match action:
                 case Request():
-                    actions = self._ask(action, moment)
+                    self._ask(action, moment)
                 case Continue():
                     self._line.write(_CONTINUE)
+                case Pause():
+                    self._queue()
                 case Refusal():
                     self._refuse(action, moment)
         self._settle(moment)
 
-    def _ask(self, request: Request, moment: Moment) -> list[Action]:
+    def _ask(self, request: Request, moment: Moment) -> None:
         self._request = request
         self._begun = False
         try:
@@ -165,10 +216,10 @@ class Conversation(Generic[C]):
         if isinstance(reply, Watch) and self._crowded():
             reply = reply.look()
         if isinstance(reply, Response):
-            return self._send(request, reply, moment)
-        self._since = moment.time
-        self._wait_for(request, reply)
-        return []
+            self._send(request, reply, moment)
+        else:
+            self._since = moment.time
+            self._wait_for(request, reply)
 
     def _crowded(self) -> bool:
         return self._reception.tally.watchers >= self._reception.limits.watchers
@@ -191,8 +242,7 @@ class Conversation(Generic[C]):
         self._stop_watching()
         self._pending = None
         if self._request is not None:
-            moment = self._reception.almanac.this_turn()
-            self._perform(self._send(self._request, response, moment), moment)
+            self._send_late(self._request, response)
 
     def _done(self, request: Request, task: asyncio.Future[Response]) -> None:
         if self._request is None:  # nobody waits for it any more
@@ -205,20 +255,24 @@ class Conversation(Generic[C]):
         else:
             error = task.exception()
             reply = task.result() if error is None else self._broken(request, error)
+        self._send_late(request, reply)
+
+    def _send_late(self, request: Request, response: Response) -> None:
         moment = self._reception.almanac.this_turn()
-        self._perform(self._send(request, reply, moment), moment)
+        self._send(request, response, moment)
+        self._settle(moment)
 
     def _broken(self, request: Request, error: BaseException) -> Response:
         log.error("answer_failed method=%s path=%s", request.method, request.path, exc_info=error)
         return _BROKEN
 
-    def _send(self, request: Request, response: Response, moment: Moment) -> list[Action]:
+    def _send(self, request: Request, response: Response, moment: Moment) -> None:
         self._request = None
         self._since = moment.time
         if response is HANG_UP:
             self._finishing = True
             self._line.reset()
-            return []
+            return
         keep_alive = request.keep_alive and not self._finishing
         head = request.method == "HEAD"
         try:
@@ -226,17 +280,25 @@ class Conversation(Generic[C]):
         except ValueError as error:
             response = self._broken(request, error)
             self._write(response, moment, keep_alive=keep_alive, version=request.version, head=head)
-        if not keep_alive:
+        if keep_alive:
+            self._go_on()
+        else:
             self._close(moment)
-            return []
-        return self._go_on()
 
-    def _go_on(self) -> list[Action]:
-        """Take up the next request, unless the client has to read first."""
-        if self._line.writable:
-            return [] if self._http is None else self._http.answered()
-        self._held = True
-        return []
+    def _go_on(self) -> None:
+        """Take up the next request in its turn, once the client has read."""
+        if not self._line.writable:
+            self._held = True
+        elif self._http is not None:
+            if self._http.waiting:
+                self._queue()
+            else:
+                self._http.answered()
+
+    def _queue(self) -> None:
+        if not self._queued:
+            self._queued = True
+            self._reception.turns.add((self,))
 
     def _write(
         self,
@@ -272,14 +334,14 @@ class Conversation(Generic[C]):
 
     def _settle(self, moment: Moment) -> None:
         http = self._http
-        if self._finishing and self._request is None:
+        if self._over:
             return
-        if self._ended and self._request is None and not self._held:
+        if self._ended and self._request is None and not self._waiting:
             self._close(moment)
             return
-        full = http is not None and http.full
+        full = self._queued or (http is not None and http.full)
         self._line.listen(not self._ended and self._line.writable and not full)
-        if self._request is not None:
+        if self._request is not None or self._queued:
             return
         begun = http is not None and http.begun
         if not (begun and self._begun):

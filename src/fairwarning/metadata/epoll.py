@@ -19,8 +19,9 @@ from fairwarning.metadata.line import NOWHERE, Meet, Party, Peer
 log = logging.getLogger("fairwarning.metadata")
 
 _IN, _OUT = select.EPOLLIN, select.EPOLLOUT
-#: Connections that are looked after in one turn of the loop, and those that are taken.
-_BATCH = 512
+#: Connections that are looked after in one turn of the loop, and those that are taken. The kernel gives
+#: those that were not looked after precedence in the next, so few in a turn are fair, and soon done.
+_BATCH = 64
 _TAKEN = 64
 #: How many connections wait to be taken.
 _BACKLOG = 1024
@@ -92,7 +93,7 @@ class EpollLines:
         for fd in others:
             door = self._doors.get(fd)
             if door is not None:
-                door.take(moment)
+                door.take(moment, max(1, _TAKEN // len(others)))
 
 
 class _Door:
@@ -102,9 +103,9 @@ class _Door:
         self._meet = meet
         self._rest: asyncio.TimerHandle | None = None
 
-    def take(self, moment: Moment) -> None:
+    def take(self, moment: Moment, most: int) -> None:
         """Take the connections that wait, but not so many that others would have to."""
-        for _ in range(_TAKEN):
+        for _ in range(most):
             try:
                 # What accept() is made of; it would make an object of the descriptor, at twice the cost.
                 fd, peer = self._socket._accept()  # type: ignore[attr-defined]

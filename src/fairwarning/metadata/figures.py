@@ -21,6 +21,8 @@ class Figures:
     #: Connections taken since the start, and those of them that were turned away for want of room.
     taken: int
     turned_away: int
+    #: How often a caller was not read for a while.
+    rests: int
     #: Connections that are open, and answers that are held back.
     connections: int
     watchers: int
@@ -33,6 +35,7 @@ class Figures:
             ("throttled_total", Sort.COUNTER, "Guests told that they ask too often", self.throttled),
             ("connections_total", Sort.COUNTER, "Connections taken", self.taken),
             ("turned_away_total", Sort.COUNTER, "Connections turned away for want of room", self.turned_away),
+            ("rests_total", Sort.COUNTER, "Guests not read for a while", self.rests),
             ("connections", Sort.GAUGE, "Connections that are open", self.connections),
             ("watchers", Sort.GAUGE, "Guests that wait for a change of their document", self.watchers),
         ):
@@ -46,6 +49,7 @@ class Tally:
     answered: defaultdict[bytes, int] = field(default_factory=lambda: defaultdict(int))
     taken: int = 0
     turned_away: int = 0
+    rests: int = 0
     connections: int = 0
     watchers: int = 0
 
@@ -59,6 +63,7 @@ class Tally:
             throttled=self.answered.get(b"429", 0),
             taken=self.taken,
             turned_away=self.turned_away,
+            rests=self.rests,
             connections=self.connections,
             watchers=self.watchers,
         )

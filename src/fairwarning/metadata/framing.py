@@ -7,6 +7,8 @@ from fairwarning.metadata.http import BODY_LIMIT, HEAD_LIMIT, Fault, Refused
 
 _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,8}")
 _CHUNK_LINE = 8 + len(b"\r\n")
+#: Chunks that are taken before others have their turn.
+CHUNKS_AT_ONCE = 32
 
 
 class Inbox:
@@ -45,17 +47,20 @@ class Inbox:
 
 
 class Chunks:
-    """A chunked body, taken out of the inbox piece by piece."""
+    """A chunked body, taken out of the inbox piece by piece, and not too many at once."""
 
-    __slots__ = ("_body", "_size")
+    __slots__ = ("_body", "_size", "paused")
 
     def __init__(self) -> None:
+        #: Whether there may be more to take without further bytes.
+        self.paused = False
         self._body = bytearray()
         self._size: int | None = None
 
     def take(self, inbox: Inbox) -> bytes | None:
         """Take what is there, and return the body once it is whole."""
-        while True:
+        self.paused = False
+        for _ in range(CHUNKS_AT_ONCE):
             if self._size is None:
                 self._size = self._take_size(inbox)
             if self._size is None:
@@ -69,6 +74,8 @@ class Chunks:
                 raise Refused(Fault.CHUNK_END)
             self._body += chunk[:-2]
             self._size = None
+        self.paused = True
+        return None
 
     def _take_size(self, inbox: Inbox) -> int | None:
         end = inbox.data.find(b"\r\n", 0, _CHUNK_LINE)

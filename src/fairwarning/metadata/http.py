@@ -68,7 +68,12 @@ class Refusal:
     message: str
 
 
-Action: TypeAlias = Request | Continue | Refusal
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """So much was understood at once that others should have their turn before the rest is."""
+
+
+Action: TypeAlias = Request | Continue | Refusal | Pause
 
 
 class Fault(Enum):

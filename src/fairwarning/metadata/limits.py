@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+from fairwarning.metadata.throttle import Rate
+
+#: What no caller needs that means well, and others do not notice.
+STEPS = Rate(per_second=50.0, burst=100.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -20,3 +25,7 @@ class Limits:
     #: Answers that are held back at a time; who asks for one more is answered at once, so that those who
     #: wait never keep out those who ask.
     watchers: int = 7_500
+    #: Steps of work for one caller: a connection, a piece that is no admitted poll, an answer, some chunks.
+    steps: Rate = STEPS
+    #: How long a caller that asks for more is not read.
+    rest: float = 1.0

@@ -13,7 +13,7 @@ from fairwarning.engine.engine import Engine
 from fairwarning.metadata.almanac import Moment
 from fairwarning.metadata.encoding import Page, page
 from fairwarning.metadata.http import Response
-from fairwarning.metadata.throttle import TOO_MANY, Bucket, Rate
+from fairwarning.metadata.throttle import Bucket, Rate
 
 
 class Poll(NamedTuple):
@@ -71,6 +71,7 @@ class Poller(Bucket):
         shown = sight.shown.get(poll.version)
         if shown is None:
             return None
+        # who asks too often is told so the long way, which is charged for.
         if not self.admits(moment.time):
-            return page(TOO_MANY).dated(moment.date)
+            return None
         return (shown.unchanged if shown.tag in poll.tags else shown.whole).dated(moment.date)

@@ -3,20 +3,30 @@
 import asyncio
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from zlib import crc32
 
+from fairwarning.engine.turns import Turns
 from fairwarning.metadata.almanac import Almanac
 from fairwarning.metadata.figures import Tally
 from fairwarning.metadata.heads import Heads
 from fairwarning.metadata.http import Reply, Request
 from fairwarning.metadata.limits import Limits
 from fairwarning.metadata.poller import Poll, Poller
+from fairwarning.metadata.throttle import Account
 
 if TYPE_CHECKING:
     from fairwarning.metadata.conversation import Conversation
 
 C = TypeVar("C", bound=Hashable)
 K = TypeVar("K", bound=Hashable, contravariant=True)
+
+#: How many of those who wait for their turn are answered before everybody else gets one.
+AT_ONCE = 16
+#: Accounts that are kept at a time, and how many there are for those whom nobody knows.
+_ACCOUNTS = 16_384
+_STRANGERS = 64
 
 #: Says what to answer to a caller; None is a caller whom the listener does not know.
 Answer: TypeAlias = Callable[[C | None, Request], Reply]
@@ -49,10 +59,42 @@ class Reception(Generic[C]):
         self.listeners = 0
         self._shortcuts = shortcuts
         self._callers: dict[C | None, int] = {}
+        self._accounts: dict[C, Account] = {}
+        self._strangers = tuple(self._new_account() for _ in range(_STRANGERS))
+
+    @cached_property
+    def turns(self) -> Turns:
+        """Where requests wait that came together: each connection has one of them answered in a turn."""
+        return Turns(asyncio.get_running_loop(), AT_ONCE)
 
     def poller(self, caller: C | None) -> Poller | None:
         """Return who can be answered at once."""
         return None if caller is None or self._shortcuts is None else self._shortcuts.poller(caller)
+
+    def account(self, caller: C | None, address: str) -> Account:
+        """Return what a caller is charged to; those whom nobody knows are told apart by their address."""
+        if caller is None:
+            return self._strangers[crc32(address.encode()) % _STRANGERS]
+        found = self._accounts.get(caller)
+        if found is None:
+            if len(self._accounts) >= _ACCOUNTS:
+                self._accounts.clear()
+            found = self._accounts[caller] = self._new_account()
+        return found
+
+    def rest(self, account: Account, conversation: "Conversation[C]") -> None:
+        """Take a conversation up again when its caller's rest is over."""
+        if not account.resting:
+            self.tally.rests += 1
+            asyncio.get_running_loop().call_at(account.until, self._rested, account)
+        account.resting += (conversation,)
+
+    def _rested(self, account: Account) -> None:
+        resting, account.resting = account.resting, ()
+        self.turns.add(resting)
+
+    def _new_account(self) -> Account:
+        return Account(self.limits.steps, self.limits.rest)
 
     def admit(self, caller: C | None) -> bool:
         """Count one more connection of a caller, and say whether there was room for it."""

@@ -119,7 +119,7 @@ class MetadataServer(Generic[C]):
         guests = Guests(self._reception)
 
         def meet(line: Line, peer: Peer) -> Conversation[C]:
-            return Conversation(guests, line, identify(peer))
+            return Conversation(guests, line, identify(peer), peer[0])
 
         def forget() -> None:
             del self._listeners[guests]

@@ -1,7 +1,8 @@
-"""Five requests a second for each machine, in wall time (R-10)."""
+"""How much a caller may ask in wall time: requests of a machine (R-10), and work of whatever kind (R-26)."""
 
 from dataclasses import dataclass
 
+from fairwarning.engine.turns import Sleeper
 from fairwarning.metadata.query import error
 
 TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))
@@ -37,3 +38,26 @@ class Bucket:
             return False
         self._level = level - 1.0
         return True
+
+
+class Account(Bucket):
+    """The steps of work that may still be done for a caller; who asks for more has to rest."""
+
+    __slots__ = ("_rest", "resting", "until")
+
+    def __init__(self, rate: Rate, rest: float) -> None:
+        super().__init__(rate)
+        self._rest = rest
+        #: When the last rest ends or ended.
+        self.until = 0.0
+        #: Who waits for the end of it.
+        self.resting: tuple[Sleeper, ...] = ()
+
+    def charge(self, now: float) -> bool:
+        """Take one step at ``now`` seconds, or say that the caller has to rest."""
+        if now < self.until:
+            return False
+        if self.admits(now):
+            return True
+        self.until = now + self._rest
+        return False

@@ -30,6 +30,7 @@ from fairwarning.metadata.doors import Doors, Plan
 from fairwarning.metadata.http import Reply, Request, Response
 from fairwarning.metadata.limits import Limits
 from fairwarning.metadata.server import MetadataServer
+from fairwarning.metadata.throttle import Rate
 from fairwarning.store.memory import MemoryStore
 from fairwarning.testing.events import Event, id_of, shown, told
 from fairwarning.testing.thread import THREAD
@@ -37,7 +38,7 @@ from fairwarning.testing.thread import THREAD
 #: Requests per second that no handler reaches.
 _UNHURRIED = 1e9
 #: A handler that is still being answered when its test ends does not hold up the next one.
-_LIMITS = Limits(grace=0.05)
+_LIMITS = Limits(grace=0.05, steps=Rate(_UNHURRIED, _UNHURRIED))
 #: Any free port for each machine, so that tests can run side by side, shared by no two machines.
 _PLAN = Plan(port=0, own=MOST_MACHINES * 10)
 

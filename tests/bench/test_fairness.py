@@ -1,0 +1,40 @@
+"""What the bench says of abuse, and how two checkouts are set against each other."""
+
+import pytest
+
+from bench import against, fairness
+from bench.abuse import ABUSES
+from bench.fairness import QUIET, Waits
+from bench.goals import GOALS
+
+
+def waits(milliseconds: float) -> Waits:
+    return Waits([milliseconds] * 3, [milliseconds] * 3, [milliseconds] * 3, [milliseconds] * 3, 10.0)
+
+
+def test_what_others_wait_during_abuse_is_set_against_the_same_round_without() -> None:
+    rounds = [
+        {QUIET: waits(2.0), **{name: waits(4.0) for name in ABUSES}},
+        {QUIET: waits(1.0), **{name: waits(3.0) for name in ABUSES}},
+    ]
+
+    found = fairness.section(rounds)
+
+    assert {one.values for one in found.claims} == {(2.0, 3.0)}
+    judged = {one.goal for one in found.measured if one.goal}
+    assert judged == {name for name in GOALS if name.startswith(("G22", "G23"))}
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        pytest.param([2.0, 4.0], ["**1.50 [1.00..2.00]**"], id="the same round of both is compared"),
+        pytest.param(None, [], id="what only one of them has is left out"),
+    ],
+)
+def test_two_checkouts_are_compared_round_by_round(before: list[float] | None, expected: list[str]) -> None:
+    key = ("poll", "keep-alive", "µs", "")
+
+    rows = against.rows({} if before is None else {key: before}, {key: [4.0, 4.0]})
+
+    assert [row[-1] for row in rows] == expected
