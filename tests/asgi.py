@@ -1,5 +1,6 @@
 """One request to an application, called as a server calls it: no client, no socket."""
 
+import asyncio
 from collections.abc import Mapping
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
@@ -47,11 +48,19 @@ async def ask(
     asked: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
     told: list[Message] = []
 
+    answered = asyncio.Event()
+
     async def receive() -> Message:
-        return asked.pop() if asked else {"type": "http.disconnect"}
+        if asked:
+            return asked.pop()
+        # A client stays until it has its answer.
+        await answered.wait()
+        return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
         told.append(message)
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            answered.set()
 
     try:
         await app(scope, receive, send)
