@@ -24,7 +24,8 @@ from bench.steady import steady
 #: Who polls as it should, how often each, and how many others there are. Polls that a stall of two seconds
 #: held up still are no more at once than a machine may make.
 GUESTS, RATE, OTHERS = 100, 2, 20
-SECONDS = 2.0
+#: How long each kind of abuse lasts; its onset is part of it.
+SECONDS = 6.0
 #: An address that no machine has.
 STRANGER = "127.200.0.1"
 #: The other faces are asked so often, in seconds.

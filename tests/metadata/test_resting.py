@@ -232,7 +232,7 @@ def test_a_client_that_is_gone_when_its_rest_ends_is_forgotten() -> None:
     ("steps_at", "admitted"),
     [
         pytest.param(lambda second: [second + n / 10 for n in range(10)], True, id="five polls a second"),
-        pytest.param(lambda second: [float(second)] * 40, True, id="forty who come back when told to"),
+        pytest.param(lambda second: [float(second)] * 30, True, id="thirty who come back when told to"),
         pytest.param(lambda second: [float(second)] * 60, False, id="sixty steps a second for ever"),
     ],
 )
@@ -244,3 +244,21 @@ def test_who_heeds_the_rate_limit_never_has_to_rest(
     charged = [account.charge(100.0 + at) for second in range(600) for at in steps_at(second)]
 
     assert all(charged) is admitted
+
+
+@pytest.mark.rule("R-26")
+def test_who_goes_on_asking_for_too_much_rests_longer_and_who_stops_is_forgiven() -> None:
+    account = Account(Rate(1.0, 1.0), 1.0)
+    now, rests = 100.0, []
+    for _ in range(4):
+        while account.charge(now):
+            pass
+        rests.append(account.until - now)
+        now = account.until
+
+    now += 60.0
+    while account.charge(now):
+        pass
+
+    assert rests == [1.0, 2.0, 4.0, 4.0]
+    assert account.until - now == 1.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fairwarning.metadata.throttle import Rate
 
 #: What no caller needs that means well, and others do not notice.
-STEPS = Rate(per_second=50.0, burst=100.0)
+STEPS = Rate(per_second=50.0, burst=30.0)
 
 
 @dataclass(frozen=True, slots=True)

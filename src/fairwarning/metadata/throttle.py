@@ -40,14 +40,18 @@ class Bucket:
         return True
 
 
+#: A caller that goes on asking for too much rests twice as long each time, up to so many times the first.
+LONGEST_REST = 4
+
+
 class Account(Bucket):
     """The steps of work that may still be done for a caller; who asks for more has to rest."""
 
-    __slots__ = ("_rest", "resting", "until")
+    __slots__ = ("_first", "_rest", "resting", "until")
 
     def __init__(self, rate: Rate, rest: float) -> None:
         super().__init__(rate)
-        self._rest = rest
+        self._first = self._rest = rest
         #: When the last rest ends or ended.
         self.until = 0.0
         #: Who waits for the end of it.
@@ -59,5 +63,7 @@ class Account(Bucket):
             return False
         if self.admits(now):
             return True
+        again = now - self.until < self._first
+        self._rest = min(2 * self._rest, LONGEST_REST * self._first) if again else self._first
         self.until = now + self._rest
         return False
