@@ -13,6 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import fairwarning
@@ -47,8 +48,10 @@ class Forked:
 
     def send_signal(self, sig: int) -> None:
         """Send a signal, unless it has ended."""
-        if self._process.is_alive():
-            os.kill(self.pid, sig)
+        # It may end between the look and the signal.
+        with suppress(ProcessLookupError):
+            if self._process.is_alive():
+                os.kill(self.pid, sig)
 
     def terminate(self) -> None:
         """Ask it to end."""

@@ -37,7 +37,7 @@ def ailing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
 @pytest.mark.slow
 @pytest.mark.rule("C-02")
 def test_a_server_that_dies_and_comes_back_changes_nothing(tmp_path: Path, stack: ExitStack) -> None:
-    go, base = tmp_path / "go", str(free_port())
+    go, base = tmp_path / "go", str(free_port(span=2))
     words = ("--vm", "alone", "--no-arm", "--data", str(tmp_path / "data"), "--port-base", base)
     with up(tmp_path, *words) as server:
         alone = guest(server, tmp_path, "alone", stack, extra=f"check = ['test', '-e', '{go}']")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -111,11 +112,25 @@ def call(*words: str, url: str = NOWHERE) -> Done:
     return Done(code=done.exit_code, stdout=done.stdout, stderr=done.stderr)
 
 
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+def free_port(span: int = 1) -> int:
+    """Return a port of loopback that nobody listens on, and so many from it on.
+
+    The system gives none of them to clients, so that no test that runs at the same time takes one by chance.
+    """
+    chance = random.SystemRandom()
+    for _ in range(100):
+        base = chance.randrange(20_000, 32_000 - span)
+        if all(map(_free, range(base, base + span))):
+            return base
+    raise AssertionError(f"no {span} free ports in a row")
+
+
+def _free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def until(holds: Callable[[], bool], what: str) -> None:

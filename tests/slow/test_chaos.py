@@ -4,7 +4,6 @@ every promise: nothing answered is lost, nothing starts early, nobody is taken f
 
 import asyncio
 import random
-import socket
 from itertools import count
 from pathlib import Path
 
@@ -13,35 +12,18 @@ import pytest
 from tests.arm.live import token
 from tests.chaos.ledger import Ledger
 from tests.chaos.players import Game
-from tests.cli.server import up
+from tests.cli.server import free_port, up
 
 FLEET = ("--scale-set", "web=4", "--availability-set", "app=3", "--vm", "db", "--spot-vm", "batch")
 #: How many ports above the base a server may take: the operator, machines, and management at 443.
 SPAN = 450
 
 
-def free_base(chance: random.Random) -> int:
-    """Return a port base above which every port is free."""
-    for _ in range(100):
-        base = chance.randrange(20_000, 30_000)
-        if all(_free(base + offset) for offset in (*range(60), 443)):
-            return base
-    raise AssertionError("no range of free ports")
-
-
-def _free(port: int) -> bool:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
-
-
 def rampage(scratch: Path, kills: int, clock: str) -> Ledger:
     """Kill a server so many times; return what was learned."""
     chance, names, ledger = random.Random(f"{clock}{kills}"), count(), Ledger()
     time = ("--clock", "manual") if clock == "manual" else ("--speed", "120")
-    words = ("--data", str(scratch / "data"), "--port-base", str(free_base(chance)), "--start-enabled", *time)
+    words = ("--data", str(scratch / "data"), "--port-base", str(free_port(SPAN)), "--start-enabled", *time)
     for number in range(kills + 1):
         room = scratch / str(number)  # the ready file of a killed server stays behind
         room.mkdir()
