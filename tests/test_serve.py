@@ -25,7 +25,9 @@ DB = MachineRef(ScopeId("db"), VmName("db"))
 def other_end(line: asyncio.StreamWriter) -> socket.socket:
     """Return this process's own socket at the other end of a line."""
     near = line.get_extra_info("sockname")
-    transports = (one for one in gc.get_objects() if isinstance(one, asyncio.Transport))
+    transports = (
+        one for one in gc.get_objects() if isinstance(one, asyncio.Transport) and not one.is_closing()
+    )
     (found,) = (one for one in transports if one.get_extra_info("peername") == near)
     far: socket.socket = found.get_extra_info("socket")
     return far
