@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 #: Each suite, told whether it has to be quick.
 SUITES: Mapping[str, Callable[[bool], report.Section]] = {
     "poll": lambda quick: poll.suite(poll.QUICK if quick else poll.USUAL),
-    "fairness": lambda quick: fairness.suite(2 if quick else 9),
+    "fairness": lambda quick: fairness.suite(1 if quick else 9),
     "watch": lambda quick: watch.suite(watch.efforts(quick)),
     "scale": lambda quick: scale.suite(scale.QUICK if quick else scale.USUAL, RESULTS),
     "store": lambda quick: store.suite(store.QUICK if quick else store.USUAL, RESULTS),
