@@ -5,16 +5,16 @@ import gc
 import os
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
+from bench.delegate import Delegate
 from bench.measure import percentile
 from bench.report import Figure, Section, claim
 from fairwarning.core.commands import Approve, Make, Schedule
-from fairwarning.core.model import EventId, Machine, Scope, ScopeId
+from fairwarning.core.model import Machine
 from fairwarning.core.policy import Policy
 from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
@@ -80,56 +80,11 @@ class Round:
     together: Trial
 
 
-class OneByOne:
-    """A store that lets nobody share a transaction."""
-
-    def __init__(self, inner: Store) -> None:
-        self._inner = inner
-
-    async def load(self) -> Mapping[ScopeId, Scope]:
-        return await self._inner.load()
-
-    async def last_incarnations(self) -> Mapping[str, int]:
-        return await self._inner.last_incarnations()
+class OneByOne(Delegate):
+    """A store in which no two commits share a transaction."""
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         return [entries for commit in commits for entries in await self._inner.commit([commit])]
-
-    async def journal(
-        self,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        event: EventId | None = None,
-        scope: ScopeId | None = None,
-    ) -> Sequence[Entry]:
-        return await self._inner.journal(after=after, limit=limit, event=event, scope=scope)
-
-    async def newest(self) -> Entry | None:
-        return await self._inner.newest()
-
-    async def prune(
-        self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
-    ) -> int:
-        return await self._inner.prune(before, most, keep, spare)
-
-    async def pruned(self) -> int:
-        return await self._inner.pruned()
-
-    async def size(self) -> int:
-        return await self._inner.size()
-
-    async def documents(self) -> Mapping[str, str]:
-        return await self._inner.documents()
-
-    async def note(self, key: str, value: str) -> None:
-        await self._inner.note(key, value)
-
-    async def noted(self, key: str) -> str | None:
-        return await self._inner.noted(key)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 def suite(effort: Effort, folder: Path) -> Section:
