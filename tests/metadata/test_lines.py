@@ -10,9 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.metadata import sockets
+from fairwarning.metadata.almanac import Almanac
+from fairwarning.metadata.epoll import EpollLines
 from fairwarning.metadata.http import Request, Response
 from fairwarning.metadata.limits import Limits
+from fairwarning.metadata.portable import PortableLines
 from tests.metadata.wire import (
+    NOON,
+    PORTABLE,
     calling,
     exchange,
     get,
@@ -177,3 +183,21 @@ def test_what_was_done_is_counted() -> None:
         return figures.answered, figures.throttled, figures.taken, figures.turned_away
 
     assert asyncio.run(story()) == ({"2xx": 1, "4xx": 3, "5xx": 2}, 1, 2, 1)
+
+
+def test_a_connection_that_nobody_is_told_of_is_closed_at_once() -> None:
+    async def story() -> tuple[list[str], list[bytes]]:
+        almanac = Almanac(asyncio.get_running_loop().time, lambda: NOON)
+        lines = PortableLines(almanac) if PORTABLE[0] else EpollLines(almanac)
+        bound = sockets.bind_tcp("127.0.0.1", 0)
+        came: list[str] = []
+        door = await lines.open(bound, lambda peer, moment: came.append(peer[0]))
+        said = []
+        for _ in range(3):
+            async with calling(bound.getsockname()) as (reader, _):
+                said.append(await reader.read())
+        door.close()
+        lines.close()
+        return came, said
+
+    assert asyncio.run(asyncio.wait_for(story(), 10)) == (["127.0.0.1"] * 3, [b""] * 3)

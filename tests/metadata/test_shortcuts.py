@@ -89,8 +89,8 @@ class Talk:
 
     def connect(self, machine: MachineRef) -> tuple[Tape, Conversation[MachineRef]]:
         tape = Tape()
-        conversation = Conversation(self._guests, tape, machine)
-        conversation.begin(self.almanac.moment())
+        conversation = Conversation(self._guests, machine, self.reception.account(machine, ""))
+        conversation.begin(tape, self.almanac.moment())
         self._open[machine] = tape, conversation
         return tape, conversation
 

@@ -18,6 +18,7 @@ from fairwarning.metadata.hangup import HANG_UP
 from fairwarning.metadata.http import Action, Continue, Pause, Refusal, Request, Response, failure
 from fairwarning.metadata.line import Line
 from fairwarning.metadata.reception import C, Guests
+from fairwarning.metadata.throttle import Account
 from fairwarning.metadata.watch import Watch
 
 log = logging.getLogger("fairwarning.metadata")
@@ -36,12 +37,13 @@ class Conversation(Generic[C]):
         "_pending", "_poller", "_queued", "_reception", "_request", "_since",
     )  # fmt: skip
 
-    def __init__(self, guests: Guests[C], line: Line, caller: C | None, address: str = "") -> None:
+    _line: Line
+
+    def __init__(self, guests: Guests[C], caller: C | None, account: Account) -> None:
         self._guests = guests
         self._reception = guests.reception
-        self._line = line
         self._caller = caller
-        self._account = guests.reception.account(caller, address)
+        self._account = account
         self._poller = guests.reception.poller(caller)
         self._http: Connection | None = None  # None: nothing waits to be understood
         self._request: Request | None = None
@@ -53,19 +55,17 @@ class Conversation(Generic[C]):
         self._ended = False  # the client will send nothing more
         self._finishing = False  # the next answer is the last, or was
 
-    def begin(self, moment: Moment) -> None:
+    def begin(self, line: Line, moment: Moment) -> None:
         """Note that the connection is there."""
+        self._line = line
         self._since = moment.time
         self._guests.open.add(self)
         paid = self._account.charge(moment.time)
-        if self._reception.admit(self._caller):
-            if not paid:
-                self._rest(moment)
-        elif paid:
+        if not self._reception.admit(self._caller):
             self._write(_CROWDED, moment, keep_alive=False)
             self._close(moment)
-        else:
-            self._line.abort()
+        elif not paid:
+            self._rest(moment)
 
     def received(self, data: bytes, moment: Moment) -> None:
         """Take what the client has sent."""

@@ -58,12 +58,16 @@ class EpollLines:
         self._epoll.close()
 
     def take(self, fd: int, peer: Peer, meet: Meet, moment: Moment) -> None:
-        """Begin a conversation."""
+        """Begin a conversation, or close the connection."""
+        party = meet(peer, moment)
+        if party is None:
+            os.close(fd)
+            return
         os.set_blocking(fd, False)
         line = self._lines[fd] = _Line(self, fd)
         self._epoll.register(fd, _IN)
-        line.party = meet(line, peer)
-        line.party.begin(moment)
+        line.party = party
+        party.begin(line, moment)
 
     def watch(self, fd: int, events: int) -> None:
         """Change what is to be heard of a connection."""

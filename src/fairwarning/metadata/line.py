@@ -46,7 +46,7 @@ class Line(Protocol):
 class Party(Protocol):
     """Who is told what happens to a connection."""
 
-    def begin(self, moment: Moment) -> None:
+    def begin(self, line: Line, moment: Moment) -> None:
         """Note that the connection is there."""
         ...
 
@@ -70,8 +70,8 @@ class Party(Protocol):
 #: Where a connection comes from; nowhere if it comes through a unix socket.
 Peer: TypeAlias = tuple[str, int]
 NOWHERE: Peer = "", 0
-#: Says who is told of a new connection.
-Meet: TypeAlias = Callable[[Line, Peer], Party]
+#: Says who is told of a new connection; None has it closed at once, at the least cost.
+Meet: TypeAlias = Callable[[Peer, Moment], Party | None]
 
 
 class Door(Protocol):

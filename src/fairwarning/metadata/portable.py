@@ -43,8 +43,14 @@ class _Line(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         peer = transport.get_extra_info("peername")
-        self._party = self._meet(self, peer[:2] if peer else NOWHERE)
-        self._party.begin(self._almanac.this_turn())
+        moment = self._almanac.this_turn()
+        party = self._meet(peer[:2] if peer else NOWHERE, moment)
+        if party is None:
+            transport.set_protocol(asyncio.Protocol())
+            transport.abort()
+            return
+        self._party = party
+        party.begin(self, moment)
 
     def data_received(self, data: bytes) -> None:
         self._party.received(data, self._almanac.this_turn())

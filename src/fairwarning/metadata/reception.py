@@ -96,16 +96,30 @@ class Reception(Generic[C]):
     def _new_account(self) -> Account:
         return Account(self.limits.steps, self.limits.rest)
 
+    def shuts_out(self, caller: C | None, account: Account, now: float) -> bool:
+        """Say whether a caller has no room for one more connection and rests, and so is not even told."""
+        if now >= account.until or self._room(caller):
+            return False
+        self.tally.taken += 1
+        self.tally.turned_away += 1
+        return True
+
     def admit(self, caller: C | None) -> bool:
         """Count one more connection of a caller, and say whether there was room for it."""
-        tally, limits = self.tally, self.limits
-        tally.taken += 1
-        tally.connections += 1
-        own = self._callers[caller] = self._callers.get(caller, 0) + 1
-        if tally.connections <= limits.connections - self.listeners and own <= limits.each:
-            return True
-        tally.turned_away += 1
-        return False
+        room = self._room(caller)
+        self.tally.taken += 1
+        self.tally.connections += 1
+        self._callers[caller] = self._callers.get(caller, 0) + 1
+        if not room:
+            self.tally.turned_away += 1
+        return room
+
+    def _room(self, caller: C | None) -> bool:
+        limits = self.limits
+        return (
+            self._callers.get(caller, 0) < limits.each
+            and self.tally.connections < limits.connections - self.listeners
+        )
 
     def dismiss(self, caller: C | None) -> None:
         """Count one connection less."""

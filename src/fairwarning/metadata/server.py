@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from fairwarning.metadata import sockets
-from fairwarning.metadata.almanac import Almanac
+from fairwarning.metadata.almanac import Almanac, Moment
 from fairwarning.metadata.conversation import Conversation
 from fairwarning.metadata.figures import Figures
 from fairwarning.metadata.limits import Limits
-from fairwarning.metadata.line import Door, Line, Lines, Peer
+from fairwarning.metadata.line import Door, Lines, Peer
 from fairwarning.metadata.reception import Answer, C, Guests, Reception, Shortcuts
 
 A = TypeVar("A")
@@ -118,8 +118,12 @@ class MetadataServer(Generic[C]):
     ) -> Listener[A]:
         guests = Guests(self._reception)
 
-        def meet(line: Line, peer: Peer) -> Conversation[C]:
-            return Conversation(guests, line, identify(peer), peer[0])
+        def meet(peer: Peer, moment: Moment) -> Conversation[C] | None:
+            caller = identify(peer)
+            account = self._reception.account(caller, peer[0])
+            if self._reception.shuts_out(caller, account, moment.time):
+                return None
+            return Conversation(guests, caller, account)
 
         def forget() -> None:
             del self._listeners[guests]
