@@ -9,22 +9,77 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # the suites are a package, this file is run by its path
 
-from bench import against, agent, exec_, fairness, page, poll, report, scale, soak, start, store, watch
+from bench import against, page, report
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
 
-#: Each suite, told whether it has to be quick.
+
+def _poll(quick: bool) -> report.Section:
+    from bench import poll
+
+    return poll.suite(poll.QUICK if quick else poll.USUAL)
+
+
+def _fairness(quick: bool) -> report.Section:
+    from bench import fairness
+
+    return fairness.suite(1 if quick else 9)
+
+
+def _watch(quick: bool) -> report.Section:
+    from bench import watch
+
+    return watch.suite(watch.efforts(quick))
+
+
+def _scale(quick: bool) -> report.Section:
+    from bench import scale
+
+    return scale.suite(scale.QUICK if quick else scale.USUAL, RESULTS)
+
+
+def _store(quick: bool) -> report.Section:
+    from bench import store
+
+    return store.suite(store.QUICK if quick else store.USUAL, RESULTS)
+
+
+def _start(quick: bool) -> report.Section:
+    from bench import start
+
+    return start.suite(3 if quick else 9)
+
+
+def _soak(quick: bool) -> report.Section:
+    from bench import soak
+
+    return soak.suite(20 if quick else 600, RESULTS)
+
+
+def _agent(quick: bool) -> report.Section:
+    from bench import agent
+
+    return agent.suite(1 if quick else 3, 10.0 if quick else 30.0)
+
+
+def _exec(quick: bool) -> report.Section:
+    from bench import exec_
+
+    return exec_.suite(5 if quick else 15, 100 if quick else 300)
+
+
+#: Each suite is imported when it runs: another checkout may lack what the others import.
 SUITES: Mapping[str, Callable[[bool], report.Section]] = {
-    "poll": lambda quick: poll.suite(poll.QUICK if quick else poll.USUAL),
-    "fairness": lambda quick: fairness.suite(1 if quick else 9),
-    "watch": lambda quick: watch.suite(watch.efforts(quick)),
-    "scale": lambda quick: scale.suite(scale.QUICK if quick else scale.USUAL, RESULTS),
-    "store": lambda quick: store.suite(store.QUICK if quick else store.USUAL, RESULTS),
-    "start": lambda quick: start.suite(3 if quick else 9),
-    "soak": lambda quick: soak.suite(20 if quick else 600, RESULTS),
-    "agent": lambda quick: agent.suite(1 if quick else 3, 10.0 if quick else 30.0),
-    "exec": lambda quick: exec_.suite(5 if quick else 15, 100 if quick else 300),
+    "poll": _poll,
+    "fairness": _fairness,
+    "watch": _watch,
+    "scale": _scale,
+    "store": _store,
+    "start": _start,
+    "soak": _soak,
+    "agent": _agent,
+    "exec": _exec,
 }
 
 
