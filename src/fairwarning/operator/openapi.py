@@ -11,6 +11,23 @@ from fairwarning.operator.route import WITH_BODY, Route
 from fairwarning.operator.shapes import Problem
 
 _REF = "#/components/schemas/{name}"
+#: Where a class name stands in the schemas: as a key, as a title, in a reference.
+_CLASS_NAME = re.compile(r'((?<=[{,])"(?=[A-Z]\w*":\{)|"title":"|"#/components/schemas/)(\w+)')
+#: Names that were published before the classes got theirs: generated clients rely on them.
+_PUBLISHED: Mapping[str, str] = {
+    "EndpointFault": "Ailment",
+    "EventSource": "Source",
+    "EventStatus": "Status",
+    "EventType": "Kind",
+    "EvictionPolicy": "Eviction",
+    "HistoryLineBody": "Line",
+    "MachineState": "Condition",
+    "PowerState": "Power",
+    "RolloutBegunBody": "WalkBegun",
+    "RolloutBody": "Walk",
+    "RolloutWanted": "WalkWanted",
+    "RolloutsBody": "Walks",
+}
 _NAMES = re.compile(r"\{(\w+)(?::path)?\}")
 _PROBLEM: Json = {
     "description": "refused",
@@ -24,7 +41,7 @@ def document(routes: Sequence[Route]) -> Object:
     """Return the description of these routes."""
     asked = [route.asked for route in routes]
     answers = [route.answer for route in routes if route.answer is not None]
-    _, schemas = msgspec.json.schema_components([*asked, *answers, Problem], ref_template=_REF)
+    schemas = _components([*asked, *answers, Problem])
     return {
         "openapi": "3.1.0",
         "info": {
@@ -41,6 +58,20 @@ def document(routes: Sequence[Route]) -> Object:
     }
 
 
+def _components(bodies: Sequence[type[msgspec.Struct]]) -> dict[str, Object]:
+    """Return the schemas of these bodies, under the names that clients know."""
+    _, schemas = msgspec.json.schema_components(bodies, ref_template=_REF)
+    written = msgspec.json.encode(schemas).decode()
+    renamed = _CLASS_NAME.sub(lambda found: found[1] + _component(found[2]), written)
+    components: dict[str, Object] = msgspec.json.decode(renamed)
+    return components
+
+
+def _component(class_name: str) -> str:
+    """Return the published name of the schema that is made from a class."""
+    return _PUBLISHED.get(class_name) or class_name.removesuffix("Body")
+
+
 def _paths(routes: Iterable[Route], schemas: Mapping[str, Object]) -> Object:
     paths: dict[str, Object] = {}
     for route in routes:
@@ -50,7 +81,7 @@ def _paths(routes: Iterable[Route], schemas: Mapping[str, Object]) -> Object:
 
 
 def _operation(route: Route, schemas: Mapping[str, Object]) -> Object:
-    schema = schemas[route.asked.__name__]
+    schema = schemas[_component(route.asked.__name__)]
     parameters: list[Json] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in _NAMES.findall(route.path)
@@ -85,7 +116,7 @@ def _answer(route: Route) -> Object:
 
 
 def _ref(shape: type[msgspec.Struct]) -> Object:
-    return {"$ref": _REF.format(name=shape.__name__)}
+    return {"$ref": _REF.format(name=_component(shape.__name__))}
 
 
 def _operation_id(route: Route) -> str:

@@ -30,6 +30,15 @@ _UNCACHED: Mapping[str, str] = {"Cache-Control": "no-store"}
 #: When to come back to a server that has no room now, in seconds.
 _LATER: Mapping[str, str] = {"Retry-After": "5"}
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+#: Problem types that do not follow from the name of the exception: clients know them as they first were.
+_KINDS: Mapping[str, str] = {
+    "RolloutUnderWayError": "walk-under-way",
+    "StorageError": "storage-error",
+    "TooManyGuessesError": "too-many-guesses-error",
+    "TooManyStreamsError": "too-many-streams-error",
+    "UnknownOutcomeError": "unknown-outcome-error",
+    "UnknownRolloutError": "unknown-walk",
+}
 
 
 class Refusal(FairWarningError):
@@ -131,7 +140,7 @@ def _refused(
 ) -> Response:
     name = type(error).__name__
     title = (type(error).__doc__ or name).partition("\n")[0].rstrip(".")
-    kind = _WORDS.sub("-", name).lower()
+    kind = _KINDS.get(name) or _WORDS.sub("-", name.removesuffix("Error")).lower()
     return answer(error.status_hint, str(error), kind=kind, title=title, field=field, headers=headers)
 
 

@@ -59,6 +59,19 @@ KINDS: Mapping[str, Callable[[bytes], Change | Note]] = {
     "Remark": msgspec.json.Decoder(Remark).decode,
 }
 
+#: The kind under which each class is written. Classes may be renamed, kinds may not.
+_KIND_OF: Mapping[type[Change | Note], str] = {
+    ScopeMade: "ScopeMade",
+    FactsChanged: "FactsChanged",
+    ScopeRemoved: "ScopeRemoved",
+    MachineChanged: "MachineChanged",
+    MachineRemoved: "MachineRemoved",
+    EventChanged: "EventChanged",
+    Published: "Published",
+    Refused: "Refused",
+    Remark: "Remark",
+}
+
 #: What the checksums cover, in this order.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "header": ("database", "commits", "last_line"),
@@ -186,7 +199,7 @@ def event_row(event: Event) -> Row:
 def journal_row(entry: Entry) -> Row:
     """Return seq, at, scope, version, kind, event, body, checksum."""
     change = entry.change
-    kind = type(change).__name__
+    kind = _KIND_OF[type(change)]
     at, event = instant(entry.at), event_of(change)
     return _sealed(entry.seq, at, change.scope, entry.version, kind, event, _body(change))
 
