@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from fairwarning.core.commands import Make, Schedule
+from fairwarning.core.blueprint import MOST_MACHINES, Blueprint
+from fairwarning.core.commands import CreateSet, Schedule
 from fairwarning.core.model import MachineRef, ScopeId, ScopeKind
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.scope import MOST_MACHINES, Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import SystemClock, new_event_id
@@ -38,7 +38,7 @@ async def populate(engine: Engine, sets: int, machines: int) -> None:
     """Make sets that are polled and have one event each."""
     for number in range(sets):
         name = f"set{number}"
-        await engine.handle(Make(seed="bench", blueprint=_blueprint(name, machines)))
+        await engine.handle(CreateSet(seed="bench", blueprint=_blueprint(name, machines)))
         first = next(iter(engine.scope(ScopeId(name)).machines.values())).ref
         await engine.poll(first)
         await engine.handle(Schedule(id=new_event_id(), cause="restart", machines=(first,)))

@@ -15,10 +15,10 @@ from bench.load import POLL, Lines, approval
 from bench.measure import cores, pinned
 from bench.report import Curve, Figure
 from bench.servers import sources
-from fairwarning.core.commands import Approve, Make, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Approve, CreateSet, Schedule
 from fairwarning.core.model import EventId, MachineRef, ScopeId
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
@@ -71,7 +71,7 @@ class Calendar:
         await self._engine.open()
         for scope_id in self._scopes:
             blueprint = Blueprint(name=scope_id, count=PER_SCOPE + 1)
-            await self._engine.handle(Make(seed="bench", blueprint=blueprint))
+            await self._engine.handle(CreateSet(seed="bench", blueprint=blueprint))
             machines = tuple(one.ref for one in self._engine.scope(scope_id).machines.values())
             await self._schedule(machines[:PER_SCOPE], LATER)
 

@@ -17,10 +17,10 @@ from fairwarning.arm.app import ROUTES
 from fairwarning.arm.call import Call, Reply
 from fairwarning.arm.room import SUBSCRIPTION, Room
 from fairwarning.arm.routing import match
-from fairwarning.core.commands import Approve, Make
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Approve, CreateSet
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import Engine
@@ -82,7 +82,7 @@ class Town:
         await self.engine.open()
         for number in range(self._sets):
             await self.engine.handle(
-                Make(seed=str(number), blueprint=Blueprint(name=f"s{number}", count=PER_SET))
+                CreateSet(seed=str(number), blueprint=Blueprint(name=f"s{number}", count=PER_SET))
             )
         await self._room.open()
 

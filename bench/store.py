@@ -13,10 +13,10 @@ from pathlib import Path
 from bench.delegate import Delegate
 from bench.measure import percentile
 from bench.report import Figure, Section, claim
-from fairwarning.core.commands import Approve, Make, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Approve, CreateSet, Schedule
 from fairwarning.core.model import Machine
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
@@ -152,7 +152,7 @@ async def _prepare(store: Store, wanted: int) -> list[Approve]:
     """Schedule an event for every approval that will be needed; return the approvals."""
     engine = await _engine(store)
     sets = [Blueprint(name=f"set{number}", count=MACHINES) for number in range(-(-wanted // MACHINES))]
-    await asyncio.gather(*(engine.handle(Make(seed="bench", blueprint=one)) for one in sets))
+    await asyncio.gather(*(engine.handle(CreateSet(seed="bench", blueprint=one)) for one in sets))
     machines = [one for scope in engine.scopes().values() for one in scope.machines.values()]
     approvals = await asyncio.gather(*(_schedule(engine, one) for one in machines[:wanted]))
     await engine.close()

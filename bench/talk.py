@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
 
-from fairwarning.core.commands import Cancel, Schedule, StartWalk
+from fairwarning.core.commands import Cancel, Schedule, StartRollout
 from fairwarning.core.model import MachineRef, Scope, ScopeId
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
@@ -51,7 +51,7 @@ async def _walk(engine: Engine, scope_id: ScopeId, times: int) -> str:
     """Take maintenance through a set, unless it is under way."""
     if engine.scope(scope_id).facts.walk is not None:
         return "0"
-    await engine.handle(StartWalk(id=new_event_id(), scope=scope_id))
+    await engine.handle(StartRollout(id=new_event_id(), scope=scope_id))
     return "1"
 
 

@@ -13,8 +13,8 @@ import sys
 from dataclasses import replace
 
 from fairwarning.config import Settings, arm_address
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.scope import Blueprint
 from fairwarning.metadata.doors import LOOPBACK
 from fairwarning.serve import Service
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from fairwarning.core.commands import Command, Make, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Command, CreateSet, Schedule
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Profile
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
@@ -118,7 +118,7 @@ def cloud(
             engine = Engine(store or MemoryStore(), clock, SimulatedDriver(), policy)
             await engine.open()
             for blueprint in blueprints or (Blueprint(name="web", count=3),):
-                await engine.handle(Make(seed=blueprint.name, blueprint=blueprint))
+                await engine.handle(CreateSet(seed=blueprint.name, blueprint=blueprint))
             return engine, clock
 
         engine, clock = runner.run(build())

@@ -11,9 +11,9 @@ import httpx2
 
 from fairwarning.arm.room import SUBSCRIPTION
 from fairwarning.config import Settings
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.policy import PROFILES, Profile
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.serve import Service
 from fairwarning.testing.thread import THREAD
 from tests.cli.server import Done, call

@@ -8,43 +8,43 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TypeVar
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, EventChanged
 from fairwarning.core.commands import (
-    Add,
+    AddMachines,
     Approve,
     Cancel,
     ChangeModel,
     Command,
-    Make,
-    Remove,
+    CreateSet,
+    DeleteScopes,
     Schedule,
     SetApprovals,
     SetPower,
-    StartWalk,
-    StopWalk,
+    StartRollout,
+    StopRollout,
     Upgrade,
 )
-from fairwarning.core.errors import UnknownEvent
+from fairwarning.core.document.render import render_document
+from fairwarning.core.document.versions import EVENT_VERSIONS
+from fairwarning.core.errors import UnknownEventError
 from fairwarning.core.fleet import visible
-from fairwarning.core.history import Line, line
+from fairwarning.core.history import HistoryEntry, line
 from fairwarning.core.model import (
-    Approvals,
+    ApprovalSettings,
     Event,
     EventId,
-    Kind,
+    EventStatus,
+    EventType,
     Machine,
     MachineRef,
-    Power,
+    PowerState,
     Scope,
     ScopeId,
-    Status,
     VmName,
     derive_id,
 )
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import EVENT_VERSIONS
-from fairwarning.core.wire import document
 from fairwarning.drivers.simulated import Fault, Mishap, SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
@@ -107,7 +107,7 @@ class Stage:
 
     def make(self, blueprint: Blueprint, *, watched: bool = True) -> None:
         """Bring up a set; a watched one has a machine that polls in each of its scopes."""
-        self.do(Make(seed="seed", blueprint=blueprint))
+        self.do(CreateSet(seed="seed", blueprint=blueprint))
         if watched:
             for scope_id in self.engine.directory.scopes_of_set(blueprint.name):
                 for ref in list(self.scope(scope_id).machines.values())[:1]:
@@ -115,14 +115,14 @@ class Stage:
 
     def grow(self, scope: str, count: int = 1) -> None:
         """Add machines to a set."""
-        self.do(Add(seed="more", scope=ScopeId(scope), count=count))
+        self.do(AddMachines(seed="more", scope=ScopeId(scope), count=count))
 
     def cause(
         self,
         cause: str,
         *machines: str,
         notice: str | None = None,
-        kind: Kind | None = None,
+        kind: EventType | None = None,
         force: bool = False,
     ) -> tuple[EventId, ...]:
         """Do something to machines and return the events this leads to."""
@@ -140,7 +140,7 @@ class Stage:
     def remove(self, set_name: str, *, force: bool = False) -> tuple[EventId, ...]:
         """Delete a whole set and return the events this leads to."""
         scopes = self.engine.directory.scopes_of_set(set_name)
-        return events_of(self.do(Remove(id=self.new_id(), scopes=scopes, force=force)))
+        return events_of(self.do(DeleteScopes(id=self.new_id(), scopes=scopes, force=force)))
 
     def approve(self, *ids: str, by: str | None = None) -> None:
         """Approve events, as one of the machines or as the operator of the first event's scope."""
@@ -160,7 +160,7 @@ class Stage:
     def stop(self, *machines: str) -> None:
         """Switch machines off."""
         for name in machines:
-            self.do(SetPower(machine=self.ref(name), power=Power.STOPPED))
+            self.do(SetPower(machine=self.ref(name), power=PowerState.STOPPED))
 
     def change_notice(self, set_name: str, notice: str | None) -> None:
         """Change the terminate profile of a set's model."""
@@ -171,18 +171,18 @@ class Stage:
         """Bring instances to the latest model."""
         self.do(Upgrade(machines=tuple(self.ref(name) for name in machines)))
 
-    def set_approvals(self, scope: str, approvals: Approvals) -> None:
+    def set_approvals(self, scope: str, approvals: ApprovalSettings) -> None:
         """Change what a scope approves by itself."""
         self.do(SetApprovals(scope=ScopeId(scope), approvals=approvals))
 
     def walk(self, scope: str, cause: str = "host-update", notice: str | None = None) -> None:
         """Take a maintenance through a scope."""
         asked = None if notice is None else span(notice)
-        self.do(StartWalk(id=self.new_id(), scope=ScopeId(scope), cause=cause, notice=asked))
+        self.do(StartRollout(id=self.new_id(), scope=ScopeId(scope), cause=cause, notice=asked))
 
     def stop_walk(self, scope: str) -> None:
         """End a walk."""
-        self.do(StopWalk(scope=ScopeId(scope)))
+        self.do(StopRollout(scope=ScopeId(scope)))
 
     # -- what guests, machines and time do
 
@@ -243,14 +243,14 @@ class Stage:
         scope, known = self.engine.directory.event(event_id)
         return self.scope(scope).events[known]
 
-    def status(self, event_id: str) -> Status:
+    def status(self, event_id: str) -> EventStatus:
         """Return where an event is in its life."""
         try:
             return self.event(event_id).status
-        except UnknownEvent:
-            return Status.GONE
+        except UnknownEventError:
+            return EventStatus.GONE
 
-    def statuses(self, *ids: str) -> list[Status]:
+    def statuses(self, *ids: str) -> list[EventStatus]:
         """Return where some events are in their lives."""
         return [self.status(one) for one in ids]
 
@@ -266,13 +266,15 @@ class Stage:
     def document(self, machine: str, version: str = NEWEST) -> bytes:
         """Return what a machine would read."""
         scope = self.scope(self.ref(machine).scope)
-        return document(scope.incarnation, self.shown(machine), EVENT_VERSIONS[version], scope.facts.kind)
+        return render_document(
+            scope.incarnation, self.shown(machine), EVENT_VERSIONS[version], scope.facts.kind
+        )
 
     def journal(self) -> tuple[Entry, ...]:
         """Return everything that was ever kept."""
         return tuple(run(self.store.journal(limit=1_000_000)))
 
-    def history(self, event_id: str | None = None) -> list[Line]:
+    def history(self, event_id: str | None = None) -> list[HistoryEntry]:
         """Return the journal as people read it, of one event or of all."""
         lines = (line(entry.seq, entry.at, entry.change) for entry in self.journal())
         return [one for one in lines if one is not None and event_id in (None, one.event)]

@@ -11,9 +11,9 @@ from fairwarning.cli.up import Reporter
 from fairwarning.cli.wishes import Wishes
 from fairwarning.cli.wishes import settings as fulfilled
 from fairwarning.config import Settings
-from fairwarning.core.commands import Remove, Schedule
+from fairwarning.core.commands import DeleteScopes, Schedule
+from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.model import MachineRef, ScopeId, VmName
-from fairwarning.core.versions import NEWEST
 from fairwarning.engine.clock import ManualClock, new_event_id
 from fairwarning.engine.travel import travel
 from fairwarning.serve import Service
@@ -94,7 +94,7 @@ def test_the_default_fleet_does_not_come_back_after_everything_was_deleted(tmp_p
         async with Service(asked(tmp_path, vm=("db",))) as service:
             clock = service.engine.clock
             assert isinstance(clock, ManualClock)
-            await service.engine.handle(Remove(id=new_event_id(), scopes=(DB.scope,), force=True))
+            await service.engine.handle(DeleteScopes(id=new_event_id(), scopes=(DB.scope,), force=True))
             await travel(service.engine, clock, clock.now() + timedelta(minutes=1))
         return await started(asked(tmp_path))
 

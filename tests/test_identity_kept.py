@@ -12,13 +12,13 @@ from httpx2 import AsyncClient
 
 from fairwarning.cli.up import introduce
 from fairwarning.config import Settings
-from fairwarning.core.commands import Add, Make, Remove, Schedule
-from fairwarning.core.errors import Invalid
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import AddMachines, CreateSet, DeleteScopes, Schedule
+from fairwarning.core.document.render import start_request
+from fairwarning.core.document.versions import NEWEST
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import start_request
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
@@ -65,13 +65,13 @@ def serving(
 
 
 async def make(service: Service, blueprint: Blueprint) -> None:
-    await service.engine.handle(Make(seed=new_event_id(), blueprint=blueprint))
+    await service.engine.handle(CreateSet(seed=new_event_id(), blueprint=blueprint))
     await service.doors.open(list(service.engine.refs()))
 
 
 async def deleted(engine: Engine, machine: MachineRef) -> None:
     if len(engine.scope(machine.scope).machines) == 1:
-        await engine.handle(Remove(id=new_event_id(), scopes=(machine.scope,), force=True))
+        await engine.handle(DeleteScopes(id=new_event_id(), scopes=(machine.scope,), force=True))
     else:
         asked = Schedule(id=new_event_id(), cause="delete", machines=(machine,), force=True)
         await engine.handle(asked)
@@ -200,7 +200,7 @@ def test_machines_beyond_those_with_ports_keep_their_addresses_too(tmp_path: Pat
         async with serving(tmp_path) as second:
             after = second.doors.alternatives(kept)
             seen = await name_at(second, before[0].removeprefix("--interface "))
-            await second.engine.handle(Add(seed="more", scope=web))
+            await second.engine.handle(AddMachines(seed="more", scope=web))
             new = MachineRef(web, VmName("web_230"))
             await second.doors.open([new])
             return before, after, seen, second.doors.alternatives(new), second.doors.url(new)
@@ -258,7 +258,7 @@ def test_a_server_killed_before_it_listened_for_a_machine_listens_when_it_is_bac
         async with serving(tmp_path, *alone("alpha"), port_base=base):
             pass
         async with engine_alone(tmp_path) as engine:
-            await engine.handle(Make(seed="s", blueprint=alone("beta")[0]))
+            await engine.handle(CreateSet(seed="s", blueprint=alone("beta")[0]))
         async with serving(tmp_path, *alone("gamma"), port_base=base) as second:
             return [second.doors.url(machine) for machine in (ALPHA, BETA, GAMMA)]
 
@@ -271,7 +271,7 @@ def test_a_directory_of_an_earlier_version_keeps_its_ports(tmp_path: Path) -> No
     async def story() -> list[str | None]:
         async with engine_alone(tmp_path) as engine:
             for blueprint in alone("alpha", "beta", "gamma"):
-                await engine.handle(Make(seed=blueprint.name, blueprint=blueprint))
+                await engine.handle(CreateSet(seed=blueprint.name, blueprint=blueprint))
             await engine.store.note("slots", '{"alpha/alpha": 2, "gamma/gamma": 0, "gone/gone": 3}')
         async with serving(tmp_path, port_base=base) as second:
             return [second.doors.url(machine) for machine in (ALPHA, BETA, GAMMA)]
@@ -325,5 +325,5 @@ def test_an_address_that_was_given_cannot_be_named_for_another_even_when_its_mac
         async with serving(tmp_path, addresses={"beta": "127.1.0.1"}):
             pass
 
-    with pytest.raises(Invalid, match=r"127\.1\.0\.1 belongs to alpha already"):
+    with pytest.raises(InvalidError, match=r"127\.1\.0\.1 belongs to alpha already"):
         asyncio.run(story())

@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx2
 
 from fairwarning.config import Settings
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Schedule
-from fairwarning.core.model import MachineRef, ScopeId, ScopeKind, Status, VmName
+from fairwarning.core.model import EventStatus, MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.scope import Blueprint
 from fairwarning.serve import Service
 from tests.guest import E1
 
@@ -45,7 +45,7 @@ def settings(data: Path) -> Settings:
 
 
 def test_manual_time_stands_still_while_the_server_is_away(tmp_path: Path) -> None:
-    async def story() -> tuple[timedelta, Status]:
+    async def story() -> tuple[timedelta, EventStatus]:
         async with Service(settings(tmp_path)) as first:
             began = first.engine.clock.now()
             notice = timedelta(milliseconds=1)
@@ -57,7 +57,7 @@ def test_manual_time_stands_still_while_the_server_is_away(tmp_path: Path) -> No
     passed, status = asyncio.run(story())
 
     assert passed == timedelta(0)
-    assert status is Status.SCHEDULED
+    assert status is EventStatus.SCHEDULED
 
 
 def test_monitoring_is_told_how_often_guests_were_answered() -> None:

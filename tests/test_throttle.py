@@ -13,8 +13,8 @@ from fairwarning.arm.room import SUBSCRIPTION, Room
 from fairwarning.arm.tokens import Tokens
 from fairwarning.config import SHORTEST_TOKEN, Settings
 from fairwarning.console import app as console
-from fairwarning.core.errors import Invalid
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import InvalidError
 from fairwarning.operator import app as operator
 from fairwarning.serve import Service
 from fairwarning.throttle import MEMORY, MOST_CALLERS, MOST_WAITING, PAUSES, Throttle, TooManyGuessesError
@@ -228,7 +228,7 @@ def test_a_server_does_not_start_with_a_token_that_could_be_guessed() -> None:
         async with Service(Settings(port_base=0, token="x" * (SHORTEST_TOKEN - 1))):
             pass
 
-    with pytest.raises(Invalid, match="token: has 15 characters; it needs at least 16"):
+    with pytest.raises(InvalidError, match="token: has 15 characters; it needs at least 16"):
         run(start())
 
 

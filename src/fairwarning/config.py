@@ -9,12 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from fairwarning.core.policy import PROFILES, Profile
-from fairwarning.core.retention import Retention
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.policy import PROFILES, Profile, Retention
 
 if TYPE_CHECKING:
-    from fairwarning.core.recording import Tape
+    from fairwarning.core.document.recording import MachineRecording
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
@@ -69,7 +68,7 @@ class Settings:
     #: How much history is kept; None keeps it all.
     retention: Retention | None = None
     #: What is played back to machines, by their names.
-    replays: Mapping[str, "Tape"] = field(default_factory=lambda: MappingProxyType({}))
+    replays: Mapping[str, "MachineRecording"] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def metadata_port(self) -> int:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fairwarning.config import ListenerLimits
-from fairwarning.core.exposition import Family, Sample, Sort
+from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample
 
 if TYPE_CHECKING:
     import uvicorn
@@ -137,9 +137,15 @@ class HttpListener:
         log.log(
             level,
             "connections_closed listener=%s reason=%s count=%d open=%d limit=%d client=%s path=%s: %s",
-            self.name, reason.value, self._unlogged.pop(reason), self.open, self.limits.connections, client,
-            path or "-", _EXPLAINED[reason],
-        )  # fmt: skip
+            self.name,
+            reason.value,
+            self._unlogged.pop(reason),
+            self.open,
+            self.limits.connections,
+            client,
+            path or "-",
+            _EXPLAINED[reason],
+        )
 
     def _resume(self, bound: socket.socket, server: "uvicorn.Server") -> None:
         if bound.fileno() >= 0:
@@ -339,21 +345,33 @@ class _Deadline:
             self._timer = None
 
 
-def families(listeners: Iterable[HttpListener]) -> Iterator[Family]:
+def families(listeners: Iterable[HttpListener]) -> Iterator[MetricFamily]:
     """Return what listeners counted, as monitoring reads it."""
     every = list(listeners)
     named = [(one, {"listener": one.name}) for one in every]
-    yield Family("fairwarning_http_connections", Sort.GAUGE, "Open connections of operators and tools",
-                 tuple(Sample(one.open, labels) for one, labels in named))  # fmt: skip
-    yield Family("fairwarning_http_connections_total", Sort.COUNTER, "Connections of operators and tools",
-                 tuple(Sample(one.accepted, labels) for one, labels in named))  # fmt: skip
+    yield MetricFamily(
+        "fairwarning_http_connections",
+        MetricType.GAUGE,
+        "Open connections of operators and tools",
+        tuple(Sample(one.open, labels) for one, labels in named),
+    )
+    yield MetricFamily(
+        "fairwarning_http_connections_total",
+        MetricType.COUNTER,
+        "Connections of operators and tools",
+        tuple(Sample(one.accepted, labels) for one, labels in named),
+    )
     closed = [
         Sample(one.closed[reason], {**labels, "reason": reason.value})
         for one, labels in named
         for reason in Reason
     ]
-    yield Family("fairwarning_http_closed_total", Sort.COUNTER, "Connections closed because of a limit",
-                 tuple(closed))  # fmt: skip
+    yield MetricFamily(
+        "fairwarning_http_closed_total",
+        MetricType.COUNTER,
+        "Connections closed because of a limit",
+        tuple(closed),
+    )
 
 
 def _http(server: "uvicorn.Server") -> "HttpToolsProtocol | H11Protocol":

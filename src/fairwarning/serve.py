@@ -23,12 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairwarning.config import SHORTEST_TOKEN, Settings, loopback
-from fairwarning.core.commands import Make
-from fairwarning.core.errors import FairWarningError, Invalid
-from fairwarning.core.exposition import Family
-from fairwarning.core.instants import spell
+from fairwarning.core.blueprint import Blueprint, scope_ids
+from fairwarning.core.commands import CreateSet
+from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.model import EventId, MachineRef, Scope
-from fairwarning.core.scope import Blueprint, scope_ids
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
@@ -36,6 +34,8 @@ from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
 from fairwarning.engine.ports import Store
 from fairwarning.engine.retention import Pruner
+from fairwarning.formats.prometheus import MetricFamily
+from fairwarning.formats.timestamps import for_people
 from fairwarning.listener import HttpListener, families
 from fairwarning.metadata.app import Identity, MetadataApp
 from fairwarning.metadata.descriptors import available, shares
@@ -80,7 +80,7 @@ class Service:
         self._arm_room: Room | None = None
         self._shares = shares(available())
         self._listeners: list[HttpListener] = []
-        self._counters: list[Callable[[], Iterable[Family]]] = []
+        self._counters: list[Callable[[], Iterable[MetricFamily]]] = []
 
     async def __aenter__(self) -> "Service":
         try:
@@ -170,7 +170,7 @@ class Service:
             if kept:
                 self.remarks += _differences(blueprint, kept)
             else:
-                await self.engine.handle(Make(seed=new_event_id(), blueprint=blueprint))
+                await self.engine.handle(CreateSet(seed=new_event_id(), blueprint=blueprint))
 
     async def _open_doors(self) -> None:
         settings = self._settings
@@ -248,7 +248,7 @@ class Service:
         self._listeners.append(listener)
         return listener
 
-    def _counted(self) -> Iterator[Family]:
+    def _counted(self) -> Iterator[MetricFamily]:
         for counter in self._counters:
             yield from counter()
 
@@ -342,9 +342,9 @@ def examine(data: Path) -> "Examination":
 
 def _check_token(what: str, address: tuple[str, int] | None, token: str | None) -> None:
     if address is not None and not loopback(address[0]) and token is None:
-        raise Invalid("token", f"a token is required to serve {what} on {address[0]}")
+        raise InvalidError("token", f"a token is required to serve {what} on {address[0]}")
     if token is not None and len(token) < SHORTEST_TOKEN:
-        raise Invalid("token", f"has {len(token)} characters; it needs at least {SHORTEST_TOKEN}")
+        raise InvalidError("token", f"has {len(token)} characters; it needs at least {SHORTEST_TOKEN}")
 
 
 def _certificates(directory: Path, host: str) -> "Certificates":
@@ -357,7 +357,7 @@ def _certificates(directory: Path, host: str) -> "Certificates":
 
 def _ahead(reached: datetime) -> str:
     return (
-        f"a manual clock has taken what is kept here to {spell(reached)}, ahead of the real one: "
+        f"a manual clock has taken what is kept here to {for_people(reached)}, ahead of the real one: "
         "what is due after that will be late; hint: up --clock manual"
     )
 
@@ -390,9 +390,9 @@ def _addressees(engine: Engine, addresses: Mapping[str, str]) -> dict[MachineRef
         try:
             machine = engine.directory.machine(name)
         except FairWarningError as problem:
-            raise Invalid("address", str(problem)) from problem
+            raise InvalidError("address", str(problem)) from problem
         if machine in found:
-            raise Invalid("address", f"{machine.full} is given two")
+            raise InvalidError("address", f"{machine.full} is given two")
         found[machine] = address
     return found
 

@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.exposition import Family, Sample, Sort
+from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample
 
 EVENT_STREAM = "text/event-stream"
 
@@ -55,11 +55,15 @@ class Streams:
             raise TooManyStreamsError(self.most)
         return _Stream(self, messages)
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> Iterator[MetricFamily]:
         """Return the numbers as monitoring reads them."""
-        yield Family("fairwarning_streams", Sort.GAUGE, "Live feeds and pages", (Sample(self.open),))
+        yield MetricFamily(
+            "fairwarning_streams", MetricType.GAUGE, "Live feeds and pages", (Sample(self.open),)
+        )
         refused = "Live feeds and pages refused because there were too many"
-        yield Family("fairwarning_streams_refused_total", Sort.COUNTER, refused, (Sample(self.refused),))
+        yield MetricFamily(
+            "fairwarning_streams_refused_total", MetricType.COUNTER, refused, (Sample(self.refused),)
+        )
 
 
 class _Stream:

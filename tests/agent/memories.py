@@ -1,8 +1,8 @@
 """What a guest remembers of the events it has seen, for tests of what it plans."""
 
 from fairwarning.agent.plan import Memory, Policy, Record, Step, Work
+from fairwarning.core.document.parse import ObservedEvent
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Seen
 from tests.agent.sight import DRAIN, record, seen
 
 E1, E2 = seen(), seen("E2")
@@ -14,7 +14,7 @@ def remembering(*records: Record, busy: frozenset[tuple[EventId, Work]] = frozen
     return Memory(records={one.event.key: one for one in records}, busy=busy)
 
 
-def ready(event: Seen, **more: object) -> Memory:
+def ready(event: ObservedEvent, **more: object) -> Memory:
     return remembering(record(event, Step.READY, **more))
 
 

@@ -12,8 +12,8 @@ from fairwarning.agent.journal import Journal
 from fairwarning.agent.loop import Agent
 from fairwarning.agent.plan import Action, Policy
 from fairwarning.agent.settings import Settings, Steps
+from fairwarning.core.document.parse import ObservedDocument, parse_document
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, read
 from tests.agent.sight import DRAIN, ME, NOON
 from tests.guest import Cloud, start
 
@@ -81,7 +81,7 @@ class InProcess:
         self.calls.append(("approve", event_id))
 
     def poll(self) -> Polled:
-        return Polled(read(self.cloud.get(self.machine).body))
+        return Polled(parse_document(self.cloud.get(self.machine).body))
 
 
 @dataclass
@@ -124,12 +124,12 @@ class Rig:
         """Lose everything that is not on the disk."""
         self.journal.__exit__(None, None, None)
 
-    def begin(self, document: Document) -> tuple[Action, ...]:
+    def begin(self, document: ObservedDocument) -> tuple[Action, ...]:
         """Let the agent read a document and begin what is due, without getting to its end."""
         self.agent.take(Polled(document))
         return self.agent.turn()
 
-    def show(self, document: Document | None) -> None:
+    def show(self, document: ObservedDocument | None) -> None:
         """Let the agent read a document and do what is due."""
         self.agent.take(Polled(document))
         self.settle()

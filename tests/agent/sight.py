@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from fairwarning.agent.plan import Record, Step
 from fairwarning.agent.rules import Rule
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Seen
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 ME = "web_0"
@@ -21,9 +21,9 @@ def seen(
     source: str = "Platform",
     duration: int | None = -1,
     notice: timedelta | None = timedelta(minutes=15),
-) -> Seen:
+) -> ObservedEvent:
     """Return an event that names this machine, unless told otherwise."""
-    return Seen(
+    return ObservedEvent(
         id=EventId(name),
         status=status,
         kind=kind,
@@ -34,16 +34,16 @@ def seen(
     )
 
 
-def started(event: Seen) -> Seen:
+def started(event: ObservedEvent) -> ObservedEvent:
     """Return the event as it is shown once its impact is under way (L-03)."""
     return replace(event, status="Started", not_before=None)
 
 
-def document(*events: Seen, incarnation: int | str = 1) -> Document:
-    return Document(incarnation=incarnation, events=events)
+def document(*events: ObservedEvent, incarnation: int | str = 1) -> ObservedDocument:
+    return ObservedDocument(incarnation=incarnation, events=events)
 
 
-def record(event: Seen, step: Step, **more: object) -> Record:
+def record(event: ObservedEvent, step: Step, **more: object) -> Record:
     """Return what is remembered of an event that was prepared for a minute ago."""
     known = Record(event=event, rule="drain", step=step, at=NOON - timedelta(minutes=1), drains=True)
     for name, value in more.items():

@@ -18,8 +18,8 @@ from fairwarning.agent.journal import Journal
 from fairwarning.agent.loop import Agent
 from fairwarning.agent.plan import Policy
 from fairwarning.agent.settings import Settings, Steps
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Seen
 from tests.agent.sight import DRAIN, ME, NOON, seen, started
 
 NAMES = (("web_0",), ("web_0",), ("web_1",), ("web_0", "web_1"))
@@ -58,7 +58,7 @@ class World(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.scratch = tempfile.TemporaryDirectory()
-        self.events: dict[EventId, Seen] = {}
+        self.events: dict[EventId, ObservedEvent] = {}
         self.made = 0
         self.away = False
         self.fate = "ok"
@@ -75,7 +75,7 @@ class World(RuleBasedStateMachine):
     def boot(self) -> None:
         self.jobs: list[Job] = []
         self.inbox: list[Message] = []
-        self.known: Document | None = None
+        self.known: ObservedDocument | None = None
         self.journal = Journal(Path(self.scratch.name)).__enter__()
         steps = Steps(prepare=(Hook(self),), recover=(Hook(self),))
         wishes = Settings(machine=ME, policy=Policy(rules=(DRAIN,)), steps={DRAIN.name: steps})
@@ -139,7 +139,7 @@ class World(RuleBasedStateMachine):
     @rule(answered=MOSTLY, heard=MOSTLY)
     def look(self, answered: bool, heard: bool) -> None:
         """Poll a server that may be away; the loop may hear of it only later."""
-        shown = Document(incarnation=self.made, events=tuple(self.events.values()))
+        shown = ObservedDocument(incarnation=self.made, events=tuple(self.events.values()))
         self.inbox.append(Polled(shown) if answered else PollFailed("away"))
         if heard:
             self.turn()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.agent.discovery import NoEndpoint, answers, base_address, discover, routed, search
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import InvalidError
 from tests.agent.scripted import FakeClock, dripping
 
 LEASES = Path(__file__).parent / "leases"
@@ -190,7 +190,7 @@ def test_a_setting_becomes_a_base_address(setting: str, base: str) -> None:
 
 @pytest.mark.parametrize("setting", ["ftp://a", "http://", "a:b", "http://a/?b=c", ""])
 def test_a_setting_that_is_no_address_is_refused(setting: str) -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidError):
         base_address(setting)
 
 

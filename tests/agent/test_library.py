@@ -10,7 +10,7 @@ import fairwarning
 from fairwarning import Client, Notice
 from fairwarning.agent.client import Refused
 from fairwarning.agent.library import NamesOthers
-from fairwarning.core.reading import Seen
+from fairwarning.core.document.parse import ObservedEvent
 from tests.agent.scripted import FakeClock, Line, Script, endpoint
 
 EVENT = (
@@ -66,7 +66,7 @@ def test_a_block_that_ends_well_approves() -> None:
     with endpoint(shown(A)) as script, first(script).approving() as event:
         before = approvals(script)
 
-    assert isinstance(event, Seen)
+    assert isinstance(event, ObservedEvent)
     assert (before, approvals(script)) == (0, 1)
 
 

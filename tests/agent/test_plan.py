@@ -19,7 +19,7 @@ from fairwarning.agent.plan import (
     plan,
 )
 from fairwarning.agent.rules import SHORT_FREEZE, WATCH, Consent, Rule
-from fairwarning.core.reading import Seen
+from fairwarning.core.document.parse import ObservedEvent
 from tests.agent.memories import E1, E2, FAILED, K1, POLICY, READY_1, ready, remembering
 from tests.agent.sight import DRAIN, ME, NOON, document, record, seen, started
 
@@ -333,7 +333,9 @@ STRANGE = seen("E1", "Relocate")
         ),
     ],
 )
-def test_a_guest_does(shown: list[Seen], memory: Memory, policy: Policy, expected: list[Action]) -> None:
+def test_a_guest_does(
+    shown: list[ObservedEvent], memory: Memory, policy: Policy, expected: list[Action]
+) -> None:
     actions = plan(document(*shown), memory, ME, policy, NOON)
 
     assert list(actions) == expected
@@ -360,7 +362,7 @@ def test_an_incarnation_that_starts_again_blinds_nobody(incarnation: int | str) 
         pytest.param(started(E1), 30, None, id="what has started has no deadline"),
     ],
 )
-def test_preparing_ends_in_time(event: Seen, margin: int, expected: int | None) -> None:
+def test_preparing_ends_in_time(event: ObservedEvent, margin: int, expected: int | None) -> None:
     limit = deadline(event, timedelta(seconds=margin), NOON)
 
     assert limit == (None if expected is None else NOON + timedelta(seconds=expected))

@@ -8,7 +8,7 @@ import pytest
 
 from fairwarning.agent.client import MetadataClient
 from fairwarning.agent.recorder import LONGEST_REST, Recorder, Wish
-from fairwarning.core.recording import Recorded
+from fairwarning.core.document.recording import RecordedDocument
 from tests.agent.scripted import FakeClock, Line, Script, endpoint
 
 NAME = Line(body=b"web_0")
@@ -25,9 +25,9 @@ def document(number: int) -> Line:
 class Desk:
     """A recorder at work, and what came of it."""
 
-    def __init__(self, script: Script, last: Recorded | None = None) -> None:
+    def __init__(self, script: Script, last: RecordedDocument | None = None) -> None:
         self.clock = FakeClock()
-        self.kept: list[Recorded] = []
+        self.kept: list[RecordedDocument] = []
         self.told: list[str] = []
         line = MetadataClient(script.url, self.clock)
         self._recorder = Recorder(line, self.clock, keep=self.kept.append, tell=self.told.append, last=last)

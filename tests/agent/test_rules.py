@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.agent.rules import SHORT_FREEZE, WATCH, Rule, choose
-from fairwarning.core.reading import Seen
+from fairwarning.core.document.parse import ObservedEvent
 from tests.agent.sight import seen
 
 REBOOTS = Rule(name="reboots", types=frozenset({"reboot", "redeploy"}))
@@ -50,5 +50,5 @@ NAMED = Rule(name="named", types=frozenset({"relocate"}))
         pytest.param(seen(kind="Relocate"), (NAMED,), NAMED, id="and is obeyed if one does"),
     ],
 )
-def test_an_event_falls_under(event: Seen, rules: tuple[Rule, ...], expected: Rule) -> None:
+def test_an_event_falls_under(event: ObservedEvent, rules: tuple[Rule, ...], expected: Rule) -> None:
     assert choose(event, rules, freeze_threshold=9) is expected

@@ -15,7 +15,7 @@ from fairwarning.agent.journal import Journal
 from fairwarning.agent.logs import JsonLines
 from fairwarning.agent.service import Service
 from fairwarning.agent.settings import Settings
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import InvalidError
 from tests.agent.scripted import endpoint
 
 
@@ -23,7 +23,7 @@ def test_a_thread_that_breaks_ends_the_agent_instead_of_leaving_it_blind(tmp_pat
     with Journal(tmp_path) as journal:
         service = Service(lambda: Settings(endpoint="ftp://nowhere"), journal, SystemClock(), {})
 
-        with pytest.raises(Invalid, match="is no http address"):
+        with pytest.raises(InvalidError, match="is no http address"):
             service.run()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fairwarning.agent.coordination import Mode, Surroundings
 from fairwarning.agent.plan import Approve, Memory, Wait, plan
-from fairwarning.core.reading import Document, Seen
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from tests.agent.memories import E1, E2, FAILED, K1, POLICY, ready
 from tests.agent.sight import ME, NOON, document, seen
 
@@ -23,7 +23,7 @@ SECOND = seen("E1", "Reboot", "web_1", "web_0")
         pytest.param(document(E2), None, id="a machine that does not know its name leaves everything alone"),
     ],
 )
-def test_without_information_nothing_is_done(shown: Document | None, me: str | None) -> None:
+def test_without_information_nothing_is_done(shown: ObservedDocument | None, me: str | None) -> None:
     actions = plan(shown, ready(E1), me, POLICY, NOON)
 
     assert actions == (Wait(E1),)
@@ -63,7 +63,7 @@ def test_without_information_nothing_is_done(shown: Document | None, me: str | N
     ],
 )
 def test_an_event_of_several_machines(
-    event: Seen, mode: Mode, others_ready: bool, known: bool, elapsed: int, approved: bool
+    event: ObservedEvent, mode: Mode, others_ready: bool, known: bool, elapsed: int, approved: bool
 ) -> None:
     since = NOON - timedelta(seconds=elapsed)
     around = Surroundings(

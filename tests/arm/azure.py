@@ -13,11 +13,11 @@ from fairwarning.arm.call import Call, Reply, child
 from fairwarning.arm.errors import translate
 from fairwarning.arm.room import SUBSCRIPTION, Pace, Room, group_document, group_id
 from fairwarning.arm.routing import Route, match
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.engine.ports import Store
 from tests.stage import Stage, run
 

@@ -3,7 +3,7 @@
 from fairwarning.arm.budget import Budget
 from fairwarning.arm.context import Surroundings
 from fairwarning.arm.templates import Planned, outputs, plan
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 SUBSCRIPTION = "22222222-2222-4222-8222-222222222222"
 TENANT = "11111111-1111-4111-8111-111111111111"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from fairwarning.arm import availability_sets, cloud_services, instances, maintenance, scalesets, vms
 from fairwarning.arm.call import merged
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.engine.ports import Store
 from tests.arm.azure import HOME, Azure
 

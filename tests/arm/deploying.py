@@ -2,7 +2,7 @@
 
 from fairwarning.arm import availability_sets, deployments, groups, network, scalesets, vms
 from fairwarning.arm.call import Reply
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
 from tests.stage import run

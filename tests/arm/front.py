@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from fairwarning.arm.app import create_app
 from fairwarning.arm.room import SUBSCRIPTION, Room
 from fairwarning.arm.tokens import Tokens
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.asgi import ask
 from tests.stage import Stage, run
 

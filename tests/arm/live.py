@@ -14,7 +14,7 @@ from typing import TypedDict
 import httpx2
 
 from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.cli.server import Server, until, up
 
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"

@@ -14,7 +14,7 @@ from fairwarning.arm import app as arm
 from fairwarning.arm.call import Call, Reply
 from fairwarning.arm.room import SUBSCRIPTION, TENANT, Room
 from fairwarning.arm.routing import Route
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.front import ONE, URL, Front, front
 
 VERSIONED = "api-version=2022-12-01"

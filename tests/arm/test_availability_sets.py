@@ -2,9 +2,9 @@
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from tests.arm.azure import HOME, ROOT, Azure, at, header
 from tests.arm.compute import AVAILABILITY_SET, NEWEST, VM, compute
 

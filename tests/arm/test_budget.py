@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.arm.budget import SECONDS, SIZE, STEPS, Budget, OverBudgetError
 from fairwarning.arm.errors import InvalidTemplate
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.cloud import Cloud, resource, template
 from tests.arm.deploying import DEPLOYMENTS, ONE, body, deploy, deployable, facts
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.model import Kind
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.wire import Json
 from tests.arm.azure import ROOT, Azure, at, header
 from tests.arm.compute import (
     SET,
@@ -226,7 +226,7 @@ def test_a_verb_is_for_the_instances_that_are_named_or_for_all(
 ) -> None:
     reply = azure.post(f"{WEB}/restart", body)
 
-    assert [event.kind for event in azure.stage.shown("web_0")] == [Kind.REBOOT] * restarted
+    assert [event.kind for event in azure.stage.shown("web_0")] == [EventType.REBOOT] * restarted
     assert azure.progress(reply) == "InProgress"
 
 
@@ -266,7 +266,7 @@ def test_a_new_image_is_announced_where_the_model_asks_for_it(verb: str) -> None
     reply = azure.post(f"{WEB}/{verb}")
 
     (event,) = azure.stage.shown("web_0")
-    assert (event.kind, event.not_before) == (Kind.REBOOT, NOON + span("15m"))
+    assert (event.kind, event.not_before) == (EventType.REBOOT, NOON + span("15m"))
     assert azure.progress(reply) == "InProgress"
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fairwarning.core.model import Kind, ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType, ScopeKind
 from tests.arm.azure import HOME, ROOT, Azure, at
 from tests.arm.compute import compute
 
@@ -39,7 +39,7 @@ def test_restarting_a_role_instance_is_an_event_and_an_operation(azure: Azure) -
     reply = azure.post(f"{FRONT}/restart")
 
     (event,) = azure.stage.shown("BackEnd_IN_0")
-    assert (event.kind, event.resources) == (Kind.REBOOT, ("FrontEnd_IN_0",))
+    assert (event.kind, event.resources) == (EventType.REBOOT, ("FrontEnd_IN_0",))
     assert azure.progress(reply) == "InProgress"
 
     azure.approve_all()

@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.arm.coercion import coerce
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.azure import Azure
 from tests.arm.compute import SET, VM, compute, scale_set
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.arm import operations
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.azure import BASE, ROOT, Azure, at, header
 from tests.arm.cloud import resource, template
 from tests.arm.deploying import (

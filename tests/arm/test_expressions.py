@@ -10,7 +10,7 @@ from fairwarning.arm.budget import Budget
 from fairwarning.arm.errors import InvalidTemplate
 from fairwarning.arm.expressions import Evaluation, Function, Trees, calls
 from fairwarning.arm.functions import PURE
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 VM: Json = {"properties": {"vmId": "7", "nics": [{"id": "a"}, {"id": "b"}]}, "Zones": []}
 FUNCTIONS = {**PURE, "vm": Function(0, 0, lambda a: VM)}

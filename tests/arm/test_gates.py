@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.azure import Azure, at
 from tests.arm.compute import AVAILABILITY_SET, NEWEST, SET, VM, compute, model, profile, scale_set
 

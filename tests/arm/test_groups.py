@@ -6,9 +6,9 @@ import pytest
 
 from fairwarning.arm import availability_sets, cloud_services, groups, network, resources, scalesets, vms
 from fairwarning.arm.call import Reply
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from tests.arm.azure import HOME, ROOT, Azure, at, header
 from tests.stage import run, span
 

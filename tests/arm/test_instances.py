@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairwarning.core.model import Kind
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.compute import SET, VM, both, capacity_of, compute, model, profile, scale_set
 from tests.stage import NOON, span
@@ -62,9 +62,13 @@ def test_the_instances_of_a_zonal_set_say_where_they_are() -> None:
 @pytest.mark.rule("L-15")
 @pytest.mark.parametrize(
     ("verb", "kind"),
-    [("restart", Kind.REBOOT), ("redeploy", Kind.REDEPLOY), ("performMaintenance", Kind.REDEPLOY)],
+    [
+        ("restart", EventType.REBOOT),
+        ("redeploy", EventType.REDEPLOY),
+        ("performMaintenance", EventType.REDEPLOY),
+    ],
 )
-def test_a_verb_is_an_event_for_this_instance(azure: Azure, verb: str, kind: Kind) -> None:
+def test_a_verb_is_an_event_for_this_instance(azure: Azure, verb: str, kind: EventType) -> None:
     reply = azure.post(f"{ONE}/{verb}")
 
     (event,) = azure.stage.shown("web_0")
@@ -90,7 +94,7 @@ def test_an_instance_is_deleted_with_its_warning_and_the_capacity_falls_at_once(
     reply = azure.delete(ONE)
 
     (event,) = azure.stage.shown("web_0")
-    assert (event.kind, event.not_before) == (Kind.TERMINATE, NOON + span("10m"))
+    assert (event.kind, event.not_before) == (EventType.TERMINATE, NOON + span("10m"))
     assert capacity_of(azure, WEB) == 2
 
     azure.advance("10m5s")
@@ -150,7 +154,7 @@ def test_a_spot_instance_is_evicted_and_a_regular_one_is_not(azure: Azure) -> No
     refused = azure.refused("POST", f"{ONE}/simulateEviction")
 
     assert (reply.status, reply.body) == (204, None)
-    assert [event.kind for event in azure.stage.shown("cheap_0")] == [Kind.PREEMPT]
+    assert [event.kind for event in azure.stage.shown("cheap_0")] == [EventType.PREEMPT]
     assert refused[:2] == (409, "OperationNotAllowed")
 
     azure.advance("36s")

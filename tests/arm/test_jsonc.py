@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.arm.jsonc import strict
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fairwarning.core.model import Status
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventStatus
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.compute import AVAILABILITY_SET, SET, VM, both, compute, model, profile, scale_set
 
@@ -53,7 +53,7 @@ def test_an_event_is_approved_from_outside(
     reply = azure.post(f"{resource}/{EVENTS}/{spelled(event)}/acknowledge", version=PREVIEW)
 
     assert reply.body == {"value": "Successfully approved scheduled event"}
-    assert azure.stage.status(event) is Status.STARTED
+    assert azure.stage.status(event) is EventStatus.STARTED
     assert azure.stage.event(event).approved_by == "az"
 
 
@@ -72,7 +72,7 @@ def test_an_event_of_others_is_not_found(azure: Azure, resource: str) -> None:
     refused = azure.refused("POST", f"{resource}/{EVENTS}/{event}/acknowledge", version=PREVIEW)
 
     assert refused == (404, "InvalidScheduledEventId", "Scheduled event not found")
-    assert azure.stage.status(event) is Status.SCHEDULED
+    assert azure.stage.status(event) is EventStatus.SCHEDULED
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_several_events_are_approved_at_once(azure: Azure) -> None:
     reply = azure.post(f"{WEB}/{EVENTS}", {"value": [*ids]}, version="2025-10-01-preview")
 
     assert reply.body == {"value": "Successfully approved scheduled events"}
-    assert azure.stage.statuses(*ids) == [Status.STARTED, Status.STARTED]
+    assert azure.stage.statuses(*ids) == [EventStatus.STARTED, EventStatus.STARTED]
 
 
 def test_where_some_are_not_there_the_others_are_approved_and_the_answer_says_which(azure: Azure) -> None:
@@ -110,7 +110,7 @@ def test_where_some_are_not_there_the_others_are_approved_and_the_answer_says_wh
         "InvalidScheduledEventId",
     ]
     assert at(reply.body, "error", "details", 1, "target") == NOBODY
-    assert azure.stage.status(event) is Status.STARTED
+    assert azure.stage.status(event) is EventStatus.STARTED
 
 
 @pytest.mark.parametrize("body", [None, {}, {"value": []}, {"value": [5]}, {"value": "x"}, {"value": ["x"]}])

@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.arm import network, vms
 from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 
 NET = "Microsoft.Network/virtualNetworks/net"

@@ -3,8 +3,8 @@
 from fairwarning.arm import groups, operations, vms
 from fairwarning.arm.call import Call, Reply
 from fairwarning.arm.operations import Operation
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
-from fairwarning.core.scope import Blueprint
 from tests.arm.azure import BASE, HOME, ROOT, VERSION, Azure, at, header
 from tests.stage import run
 

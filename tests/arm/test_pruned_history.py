@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from fairwarning.arm import groups, operations, vms
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
-from fairwarning.core.retention import Retention
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.policy import Retention
 from fairwarning.engine.retention import Pruner
 from tests.arm.azure import HOME, Azure
 from tests.stage import run

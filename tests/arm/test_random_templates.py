@@ -9,7 +9,7 @@ from fairwarning.arm.budget import Budget
 from fairwarning.arm.coercion import coerce
 from fairwarning.arm.errors import InvalidTemplate
 from fairwarning.arm.functions import PURE
-from fairwarning.core.wire import Json, compact
+from fairwarning.core.document.render import Json, compact
 from tests.arm.cloud import Cloud
 
 FUNCTIONS = [

@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.arm.errors import InvalidTemplate
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.cloud import Cloud, resource, template
 
 

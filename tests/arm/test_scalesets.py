@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.model import Kind, ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType, ScopeKind
 from tests.arm.azure import HOME, ROOT, Azure, at, header
 from tests.arm.compute import (
     HOME_SET,
@@ -275,7 +275,7 @@ def test_a_flexible_set_is_made_of_ordinary_machines() -> None:
     azure.poll(names[0])
     azure.delete(f"{VM}/{names[0]}")
 
-    assert [event.kind for event in azure.stage.shown(names[0])] == [Kind.TERMINATE]
+    assert [event.kind for event in azure.stage.shown(names[0])] == [EventType.TERMINATE]
     assert capacity_of(azure, f"{SET}/flex") == 1
 
 

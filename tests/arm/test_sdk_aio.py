@@ -19,7 +19,7 @@ from azure.mgmt.maintenance.aio import MaintenanceManagementClient
 from azure.mgmt.maintenance.models import ScheduledEventsIdList
 
 from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.live import HOME, SOON, Guest, Live, Warned, live, options
 
 HERD = "resourceGroups/busy/providers/Microsoft.Compute/virtualMachineScaleSets/herd"

@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.arm.templates import Planned
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.cloud import COMPUTE, NETWORK, SUBSCRIPTION, Cloud, resource, template
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairwarning.core.model import Kind
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.compute import VM, compute, profile
 from tests.stage import NOON, span
@@ -40,7 +40,7 @@ def test_a_simulated_eviction_is_a_preempt_and_ends_as_the_policy_says(
 
     (event,) = azure.stage.shown("cheap")
     assert (reply.status, reply.body) == (204, None)
-    assert (event.kind, event.not_before) == (Kind.PREEMPT, NOON + span("30s"))
+    assert (event.kind, event.not_before) == (EventType.PREEMPT, NOON + span("30s"))
 
     azure.advance("36s")
 
@@ -100,7 +100,7 @@ def test_a_delete_lasts_until_the_machine_is_gone(azure: Azure) -> None:
     reply = azure.delete(BOX)
 
     (event,) = azure.stage.shown("box")
-    assert (event.kind, event.not_before) == (Kind.TERMINATE, NOON + span("10m"))
+    assert (event.kind, event.not_before) == (EventType.TERMINATE, NOON + span("10m"))
     assert at(azure.get(BOX), "properties", "provisioningState") == "Deleting"
 
     azure.advance("10m")

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from tests.arm.azure import BASE, HOME, ROOT, at
 from tests.arm.compute import AVAILABILITY_SET, NEWEST, SET, VM, compute, profile, scale_set
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.model import Kind, Power, Source
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventSource, EventType, PowerState
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.wire import Json
 from tests.arm.azure import ROOT, Azure, at, header
 from tests.arm.compute import AVAILABILITY_SET, NEWEST, VM, compute, profile
 from tests.stage import NOON, span
@@ -40,18 +40,18 @@ def in_set(member: str, path: str, **properties: Json) -> Json:
 @pytest.mark.parametrize(
     ("verb", "kind", "notice"),
     [
-        ("restart", Kind.REBOOT, "15m"),
-        ("redeploy", Kind.REDEPLOY, "10m"),
-        ("performMaintenance", Kind.REDEPLOY, "10m"),
+        ("restart", EventType.REBOOT, "15m"),
+        ("redeploy", EventType.REDEPLOY, "10m"),
+        ("performMaintenance", EventType.REDEPLOY, "10m"),
     ],
 )
 def test_a_verb_is_an_event_and_an_operation_that_lasts_as_long_as_the_event(
-    azure: Azure, verb: str, kind: Kind, notice: str
+    azure: Azure, verb: str, kind: EventType, notice: str
 ) -> None:
     reply = azure.post(f"{BOX}/{verb}")
 
     (event,) = azure.stage.shown("box")
-    assert (event.kind, event.source, event.not_before) == (kind, Source.USER, NOON + span(notice))
+    assert (event.kind, event.source, event.not_before) == (kind, EventSource.USER, NOON + span(notice))
     assert reply.status == 202
     assert header(reply, "Location") == f"{header(reply, 'Azure-AsyncOperation')}&monitor=true"
     assert header(reply, "x-ms-retry-after-ms") == "100"
@@ -138,7 +138,7 @@ def test_a_machine_that_was_switched_off_and_then_deallocated_is_deallocated(azu
         azure.post(f"{BOX}/{verb}")
 
     assert power(azure, BOX) == "PowerState/deallocated"
-    assert azure.stage.machine("box").power is Power.STOPPED
+    assert azure.stage.machine("box").power is PowerState.STOPPED
 
 
 @pytest.mark.rule("T-20")
@@ -154,7 +154,7 @@ def test_a_reimage_is_announced_only_where_the_machine_asks_for_it(azure: Azure)
 
     (event,) = azure.stage.shown("box")
     assert azure.progress(quiet) == "Succeeded"
-    assert (event.kind, event.not_before) == (Kind.REBOOT, NOON + span("15m5s"))
+    assert (event.kind, event.not_before) == (EventType.REBOOT, NOON + span("15m5s"))
 
 
 @pytest.mark.rule("L-16")

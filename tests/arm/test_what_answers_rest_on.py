@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.engine.ports import Commit
 from fairwarning.store.errors import StoreFailed
 from fairwarning.store.memory import MemoryStore

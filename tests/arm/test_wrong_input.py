@@ -9,7 +9,7 @@ import pytest
 from fairwarning.arm import app
 from fairwarning.arm.room import SUBSCRIPTION
 from fairwarning.arm.routing import Route
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.front import ONE, Front, front
 
 COMPUTE = f"{ONE}/resourceGroups/lab/providers/Microsoft.Compute"

@@ -7,7 +7,7 @@ import pytest
 
 from fairwarning.arm.call import child
 from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.live import Live
 
 pytestmark = [pytest.mark.az, pytest.mark.needs("curl")]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.live import Live
 
 #: How many seconds a command gets.

@@ -13,7 +13,7 @@ from starlette.routing import Match, Route
 
 from fairwarning.console.app import FILES as STATIC
 from fairwarning.console.routes import PAGES
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.browser.chromium import OpenTab
 from tests.browser.scene import FLEET, SIGHTS, Scene, staged
 from tests.browser.screenshots import FOLDER, PHONE, SHOWN

@@ -16,8 +16,8 @@ from fairwarning.check.observations import (
 )
 from fairwarning.check.pace import Pace
 from fairwarning.check.scenario import Scenario, understand
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventId
-from fairwarning.core.wire import Json
 
 E1, E2 = EventId("E1"), EventId("E2")
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"

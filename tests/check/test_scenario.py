@@ -11,7 +11,7 @@ import pytest
 from fairwarning.check.judge import ASKS_RULE
 from fairwarning.check.pace import Pace
 from fairwarning.check.scenario import Unplayable, load, schema, standard, text, understand
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.check.sight import after, content
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 from fairwarning.check.judge import Outcome, judge
 from fairwarning.check.observations import Announced, Observed
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.check.sight import E1, PACE, happen, scenario
 
 RESTART = Announced(id=E1, label="restart", resources=("web_0",))

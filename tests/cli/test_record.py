@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from fairwarning.core.recording import Recorded, line, read, recorded
-from fairwarning.core.wire import Json
+from fairwarning.core.document.recording import RecordedDocument, line, read, recorded
+from fairwarning.core.document.render import Json
 from tests.agent.scripted import Line, endpoint
 from tests.cli.server import FAIRWARNING, Server, call, until, up
 from tests.stage import NOON
@@ -37,7 +37,7 @@ def keep(path: Path, *documents: Json, machine: str | None = "web_0") -> Path:
 def told(recording: str) -> list[tuple[str | None, int, list[tuple[Json, ...]]]]:
     """Return what a recording tells, but for its times."""
 
-    def event(one: Recorded) -> list[tuple[Json, ...]]:
+    def event(one: RecordedDocument) -> list[tuple[Json, ...]]:
         return [tuple(value for name, value in e.items() if name != "NotBefore") for e in one.events]
 
     return [(one.machine, one.incarnation, event(one)) for one in read(recording)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.recording import line, read, recorded
+from fairwarning.core.document.recording import line, read, recorded
 from tests.agent.scripted import Line, endpoint
 from tests.cli.server import call, up
 from tests.stage import NOON

@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.cli.client import Line
 from fairwarning.cli.watch import sentence
-from fairwarning.core.history import Deed, Remark, line
+from fairwarning.core.history import ActionNote, OperatorAction, line
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from tests.stage import NOON
 
@@ -13,22 +13,24 @@ WEB_0 = MachineRef(WEB, VmName("web_0"))
 
 SENTENCES = [
     pytest.param(
-        Remark(deed=Deed.FAULT, detail="429 for 30s", by="operator", scope=WEB, machines=(WEB_0,)),
+        ActionNote(
+            deed=OperatorAction.FAULT, detail="429 for 30s", by="operator", scope=WEB, machines=(WEB_0,)
+        ),
         "the endpoint of web_0 is made to misbehave by operator: 429 for 30s",
         id="a fault",
     ),
     pytest.param(
-        Remark(deed=Deed.HEALED, detail="429", by="operator", scope=WEB, machines=(WEB_0,)),
+        ActionNote(deed=OperatorAction.HEALED, detail="429", by="operator", scope=WEB, machines=(WEB_0,)),
         "the endpoint of web_0 is healed by operator",
         id="its end",
     ),
     pytest.param(
-        Remark(deed=Deed.ADVANCED, detail="by 5m", by="operator"),
+        ActionNote(deed=OperatorAction.ADVANCED, detail="by 5m", by="operator"),
         "the clock is moved on by operator: by 5m",
         id="a journey",
     ),
     pytest.param(
-        Remark(deed=Deed.SPEED, detail="60 times as fast", by="operator"),
+        ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="operator"),
         "the clock is set by operator: 60 times as fast",
         id="another speed",
     ),
@@ -36,7 +38,9 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize(("remark", "expected"), SENTENCES)
-def test_what_somebody_did_to_an_endpoint_or_the_clock_is_a_sentence(remark: Remark, expected: str) -> None:
+def test_what_somebody_did_to_an_endpoint_or_the_clock_is_a_sentence(
+    remark: ActionNote, expected: str
+) -> None:
     told = line(1, NOON, remark)
 
     assert told is not None
@@ -55,4 +59,6 @@ def test_what_somebody_did_to_an_endpoint_or_the_clock_is_a_sentence(remark: Rem
 
 
 def test_every_deed_has_its_sentence() -> None:
-    assert {case.values[0].deed for case in SENTENCES if isinstance(case.values[0], Remark)} == set(Deed)
+    assert {case.values[0].deed for case in SENTENCES if isinstance(case.values[0], ActionNote)} == set(
+        OperatorAction
+    )

@@ -12,9 +12,9 @@ import httpx2
 from starlette.applications import Starlette
 
 from fairwarning.console.app import create_app
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.clock import SystemClock
 from fairwarning.engine.engine import Engine
 from tests.asgi import ask

@@ -8,7 +8,7 @@ import pytest
 from fairwarning.console.access import HEADERS
 from fairwarning.console.app import create_app
 from fairwarning.console.sessions import LIFE, Sessions
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
 from tests.conftest import NOON
 from tests.console.lobby import Found, Lobby, lobby, proof, text
 from tests.stage import Stage

@@ -11,9 +11,9 @@ from fairwarning.console.access import HEADERS
 from fairwarning.console.beside import Beside
 from fairwarning.console.frame import MENU
 from fairwarning.console.page import MOST_FIELDS, Fields, fields
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from tests.console.lobby import Found, lobby, proof, text
 from tests.stage import run
 

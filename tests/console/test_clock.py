@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.model import Status
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.model import EventStatus
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from tests.conftest import NOON
 from tests.console.lobby import lobby, text
 
@@ -40,7 +40,7 @@ def test_the_next_deadline_is_told_and_can_be_gone_to() -> None:
 
     assert "Next deadline 2026-11-16 12:15:00Z" in before
     assert "time moved on by 15m" in text(page)
-    assert desk.stage.status(event) is Status.STARTED
+    assert desk.stage.status(event) is EventStatus.STARTED
 
 
 def test_where_nothing_is_due_time_stays() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from fairwarning.console.app import create_app
 from fairwarning.console.forms import CHOICES
-from fairwarning.core.model import Eviction, MachineRef, ScopeKind
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.model import EvictionPolicy, MachineRef, ScopeKind
 from tests.console.lobby import Found, Lobby, lobby, text
 
 WEB = Blueprint(name="web", count=3)
@@ -144,7 +144,7 @@ def test_each_of_them_can_be_created(choice: str, form: dict[str, str], kind: Sc
     assert scope.facts.kind is kind
     machines = list(scope.machines.values())
     assert all(machine.spot == (choice == "spot-vm") for machine in machines)
-    assert all((machine.eviction is Eviction.DELETE) == (choice == "spot-vm") for machine in machines)
+    assert all((machine.eviction is EvictionPolicy.DELETE) == (choice == "spot-vm") for machine in machines)
 
 
 def test_a_set_in_zones_leads_to_the_fleet() -> None:

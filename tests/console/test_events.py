@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import pytest
 
 from fairwarning.console import events, journal
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Approve, Schedule
 from fairwarning.core.model import ScopeId, ScopeKind
-from fairwarning.core.scope import Blueprint
 from tests.console.lobby import Found, Lobby, lobby, text
 from tests.console.stream import live
 

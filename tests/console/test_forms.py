@@ -12,10 +12,10 @@ from fairwarning.console.forms import (
     walk_wish,
 )
 from fairwarning.console.page import Fields
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import MAINTENANCE
-from fairwarning.core.commands import StartWalk
-from fairwarning.core.model import Eviction, ScopeId, ScopeKind
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.commands import StartRollout
+from fairwarning.core.model import EvictionPolicy, ScopeId, ScopeKind
 from tests.stage import NOON, Stage, span
 
 HOSTILE = '<script>alert("x")</script>'
@@ -68,7 +68,7 @@ def errors(choice: str, **values: str) -> dict[str, str]:
         pytest.param(
             "scale-set",
             {"name": "cheap", "priority": "spot", "eviction": "Delete", "count": "0"},
-            Blueprint(name="cheap", count=0, spot=True, eviction=Eviction.DELETE),
+            Blueprint(name="cheap", count=0, spot=True, eviction=EvictionPolicy.DELETE),
             id="an empty Spot set",
         ),
         pytest.param(
@@ -89,7 +89,7 @@ def errors(choice: str, **values: str) -> dict[str, str]:
         pytest.param(
             "spot-vm",
             {"name": "batch", "eviction": "Delete"},
-            Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True, eviction=Eviction.DELETE),
+            Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True, eviction=EvictionPolicy.DELETE),
             id="a Spot machine",
         ),
         pytest.param(
@@ -191,7 +191,7 @@ def test_every_maintenance_of_the_form_may_be_walked(cause: str) -> None:
 
     assert form.errors == {}
     assert wish.notice == span("1h30m")
-    stage.do(StartWalk(id=stage.new_id(), scope=wish.scope, cause=wish.cause, notice=wish.notice))
+    stage.do(StartRollout(id=stage.new_id(), scope=wish.scope, cause=wish.cause, notice=wish.notice))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Schedule
 from fairwarning.core.model import MachineRef, ScopeId, VmName
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.clock import new_event_id
 from tests.console.lobby import lobby
 from tests.stage import run

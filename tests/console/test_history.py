@@ -7,10 +7,10 @@ import json
 import pytest
 
 from fairwarning.console.journal import PAGE
-from fairwarning.core.commands import Make, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet, Schedule
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
-from fairwarning.core.scope import Blueprint
 from tests.console.lobby import Found, Lobby, lobby, text
 from tests.console.stream import live
 
@@ -159,7 +159,9 @@ def test_hostile_names_are_shown_as_text() -> None:
     ghost = MachineRef(ScopeId(HOSTILE), VmName(HOSTILE))
     with pytest.raises(FairWarningError):
         desk.stage.do(Schedule(id=desk.stage.new_id(), cause=HOSTILE, machines=(ghost,), by=HOSTILE))
-    desk.stage.do(Make(seed="s", blueprint=Blueprint(name="tagged", tags=((HOSTILE, HOSTILE),)), by=HOSTILE))
+    desk.stage.do(
+        CreateSet(seed="s", blueprint=Blueprint(name="tagged", tags=((HOSTILE, HOSTILE),)), by=HOSTILE)
+    )
 
     page = desk.page("/history")
 

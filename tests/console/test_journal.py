@@ -8,13 +8,13 @@ import pytest
 
 from fairwarning.console import journal
 from fairwarning.console.journal import KINDS, Recent, Wanted, everything, excerpt, tell
-from fairwarning.core.ailments import Ailment
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged
-from fairwarning.core.commands import Remove
+from fairwarning.core.commands import DeleteScopes
+from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.history import Deed, Line, Remark
+from fairwarning.core.history import ActionNote, HistoryEntry, OperatorAction
 from fairwarning.core.model import ScopeId
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import Fault
@@ -23,7 +23,7 @@ from tests.stage import Stage, run
 WEB = Blueprint(name="web", count=3, terminate_notice=timedelta(minutes=5))
 
 
-async def collected(lines: AsyncGenerator[Line, None]) -> list[Line]:
+async def collected(lines: AsyncGenerator[HistoryEntry, None]) -> list[HistoryEntry]:
     """Return all lines there are."""
     return [line async for line in lines]
 
@@ -31,10 +31,10 @@ async def collected(lines: AsyncGenerator[Line, None]) -> list[Line]:
 async def annoyed(engine: Engine) -> None:
     """Do what leaves the fleet as it is and is told all the same."""
     web_0 = engine.directory.machine("web_0")
-    await engine.faults.inflict(web_0, Fault(Ailment.TOO_MANY, inf), "operator")
+    await engine.faults.inflict(web_0, Fault(EndpointFault.TOO_MANY, inf), "operator")
     await engine.faults.cure(web_0, "operator")
-    await engine.remark(Remark(deed=Deed.ADVANCED, detail="by 1h", by="operator"))
-    await engine.remark(Remark(deed=Deed.SPEED, detail="60 times as fast", by="operator"))
+    await engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail="by 1h", by="operator"))
+    await engine.remark(ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="operator"))
 
 
 def eventful() -> Stage:
@@ -52,12 +52,12 @@ def eventful() -> Stage:
     stage.walk("web")
     stage.advance("1h")
     run(annoyed(stage.engine))
-    stage.do(Remove(id=stage.new_id(), scopes=(ScopeId("web"),), force=True))
+    stage.do(DeleteScopes(id=stage.new_id(), scopes=(ScopeId("web"),), force=True))
     stage.advance("1m")
     return stage
 
 
-def lines(stage: Stage, **wanted: str) -> list[Line]:
+def lines(stage: Stage, **wanted: str) -> list[HistoryEntry]:
     """Return the newest lines that are wanted."""
     return list(run(excerpt(stage.store, Wanted(**wanted))).lines)
 

@@ -13,9 +13,9 @@ from fairwarning.console import fleet
 from fairwarning.console.live import Shown, changed, digest, messages
 from fairwarning.console.page import Fragment
 from fairwarning.console.sessions import LIFE
-from fairwarning.core.commands import Add, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import AddMachines, Schedule
 from fairwarning.core.model import ScopeId
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.journey import Journeys
 from tests.conftest import NOON
@@ -318,7 +318,7 @@ def test_a_fleet_that_grows_beyond_what_is_shown_one_by_one_is_drawn_anew(
     async def story() -> str:
         async with following(desk, query) as tab:
             await tab.until(": quiet")
-            await desk.stage.engine.handle(Add(seed="more", scope=ScopeId("web"), count=3))
+            await desk.stage.engine.handle(AddMachines(seed="more", scope=ScopeId("web"), count=3))
             return await tab.until("counts:web")
 
     assert '<hx-partial id="fleet"' in run(story())
@@ -331,7 +331,7 @@ def test_a_scope_that_grows_too_broad_for_a_neighbour_is_drawn_anew() -> None:
     async def story() -> str:
         async with following(desk, query) as tab:
             await tab.until(": quiet")
-            await desk.stage.engine.handle(Add(seed="more", scope=ScopeId("web"), count=1))
+            await desk.stage.engine.handle(AddMachines(seed="more", scope=ScopeId("web"), count=1))
             return await tab.until("cell:web/web_3")
 
     assert 'class="scope broad"' in run(story())

@@ -8,10 +8,10 @@ import pytest
 
 from fairwarning.console import machine
 from fairwarning.console.machine import LINES
-from fairwarning.core.ailments import AILMENTS, Ailment
-from fairwarning.core.model import Power, ScopeKind, Status
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import EVENT_VERSIONS
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.versions import EVENT_VERSIONS
+from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
+from fairwarning.core.model import EventStatus, PowerState, ScopeKind
 from fairwarning.engine.faults import Fault
 from tests.console.lobby import Found, Lobby, lobby, text
 from tests.stage import run, span
@@ -150,7 +150,7 @@ def test_a_button_warns_the_guests(cause: str) -> None:
 
     assert "guests have been warned" in text(page)
     (event,) = desk.stage.pending("web")
-    assert (event.cause, event.status) == (cause, Status.SCHEDULED)
+    assert (event.cause, event.status) == (cause, EventStatus.SCHEDULED)
     assert desk.stage.history()[-1].by == "operator:console"
 
 
@@ -196,11 +196,11 @@ def test_a_machine_is_stopped_and_started() -> None:
     power = desk.stage.machine("web_0").power
     started = desk.done(f"{HERE}/power", HERE, power="running")
 
-    assert power is Power.STOPPED
+    assert power is PowerState.STOPPED
     assert "web_0 is stopped" in text(stopped)
     assert "○ stopped" in text(stopped)
     assert "web_0 is running" in text(started)
-    assert desk.stage.machine("web_0").power is Power.RUNNING
+    assert desk.stage.machine("web_0").power is PowerState.RUNNING
 
 
 @pytest.mark.parametrize("power", ["", "bogus", "STOPPED", HOSTILE])
@@ -211,7 +211,7 @@ def test_a_power_that_is_none_leaves_the_machine_alone(power: str) -> None:
 
     assert "is not one of running, stopped" in text(page)
     assert HOSTILE not in page
-    assert desk.stage.machine("web_0").power is Power.RUNNING
+    assert desk.stage.machine("web_0").power is PowerState.RUNNING
 
 
 def test_a_machine_is_deleted_after_a_question_and_with_its_warning() -> None:
@@ -267,13 +267,13 @@ def fault_of(desk: Lobby, name: str) -> Fault | None:
 def test_every_fault_there_is_can_be_chosen() -> None:
     page = lobby(WEB).page(HERE)
 
-    assert set(AILMENTS) == set(Ailment)
+    assert set(FAULT_DESCRIPTIONS) == set(EndpointFault)
     chosen = {one.get("value", "") for one in Found(page, "option").attributes}
-    assert chosen >= set(AILMENTS)
+    assert chosen >= set(FAULT_DESCRIPTIONS)
 
 
-@pytest.mark.parametrize("ailment", Ailment)
-def test_an_endpoint_is_given_a_fault_until_it_is_healed(ailment: Ailment) -> None:
+@pytest.mark.parametrize("ailment", EndpointFault)
+def test_an_endpoint_is_given_a_fault_until_it_is_healed(ailment: EndpointFault) -> None:
     desk = lobby(WEB)
 
     ailing = desk.done(f"{HERE}/fault", HERE, fault=ailment, lasts="", delay="3s")

@@ -3,9 +3,9 @@
 import pytest
 
 from fairwarning.console.maintenance import Domain, Progress, domains
-from fairwarning.core.commands import StartWalk
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import StartRollout
 from fairwarning.core.model import ScopeId, ScopeKind
-from fairwarning.core.scope import Blueprint
 from tests.console.lobby import lobby, text
 from tests.console.stream import live
 from tests.stage import Stage
@@ -159,7 +159,7 @@ def test_progress_is_live() -> None:
 
 def test_hostile_words_are_shown_as_text() -> None:
     desk = lobby(APP)
-    desk.stage.do(StartWalk(id=desk.stage.new_id(), scope=ScopeId("app"), by=HOSTILE))
+    desk.stage.do(StartRollout(id=desk.stage.new_id(), scope=ScopeId("app"), by=HOSTILE))
 
     shown = desk.page(HERE)
     refused = desk.refused(HERE, page=HERE, status=422, scope=HOSTILE, cause=HOSTILE, notice=HOSTILE)

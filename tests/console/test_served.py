@@ -8,7 +8,7 @@ from typing import TypeVar
 import httpx2
 
 from fairwarning.config import Settings
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.serve import Service
 
 T = TypeVar("T")

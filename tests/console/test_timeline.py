@@ -9,18 +9,18 @@ import pytest
 from fairwarning.console.axis import Axis
 from fairwarning.console.story import Story, stories
 from fairwarning.console.timeline import MOST_LANES, WIDTH, summary, timeline
-from fairwarning.core.changes import EventChanged, What
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.model import (
     BarrierId,
     Event,
     EventId,
-    Kind,
+    EventSource,
+    EventStatus,
+    EventType,
     ScopeId,
-    Source,
-    Status,
     VmName,
 )
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.ports import Entry
 from tests.stage import NOON, Stage, span
@@ -62,8 +62,8 @@ def approved(id: str = "ONE", by: str = "web_0", name: str = "web_0", cause: str
         id=EventId(id),
         scope=ScopeId("web"),
         cause=cause,
-        kind=Kind.REBOOT,
-        source=Source.USER,
+        kind=EventType.REBOOT,
+        source=EventSource.USER,
         resources=(VmName(name),),
         description="",
         duration=-1,
@@ -72,7 +72,7 @@ def approved(id: str = "ONE", by: str = "web_0", name: str = "web_0", cause: str
         barrier=BarrierId("alone"),
         approved_by=by,
     )
-    change = EventChanged(scope=event.scope, event=event, what=What.APPROVED, by=by)
+    change = EventChanged(scope=event.scope, event=event, what=EventMilestone.APPROVED, by=by)
     return Entry(seq=1, at=NOON, version=1, change=change)
 
 
@@ -301,8 +301,8 @@ def test_a_pending_event_is_told_even_if_the_journal_no_longer_reaches_back_to_i
 
     (life,) = stories([], stage.pending("web"))
 
-    assert life.event.status is Status.STARTED
-    assert [step.what for step in life.steps] == [What.SCHEDULED, What.STARTED]
+    assert life.event.status is EventStatus.STARTED
+    assert [step.what for step in life.steps] == [EventMilestone.SCHEDULED, EventMilestone.STARTED]
     assert "approved by web_1" in summary(life, stage.now)
 
 

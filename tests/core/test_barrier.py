@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.core.barrier import released
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import (
     BarrierId,
     Event,
     EventId,
+    EventSource,
+    EventStatus,
+    EventType,
     HostId,
-    Kind,
     ScopeId,
     ScopeKind,
-    Source,
-    Status,
     VmName,
 )
-from fairwarning.core.scope import Blueprint
 from tests.stage import NOON, Stage, span
 
 SHARED = BarrierId("deletes:web")
@@ -36,8 +36,8 @@ def waiting(name: str, not_before: datetime, approved: bool, barrier: BarrierId 
         id=EventId(name),
         scope=ScopeId("web"),
         cause="delete",
-        kind=Kind.TERMINATE,
-        source=Source.USER,
+        kind=EventType.TERMINATE,
+        source=EventSource.USER,
         resources=(VmName(name),),
         description="",
         duration=-1,
@@ -111,11 +111,11 @@ def test_the_host_waits_until_every_tenant_has_approved() -> None:
     stage.approve(red, by="red")
     stage.approve(blue, by="blue")
 
-    assert stage.statuses(red, blue, green) == [Status.SCHEDULED] * 3
+    assert stage.statuses(red, blue, green) == [EventStatus.SCHEDULED] * 3
 
     stage.approve(green, by="green")
 
-    assert stage.statuses(red, blue, green) == [Status.STARTED] * 3
+    assert stage.statuses(red, blue, green) == [EventStatus.STARTED] * 3
 
 
 @pytest.mark.rule("L-02")
@@ -126,11 +126,11 @@ def test_the_host_waits_for_a_silent_tenant_no_longer_than_its_notice() -> None:
 
     stage.advance("14m59s")
 
-    assert stage.statuses(*events) == [Status.SCHEDULED] * 3
+    assert stage.statuses(*events) == [EventStatus.SCHEDULED] * 3
 
     stage.advance("1s")
 
-    assert stage.statuses(*events) == [Status.STARTED] * 3
+    assert stage.statuses(*events) == [EventStatus.STARTED] * 3
 
 
 @pytest.mark.rule("L-02")
@@ -142,7 +142,7 @@ def test_a_tenant_whose_event_is_withdrawn_holds_nobody_up() -> None:
 
     stage.cancel(green)
 
-    assert stage.statuses(red, blue, green) == [Status.STARTED, Status.STARTED, Status.GONE]
+    assert stage.statuses(red, blue, green) == [EventStatus.STARTED, EventStatus.STARTED, EventStatus.GONE]
 
 
 @pytest.mark.rule("L-02")
@@ -153,7 +153,7 @@ def test_two_maintenances_of_one_host_do_not_wait_for_each_other() -> None:
 
     stage.approve(red, by="red")
 
-    assert stage.statuses(red, blue) == [Status.STARTED, Status.SCHEDULED]
+    assert stage.statuses(red, blue) == [EventStatus.STARTED, EventStatus.SCHEDULED]
 
 
 @pytest.mark.rule("L-02")
@@ -166,7 +166,7 @@ def test_a_barrier_across_scopes_survives_a_restart() -> None:
     stage.restart()
     stage.approve(green, by="green")
 
-    assert stage.statuses(red, blue, green) == [Status.STARTED] * 3
+    assert stage.statuses(red, blue, green) == [EventStatus.STARTED] * 3
 
 
 @pytest.mark.rule("R-18")

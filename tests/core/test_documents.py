@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.commands import Approve, Cancel, Command, Make, Poll, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Approve, Cancel, Command, CreateSet, Poll, Schedule
+from fairwarning.core.document.render import render_document
+from fairwarning.core.document.versions import EVENT_VERSIONS
 from fairwarning.core.fleet import visible
 from fairwarning.core.model import EventId, MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import EVENT_VERSIONS
-from fairwarning.core.wire import document
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
@@ -187,9 +187,9 @@ async def watch(story: Story, version: str) -> list[bytes]:
 
     def look() -> None:
         scope = engine.scope(scope_id)
-        seen[scope.incarnation] = document(scope.incarnation, visible(scope), shape, scope.facts.kind)
+        seen[scope.incarnation] = render_document(scope.incarnation, visible(scope), shape, scope.facts.kind)
 
-    await engine.handle(Make(seed="seed", blueprint=story.blueprint))
+    await engine.handle(CreateSet(seed="seed", blueprint=story.blueprint))
     await engine.handle(Poll(machine=MachineRef(scope_id, VmName(story.watcher))))
     if story.first_shown:
         look()

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import AlreadyUnderWay, UnknownEvent
-from fairwarning.core.model import HostId, ScopeKind, Status
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import AlreadyUnderWayError, UnknownEventError
+from fairwarning.core.model import EventStatus, HostId, ScopeKind
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from tests.stage import NOON, Stage, span
 
 WEB = Blueprint(name="web", count=3)
@@ -25,7 +25,7 @@ def test_a_guest_sees_scheduled_then_started_then_nothing() -> None:
         stage.wait_until(stage.engine.next_deadline() or NOON)
         seen.append([one.status for one in stage.shown("web_1")])
 
-    assert seen == [[Status.SCHEDULED], [Status.STARTED], []]
+    assert seen == [[EventStatus.SCHEDULED], [EventStatus.STARTED], []]
     assert stage.story(event) == ["scheduled", "started", "finished"]
 
 
@@ -54,7 +54,7 @@ def test_not_before_is_creation_plus_the_notice_of_its_kind(
 
     (event,) = stage.cause(cause, f"{blueprint.name}_0")
 
-    assert stage.event(event).status is Status.SCHEDULED
+    assert stage.event(event).status is EventStatus.SCHEDULED
     assert stage.event(event).not_before == NOON + span(notice)
 
 
@@ -68,7 +68,7 @@ def test_an_event_never_starts_before_its_time_and_always_at_it(cause: str) -> N
 
     stage.wait_until(not_before - span("1ms"))
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
 
     stage.wait_until(not_before)
 
@@ -147,7 +147,7 @@ def test_there_is_no_second_event_to_extend_the_first() -> None:
     (event,) = stage.cause("restart", "web_0")
     stage.advance("10m")
 
-    with pytest.raises(AlreadyUnderWay):
+    with pytest.raises(AlreadyUnderWayError):
         stage.cause("restart", "web_0")
 
     assert stage.event(event).not_before == NOON + span("15m")
@@ -161,7 +161,7 @@ def test_any_machine_of_the_scope_approves_for_every_resource(approver: str) -> 
 
     stage.approve(event, by=approver)
 
-    assert stage.event(event).status is Status.STARTED
+    assert stage.event(event).status is EventStatus.STARTED
     assert stage.event(event).resources == ("app-0", "app-1")
     assert stage.event(event).approved_by == approver
 
@@ -173,7 +173,7 @@ def test_a_machine_approves_an_event_it_is_no_part_of() -> None:
 
     stage.approve(event, by="web_2")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
 
 @pytest.mark.rule("R-16")
@@ -182,10 +182,10 @@ def test_to_a_machine_of_another_scope_the_event_does_not_exist() -> None:
     stage = Stage(WEB, PAIR)
     (event,) = stage.cause("restart", "web_0")
 
-    with pytest.raises(UnknownEvent, match=f"no scheduled event has the id {event}"):
+    with pytest.raises(UnknownEventError, match=f"no scheduled event has the id {event}"):
         stage.approve(event, by="app-0")
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
 
 
 @pytest.mark.rule("R-16")
@@ -193,10 +193,10 @@ def test_one_bad_id_and_nothing_is_approved() -> None:
     stage = Stage(WEB)
     (event,) = stage.cause("restart", "web_0")
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(event, "00000000-0000-0000-0000-000000000000", by="web_0")
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
     assert stage.event(event).approved_by is None
 
 
@@ -206,7 +206,7 @@ def test_an_event_that_has_left_the_document_cannot_be_approved() -> None:
     (event,) = stage.cause("restart", "web_0")
     stage.advance("20m")
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(event, by="web_0")
 
 
@@ -222,7 +222,7 @@ def test_approving_twice_counts_once() -> None:
     assert stage.story(first) == ["scheduled", "approved", "started"]
     assert stage.event(first).approved_by == "web_0"
     assert stage.scope("web").version == version
-    assert stage.status(second) is Status.SCHEDULED
+    assert stage.status(second) is EventStatus.SCHEDULED
 
 
 @pytest.mark.rule("R-19")
@@ -244,7 +244,7 @@ def test_an_event_is_known_by_its_id_in_any_case() -> None:
 
     stage.approve(event.lower(), by="web_0")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
 
 @pytest.mark.rule("L-11")

@@ -2,11 +2,11 @@
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineChanged
-from fairwarning.core.commands import Add, ChangeModel, Command, Make, Protect, SetPower, Upgrade
-from fairwarning.core.history import NOWHERE, Deed, Line, Refused, Remark, line
-from fairwarning.core.model import EventId, MachineRef, Power, ScopeId, VmName
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.commands import AddMachines, ChangeModel, Command, CreateSet, Protect, SetPower, Upgrade
+from fairwarning.core.history import NOWHERE, ActionNote, CommandRefused, HistoryEntry, OperatorAction, line
+from fairwarning.core.model import EventId, MachineRef, PowerState, ScopeId, VmName
 from tests.stage import NOON, Stage
 
 ID = ScopeId("web")
@@ -21,9 +21,9 @@ def askers(changes: tuple[Change, ...]) -> set[str]:
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(Make(seed="s", blueprint=Blueprint(name="db"), by="ann"), id="making a set"),
-        pytest.param(Add(seed="s", scope=ID, by="ann"), id="adding an instance"),
-        pytest.param(SetPower(machine=WEB_0, power=Power.STOPPED, by="ann"), id="stopping a machine"),
+        pytest.param(CreateSet(seed="s", blueprint=Blueprint(name="db"), by="ann"), id="making a set"),
+        pytest.param(AddMachines(seed="s", scope=ID, by="ann"), id="adding an instance"),
+        pytest.param(SetPower(machine=WEB_0, power=PowerState.STOPPED, by="ann"), id="stopping a machine"),
         pytest.param(Protect(machine=WEB_0, protected=True, by="ann"), id="protecting an instance"),
         pytest.param(Upgrade(machines=(WEB_0,), by="ann"), id="upgrading an instance"),
         pytest.param(
@@ -56,27 +56,27 @@ def test_what_an_impact_makes_of_a_machine_is_the_drivers_doing(cause: str, set_
 
 TOLD = [
     pytest.param(
-        Remark(deed=Deed.FAULT, detail="429 for 30s", by="ann", scope=ID, machines=(WEB_0,)),
+        ActionNote(deed=OperatorAction.FAULT, detail="429 for 30s", by="ann", scope=ID, machines=(WEB_0,)),
         ("fault", "endpoint", ID, ("web_0",), "429 for 30s"),
         id="a fault",
     ),
     pytest.param(
-        Remark(deed=Deed.HEALED, detail="429", by="ann", scope=ID, machines=(WEB_0,)),
+        ActionNote(deed=OperatorAction.HEALED, detail="429", by="ann", scope=ID, machines=(WEB_0,)),
         ("healed", "endpoint", ID, ("web_0",), "429"),
         id="its end",
     ),
     pytest.param(
-        Remark(deed=Deed.ADVANCED, detail="by 5m", by="ann"),
+        ActionNote(deed=OperatorAction.ADVANCED, detail="by 5m", by="ann"),
         ("advanced", "clock", NOWHERE, (), "by 5m"),
         id="a journey",
     ),
     pytest.param(
-        Remark(deed=Deed.SPEED, detail="60 times as fast", by="ann"),
+        ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="ann"),
         ("speed", "clock", NOWHERE, (), "60 times as fast"),
         id="another speed",
     ),
     pytest.param(
-        Refused(scope=ID, asked="cancel", reason="it has started", by="ann", event=EventId("E1")),
+        CommandRefused(scope=ID, asked="cancel", reason="it has started", by="ann", event=EventId("E1")),
         ("refused", "cancel", ID, (), "it has started"),
         id="a refusal",
     ),
@@ -85,10 +85,10 @@ TOLD = [
 
 @pytest.mark.parametrize(("note", "expected"), TOLD)
 def test_what_changed_nothing_is_told_with_who_did_it(
-    note: Remark | Refused, expected: tuple[str, str, str, tuple[str, ...], str]
+    note: ActionNote | CommandRefused, expected: tuple[str, str, str, tuple[str, ...], str]
 ) -> None:
     told = line(7, NOON, note)
 
-    assert isinstance(told, Line)
+    assert isinstance(told, HistoryEntry)
     assert (told.seq, told.at, told.by) == (7, NOON, "ann")
     assert (told.kind, told.type, told.scope, told.resources, told.reason) == expected

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from fairwarning.core.model import ScopeKind, Status
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.model import EventStatus, ScopeKind
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Mishap
 from tests.stage import NOON, Stage, span
 
@@ -23,12 +23,12 @@ def test_an_event_stays_started_until_every_machine_has_had_its_impact() -> None
 
     stage.advance("30s")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
     assert stage.event(event).done == ("app-0",)
 
     stage.advance("35s")
 
-    assert stage.status(event) is Status.GONE
+    assert stage.status(event) is EventStatus.GONE
 
 
 @pytest.mark.rule("L-04")
@@ -67,7 +67,7 @@ def test_an_impact_that_goes_wrong_is_noted_and_tried_again_until_it_is_true(mis
     while stage.event(event).attempt < 3:
         stage.wait_until(stage.engine.next_deadline() or NOON)
 
-        assert stage.status(event) is Status.STARTED
+        assert stage.status(event) is EventStatus.STARTED
         assert stage.incarnation("web") == started
 
     stage.advance("1h")
@@ -96,7 +96,7 @@ def test_an_impact_that_never_succeeds_never_completes() -> None:
 
     stage.advance("1d")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
     assert stage.event(event).attempt > 100
 
 
@@ -121,7 +121,7 @@ def test_a_machine_deleted_under_a_shared_event_leaves_the_event_to_the_others()
     stage.advance("1m")
 
     assert stage.machines("app") == ["app-1"]
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
     stage.advance("10m")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fairwarning.core.commands import Make, Remove
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet, DeleteScopes
 from fairwarning.core.model import EventId, ScopeId
-from fairwarning.core.scope import Blueprint
 from tests.guest import E1, METADATA, cloud
 from tests.stage import Stage
 
@@ -18,9 +18,9 @@ def test_a_tag_of_a_set_that_was_deleted_is_not_taken_for_the_set_made_again() -
     with cloud(WEB) as web:
         web.cause("restart", "web_0", id=E1)
         tag = dict(web.get().headers)["ETag"]
-        web.handle(Remove(id=E2, scopes=(ScopeId("web"),), force=True))
+        web.handle(DeleteScopes(id=E2, scopes=(ScopeId("web"),), force=True))
         web.advance(seconds=5)
-        web.handle(Make(seed="again", blueprint=WEB))
+        web.handle(CreateSet(seed="again", blueprint=WEB))
         web.cause("redeploy", "web_0", id=E3)
 
         reply = web.get(headers={**METADATA, "if-none-match": (tag,)})

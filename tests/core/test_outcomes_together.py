@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import MachineChanged, MachineRemoved, apply
-from fairwarning.core.commands import Outcome, Report
+from fairwarning.core.commands import ImpactOutcome, ReportOutcomes
 from fairwarning.core.decide import decide
-from fairwarning.core.errors import UnknownScope
-from fairwarning.core.fleet import Fleet
-from fairwarning.core.model import Eviction, Power, ScopeId, ScopeKind, Status, VmName
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.errors import UnknownScopeError
+from fairwarning.core.fleet import FleetState
+from fairwarning.core.model import EventStatus, EvictionPolicy, PowerState, ScopeId, ScopeKind, VmName
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.store.sqlite import SqliteStore
 from tests.stage import NOON, Stage, run, span
@@ -19,7 +19,7 @@ from tests.stage import NOON, Stage, run, span
 WEB = Blueprint(name="web", count=2, terminate_notice=span("5m"))
 PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_domains=1, fault_domains=1)
 SPOT = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True)
-SPOT_DELETE = replace(SPOT, eviction=Eviction.DELETE)
+SPOT_DELETE = replace(SPOT, eviction=EvictionPolicy.DELETE)
 
 
 @pytest.mark.rule("T-13", "T-16")
@@ -48,7 +48,7 @@ def test_an_evicted_machine_stays_stopped_when_a_redeploy_has_the_same_not_befor
         stage.cause(cause, "batch", notice="30s")
     stage.advance("35s")
 
-    assert stage.machine("batch").power is Power.STOPPED
+    assert stage.machine("batch").power is PowerState.STOPPED
     assert stage.machine("batch").host != host
     assert stage.pending("batch") == ()
 
@@ -112,7 +112,7 @@ def test_impacts_that_end_while_the_server_is_down_are_told_one_after_another(tm
         stage.restart()
 
         assert stage.machines("web") == ["web_1"]
-        assert stage.machine("batch").power is Power.STOPPED
+        assert stage.machine("batch").power is PowerState.STOPPED
         assert stage.pending("web") == stage.pending("batch") == ()
         assert run(stage.store.load()) == stage.engine.scopes()
     finally:
@@ -127,7 +127,7 @@ def test_a_set_that_is_deleted_goes_although_hosts_of_its_machines_fail() -> Non
     stage.cause("hardware-failure", "web_0", "web_1")
     stage.advance("5s")
 
-    with pytest.raises(UnknownScope):
+    with pytest.raises(UnknownScopeError):
         stage.scope("web")
 
 
@@ -158,24 +158,24 @@ def test_an_impact_that_failed_on_a_machine_that_is_no_more_is_not_tried_again()
     stage.break_machine("app-0", Mishap.FAILS)
     (both,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
     (deleted,) = stage.cause("delete", "app-0", force=True)
-    problem = Outcome(event=both, machine=VmName("app-0"), problem="no answer")
-    gone = Outcome(event=deleted, machine=VmName("app-0"))
+    problem = ImpactOutcome(event=both, machine=VmName("app-0"), problem="no answer")
+    gone = ImpactOutcome(event=deleted, machine=VmName("app-0"))
 
-    stage.do(Report(scope=ScopeId("app"), outcomes=(gone,)))
-    stage.do(Report(scope=ScopeId("app"), outcomes=(problem,)))
+    stage.do(ReportOutcomes(scope=ScopeId("app"), outcomes=(gone,)))
+    stage.do(ReportOutcomes(scope=ScopeId("app"), outcomes=(problem,)))
 
     assert stage.machines("app") == ["app-1"]
     assert stage.event(both).attempt == 0
-    assert stage.status(both) is Status.STARTED
+    assert stage.status(both) is EventStatus.STARTED
 
 
 def test_an_outcome_that_is_reported_twice_counts_once() -> None:
     stage = Stage(WEB)
     host = stage.machine("web_0").host
     (event,) = stage.cause("hardware-failure", "web_0")
-    ended = Outcome(event=event, machine=VmName("web_0"))
+    ended = ImpactOutcome(event=event, machine=VmName("web_0"))
 
-    stage.do(Report(scope=ScopeId("web"), outcomes=(ended, ended)))
+    stage.do(ReportOutcomes(scope=ScopeId("web"), outcomes=(ended, ended)))
 
     assert stage.machine("web_0").host == f"{host}~2"
 
@@ -183,9 +183,9 @@ def test_an_outcome_that_is_reported_twice_counts_once() -> None:
 def test_outcomes_of_no_scope_change_nothing() -> None:
     stage = Stage(WEB)
     (event,) = stage.cause("hardware-failure", "web_0")
-    outcome = Outcome(event=event, machine=VmName("web_0"))
+    outcome = ImpactOutcome(event=event, machine=VmName("web_0"))
 
-    assert decide(Fleet({}), Report(scope=ScopeId("web"), outcomes=(outcome,)), NOON) == ()
+    assert decide(FleetState({}), ReportOutcomes(scope=ScopeId("web"), outcomes=(outcome,)), NOON) == ()
 
 
 def test_changes_cannot_bring_back_a_machine_that_they_removed() -> None:

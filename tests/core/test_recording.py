@@ -5,10 +5,19 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from fairwarning.core.errors import Invalid
-from fairwarning.core.recording import Garbled, Recorded, Tape, line, read, recorded, tapes, write
-from fairwarning.core.versions import EVENT_VERSIONS
-from fairwarning.core.wire import Json
+from fairwarning.core.document.recording import (
+    MachineRecording,
+    RecordedDocument,
+    RecordingError,
+    by_machine,
+    line,
+    read,
+    recorded,
+    write,
+)
+from fairwarning.core.document.render import Json
+from fairwarning.core.document.versions import EVENT_VERSIONS
+from fairwarning.core.errors import InvalidError
 from tests.stage import NOON
 
 REBOOT: dict[str, Json] = {
@@ -26,13 +35,13 @@ REBOOT: dict[str, Json] = {
 
 def shown(
     *events: Json, number: int = 2, machine: str | None = "web_0", version: str = "2020-07-01", after: int = 0
-) -> Recorded:
+) -> RecordedDocument:
     at = NOON + timedelta(seconds=after)
     return recorded(at, machine, version, {"DocumentIncarnation": number, "Events": [*events]})
 
 
 def written(
-    one: Recorded, version: str = "2020-07-01", moved: timedelta = timedelta(0)
+    one: RecordedDocument, version: str = "2020-07-01", moved: timedelta = timedelta(0)
 ) -> list[dict[str, Json]]:
     def later(instant: datetime) -> datetime:
         return instant + moved
@@ -100,7 +109,7 @@ def test_what_is_written_is_what_is_read() -> None:
 def test_garbage_is_refused_by_its_line_and_what_is_wrong_with_it(text: str, problem: str) -> None:
     good = line(shown())
 
-    with pytest.raises(Garbled) as refusal:
+    with pytest.raises(RecordingError) as refusal:
         read(f"{good}\n{text}\n{good}\n")
 
     assert str(refusal.value) == f"line 2: {problem}"
@@ -109,11 +118,11 @@ def test_garbage_is_refused_by_its_line_and_what_is_wrong_with_it(text: str, pro
 def test_a_recording_is_played_to_the_machines_it_names() -> None:
     first, second = shown(machine="web_0"), shown(machine="web_1", after=5)
 
-    found = tapes([second, first])
+    found = by_machine([second, first])
 
     assert found == {
-        "web_0": Tape(begins=NOON, documents=(first,)),
-        "web_1": Tape(begins=NOON, documents=(second,)),
+        "web_0": MachineRecording(begins=NOON, documents=(first,)),
+        "web_1": MachineRecording(begins=NOON, documents=(second,)),
     }
 
 
@@ -130,7 +139,7 @@ def test_a_recording_of_one_machine_is_all_its_own(
 ) -> None:
     whole = [shown(machine=name, after=number) for number, name in enumerate(told)]
 
-    found = tapes(whole, machine)
+    found = by_machine(whole, machine)
 
     assert list(found) == whose
     assert found[whose[0]].documents == tuple(whole)
@@ -152,8 +161,8 @@ def test_a_recording_of_one_machine_is_all_its_own(
 def test_a_recording_that_may_be_anybodys_is_refused(
     told: list[str | None], machine: str | None, problem: str
 ) -> None:
-    with pytest.raises(Invalid) as refusal:
-        tapes([shown(machine=name) for name in told], machine)
+    with pytest.raises(InvalidError) as refusal:
+        by_machine([shown(machine=name) for name in told], machine)
 
     assert refusal.value.problem == problem
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.commands import Add, ChangeModel, Make, Protect, Upgrade
-from fairwarning.core.errors import FairWarningError, Invalid, NameTaken, SpotIsNotWarned
-from fairwarning.core.model import Eviction, Kind, Scope, ScopeId, ScopeKind
-from fairwarning.core.scaleset import joining, leaving, staying
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import AddMachines, ChangeModel, CreateSet, Protect, Upgrade
+from fairwarning.core.errors import FairWarningError, InvalidError, NameTakenError, SpotIsNotWarnedError
+from fairwarning.core.model import EventType, EvictionPolicy, Scope, ScopeId, ScopeKind
+from fairwarning.core.scaleset import remaining, scale_in, scale_out
 from tests.stage import NOON, Stage, span
 
 WEB = Blueprint(name="web", count=4, fault_domains=2)
@@ -22,7 +22,7 @@ def scopes(stage: Stage, name: str = "web") -> list[Scope]:
 
 
 def names(stage: Stage, count: int) -> list[str]:
-    return [ref.name for ref in leaving(scopes(stage), count)]
+    return [ref.name for ref in scale_in(scopes(stage), count)]
 
 
 def protect(stage: Stage, *machines: str, protected: bool = True) -> None:
@@ -61,7 +61,7 @@ def test_who_is_leaving_already_is_neither_counted_nor_chosen_again() -> None:
     stage = Stage(replace(WEB, terminate_notice=span("5m")))
     stage.cause("delete", "web_3")
 
-    assert staying(stage.scope("web")) == ("web_0", "web_1", "web_2")
+    assert remaining(stage.scope("web")) == ("web_0", "web_1", "web_2")
     assert "web_3" not in names(stage, 4)
 
 
@@ -86,13 +86,13 @@ def test_protecting_a_machine_twice_is_nothing_new() -> None:
 def test_the_emptiest_zone_gains_first(count: int, gains: dict[str, int]) -> None:
     stage = Stage(ZONAL)
 
-    assert dict(joining(scopes(stage), count)) == gains
+    assert dict(scale_out(scopes(stage), count)) == gains
 
 
 def test_machines_are_added_by_name_where_names_are_free() -> None:
     stage = Stage(FLEX)
 
-    stage.do(Add(seed="s", scope=ScopeId("flex"), names=("one", "two")))
+    stage.do(AddMachines(seed="s", scope=ScopeId("flex"), names=("one", "two")))
 
     assert stage.machines("flex")[1:] == ["one", "two"]
 
@@ -100,12 +100,12 @@ def test_machines_are_added_by_name_where_names_are_free() -> None:
 @pytest.mark.parametrize(
     ("blueprint", "taken", "refusal"),
     [
-        pytest.param(WEB, "mine", Invalid, id="the machines of a uniform set are named after it"),
-        pytest.param(FLEX, "a b", Invalid, id="a name that cannot be one"),
+        pytest.param(WEB, "mine", InvalidError, id="the machines of a uniform set are named after it"),
+        pytest.param(FLEX, "a b", InvalidError, id="a name that cannot be one"),
         pytest.param(
             Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET),
             "app-0",
-            NameTaken,
+            NameTakenError,
             id="a name that is taken",
         ),
     ],
@@ -116,16 +116,16 @@ def test_a_name_that_cannot_be_had_is_refused(
     stage = Stage(blueprint)
 
     with pytest.raises(refusal):
-        stage.do(Add(seed="s", scope=ScopeId(blueprint.name), names=(taken,)))
+        stage.do(AddMachines(seed="s", scope=ScopeId(blueprint.name), names=(taken,)))
 
 
 def test_who_joins_an_empty_set_is_what_is_said() -> None:
     stage = Stage(replace(WEB, count=0))
 
-    stage.do(Add(seed="s", scope=ID, spot=True, eviction=Eviction.DELETE, tags=(("a", "b"),)))
+    stage.do(AddMachines(seed="s", scope=ID, spot=True, eviction=EvictionPolicy.DELETE, tags=(("a", "b"),)))
 
     machine = stage.machine("web_0")
-    assert (machine.spot, machine.eviction, machine.tags) == (True, Eviction.DELETE, (("a", "b"),))
+    assert (machine.spot, machine.eviction, machine.tags) == (True, EvictionPolicy.DELETE, (("a", "b"),))
 
 
 def test_who_joins_without_a_word_is_like_the_others() -> None:
@@ -141,8 +141,8 @@ def test_a_spot_machine_among_others_is_not_warned_and_the_others_are() -> None:
     stage = Stage(FLEX)
     flex = ScopeId("flex")
 
-    stage.do(Add(seed="s", scope=flex, names=("cheap",), spot=True))
-    stage.do(Add(seed="t", scope=flex, names=("dear",), spot=False))
+    stage.do(AddMachines(seed="s", scope=flex, names=("cheap",), spot=True))
+    stage.do(AddMachines(seed="t", scope=flex, names=("dear",), spot=False))
     stage.do(ChangeModel(scopes=(flex,), terminate_notice=span("6m"), upgrades_itself=True))
 
     assert stage.machine("cheap").model.terminate_notice is None
@@ -184,11 +184,11 @@ def test_spot_machines_get_no_notice_of_their_deletion(later: bool) -> None:
     if later:
         stage.make(spot)
 
-    with pytest.raises(SpotIsNotWarned, match="cannot be enabled for Spot machines"):
+    with pytest.raises(SpotIsNotWarnedError, match="cannot be enabled for Spot machines"):
         stage.do(
             ChangeModel(scopes=(ID,), terminate_notice=span("5m"))
             if later
-            else Make(seed="s", blueprint=replace(spot, terminate_notice=span("5m")))
+            else CreateSet(seed="s", blueprint=replace(spot, terminate_notice=span("5m")))
         )
 
 
@@ -198,7 +198,7 @@ def test_a_reimage_is_announced_where_the_instances_model_says_so() -> None:
 
     (event,) = stage.cause("reimage", "web_0")
 
-    assert stage.event(event).kind is Kind.REBOOT
+    assert stage.event(event).kind is EventType.REBOOT
     assert stage.event(event).not_before == NOON + span("15m")
 
 
@@ -235,7 +235,7 @@ def test_a_set_that_is_being_deleted_does_not_grow() -> None:
     stage = Stage(replace(WEB, terminate_notice=span("5m")))
     stage.remove("web")
 
-    with pytest.raises(Invalid, match="web is being deleted"):
+    with pytest.raises(InvalidError, match="web is being deleted"):
         stage.grow("web")
 
 
@@ -244,7 +244,7 @@ def test_a_set_that_is_being_deleted_does_not_grow() -> None:
 
 def test_two_sets_of_one_name_live_apart_in_their_groups() -> None:
     stage = Stage(WEB)
-    stage.do(Make(seed="s", blueprint=replace(WEB, group="lab", terminate_notice=span("5m"))))
+    stage.do(CreateSet(seed="s", blueprint=replace(WEB, group="lab", terminate_notice=span("5m"))))
 
     stage.remove("web", force=True)
     stage.advance("5s")
@@ -257,7 +257,7 @@ def test_two_sets_of_one_name_live_apart_in_their_groups() -> None:
 def test_the_deletes_of_a_namesake_are_behind_another_barrier() -> None:
     notice = replace(WEB, terminate_notice=span("5m"))
     stage = Stage(notice)
-    stage.do(Make(seed="s", blueprint=replace(notice, group="lab")))
+    stage.do(CreateSet(seed="s", blueprint=replace(notice, group="lab")))
     stage.poll("lab/web/web_0")
     (ours,) = stage.cause("delete", "web/web_0")
     stage.cause("delete", "lab/web/web_0")
@@ -270,7 +270,7 @@ def test_the_deletes_of_a_namesake_are_behind_another_barrier() -> None:
 def test_a_name_is_taken_only_in_its_own_group() -> None:
     stage = Stage(WEB)
 
-    stage.do(Make(seed="s", blueprint=replace(WEB, group="lab")))
+    stage.do(CreateSet(seed="s", blueprint=replace(WEB, group="lab")))
 
-    with pytest.raises(NameTaken, match="the name web is taken"):
-        stage.do(Make(seed="t", blueprint=replace(WEB, group="lab")))
+    with pytest.raises(NameTakenError, match="the name web is taken"):
+        stage.do(CreateSet(seed="t", blueprint=replace(WEB, group="lab")))

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import AmbiguousName, Invalid, NameTaken, UnknownEvent
-from fairwarning.core.model import HostId, ScopeKind, Status
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import AmbiguousNameError, InvalidError, NameTakenError, UnknownEventError
+from fairwarning.core.model import EventStatus, HostId, ScopeKind
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from tests.stage import Stage, span
 
 VM = Blueprint(name="box", kind=ScopeKind.STANDALONE)
@@ -76,11 +76,11 @@ def test_without_broadcast_only_the_affected_machine_sees_and_approves_its_event
     assert [one.id for one in stage.shown("web_1")] == [event]
     assert stage.shown("web_0") == ()
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(event, by="web_0")
     stage.approve(event, by="web_1")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
 
 # -- domains
@@ -197,7 +197,7 @@ def test_names_are_bare_and_unique_only_inside_their_scope() -> None:
         "bank/BackEnd_IN_0"
     )
     assert stage.pending("shop") == ()
-    with pytest.raises(AmbiguousName, match="say which: bank/FrontEnd_IN_0, shop/FrontEnd_IN_0"):
+    with pytest.raises(AmbiguousNameError, match="say which: bank/FrontEnd_IN_0, shop/FrontEnd_IN_0"):
         stage.cause("restart", "FrontEnd_IN_0")
 
 
@@ -229,7 +229,7 @@ def test_the_zones_of_a_set_share_one_count_of_instances() -> None:
 
 @pytest.mark.parametrize("blueprint", [VM, SHOP], ids=lambda one: str(one.kind))
 def test_some_scopes_do_not_grow(blueprint: Blueprint) -> None:
-    with pytest.raises(Invalid, match="does not grow"):
+    with pytest.raises(InvalidError, match="does not grow"):
         Stage(blueprint).grow(blueprint.name)
 
 
@@ -263,7 +263,7 @@ def test_some_scopes_do_not_grow(blueprint: Blueprint) -> None:
     ],
 )
 def test_a_blueprint_that_makes_no_sense_is_refused(blueprint: Blueprint, problem: str) -> None:
-    with pytest.raises(Invalid, match=problem):
+    with pytest.raises(InvalidError, match=problem):
         Stage(blueprint)
 
 
@@ -283,7 +283,7 @@ def test_a_blueprint_that_makes_no_sense_is_refused(blueprint: Blueprint, proble
 def test_a_name_is_taken_once(first: Blueprint, second: Blueprint) -> None:
     stage = Stage(first)
 
-    with pytest.raises(NameTaken, match="the name web is taken"):
+    with pytest.raises(NameTakenError, match="the name web is taken"):
         stage.make(second)
 
 

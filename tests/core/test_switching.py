@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import UnknownEvent
-from fairwarning.core.model import Status
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import UnknownEventError
+from fairwarning.core.model import EventStatus
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from tests.stage import NOON, Stage, span
 
 WEB = Blueprint(name="web", count=3)
@@ -20,7 +20,7 @@ def test_while_nobody_polls_a_users_operation_acts_at_once_and_unseen(cause: str
 
     (event,) = stage.cause(cause, "web_0")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
     assert stage.shown("web_0") == ()
 
     stage.poll("web_1")
@@ -53,7 +53,7 @@ def test_what_the_platform_has_announced_to_nobody_is_shown_to_the_first_who_ask
     stage.poll("web_2")
 
     (shown,) = stage.shown("web_2")
-    assert (shown.id, shown.status, shown.not_before) == (event, Status.SCHEDULED, NOON + span("15m"))
+    assert (shown.id, shown.status, shown.not_before) == (event, EventStatus.SCHEDULED, NOON + span("15m"))
     assert stage.incarnation("web") == 2
 
 
@@ -62,7 +62,7 @@ def test_what_nobody_is_shown_nobody_can_approve() -> None:
     stage = Stage(WEB, watched=False)
     (event,) = stage.cause("freeze", "web_0")
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(event, by="web_0")
 
 
@@ -73,7 +73,7 @@ def test_a_terminate_delay_may_be_kept_even_while_nobody_polls() -> None:
 
     (event,) = stage.cause("delete", "web_0")
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
     assert stage.shown("web_0") == ()
 
 
@@ -86,7 +86,7 @@ def test_the_first_poll_of_any_machine_switches_the_whole_scope_on() -> None:
 
     assert stage.scope("web").enabled
     assert [one.id for one in stage.shown("web_1")] == [event]
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
 
 
 @pytest.mark.rule("R-21")
@@ -177,7 +177,7 @@ def test_a_fleet_may_be_switched_on_from_the_start() -> None:
 
     (event,) = stage.cause("restart", "web_0")
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
     assert stage.shown("web_0") != ()
 
 
@@ -192,4 +192,4 @@ def test_each_zone_of_a_set_is_switched_on_by_itself() -> None:
 
     warned, unwarned = stage.cause("restart", "web_0", "web_1")
 
-    assert stage.statuses(warned, unwarned) == [Status.SCHEDULED, Status.STARTED]
+    assert stage.statuses(warned, unwarned) == [EventStatus.SCHEDULED, EventStatus.STARTED]

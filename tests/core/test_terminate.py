@@ -4,9 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import AlreadyUnderWay, Invalid, SpotIsNotWarned, UnknownScope
-from fairwarning.core.model import Kind, ScopeKind, Source, Status
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import (
+    AlreadyUnderWayError,
+    InvalidError,
+    SpotIsNotWarnedError,
+    UnknownScopeError,
+)
+from fairwarning.core.model import EventSource, EventStatus, EventType, ScopeKind
 from tests.core.warned import BOTH, GONE, SCHEDULED, STARTED, WEB
 from tests.stage import NOON, Stage, span
 
@@ -92,7 +97,7 @@ def test_a_profile_may_ask_for_five_to_fifteen_minutes(notice: str) -> None:
 def test_a_profile_that_asks_for_less_or_more_is_refused(notice: str) -> None:
     stage = Stage(WEB)
 
-    with pytest.raises(Invalid, match="terminate_notice: must be between 5 and 15 minutes"):
+    with pytest.raises(InvalidError, match="terminate_notice: must be between 5 and 15 minutes"):
         stage.change_notice("web", notice)
 
     assert stage.scope("web").facts.model.terminate_notice == span("5m")
@@ -112,7 +117,7 @@ def test_a_delete_under_a_profile_is_announced(blueprint: Blueprint, machine: st
     (event_id,) = stage.cause("delete", machine)
 
     event = stage.event(event_id)
-    assert (event.kind, event.source, event.status) == (Kind.TERMINATE, Source.USER, SCHEDULED)
+    assert (event.kind, event.source, event.status) == (EventType.TERMINATE, EventSource.USER, SCHEDULED)
     assert (event.resources, event.description, event.duration) == ((machine,), "", -1)
     assert event.not_before == NOON + span("5m")
 
@@ -178,7 +183,7 @@ def test_deleting_a_set_leaves_deletes_that_are_pending_as_they_are() -> None:
 
     stage.advance("10m")
 
-    with pytest.raises(UnknownScope):
+    with pytest.raises(UnknownScopeError):
         stage.scope("web")
 
 
@@ -212,7 +217,9 @@ def test_a_machine_is_deleted_once() -> None:
     stage = Stage(WEB)
     (event,) = stage.cause("delete", "web_0")
 
-    with pytest.raises(AlreadyUnderWay, match=f"web_0 has an unfinished Terminate already: event {event}"):
+    with pytest.raises(
+        AlreadyUnderWayError, match=f"web_0 has an unfinished Terminate already: event {event}"
+    ):
         stage.cause("delete", "web_0")
 
 
@@ -263,7 +270,7 @@ def test_a_forced_delete_does_not_wait_for_one_that_waits_already() -> None:
 
     stage.cause("delete", "web_0", "web_1", force=True)
 
-    assert stage.status(first) is Status.STARTED
+    assert stage.status(first) is EventStatus.STARTED
     stage.advance("1m")
     assert stage.machines("web") == []
 
@@ -281,7 +288,7 @@ def test_a_set_deleted_by_force_takes_its_pending_deletes_along() -> None:
 
 @pytest.mark.rule("T-05")
 def test_a_spot_set_is_not_warned_of_its_deletion() -> None:
-    with pytest.raises(SpotIsNotWarned):
+    with pytest.raises(SpotIsNotWarnedError):
         Stage(Blueprint(name="web", spot=True, terminate_notice=span("5m")))
 
 
@@ -289,5 +296,5 @@ def test_a_set_that_is_being_deleted_does_not_grow() -> None:
     stage = Stage(Blueprint(name="web", count=2, terminate_notice=span("5m")))
     stage.remove("web")
 
-    with pytest.raises(Invalid, match="is being deleted"):
+    with pytest.raises(InvalidError, match="is being deleted"):
         stage.grow("web")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
 from tests.core.warned import BOTH, GONE, SCHEDULED, STARTED, WEB
 from tests.stage import NOON, Stage, span
 

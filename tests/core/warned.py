@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.model import Status
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.model import EventStatus
 from tests.stage import span
 
 WEB = Blueprint(name="web", count=4, terminate_notice=span("5m"))
 ZONAL = replace(WEB, zones=("1", "2"))
 BOTH = [pytest.param(WEB, id="in one scope"), pytest.param(ZONAL, id="across the zones of the set")]
-SCHEDULED, STARTED, GONE = Status.SCHEDULED, Status.STARTED, Status.GONE
+SCHEDULED, STARTED, GONE = EventStatus.SCHEDULED, EventStatus.STARTED, EventStatus.GONE

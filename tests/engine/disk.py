@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import StorageError
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.memory import MemoryStore
 from tests.stage import Stage

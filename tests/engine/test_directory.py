@@ -4,9 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import AmbiguousName, UnknownEvent, UnknownHost, UnknownMachine
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import (
+    AmbiguousNameError,
+    UnknownEventError,
+    UnknownHostError,
+    UnknownMachineError,
+)
 from fairwarning.core.model import HostId, ScopeId, ScopeKind
-from fairwarning.core.scope import Blueprint
 from tests.stage import Stage, span
 
 SHOP = Blueprint(name="shop", kind=ScopeKind.CLOUD_SERVICE, roles=(("Front", 1),))
@@ -23,14 +28,14 @@ def test_a_machine_goes_by_its_name_or_by_its_full_name() -> None:
 
 @pytest.mark.parametrize("name", ["web_9", "web.zone1/web_1", "nowhere/web_1", "", "/"])
 def test_a_name_nobody_has_is_unknown(name: str) -> None:
-    with pytest.raises(UnknownMachine):
+    with pytest.raises(UnknownMachineError):
         Stage(WEB).engine.directory.machine(name)
 
 
 def test_a_name_that_several_have_needs_its_scope() -> None:
     directory = Stage(SHOP, BANK).engine.directory
 
-    with pytest.raises(AmbiguousName, match="bank/Front_IN_0, shop/Front_IN_0"):
+    with pytest.raises(AmbiguousNameError, match="bank/Front_IN_0, shop/Front_IN_0"):
         directory.machine("Front_IN_0")
 
     assert directory.machine("bank/Front_IN_0").scope == "bank"
@@ -58,7 +63,7 @@ def test_a_host_is_known_by_the_machines_on_it() -> None:
     stage.advance("11m")
 
     assert [ref.full for ref in stage.engine.directory.on_host("rack-7")] == ["bank/Front_IN_0"]
-    with pytest.raises(UnknownHost, match="no machine is on host nowhere"):
+    with pytest.raises(UnknownHostError, match="no machine is on host nowhere"):
         stage.engine.directory.on_host("nowhere")
 
 
@@ -71,7 +76,7 @@ def test_an_event_is_found_by_its_id_in_any_case_while_it_is_pending() -> None:
 
     stage.advance("1h")
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.engine.directory.event(event)
 
 

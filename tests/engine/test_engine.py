@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from fairwarning.core.commands import Approve, Make, Schedule
-from fairwarning.core.errors import NameTaken, UnknownEvent, UnknownMachine, UnknownScope
-from fairwarning.core.model import EventId, MachineRef, Scope, ScopeId, ScopeKind, Status, VmName
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Approve, CreateSet, Schedule
+from fairwarning.core.errors import NameTakenError, UnknownEventError, UnknownMachineError, UnknownScopeError
+from fairwarning.core.model import EventId, EventStatus, MachineRef, Scope, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import SLICE, Engine
@@ -79,11 +79,11 @@ def test_what_could_not_be_kept_has_not_happened() -> None:
     assert stage.scope("web") == before
     assert stage.story(RESTART) == []
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(RESTART, by="web_0")
     stage.do(restart())
 
-    assert stage.status(RESTART) is Status.SCHEDULED
+    assert stage.status(RESTART) is EventStatus.SCHEDULED
 
 
 def test_an_approval_that_was_lost_is_not_taken_for_granted() -> None:
@@ -136,7 +136,7 @@ def test_no_document_goes_back_while_the_truth_is_being_read() -> None:
         disk = BadDisk()
         engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
         for blueprint in (WEB, APP):
-            await engine.handle(Make(seed="seed", blueprint=blueprint))
+            await engine.handle(CreateSet(seed="seed", blueprint=blueprint))
         disk.failures = 1
         with pytest.raises(OSError, match="disk full"):
             await engine.handle(restart())
@@ -160,7 +160,7 @@ def test_nobody_sees_a_change_before_it_is_kept() -> None:
     async def story() -> tuple[int, int, int]:
         disk = BadDisk()
         engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
-        await engine.handle(Make(seed="seed", blueprint=WEB))
+        await engine.handle(CreateSet(seed="seed", blueprint=WEB))
         disk.may_write.clear()
         with engine.feed.listen() as listener:
             task = asyncio.create_task(engine.handle(restart()))
@@ -181,7 +181,7 @@ def test_an_answer_that_rests_on_an_unkept_decision_waits_for_it() -> None:
     async def story() -> bool:
         disk = BadDisk()
         engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
-        await engine.handle(Make(seed="seed", blueprint=WEB))
+        await engine.handle(CreateSet(seed="seed", blueprint=WEB))
         await engine.handle(restart())
         approve = Approve(scope=SCOPE, ids=(RESTART,))
         disk.may_write.clear()
@@ -200,7 +200,7 @@ def test_what_is_decided_while_the_store_writes_is_written_together() -> None:
     async def story() -> list[int]:
         disk = BadDisk()
         engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
-        await engine.handle(Make(seed="seed", blueprint=Blueprint(name="web", count=50)))
+        await engine.handle(CreateSet(seed="seed", blueprint=Blueprint(name="web", count=50)))
         disk.batches.clear()
         machines = engine.scope(SCOPE).machines.values()
         await asyncio.gather(*(engine.handle(restart(m.ref, EventId(m.name.upper()))) for m in machines))
@@ -245,7 +245,7 @@ def test_a_command_that_somebody_elses_change_forbids_is_refused_after_all() -> 
     here, there = Stage(store=store), Stage(store=store)
     there.make(WEB)
 
-    with pytest.raises(NameTaken):
+    with pytest.raises(NameTakenError):
         here.make(WEB)
 
 
@@ -269,7 +269,7 @@ def test_a_refusal_is_part_of_the_history() -> None:
     stage = Stage(WEB)
     stage.do(restart())
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(EventId("NOBODY"), by="web_2")
 
     *_, line = stage.history()
@@ -291,17 +291,17 @@ def test_a_change_of_speed_moves_what_is_under_way_and_no_promise() -> None:
 
     stage.advance("10s")
 
-    assert stage.status(RESTART) is Status.GONE
+    assert stage.status(RESTART) is EventStatus.GONE
 
 
 def test_what_does_not_exist_is_unknown() -> None:
     stage = Stage(WEB)
 
-    with pytest.raises(UnknownScope):
+    with pytest.raises(UnknownScopeError):
         stage.scope("nothing")
-    with pytest.raises(UnknownMachine):
+    with pytest.raises(UnknownMachineError):
         stage.engine.machine(MachineRef(SCOPE, VmName("web_9")))
-    with pytest.raises(UnknownMachine):
+    with pytest.raises(UnknownMachineError):
         run(stage.engine.poll(MachineRef(SCOPE, VmName("web_9"))))
 
 
@@ -312,7 +312,7 @@ def test_in_real_time_a_timer_keeps_every_deadline() -> None:
         engine = Engine(MemoryStore(), clock, SimulatedDriver(), Policy(start_enabled=True, speed=100_000))
         await engine.open()
         timer = asyncio.create_task(run_timer(engine, clock))
-        await engine.handle(Make(seed="seed", blueprint=WEB))
+        await engine.handle(CreateSet(seed="seed", blueprint=WEB))
         await engine.handle(Schedule(id=RESTART, cause="hardware-failure", machines=(WEB_0,)))
         while engine.scope(SCOPE).events:
             await engine.feed.document_change(SCOPE)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import ScopeId
-from fairwarning.core.scope import Blueprint
 from tests.histories.actions import FailingStore
 from tests.stage import Stage, run
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core.changes import EventChanged, What
-from fairwarning.core.commands import Approve, Make, Schedule
-from fairwarning.core.errors import Conflict, UnknownEvent
-from fairwarning.core.history import Refused
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.changes import EventChanged, EventMilestone
+from fairwarning.core.commands import Approve, CreateSet, Schedule
+from fairwarning.core.errors import ConflictError, UnknownEventError
+from fairwarning.core.history import CommandRefused
 from fairwarning.core.model import EventId, MachineRef, ScopeId
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
@@ -66,12 +66,14 @@ class Ledger:
 
 
 def note(reason: str) -> Commit:
-    return Commit(at=NOON, changes=(Refused(scope=WEB, asked="restart", reason=reason, by="operator"),))
+    return Commit(
+        at=NOON, changes=(CommandRefused(scope=WEB, asked="restart", reason=reason, by="operator"),)
+    )
 
 
 def name(commit: Commit) -> str:
     (change,) = commit.changes
-    assert isinstance(change, Refused)
+    assert isinstance(change, CommandRefused)
     return change.reason
 
 
@@ -79,7 +81,7 @@ async def started(gate: Store, *events: EventId) -> Engine:
     """Return an engine with a set of machines, and an event on each of the first ones."""
     engine = Engine(gate, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
     await engine.open()
-    await engine.handle(Make(seed="seed", blueprint=Blueprint(name="web", count=max(len(events), 1))))
+    await engine.handle(CreateSet(seed="seed", blueprint=Blueprint(name="web", count=max(len(events), 1))))
     machines = [machine.ref for machine in engine.scope(WEB).machines.values()]
     for event, machine in zip(events, machines, strict=False):
         await engine.handle(restart(event, machine))
@@ -97,7 +99,9 @@ def approve(*events: EventId, by: str = "operator") -> Approve:
 async def approved_by(store: Store, event: EventId) -> list[str]:
     """Return who approved an event, as far as the store knows."""
     changes = [entry.change for entry in await store.journal(event=event)]
-    return [one.by for one in changes if isinstance(one, EventChanged) and one.what is What.APPROVED]
+    return [
+        one.by for one in changes if isinstance(one, EventChanged) and one.what is EventMilestone.APPROVED
+    ]
 
 
 # -- the pipeline by itself
@@ -240,9 +244,9 @@ def test_a_refusal_that_rests_on_a_lost_decision_is_thought_over() -> None:
         gate.open = False
         refusal = asyncio.create_task(engine.handle(approve(E2)))
         await turns()
-        await gate.turn_away(Conflict(WEB, 1))
+        await gate.turn_away(ConflictError(WEB, 1))
         gate.open = True
-        with pytest.raises(UnknownEvent):
+        with pytest.raises(UnknownEventError):
             await refusal
         return [type(entry.change).__name__ for entry in await gate.journal(event=E2)]
 

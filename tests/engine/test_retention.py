@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
-from fairwarning.core.retention import Retention
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.policy import Retention
 from fairwarning.engine.retention import Pruner, beginning
 from fairwarning.store.memory import LINE
 from tests.stage import Stage, run

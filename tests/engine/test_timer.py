@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from fairwarning.core.commands import Make, Schedule
-from fairwarning.core.model import Event, EventId, MachineRef, ScopeId, Status, VmName
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet, Schedule
+from fairwarning.core.model import Event, EventId, EventStatus, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.engine import Engine
@@ -79,7 +79,7 @@ def play(story: Callable[[Scene], Coroutine[None, None, None]], policy: Policy) 
     async def scene() -> None:
         stage = Scene(policy)
         await stage.engine.open()
-        await stage.engine.handle(Make(seed="seed", blueprint=Blueprint(name="web", count=1)))
+        await stage.engine.handle(CreateSet(seed="seed", blueprint=Blueprint(name="web", count=1)))
         task = asyncio.create_task(timer.run(stage.engine, stage.clock))
         try:
             await story(stage)
@@ -101,7 +101,7 @@ def test_a_wall_clock_set_forward_starts_what_is_due_by_it_within_two_seconds() 
         stage.clock.set_by = span("30m")
         await asyncio.sleep(2)
 
-        assert stage.event.status is Status.STARTED
+        assert stage.event.status is EventStatus.STARTED
 
     play(story, Policy(start_enabled=True))
 
@@ -116,7 +116,7 @@ def test_a_wall_clock_set_back_starts_nothing_early() -> None:
         stage.clock.set_by = -span("30m")
         await asyncio.sleep(1800)
 
-        assert stage.event.status is Status.SCHEDULED
+        assert stage.event.status is EventStatus.SCHEDULED
 
         await asyncio.sleep(7)
 

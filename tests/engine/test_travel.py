@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.drivers.simulated import Mishap
 from tests.stage import NOON, Stage, span
 

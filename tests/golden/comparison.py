@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from fairwarning.arm.room import SUBSCRIPTION, TENANT
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.fixtures.release import KEPT
 
 FOLDER = Path(__file__).parent / "expected"

@@ -1,7 +1,7 @@
 """The management API: what is there, how far operations are, and what its requests are answered."""
 
 from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.cloud import resource, template
 from tests.arm.compute import VM, both, model, profile, scale_set
 from tests.arm.deploying import DEPLOYMENTS, VMSS, body

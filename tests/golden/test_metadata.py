@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import httpx2
 
-from fairwarning.core.versions import EVENT_VERSIONS, IMDS_VERSIONS, PREVIEW_VERSION
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.document.versions import EVENT_VERSIONS, IMDS_VERSIONS, PREVIEW_VERSION
 from tests.fixtures.release import HELD, HOLDING
 from tests.golden.comparison import Golden, answer, pretty
 from tests.running import EVENTS, NEWEST, Running

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from fairwarning.operator.routes import ROUTES
 from fairwarning.store.sqlite import DATABASE
 from tests.fixtures.release import HELD, HOLDING

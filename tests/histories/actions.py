@@ -6,32 +6,32 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.commands import (
-    Add,
+    AddMachines,
     Approve,
     Command,
-    Make,
+    CreateSet,
     Poll,
     Protect,
     Schedule,
     SetPower,
-    StopWalk,
+    StopRollout,
 )
-from fairwarning.core.errors import FairWarningError, UnknownEvent
+from fairwarning.core.errors import FairWarningError, UnknownEventError
 from fairwarning.core.model import (
-    Approvals,
+    ApprovalSettings,
     Event,
-    Eviction,
+    EventStatus,
+    EventType,
+    EvictionPolicy,
     HostId,
-    Kind,
     MachineRef,
-    Power,
+    PowerState,
     Scope,
     ScopeKind,
-    Status,
 )
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.ports import Commit, Entry, Store
 from fairwarning.store.memory import MemoryStore
@@ -46,7 +46,7 @@ BLUEPRINTS = (
         name="app", kind=ScopeKind.AVAILABILITY_SET, count=3, update_domains=2, fault_domains=1, host=RACK
     ),
     Blueprint(name="batch", count=2, spot=True, update_domains=1, fault_domains=1),
-    Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=2, spot=True, eviction=Eviction.DELETE),
+    Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=2, spot=True, eviction=EvictionPolicy.DELETE),
     Blueprint(name="red", kind=ScopeKind.STANDALONE, host=RACK, spot=True),
     Blueprint(name="blue", kind=ScopeKind.STANDALONE, host=RACK, terminate_notice=span("5m")),
 )
@@ -110,7 +110,7 @@ class World:
 
 def make(world: World, chance: Random) -> str:
     blueprint = chance.choice(BLUEPRINTS)
-    return f"make {blueprint.name}" + world.try_to(Make(seed=world.stage.new_id(), blueprint=blueprint))
+    return f"make {blueprint.name}" + world.try_to(CreateSet(seed=world.stage.new_id(), blueprint=blueprint))
 
 
 def cause(world: World, chance: Random) -> str:
@@ -137,7 +137,7 @@ def _cause(
         cause=cause,
         machines=machines,
         notice=None if notice is None else span(notice),
-        kind=chance.choice((None, Kind.REBOOT)) if CAUSES[cause].sudden else None,
+        kind=chance.choice((None, EventType.REBOOT)) if CAUSES[cause].sudden else None,
         force=force,
     )
     names = ", ".join(machine.full for machine in machines)
@@ -149,7 +149,7 @@ def approve(world: World, chance: Random) -> str:
     theirs = any(one.id == event.id for one in world.stage.shown(machine.full))
     try:
         world.stage.approve(event.id, by=machine.full)
-    except UnknownEvent:
+    except UnknownEventError:
         assert not theirs, f"{machine.full} sees {event.id} and may not approve it"
     else:
         assert theirs, f"{machine.full} approved {event.id}, which it does not see"
@@ -167,9 +167,9 @@ def cancel(world: World, chance: Random) -> str:
     try:
         world.stage.cancel(event.id)
     except FairWarningError:
-        assert event.status is Status.STARTED, f"{event.id} waits and cannot be cancelled"
+        assert event.status is EventStatus.STARTED, f"{event.id} waits and cannot be cancelled"
     else:
-        assert event.status is Status.SCHEDULED, f"{event.id} was cancelled after its start"
+        assert event.status is EventStatus.SCHEDULED, f"{event.id} was cancelled after its start"
     return f"cancel {event.cause} {event.id[:8]}"
 
 
@@ -215,7 +215,7 @@ def restart(world: World, chance: Random) -> str:
 
 
 def switch(world: World, chance: Random) -> str:
-    machine, power = world.machine(chance), chance.choice(list(Power))
+    machine, power = world.machine(chance), chance.choice(list(PowerState))
     return f"switch {machine.full} {power}" + world.try_to(SetPower(machine=machine, power=power))
 
 
@@ -240,12 +240,12 @@ def walk(world: World, chance: Random) -> str:
 
 def stop_walk(world: World, chance: Random) -> str:
     scope = world.scope(chance)
-    return f"stop the walk through {scope.id}" + world.try_to(StopWalk(scope=scope.id))
+    return f"stop the walk through {scope.id}" + world.try_to(StopRollout(scope=scope.id))
 
 
 def set_approvals(world: World, chance: Random) -> str:
     scope, said = world.scope(chance), (True, False)
-    approvals = Approvals(
+    approvals = ApprovalSettings(
         user_reboot=chance.choice(said),
         user_redeploy=chance.choice(said),
         all_instances_down=chance.choice(said),
@@ -273,7 +273,7 @@ def grow(world: World, chance: Random) -> str:
     """Add a machine; in an availability set one by the name of a machine that was there before."""
     scope = world.scope(chance)
     names = ("app-0",) if scope.facts.kind is ScopeKind.AVAILABILITY_SET else ()
-    command = Add(seed=world.stage.new_id(), scope=scope.id, names=names)
+    command = AddMachines(seed=world.stage.new_id(), scope=scope.id, names=names)
     return f"add to {scope.id}" + world.try_to(command)
 
 
@@ -293,7 +293,7 @@ def crowd(world: World, chance: Random) -> str:
     ]
     commands += [
         Poll(machine=machine),
-        SetPower(machine=machine, power=chance.choice(list(Power))),
+        SetPower(machine=machine, power=chance.choice(list(PowerState))),
     ]
     events = world.stage.pending(machine.scope)
     commands += [Approve(scope=event.scope, ids=(event.id,)) for event in events]

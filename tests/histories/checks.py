@@ -4,35 +4,35 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from fairwarning.core.blueprint import domain
 from fairwarning.core.changes import (
     Change,
     EventChanged,
+    EventMilestone,
     MachineChanged,
     MachineRemoved,
     ScopeMade,
     Scopes,
-    What,
     apply,
 )
+from fairwarning.core.document.render import render_document
+from fairwarning.core.document.versions import PREVIEW_SHAPE
 from fairwarning.core.fleet import visible
 from fairwarning.core.history import Note
 from fairwarning.core.model import (
     Event,
     EventId,
+    EventSource,
+    EventStatus,
+    EventType,
     HostId,
-    Kind,
     Machine,
     MachineRef,
-    Power,
+    PowerState,
     Scope,
     ScopeId,
     ScopeKind,
-    Source,
-    Status,
 )
-from fairwarning.core.scope import domain
-from fairwarning.core.versions import PREVIEW_SHAPE
-from fairwarning.core.wire import document
 from fairwarning.engine.ports import Entry
 from tests.histories.actions import World
 from tests.stage import run
@@ -95,7 +95,7 @@ class Checks:
 
     def _take(self, scope_id: ScopeId, at: datetime, changes: Sequence[Change]) -> None:
         before = self._scopes.get(scope_id)
-        struck: dict[MachineRef, list[tuple[Kind, HostId]]] = {}
+        struck: dict[MachineRef, list[tuple[EventType, HostId]]] = {}
         for change in changes:
             match change:
                 case EventChanged():
@@ -122,12 +122,14 @@ class Checks:
             self._check_document(before, after)
 
     def _event_changed(
-        self, change: EventChanged, at: datetime, struck: dict[MachineRef, list[tuple[Kind, HostId]]]
+        self, change: EventChanged, at: datetime, struck: dict[MachineRef, list[tuple[EventType, HostId]]]
     ) -> None:
         event, what = change.event, change.what
         known = self._alive.pop(event.id, None)
         if known is None:
-            assert what in (What.SCHEDULED, What.STARTED), f"{event.id} was {what} before it was made"
+            assert what in (EventMilestone.SCHEDULED, EventMilestone.STARTED), (
+                f"{event.id} was {what} before it was made"
+            )
             assert event.id not in self._over, f"L-01: {event.id} is back"
         else:
             self._check_progress(known, event)
@@ -135,9 +137,9 @@ class Checks:
                 machine = self._machines.get(MachineRef(event.scope, name))
                 assert machine is not None, f"{event.id} struck {name}, which is not there"
                 struck.setdefault(machine.ref, []).append((event.kind, machine.host))
-        if what is What.STARTED:
+        if what is EventMilestone.STARTED:
             self._check_start(event, at)
-        if event.status is Status.GONE:
+        if event.status is EventStatus.GONE:
             self._over.add(event.id)
             self._world.met[f"{event.kind} {what}"] += 1
         else:
@@ -146,7 +148,7 @@ class Checks:
     def _check_progress(self, known: Event, event: Event) -> None:
         for field in NEVER_CHANGES:
             assert getattr(known, field) == getattr(event, field), f"{event.id} has another {field} (L-18)"
-        forward = (Status.SCHEDULED, Status.STARTED, Status.GONE)
+        forward = (EventStatus.SCHEDULED, EventStatus.STARTED, EventStatus.GONE)
         assert forward.index(known.status) <= forward.index(event.status), f"L-01: {event.id} goes back"
         assert event.done[: len(known.done)] == known.done, f"{event.id} has undone an impact"
         assert event.attempt >= known.attempt, f"{event.id} has undone an attempt"
@@ -173,8 +175,8 @@ class Checks:
             self._made[machine.vm_id] = at
         else:
             assert known.vm_id == machine.vm_id, f"{machine.ref.full} is another machine"
-            if (known.power, machine.power) == (Power.STOPPED, Power.RUNNING):
-                started = replace(known, power=Power.RUNNING)
+            if (known.power, machine.power) == (PowerState.STOPPED, PowerState.RUNNING):
+                started = replace(known, power=PowerState.RUNNING)
                 assert change.by == "operator", f"{change.by} started {machine.ref.full}"
                 assert machine == started, f"{machine.ref.full} started in passing"
         self._machines[machine.ref] = machine
@@ -182,24 +184,24 @@ class Checks:
     def _machine_removed(self, ref: MachineRef) -> None:
         machine = self._machines.pop(ref, None)
         assert machine is not None, f"{ref.full} was removed twice"
-        ending = (Kind.PREEMPT, Kind.TERMINATE)
+        ending = (EventType.PREEMPT, EventType.TERMINATE)
         events = (event for event in self._alive.values() if event.scope == ref.scope)
         done = any(event.kind in ending and ref.name in event.done for event in events)
         assert done, f"L-04: {ref.full} went without an event"
         self._removed.add(machine.vm_id)
         self._world.met["machine removed"] += 1
 
-    def _check_impacts(self, ref: MachineRef, impacts: Sequence[tuple[Kind, HostId]]) -> None:
+    def _check_impacts(self, ref: MachineRef, impacts: Sequence[tuple[EventType, HostId]]) -> None:
         """Compare what a machine is after a commit with what happened to it in there."""
         self._world.met["two impacts of one machine in one commit"] += len(impacts) > 1
         machine = self._machines.get(ref)
         for kind, host in impacts:
             if machine is None:
                 break
-            assert kind is not Kind.TERMINATE, f"T-13: {ref.full} was deleted and is there"
-            evicted = kind is not Kind.PREEMPT or machine.power is Power.STOPPED
+            assert kind is not EventType.TERMINATE, f"T-13: {ref.full} was deleted and is there"
+            evicted = kind is not EventType.PREEMPT or machine.power is PowerState.STOPPED
             assert evicted, f"T-24: {ref.full} was evicted and runs"
-            assert kind is not Kind.REDEPLOY or machine.host != host, f"{ref.full} did not move"
+            assert kind is not EventType.REDEPLOY or machine.host != host, f"{ref.full} did not move"
 
     def _check_document(self, before: Scope | None, after: Scope) -> None:
         """L-11: another number exactly when another content; V-05: the version that shows most tells."""
@@ -234,7 +236,7 @@ class Checks:
             meant = [machine for machine in there if self._made[machine.vm_id] <= event.created_at]
             domains = {domain(scope.facts, machine) for machine in meant}
             assert len(domains) <= 1, f"S-04: {event.id} spans the domains {domains}"
-            assert event.source is Source.PLATFORM or len(event.resources) == 1, f"T-11: {event.id}"
+            assert event.source is EventSource.PLATFORM or len(event.resources) == 1, f"T-11: {event.id}"
             if event.walk is not None:
                 walking.setdefault(event.walk, set()).update(domains)
         assert all(len(domains) <= 1 for domains in walking.values()), f"S-05: {scope.id} is walked abreast"
@@ -259,4 +261,4 @@ class Checks:
 
 
 def _content(scope: Scope) -> bytes:
-    return document(0, visible(scope), PREVIEW_SHAPE, scope.facts.kind)
+    return render_document(0, visible(scope), PREVIEW_SHAPE, scope.facts.kind)

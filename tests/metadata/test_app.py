@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.commands import Make
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet
+from fairwarning.core.document.versions import EVENT_VERSIONS
 from fairwarning.core.model import EventId, ScopeKind
 from fairwarning.core.policy import PROFILES, Profile
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import EVENT_VERSIONS
 from fairwarning.metadata.http import Response
 from tests.guest import E1, EVENTS, METADATA, NEWEST, UNHURRIED, Cloud, cloud, error_of, start
 
@@ -372,7 +372,7 @@ def test_the_other_categories_make_the_same_checks(web: Cloud, path: str) -> Non
 
 
 def test_a_second_set_is_another_world(web: Cloud) -> None:
-    web.handle(Make(seed="db", blueprint=Blueprint(name="db", count=1)))
+    web.handle(CreateSet(seed="db", blueprint=Blueprint(name="db", count=1)))
     web.cause("restart", "web_0")
 
     reply = web.post(start(E1), "db_0", scope="db")

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from fairwarning.core.commands import Make, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet, Schedule
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
@@ -141,7 +141,7 @@ async def converse(address: tuple[str, int], parts: list[bytes]) -> list[int]:
 async def storm(seed: int) -> tuple[Counter[int], bytes]:
     """Return how the requests were answered, and what a sober poll sees afterwards."""
     engine = Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
-    await engine.handle(Make(seed="s", blueprint=Blueprint(name="web")))
+    await engine.handle(CreateSet(seed="s", blueprint=Blueprint(name="web")))
     await engine.handle(Schedule(id=E1, cause="restart", machines=(WEB_0,)))
     app = MetadataApp(engine, UNHURRIED)
     limits = Limits(idle=5.0, head=5.0, steps=FREE)

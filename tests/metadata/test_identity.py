@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.commands import Add, Make, Schedule
-from fairwarning.core.errors import Invalid
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import AddMachines, CreateSet, Schedule
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy, Profile
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
@@ -67,7 +67,7 @@ class House:
         self.count = count
 
     async def __aenter__(self) -> "House":
-        await self.engine.handle(Make(seed="s", blueprint=Blueprint(name="web", count=self.count)))
+        await self.engine.handle(CreateSet(seed="s", blueprint=Blueprint(name="web", count=self.count)))
         await self.doors.open_shared()
         await self.doors.open(m.ref for m in self.engine.scope(ScopeId("web")).machines.values())
         return self
@@ -175,7 +175,7 @@ def test_a_machine_that_goes_takes_its_door_along_and_a_new_one_gets_its_own() -
             await house.doors.close(WEB_1)
             with pytest.raises(ConnectionRefusedError):
                 await fetch(gone)
-            await house.engine.handle(Add(seed="t", scope=ScopeId("web")))
+            await house.engine.handle(AddMachines(seed="t", scope=ScopeId("web")))
             new = MachineRef(ScopeId("web"), VmName("web_3"))
             await house.doors.open([new])
             assert (await fetch(url(house, new)))[1] == "web_3"
@@ -224,7 +224,7 @@ async def inventory(*machines: MachineRef, named: Mapping[MachineRef, str] = {})
 
 
 def test_an_address_belongs_to_one_machine() -> None:
-    with pytest.raises(Invalid, match="belongs to web_0 already"):
+    with pytest.raises(InvalidError, match="belongs to web_0 already"):
         asyncio.run(inventory(named={WEB_0: "10.0.0.1", WEB_1: "10.0.0.1"}))
 
 
@@ -254,7 +254,7 @@ def test_a_machine_that_is_dismissed_keeps_its_address_and_is_not_answered_there
 
 
 def test_what_is_no_address_cannot_be_named() -> None:
-    with pytest.raises(Invalid, match="'here' is no IP address"):
+    with pytest.raises(InvalidError, match="'here' is no IP address"):
         asyncio.run(inventory(named={WEB_0: "here"}))
 
 
@@ -294,7 +294,7 @@ def test_two_servers_do_not_share_a_folder_of_sockets(tmp_path: Path) -> None:
 def test_a_door_that_could_not_be_opened_is_opened_by_the_next_try(tmp_path: Path) -> None:
     async def story() -> tuple[int, str]:
         async with House(Plan(port=free_base(1), sockets=tmp_path), count=0) as house:
-            await house.engine.handle(Add(seed="t", scope=ScopeId("web")))
+            await house.engine.handle(AddMachines(seed="t", scope=ScopeId("web")))
             (tmp_path / "web+web_0.sock").write_text("in the way")
             with pytest.raises(CannotListen):
                 await house.doors.open([WEB_0])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairwarning.core.versions import IMDS_VERSIONS
+from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.metadata.instance import (
     DataDisk,
     Facts,

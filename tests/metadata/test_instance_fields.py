@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairwarning.core.versions import IMDS_VERSIONS
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.metadata.instance import (
     DataDisk,
     Facts,

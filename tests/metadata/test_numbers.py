@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairwarning.core.commands import Add
+from fairwarning.core.commands import AddMachines
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from fairwarning.metadata.doors import LONGEST_PATH, Doors, Plan, socket_name
@@ -242,7 +242,7 @@ def test_a_disk_that_was_full_once_keeps_no_later_machine_without_its_door() -> 
                 )
                 for full in (True, False):
                     store.full = full
-                    await house.engine.handle(Add(seed=str(full), scope=WEB))
+                    await house.engine.handle(AddMachines(seed=str(full), scope=WEB))
                     for _ in range(100):
                         await asyncio.sleep(0)
                 following.cancel()

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.changes import FactsChanged
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.changes import ScopePropertiesChanged
 from fairwarning.core.commands import Schedule
-from fairwarning.core.history import Refused
+from fairwarning.core.history import CommandRefused
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import FirstCall
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.engine.travel import travel
 from fairwarning.metadata.http import Request, Response
@@ -320,7 +320,7 @@ def test_a_guest_that_repeats_itself_is_told_every_time_and_the_history_once_a_m
     lines = web.run(web.engine.store.journal())
 
     assert statuses == [400, 400, 400]
-    assert len([entry for entry in lines if isinstance(entry.change, Refused)]) == 1
+    assert len([entry for entry in lines if isinstance(entry.change, CommandRefused)]) == 1
 
 
 @pytest.mark.parametrize(
@@ -330,13 +330,15 @@ def test_an_id_that_nobody_should_have_to_read_is_not_written_down(web: Cloud, e
     reply = web.post(start(event_id))
 
     assert reply.status == 400
-    assert not [e for e in web.run(web.engine.store.journal()) if isinstance(e.change, Refused)]
+    assert not [e for e in web.run(web.engine.store.journal()) if isinstance(e.change, CommandRefused)]
 
 
 def test_a_guest_is_not_told_what_ails_the_server() -> None:
     class Full(MemoryStore):
         async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-            if any(isinstance(change, FactsChanged) for commit in commits for change in commit.changes):
+            if any(
+                isinstance(change, ScopePropertiesChanged) for commit in commits for change in commit.changes
+            ):
                 raise StoreFailed(Path("/var/lib/secret.db"), "disk full")
             return await super().commit(commits)
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.ailments import Ailment
+from fairwarning.core.document.recording import MachineRecording, RecordedDocument, recorded
+from fairwarning.core.document.render import Json
+from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
-from fairwarning.core.recording import Recorded, Tape, recorded
-from fairwarning.core.wire import Json
 from fairwarning.engine.faults import Fault
 from fairwarning.metadata.http import Response
 from fairwarning.metadata.replay import Replay
@@ -36,7 +36,7 @@ def pass_time(web: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], 
     return passed.append
 
 
-def shown(number: int, status: str | None, after: float) -> Recorded:
+def shown(number: int, status: str | None, after: float) -> RecordedDocument:
     event: dict[str, Json] = {
         "EventId": E1.lower(),
         "EventStatus": status,
@@ -49,13 +49,13 @@ def shown(number: int, status: str | None, after: float) -> Recorded:
     return recorded(LONG_AGO + timedelta(seconds=after), "web_0", "2019-01-01", document)
 
 
-TAPE = Tape(
+TAPE = MachineRecording(
     begins=LONG_AGO,
     documents=(shown(7, None, 0), shown(8, "Scheduled", 60), shown(9, "Started", 960), shown(10, None, 990)),
 )
 
 
-def play(web: Cloud, tape: Tape = TAPE) -> list[tuple[EventId, ...]]:
+def play(web: Cloud, tape: MachineRecording = TAPE) -> list[tuple[EventId, ...]]:
     """Begin a replay and return what is told of approvals."""
     approved: list[tuple[EventId, ...]] = []
 
@@ -119,7 +119,9 @@ def test_a_date_of_no_calendar_is_shown_as_it_was(web: Cloud) -> None:
     odd: Json = {"EventId": E1, "NotBefore": "9999-12-31T23:59:59Z"}
     document: Json = {"DocumentIncarnation": 1, "Events": [odd]}
     web.engine.set_speed(0.01)
-    play(web, Tape(begins=LONG_AGO, documents=(recorded(LONG_AGO, None, "2020-07-01", document),)))
+    play(
+        web, MachineRecording(begins=LONG_AGO, documents=(recorded(LONG_AGO, None, "2020-07-01", document),))
+    )
 
     assert web.events()[0]["NotBefore"] == "Fri, 31 Dec 9999 23:59:59 GMT"
 
@@ -171,10 +173,10 @@ def test_an_approval_of_what_is_not_shown_is_refused(web: Cloud) -> None:
 
 @pytest.mark.parametrize(
     ("ailment", "numbers"),
-    [(Ailment.RESTART, [1, 2, 3]), (Ailment.LATE, [7, 7, 8])],
+    [(EndpointFault.RESTART, [1, 2, 3]), (EndpointFault.LATE, [7, 7, 8])],
 )
 def test_an_endpoint_under_replay_can_fail_as_well(
-    web: Cloud, pass_time: Callable[[float], None], ailment: Ailment, numbers: list[int]
+    web: Cloud, pass_time: Callable[[float], None], ailment: EndpointFault, numbers: list[int]
 ) -> None:
     play(web)
 

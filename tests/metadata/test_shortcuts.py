@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairwarning.core.ailments import Ailment
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Schedule
+from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef, ScopeId, VmName, derive_id
 from fairwarning.core.policy import FirstCall, Profile
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.faults import Fault
 from fairwarning.metadata.almanac import Almanac
 from fairwarning.metadata.conversation import Conversation
@@ -127,11 +127,11 @@ def asks(machine: MachineRef, data: bytes) -> Callable[[Talk], object]:
     return lambda talk: talk.send(machine, data)
 
 
-def ails(machine: MachineRef, ailment: Ailment) -> Callable[[Talk], object]:
+def ails(machine: MachineRef, ailment: EndpointFault) -> Callable[[Talk], object]:
     return lambda talk: talk.web.run(_put(talk.web, machine, ailment))
 
 
-async def _put(web: Cloud, machine: MachineRef, ailment: Ailment) -> None:
+async def _put(web: Cloud, machine: MachineRef, ailment: EndpointFault) -> None:
     web.engine.faults.put(machine, Fault(ailment, inf))
 
 
@@ -158,9 +158,9 @@ STEPS: Mapping[str, Callable[[Talk], object]] = {
     "a minute passes": lambda talk: talk.web.advance(minutes=1),
     "two hours pass": lambda talk: talk.web.advance(hours=2),
     "two days pass": lambda talk: talk.web.advance(days=2),
-    "the endpoint of web_0 breaks": ails(WEB_0, Ailment.BROKEN),
-    "the endpoint of web_0 says nothing": ails(WEB_0, Ailment.EMPTY),
-    "the endpoint of web_0 counts anew": ails(WEB_0, Ailment.RESTART),
+    "the endpoint of web_0 breaks": ails(WEB_0, EndpointFault.BROKEN),
+    "the endpoint of web_0 says nothing": ails(WEB_0, EndpointFault.EMPTY),
+    "the endpoint of web_0 counts anew": ails(WEB_0, EndpointFault.RESTART),
     "the endpoint of web_0 is healed": lambda talk: talk.web.run(_heal(talk.web, WEB_0)),
 }
 

@@ -8,10 +8,10 @@ import httpx2
 import msgspec
 from starlette.applications import Starlette
 
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.engine.clock import SystemClock
 from fairwarning.engine.engine import Engine
 from fairwarning.operator import shapes

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator.app import create_app
 from tests.operator.office import office
 from tests.stage import Stage

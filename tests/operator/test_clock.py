@@ -7,8 +7,8 @@ import httpx2
 import msgspec
 import pytest
 
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.operator import shapes
 from tests.operator.office import URL, Office, office
 from tests.stage import NOON, run

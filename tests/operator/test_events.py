@@ -5,11 +5,11 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import HostId, ScopeKind
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.operator import shapes
 from tests.operator.office import Office, office
 from tests.stage import NOON

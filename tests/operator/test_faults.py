@@ -4,17 +4,17 @@ import msgspec
 import pytest
 
 from fairwarning.cli.fault import FAULTS
-from fairwarning.core.ailments import Ailment
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.operator import shapes
 from tests.operator.office import office
 
 WEB = Blueprint(name="web", count=2)
 
 
-@pytest.mark.parametrize("ailment", Ailment)
-def test_an_endpoint_is_made_ill_and_healed(ailment: Ailment) -> None:
+@pytest.mark.parametrize("ailment", EndpointFault)
+def test_an_endpoint_is_made_ill_and_healed(ailment: EndpointFault) -> None:
     desk = office(WEB)
 
     ill = desk.fine("PUT", "/machines/web_0/fault", {"fault": ailment.value, "lasts": "30s", "delay": "1s"})
@@ -76,7 +76,7 @@ def test_what_makes_no_sense_is_refused_by_name(body: Json, field: str) -> None:
 
 
 def test_the_command_line_knows_every_fault() -> None:
-    assert {*FAULTS} == {*map(str, Ailment), "none"}
+    assert {*FAULTS} == {*map(str, EndpointFault), "none"}
 
 
 def test_a_machine_that_is_not_there_has_no_endpoint_to_fail() -> None:

@@ -15,9 +15,9 @@ from starlette.types import Message
 from fairwarning.config import ListenerLimits, Settings
 from fairwarning.console.live import Looks
 from fairwarning.console.page import Fragment
-from fairwarning.core.history import Deed, Remark
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.journey import Journeys
 from fairwarning.operator import shapes
@@ -76,7 +76,7 @@ def test_a_change_is_rendered_once_for_all_who_listen() -> None:
     async def story() -> list[bytes]:
         async with AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(listening(desk)) for _ in range(50)]
-            await desk.stage.engine.remark(Remark(deed=Deed.SPEED, detail="twice", by="alice"))
+            await desk.stage.engine.remark(ActionNote(deed=OperatorAction.SPEED, detail="twice", by="alice"))
             while any(len(one.bodies) < 2 for one in clients):
                 await asyncio.sleep(0)
             return [one.bodies[1] for one in clients]
@@ -92,7 +92,7 @@ def test_what_comes_together_is_sent_together() -> None:
 
     async def story() -> list[bytes]:
         async with listening(desk) as client:
-            remarks = [Remark(deed=Deed.SPEED, detail=str(n), by="alice") for n in range(10)]
+            remarks = [ActionNote(deed=OperatorAction.SPEED, detail=str(n), by="alice") for n in range(10)]
             await asyncio.gather(*map(desk.stage.engine.remark, remarks))
             while len(client.bodies) < 2:
                 await asyncio.sleep(0)
@@ -142,12 +142,12 @@ def test_a_feed_that_is_not_read_is_cut_off_with_a_reason_and_others_go_on(
             await reader.readuntil(b": listening")
             with socket.create_connection(("127.0.0.1", port)) as deaf:
                 deaf.sendall(b"GET /fleet/v1/feed?after=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-                long = Remark(deed=Deed.SPEED, detail="x" * 50_000, by="alice")
+                long = ActionNote(deed=OperatorAction.SPEED, detail="x" * 50_000, by="alice")
                 async with httpx2.AsyncClient(base_url=server.operator_url) as client:
                     while UNREAD not in (await client.get("/metrics")).text:
                         await server.engine.remark(long)
                         await reader.readuntil(b"\n\n")
-            last = Remark(deed=Deed.SPEED, detail="the last", by="bob")
+            last = ActionNote(deed=OperatorAction.SPEED, detail="the last", by="bob")
             await server.engine.remark(last)
             heard = await reader.readuntil(b"the last")
             writer.close()

@@ -5,10 +5,10 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from fairwarning.core.condition import Condition
-from fairwarning.core.model import Power, ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from fairwarning.core.machine_state import MachineState
+from fairwarning.core.model import PowerState, ScopeKind
 from fairwarning.operator import shapes
 from tests.operator.office import Office, office
 from tests.stage import NOON
@@ -42,8 +42,8 @@ def test_a_machine_is_shown_with_its_place_and_its_address() -> None:
         scope="web",
         set="web",
         instance="1",
-        power=Power.RUNNING,
-        state=Condition.RUNNING,
+        power=PowerState.RUNNING,
+        state=MachineState.RUNNING,
         update_domain=1,
         fault_domain=1,
         host="host-web-1-1",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from tests.operator.office import office
 
 WEB = Blueprint(name="web")

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from starlette.types import Message
 
-from fairwarning.core.commands import Cancel, Command, Make, Schedule, SetPower
-from fairwarning.core.history import Line
-from fairwarning.core.model import EventId, MachineRef, Power, ScopeId, VmName, derive_id
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Cancel, Command, CreateSet, Schedule, SetPower
+from fairwarning.core.history import HistoryEntry
+from fairwarning.core.model import EventId, MachineRef, PowerState, ScopeId, VmName, derive_id
 from fairwarning.operator import shapes
 from fairwarning.operator.history import follow
 from fairwarning.operator.rendered import Told
@@ -52,7 +52,7 @@ def restart(machine: str) -> Schedule:
     return Schedule(id=derive_id(machine), cause="restart", machines=(ref,))
 
 
-async def collect(feed: AsyncGenerator[list[Told], None]) -> list[Line]:
+async def collect(feed: AsyncGenerator[list[Told], None]) -> list[HistoryEntry]:
     """Return all lines of a feed that ends."""
     return [one.line async for told in feed for one in told if one.line is not None]
 
@@ -62,9 +62,9 @@ async def anext_of(messages: AsyncGenerator[bytes, None]) -> bytes:
     return await anext(messages)
 
 
-async def take(feed: AsyncGenerator[list[Told], None], count: int) -> list[Line | None]:
+async def take(feed: AsyncGenerator[list[Told], None], count: int) -> list[HistoryEntry | None]:
     """Return the next few lines of a feed, None for silence."""
-    taken: list[Line | None] = []
+    taken: list[HistoryEntry | None] = []
     while len(taken) < count:
         taken += [one.line for one in await anext(feed)] or [None]
     return taken
@@ -183,7 +183,7 @@ def test_a_feed_tells_the_past_and_then_the_present_each_line_once() -> None:
     restart_and_approve(desk)
     freeze = desk.cause("freeze", "web_2").events[0].id
 
-    async def listen() -> list[Line | None]:
+    async def listen() -> list[HistoryEntry | None]:
         async with aclosing(follow(desk.stage.engine, 0, desk.closing, LONG)) as lines:
             told = await take(lines, 6)
             # Kept while the past is still being told: the journal has it, and the listener too.
@@ -201,7 +201,7 @@ def test_a_feed_that_resumes_from_nowhere_begins_now() -> None:
     desk = office(WEB)
     restart_and_approve(desk)
 
-    async def listen() -> list[Line | None]:
+    async def listen() -> list[HistoryEntry | None]:
         async with aclosing(follow(desk.stage.engine, None, desk.closing, QUIET)) as lines:
             told = await take(lines, 1)
             await desk.stage.engine.handle(restart("web_1"))
@@ -216,10 +216,10 @@ def test_a_feed_that_resumes_from_nowhere_begins_now() -> None:
 def test_a_listener_that_lags_is_told_what_it_missed() -> None:
     desk = office(WEB)
     engine = desk.stage.engine
-    crowd = [Make(seed="s", blueprint=Blueprint(name=name, count=1000)) for name in ("many", "more")]
+    crowd = [CreateSet(seed="s", blueprint=Blueprint(name=name, count=1000)) for name in ("many", "more")]
     meanwhile: list[Command] = [restart("web_1"), *crowd, restart("web_2")]
 
-    async def listen() -> list[Line | None]:
+    async def listen() -> list[HistoryEntry | None]:
         async with aclosing(follow(engine, 0, desk.closing, LONG)) as lines:
             await engine.handle(restart("web_0"))
             told = await take(lines, 1)
@@ -236,7 +236,7 @@ def test_a_listener_that_lags_is_told_what_it_missed() -> None:
 def test_a_quiet_feed_gives_a_sign_of_life() -> None:
     desk = office(WEB)
 
-    async def listen() -> list[Line | None]:
+    async def listen() -> list[HistoryEntry | None]:
         async with aclosing(follow(desk.stage.engine, 0, desk.closing, QUIET)) as lines:
             return await take(lines, 3)
 
@@ -249,11 +249,11 @@ def test_what_passes_without_being_told_is_silence_too() -> None:
 
     async def chatter() -> None:
         while True:
-            for power in (Power.STOPPED, Power.RUNNING):
+            for power in (PowerState.STOPPED, PowerState.RUNNING):
                 await desk.stage.engine.handle(SetPower(machine=WEB_0, power=power))
                 await asyncio.sleep(0)
 
-    async def listen() -> list[Line | None]:
+    async def listen() -> list[HistoryEntry | None]:
         talking = asyncio.create_task(chatter())
         async with aclosing(follow(desk.stage.engine, None, desk.closing, tell)) as lines:
             try:
@@ -267,7 +267,7 @@ def test_what_passes_without_being_told_is_silence_too() -> None:
 def test_a_feed_ends_when_the_server_does() -> None:
     desk = office(WEB)
 
-    async def listen() -> list[Line]:
+    async def listen() -> list[HistoryEntry]:
         listening = asyncio.create_task(collect(follow(desk.stage.engine, 0, desk.closing, LONG)))
         await desk.stage.engine.handle(restart("web_0"))
         desk.closing.set()

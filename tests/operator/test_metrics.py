@@ -2,8 +2,8 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
 from tests.operator.office import Office, office
 
 WEB = Blueprint(name="web", count=3)

@@ -16,8 +16,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.operator.openapi import document
 from fairwarning.operator.route import Route
 from fairwarning.operator.routes import ROUTES

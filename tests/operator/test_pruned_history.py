@@ -6,7 +6,7 @@ from contextlib import aclosing
 import httpx2
 import msgspec
 
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator import shapes
 from fairwarning.operator.history import follow
 from tests.console.lobby import Lobby, lobby

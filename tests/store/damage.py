@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairwarning.core.changes import EventChanged, Published, What
+from fairwarning.core.changes import EventChanged, EventMilestone, Published
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.ports import Commit
 from fairwarning.store.sqlite import DATABASE, SqliteStore
@@ -30,7 +30,7 @@ async def fill(store: SqliteStore, rounds: int) -> None:
     for number in range(rounds):
         kept = event("web", number, "web_1", "web_2")
         changes = (
-            EventChanged(scope=ScopeId("web"), event=kept, what=What.SCHEDULED, by="operator"),
+            EventChanged(scope=ScopeId("web"), event=kept, what=EventMilestone.SCHEDULED, by="operator"),
             Published(scope=ScopeId("web"), incarnation=8 + number),
         )
         step = commit(scopes, *changes)

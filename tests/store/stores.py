@@ -11,13 +11,13 @@ from fairwarning.core.model import (
     BarrierId,
     Event,
     EventId,
-    Facts,
+    EventSource,
+    EventType,
     HostId,
-    Kind,
     Machine,
     ScopeId,
     ScopeKind,
-    Source,
+    ScopeProperties,
     VmName,
 )
 from fairwarning.engine.ports import Commit, Entry, Store
@@ -62,7 +62,7 @@ def commit(before: Scopes, *changes: Change) -> Commit:
 
 def made(scope: str, *names: str) -> tuple[Change, ...]:
     """Return the changes that bring up a scope with machines of these names."""
-    facts = Facts(id=ScopeId(scope), kind=ScopeKind.SCALE_SET, set_name=scope, enabled_at=NOON)
+    facts = ScopeProperties(id=ScopeId(scope), kind=ScopeKind.SCALE_SET, set_name=scope, enabled_at=NOON)
     return (
         ScopeMade(scope=facts.id, facts=facts, incarnation=7, by="operator"),
         *(MachineChanged(scope=facts.id, machine=machine(scope, name)) for name in names),
@@ -78,8 +78,8 @@ def event(scope: str, number: int, *names: str) -> Event:
         id=EventId(f"E{number}"),
         scope=ScopeId(scope),
         cause="restart",
-        kind=Kind.REBOOT,
-        source=Source.USER,
+        kind=EventType.REBOOT,
+        source=EventSource.USER,
         resources=tuple(map(VmName, names)),
         description="",
         duration=-1,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairwarning.core.history import Deed, Remark
+from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import EventId
 from fairwarning.engine.ports import Commit, Entry, Store
 from fairwarning.store.entries import event_of
@@ -26,7 +26,7 @@ HOUR = timedelta(hours=1)
 
 def remarks(count: int, hour: int = 0) -> Commit:
     """Return a commit of lines about nothing in particular."""
-    line = Remark(deed=Deed.SPEED, detail="x" * 200, by="alice")
+    line = ActionNote(deed=OperatorAction.SPEED, detail="x" * 200, by="alice")
     return Commit(at=NOON + hour * HOUR, changes=(line,) * count)
 
 

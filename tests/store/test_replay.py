@@ -12,21 +12,22 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import Scopes
 from fairwarning.core.commands import (
-    Add,
+    AddMachines,
     Approve,
     Cancel,
     ChangeModel,
     Command,
-    Make,
+    CreateSet,
+    DeleteScopes,
     Poll,
-    Remove,
     Schedule,
     SetPower,
-    StartWalk,
-    StopWalk,
+    StartRollout,
+    StopRollout,
     Upgrade,
 )
 from fairwarning.core.errors import FairWarningError
@@ -35,7 +36,7 @@ from fairwarning.core.model import (
     Event,
     EventId,
     MachineRef,
-    Power,
+    PowerState,
     Scope,
     ScopeId,
     ScopeKind,
@@ -43,7 +44,6 @@ from fairwarning.core.model import (
     derive_id,
 )
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Fault, Mishap, SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
@@ -97,7 +97,7 @@ class Stage:
 
 
 def make(stage: Stage) -> Command:
-    return Make(seed=stage.id, blueprint=BLUEPRINTS[stage.one % len(BLUEPRINTS)])
+    return CreateSet(seed=stage.id, blueprint=BLUEPRINTS[stage.one % len(BLUEPRINTS)])
 
 
 def schedule(stage: Stage) -> Command | None:
@@ -127,7 +127,7 @@ def poll(stage: Stage) -> Command | None:
 
 
 def power(stage: Stage) -> Command | None:
-    state = (Power.RUNNING, Power.STOPPED)[stage.other % 2]
+    state = (PowerState.RUNNING, PowerState.STOPPED)[stage.other % 2]
     return SetPower(machine=stage.machine(stage.one), power=state) if stage.machines else None
 
 
@@ -144,11 +144,11 @@ ACTIONS: Mapping[str, Callable[[Stage], Command | None]] = {
     "poll": poll,
     "power": power,
     "upgrade": upgrade,
-    "add": lambda stage: Add(seed=stage.id, scope=stage.scope(), count=1 + stage.other % 2),
-    "remove": lambda stage: Remove(id=stage.id, scopes=(stage.scope(),), force=stage.other % 2 == 0),
+    "add": lambda stage: AddMachines(seed=stage.id, scope=stage.scope(), count=1 + stage.other % 2),
+    "remove": lambda stage: DeleteScopes(id=stage.id, scopes=(stage.scope(),), force=stage.other % 2 == 0),
     "model": lambda stage: ChangeModel(scopes=(stage.scope(),), terminate_notice=2 * MINUTES),
-    "walk": lambda stage: StartWalk(id=stage.id, scope=stage.scope()),
-    "stop": lambda stage: StopWalk(scope=stage.scope()),
+    "walk": lambda stage: StartRollout(id=stage.id, scope=stage.scope()),
+    "stop": lambda stage: StopRollout(scope=stage.scope()),
 }
 #: Twice in the hat is what makes things happen: machines, events, time.
 HAT = (*ACTIONS, "make", "schedule", "schedule", "approve", "poll", "leap", "leap", "crowd", "reopen", "away")

@@ -11,7 +11,7 @@ from typing import TypeVar, get_args
 
 import pytest
 
-from fairwarning.core.changes import Change, EventChanged, ScopeRemoved, What
+from fairwarning.core.changes import Change, EventChanged, EventMilestone, ScopeRemoved
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.history import Note
 from fairwarning.core.model import Scope, ScopeId
@@ -33,7 +33,9 @@ WEB = ScopeId("web")
 
 
 def kept(number: int) -> EventChanged:
-    return EventChanged(scope=WEB, event=event("web", number, "a"), what=What.SCHEDULED, by="operator")
+    return EventChanged(
+        scope=WEB, event=event("web", number, "a"), what=EventMilestone.SCHEDULED, by="operator"
+    )
 
 
 def with_store(directory: Path, story: Callable[[SqliteStore], Coroutine[None, None, T]]) -> T:

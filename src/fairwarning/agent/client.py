@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from fairwarning.agent.clock import Clock
 from fairwarning.agent.deadline import deadline
+from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document, parse_instant
+from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, start_request
+from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Unreadable, moment, read
-from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import EVENTS_PATH, TRANSIENT, start_request
 
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
@@ -112,7 +112,7 @@ class MetadataClient:
         self._answered = self._answered or reply.status == 200
         return reply
 
-    def poll(self) -> Document | None:
+    def poll(self) -> ObservedDocument | None:
         """Return the document if it is another one than last time; ``pause`` then says when to ask again.
 
         Raises:
@@ -148,7 +148,7 @@ class MetadataClient:
     def _timeout(self) -> timedelta:
         return min(TIMEOUT, self._patience) if self._answered else self._patience
 
-    def _poll_once(self) -> Document | None:
+    def _poll_once(self) -> ObservedDocument | None:
         waiting = self._waits and bool(self._etag)
         path = f"{self._path}&wait={LONG_POLL.seconds}" if waiting else self._path
         headers = {"If-None-Match": self._etag} if self._etag else {}
@@ -158,8 +158,8 @@ class MetadataClient:
         if reply.status != 304:
             _check(reply)
         try:
-            document = None if reply.status == 304 else read(reply.body)
-        except Unreadable as problem:
+            document = None if reply.status == 304 else parse_document(reply.body)
+        except DocumentError as problem:
             raise Unavailable(str(problem)) from None
         self._answered = self._answered or document is not None
         self._failures = 0
@@ -199,7 +199,7 @@ class MetadataClient:
 
     def _receive(self, response: HTTPResponse) -> Reply:
         headers = {name.lower(): value for name, value in response.getheaders()}
-        date = moment(headers.get("date", ""))
+        date = parse_instant(headers.get("date", ""))
         if date is not None:
             offset = date - self._clock.now()
             self.offset = offset if abs(offset) > SAME_TIME else timedelta(0)

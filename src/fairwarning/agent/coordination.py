@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
-from fairwarning.core.model import EventId, Kind
-from fairwarning.core.reading import Seen
+from fairwarning.core.document.parse import ObservedEvent
+from fairwarning.core.model import EventId, EventType
 
 
 class Mode(StrEnum):
@@ -45,13 +45,13 @@ def plain(name: str) -> str:
     return name.casefold().removeprefix("_")
 
 
-def others(event: Seen, me: str) -> tuple[str, ...]:
+def others(event: ObservedEvent, me: str) -> tuple[str, ...]:
     """Return the other machines an event names."""
     return tuple(plain(name) for name in event.resources if not same(name, me))
 
 
 def objection(
-    event: Seen,
+    event: ObservedEvent,
     me: str,
     mode: Mode,
     around: Surroundings,
@@ -63,7 +63,7 @@ def objection(
     rest = others(event, me)
     if not rest:
         return None
-    if mode is Mode.OWN_ONLY or event.known_kind is Kind.TERMINATE:
+    if mode is Mode.OWN_ONLY or event.known_kind is EventType.TERMINATE:
         # C-07, T-15: a Terminate is approved by its own machine alone.
         return f"it names {', '.join(rest)} too, and this machine speaks only for itself"
     # A leader whose neighbours cannot be asked answers for them: its hooks are given all the names.

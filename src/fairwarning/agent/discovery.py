@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 from fairwarning.agent import dhcp, leases
 from fairwarning.agent.clock import Clock
 from fairwarning.agent.deadline import deadline
-from fairwarning.core.errors import FairWarningError, Invalid
-from fairwarning.core.reading import Unreadable, read
-from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import EVENTS_PATH
+from fairwarning.core.document.parse import DocumentError, parse_document
+from fairwarning.core.document.render import EVENTS_PATH
+from fairwarning.core.document.versions import NEWEST
+from fairwarning.core.errors import FairWarningError, InvalidError
 
 #: D-01: the address in a virtual network, and the one that option 245 normally holds.
 INSIDE: Final = IPv4Address("169.254.169.254")
@@ -93,7 +93,7 @@ def base_address(setting: str) -> str:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.query:
             return url.rstrip("/")
-    raise Invalid("endpoint", f"{setting!r} is no http address")
+    raise InvalidError("endpoint", f"{setting!r} is no http address")
 
 
 def answers(base: str, to_connect: timedelta = TO_CONNECT, to_answer: timedelta = TO_ANSWER) -> bool:
@@ -109,8 +109,8 @@ def answers(base: str, to_connect: timedelta = TO_CONNECT, to_answer: timedelta 
             connection.sock.settimeout(to_answer.total_seconds())
             connection.request("GET", f"{parts.path}{QUESTION}", headers={"Metadata": "true"})
             answer = connection.getresponse()
-            return answer.status == 200 and read(answer.read(LONGEST_ANSWER)) is not None
-    except (OSError, http.client.HTTPException, Unreadable, ValueError):
+            return answer.status == 200 and parse_document(answer.read(LONGEST_ANSWER)) is not None
+    except (OSError, http.client.HTTPException, DocumentError, ValueError):
         return False
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from fairwarning.agent.figures import Figures
 from fairwarning.agent.loop import Snapshot
-from fairwarning.core.exposition import MEDIA_TYPE, Family, Sample, Sort, exposition
+from fairwarning.formats.prometheus import MEDIA_TYPE, MetricFamily, MetricType, Sample, render_metrics
 
 
 class Shown(Protocol):
@@ -49,11 +49,11 @@ def _metrics(shown: Shown) -> Page:
         _gauge("events", "Events this machine has to do with", len(now.records)),
         _gauge("turning", "Whether the loop has turned lately", shown.turning),
     )
-    return Page(200, exposition((*shown.figures.families(), *gauges)), MEDIA_TYPE)
+    return Page(200, render_metrics((*shown.figures.families(), *gauges)), MEDIA_TYPE)
 
 
-def _gauge(what: str, help_text: str, value: float) -> Family:
-    return Family(f"fairwarning_agent_{what}", Sort.GAUGE, help_text, (Sample(value),))
+def _gauge(what: str, help_text: str, value: float) -> MetricFamily:
+    return MetricFamily(f"fairwarning_agent_{what}", MetricType.GAUGE, help_text, (Sample(value),))
 
 
 def _healthz(shown: Shown) -> Page:

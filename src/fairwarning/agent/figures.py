@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from fairwarning.core.exposition import Family, Sample, Sort
+from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample
 
 HELP: Mapping[str, str] = {
     "polls": "Answers and failures of the metadata endpoint",
@@ -26,10 +26,12 @@ class Figures:
         with self._turn:
             self._counts[what, result] += 1
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> Iterator[MetricFamily]:
         """Return everything counted, by what became of it."""
         with self._turn:
             counts = sorted(self._counts.items())
         for what, help_text in HELP.items():
             samples = (Sample(n, {"result": result}) for (kind, result), n in counts if kind == what)
-            yield Family(f"fairwarning_agent_{what}_total", Sort.COUNTER, help_text, tuple(samples))
+            yield MetricFamily(
+                f"fairwarning_agent_{what}_total", MetricType.COUNTER, help_text, tuple(samples)
+            )

@@ -20,8 +20,8 @@ from fairwarning.agent.deadline import deadline
 from fairwarning.agent.hooks import UNREPORTED, Hook, Occasion, Outcome, program
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.plan import Record, Work
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Seen
 
 #: How long a neighbour may take to answer, and the command that says whether others are healthy.
 ASKING, CHECKING = timedelta(seconds=2), timedelta(seconds=30)
@@ -41,7 +41,7 @@ class Verdict(StrEnum):
 class Polled:
     """The endpoint answered; nothing stands for nothing new."""
 
-    document: Document | None
+    document: ObservedDocument | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def recover(steps: tuple[Hook, ...], occasion: Occasion, tokens: Mapping[str, st
 
 
 def approve(
-    event: Seen, endpoint: Approver, check: tuple[str, ...], environment: Mapping[str, str]
+    event: ObservedEvent, endpoint: Approver, check: tuple[str, ...], environment: Mapping[str, str]
 ) -> Answered:
     """Approve an event, unless a check says that this is the last healthy machine."""
     if check:

@@ -17,10 +17,10 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from fairwarning.agent.plan import Record, Step
+from fairwarning.core.document.parse import ObservedEvent
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Seen
-from fairwarning.core.wire import Json
 
 #: After this many lines the journal is written afresh, with what is still of interest.
 MOST_LINES = 1000
@@ -224,7 +224,7 @@ def _read(spelled: dict[str, Json]) -> Record:
     resources, tokens = spelled["resources"], spelled["tokens"]
     if not isinstance(resources, list) or not isinstance(tokens, dict):
         raise TypeError("record")
-    event = Seen(
+    event = ObservedEvent(
         id=EventId(text("id")),
         status=text("status"),
         kind=text("kind"),

@@ -20,15 +20,15 @@ from fairwarning.agent.clock import Clock, SystemClock
 from fairwarning.agent.coordination import others, same
 from fairwarning.agent.discovery import answers, discover
 from fairwarning.agent.hooks import BARE
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Seen
 
 
 class NamesOthers(FairWarningError):
     """The event names other machines too, and an approval would speak for them."""
 
-    def __init__(self, event: Seen, rest: tuple[str, ...]) -> None:
+    def __init__(self, event: ObservedEvent, rest: tuple[str, ...]) -> None:
         super().__init__(f"event {event.id} names {', '.join(rest)} too; an approval would speak for them")
         self.event = event
         self.others = rest
@@ -38,7 +38,7 @@ class NamesOthers(FairWarningError):
 class Notice:
     """One event that names this machine."""
 
-    event: Seen
+    event: ObservedEvent
     _client: "Client" = field(repr=False)
 
     @property
@@ -49,7 +49,7 @@ class Notice:
         return max(self.event.not_before - self._client.now(), timedelta(0))
 
     @contextmanager
-    def approving(self, *, for_all: bool = False) -> Iterator[Seen]:
+    def approving(self, *, for_all: bool = False) -> Iterator[ObservedEvent]:
         """Approve the event when the block ends well; an exception passes through, and nothing is approved.
 
         Raises:
@@ -92,7 +92,7 @@ class Client:
         base = discover(endpoint, environment, answers, now=self._clock.now())
         self._line = MetadataClient(base, self._clock, poll=BACK_OFF[0])
         self._machine = machine
-        self._document: Document | None = None
+        self._document: ObservedDocument | None = None
 
     @property
     def machine(self) -> str:
@@ -122,7 +122,7 @@ class Client:
                         yield Notice(event, self)
             self._clock.wait(self._line.pause, self._stop)
 
-    def approve(self, event: Seen) -> None:
+    def approve(self, event: ObservedEvent) -> None:
         """Say that an event may start; one that is not known any more needs no approval (R-16).
 
         Raises:
@@ -151,6 +151,6 @@ class Client:
         except Unavailable:
             return False
 
-    def _mine(self) -> dict[EventId, Seen]:
+    def _mine(self) -> dict[EventId, ObservedEvent]:
         events = self._document.events if self._document else ()
         return {event.key: event for event in events if any(same(n, self.machine) for n in event.resources)}

@@ -44,8 +44,8 @@ from fairwarning.agent.plan import (
 )
 from fairwarning.agent.rules import Consent, choose
 from fairwarning.agent.settings import Settings
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Seen
 
 LOG = logging.getLogger("fairwarning.agent")
 
@@ -87,7 +87,7 @@ class Agent:
         self._environment = environment
         self._dry_run = dry_run
         self._me = settings.machine
-        self._document: Document | None = None
+        self._document: ObservedDocument | None = None
         self._busy: set[tuple[EventId, Work]] = set()
         self._ready: dict[tuple[EventId, str], datetime] = {}
         self._asking = False
@@ -156,7 +156,7 @@ class Agent:
         memory = Memory(records=self._journal.records, busy=frozenset(self._busy))
         return plan(self._document, memory, self._me, self.settings.policy, now, around)
 
-    def _see(self, document: Document) -> None:
+    def _see(self, document: ObservedDocument) -> None:
         known = {event.key: event for event in self._document.events} if self._document else {}
         self._document = document
         for event in document.events:
@@ -316,7 +316,7 @@ def _urgency(action: Prepare | Recover) -> tuple[bool, datetime]:
     return False, action.event.not_before or _EARLIEST
 
 
-def _seen_as(event: Seen, record: Record) -> Record:
+def _seen_as(event: ObservedEvent, record: Record) -> Record:
     return replace(record, event=event)
 
 
@@ -330,7 +330,7 @@ def _outcome(done: Finished, now: datetime, record: Record) -> Record:
     return replace(record, step=step, at=now, attempts=attempts, problem=problem)
 
 
-def _facts(event: Seen) -> dict[str, object]:
+def _facts(event: ObservedEvent) -> dict[str, object]:
     return {
         "event_id": event.key,
         "type": event.kind,

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from fairwarning.agent.coordination import ALONE, Mode, Surroundings, objection, same
 from fairwarning.agent.rules import Consent, Rule, choose
-from fairwarning.core.model import EventId, Kind
-from fairwarning.core.reading import Document, Seen
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
+from fairwarning.core.model import EventId, EventType
 
 #: Recovering is tried again until it works, each time after twice the pause, up to this many doublings.
 LONGEST_PAUSE = 5
@@ -41,7 +41,7 @@ class Work(StrEnum):
 class Record:
     """What is remembered of one event from its first sight until the machine has recovered from it."""
 
-    event: Seen
+    event: ObservedEvent
     rule: str
     step: Step
     at: datetime
@@ -77,7 +77,7 @@ class Policy:
 class Prepare:
     """Get the machine ready for the event."""
 
-    event: Seen
+    event: ObservedEvent
     rule: Rule
     why: str = field(default="", compare=False)
 
@@ -86,7 +86,7 @@ class Prepare:
 class Approve:
     """Tell the service that the event need not wait for this machine."""
 
-    event: Seen
+    event: ObservedEvent
     why: str = field(default="", compare=False)
 
 
@@ -102,7 +102,7 @@ class Recover:
 class Wait:
     """There is nothing to do about this event now."""
 
-    event: Seen
+    event: ObservedEvent
     why: str = field(default="", compare=False)
 
 
@@ -113,7 +113,7 @@ Action: TypeAlias = Prepare | Approve | Recover | Wait
 class _Case:
     """One event with everything that bears on it."""
 
-    event: Seen
+    event: ObservedEvent
     record: Record | None
     rule: Rule
     busy: frozenset[Work]
@@ -125,7 +125,7 @@ class _Case:
 
 
 def plan(
-    document: Document | None,
+    document: ObservedDocument | None,
     memory: Memory,
     me: str | None,
     policy: Policy,
@@ -162,7 +162,7 @@ def plan(
     return tuple(actions)
 
 
-def deadline(event: Seen, margin: timedelta, now: datetime) -> datetime | None:
+def deadline(event: ObservedEvent, margin: timedelta, now: datetime) -> datetime | None:
     """Return when preparing must have ended: a margin before the event may start, if that is known (C-09)."""
     if event.not_before is None or event.started:
         return None
@@ -253,7 +253,9 @@ def _not_named(case: _Case) -> str | None:
 
 def _nothing_to_approve(case: _Case) -> str | None:
     # C-12: advice to drain; there is nothing that would wait for an answer.
-    return "it is a recommendation: nothing to approve" if case.event.known_kind is Kind.REBALANCE else None
+    return (
+        "it is a recommendation: nothing to approve" if case.event.known_kind is EventType.REBALANCE else None
+    )
 
 
 def _not_waiting(case: _Case) -> str | None:

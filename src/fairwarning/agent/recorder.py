@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from fairwarning.agent.client import MetadataClient, Reply, Unavailable, back_off
 from fairwarning.agent.clock import Clock
-from fairwarning.core import durations
-from fairwarning.core.errors import Invalid
-from fairwarning.core.recording import Recorded, recorded
-from fairwarning.core.wire import EVENTS_PATH, Json
+from fairwarning.core.document.recording import RecordedDocument, recorded
+from fairwarning.core.document.render import EVENTS_PATH, Json
+from fairwarning.core.errors import InvalidError
+from fairwarning.formats import durations
 
 #: However long a server wants to be left alone, its events are looked at again after this.
 LONGEST_REST = timedelta(minutes=5)
@@ -26,7 +26,7 @@ class Wish:
 
     version: str
     every: timedelta
-    lasts: timedelta = durations.LONGEST
+    lasts: timedelta = durations.LONGEST_DURATION
 
 
 class Troubled(Unavailable):
@@ -45,9 +45,9 @@ class Recorder:
         line: MetadataClient,
         clock: Clock,
         *,
-        keep: Callable[[Recorded], None],
+        keep: Callable[[RecordedDocument], None],
         tell: Callable[[str], None],
-        last: Recorded | None = None,
+        last: RecordedDocument | None = None,
     ) -> None:
         self._line = line
         self._clock = clock
@@ -84,10 +84,10 @@ class Recorder:
             self._last = named
         return timedelta(0)
 
-    def _is_new(self, one: Recorded) -> bool:
+    def _is_new(self, one: RecordedDocument) -> bool:
         return self._last is None or not self._last.same(one)
 
-    def _document(self, version: str) -> Recorded:
+    def _document(self, version: str) -> RecordedDocument:
         reply = self._line.get(f"{EVENTS_PATH}?api-version={version}")
         if reply.status != 200 or not reply.body.strip():
             raise Troubled(_told(reply), _rest(reply))
@@ -96,7 +96,7 @@ class Recorder:
             return recorded(self._instant(), self._machine, version, document)
         except (ValueError, RecursionError):
             raise Troubled("the endpoint answers what is not JSON") from None
-        except Invalid as problem:
+        except InvalidError as problem:
             raise Troubled(f"the endpoint answers no document: {problem}") from None
 
     def _instant(self) -> datetime:

@@ -24,8 +24,8 @@ from fairwarning.agent.plan import (
 )
 from fairwarning.agent.rules import choose
 from fairwarning.agent.settings import Settings
-from fairwarning.core.model import EventId, Kind
-from fairwarning.core.reading import Document, Seen
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
+from fairwarning.core.model import EventId, EventType
 
 #: What people are told the agent is about to do.
 _VERBS: Mapping[type[Action], str] = {
@@ -35,13 +35,13 @@ _VERBS: Mapping[type[Action], str] = {
     Wait: "wait",
 }
 #: The notice each kind of event gives at best.
-_NOTICE: Mapping[Kind, timedelta] = {
-    Kind.FREEZE: timedelta(minutes=15),
-    Kind.REBOOT: timedelta(minutes=15),
-    Kind.REDEPLOY: timedelta(minutes=10),
-    Kind.PREEMPT: timedelta(seconds=30),
-    Kind.TERMINATE: timedelta(minutes=5),
-    Kind.REBALANCE: timedelta(0),
+_NOTICE: Mapping[EventType, timedelta] = {
+    EventType.FREEZE: timedelta(minutes=15),
+    EventType.REBOOT: timedelta(minutes=15),
+    EventType.REDEPLOY: timedelta(minutes=10),
+    EventType.PREEMPT: timedelta(seconds=30),
+    EventType.TERMINATE: timedelta(minutes=5),
+    EventType.REBALANCE: timedelta(0),
 }
 
 
@@ -66,7 +66,7 @@ def rehearse(settings: Settings, machine: str, now: datetime) -> Iterator[str]:
 
 def problems(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield what would go wrong once an event comes: types nobody announces, programs that are not there."""
-    known = {kind.casefold(): str(kind) for kind in Kind}
+    known = {kind.casefold(): str(kind) for kind in EventType}
     for rule in settings.policy.rules:
         for name in sorted(rule.types - known.keys()):
             close = get_close_matches(name, known, n=1)
@@ -99,7 +99,7 @@ def recall(records: Mapping[EventId, Record], working: bool) -> Iterator[str]:
 
 
 def explain(
-    document: Document | None,
+    document: ObservedDocument | None,
     records: Mapping[EventId, Record],
     me: str | None,
     settings: Settings,
@@ -126,7 +126,9 @@ def explain(
         yield "no event is announced"
 
 
-def _ask(document: Document | None, me: str | None, settings: Settings, now: datetime) -> Surroundings:
+def _ask(
+    document: ObservedDocument | None, me: str | None, settings: Settings, now: datetime
+) -> Surroundings:
     if document is None or me is None or settings.policy.mode is Mode.OWN_ONLY:
         return Surroundings()
     names = {name for event in document.events for name in others(event, me) if name in settings.peers}
@@ -135,10 +137,10 @@ def _ask(document: Document | None, me: str | None, settings: Settings, now: dat
     return Surroundings(ready=ready, known=frozenset(settings.peers))
 
 
-def _examples(machine: str, now: datetime) -> Iterator[Seen]:
+def _examples(machine: str, now: datetime) -> Iterator[ObservedEvent]:
     for kind, notice in _NOTICE.items():
-        for duration in (5, 30) if kind is Kind.FREEZE else (None,):
-            yield Seen(
+        for duration in (5, 30) if kind is EventType.FREEZE else (None,):
+            yield ObservedEvent(
                 id=EventId("00000000-0000-0000-0000-000000000000"),
                 status="Scheduled",
                 kind=kind.value,

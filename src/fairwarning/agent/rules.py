@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from fairwarning.core.model import Kind
-from fairwarning.core.reading import Seen
+from fairwarning.core.document.parse import ObservedEvent
+from fairwarning.core.model import EventType
 
 
 class Consent(StrEnum):
@@ -40,13 +40,13 @@ SHORT_FREEZE = Rule(name="short-freeze", approve=Consent.IMMEDIATELY)
 WATCH = Rule(name="watch", approve=Consent.NEVER)
 
 
-def choose(event: Seen, rules: Sequence[Rule], freeze_threshold: int) -> Rule:
+def choose(event: ObservedEvent, rules: Sequence[Rule], freeze_threshold: int) -> Rule:
     """Return the first rule that matches, else one of the defaults."""
     fallback = SHORT_FREEZE if _short_freeze(event, freeze_threshold) else WATCH
     return next((rule for rule in rules if matches(rule, event, freeze_threshold)), fallback)
 
 
-def matches(rule: Rule, event: Seen, freeze_threshold: int) -> bool:
+def matches(rule: Rule, event: ObservedEvent, freeze_threshold: int) -> bool:
     """Whether an event falls under a rule."""
     kind, source = event.kind.casefold(), event.source.casefold()
     if rule.types:
@@ -62,11 +62,15 @@ def matches(rule: Rule, event: Seen, freeze_threshold: int) -> bool:
     return not rule.resources or any(fnmatchcase(name, glob) for name in names for glob in rule.resources)
 
 
-def _short_freeze(event: Seen, threshold: int) -> bool:
-    return event.known_kind is Kind.FREEZE and event.duration is not None and 0 <= event.duration < threshold
+def _short_freeze(event: ObservedEvent, threshold: int) -> bool:
+    return (
+        event.known_kind is EventType.FREEZE
+        and event.duration is not None
+        and 0 <= event.duration < threshold
+    )
 
 
-def _lasts(event: Seen, least: int | None, most: int | None) -> bool:
+def _lasts(event: ObservedEvent, least: int | None, most: int | None) -> bool:
     # A duration nobody knows may be the longest of all.
     unknown = event.duration is None or event.duration < 0
     if least is not None and not unknown and event.duration is not None and event.duration < least:

@@ -20,9 +20,9 @@ from fairwarning.agent.hooks import BARE, Hook, SettingsError, parse
 from fairwarning.agent.hooks.options import Options, text, words
 from fairwarning.agent.plan import Policy
 from fairwarning.agent.rules import Consent, Rule
-from fairwarning.core import durations
-from fairwarning.core.errors import Invalid
-from fairwarning.core.versions import NEWEST
+from fairwarning.core.document.versions import NEWEST
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.inputs import parse_duration
 
 DEFAULT_FILE = Path("/etc/fairwarning/agent.toml")
 DEFAULT_STATE = Path("/var/lib/fairwarning-agent")
@@ -156,7 +156,7 @@ def address(where: str, given: str) -> str:
     """
     try:
         base = base_address(given)
-    except Invalid as refusal:
+    except InvalidError as refusal:
         raise SettingsError(where, refusal.problem) from None
     if not base.startswith("http://"):
         raise SettingsError(where, f"{given!r} must be plain http, as the endpoint of a machine is")
@@ -269,6 +269,6 @@ def _duration(where: str, raw: Mapping[str, object], default: timedelta) -> time
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 86400:
         return timedelta(seconds=value)
     try:
-        return durations.parse(text(where, value), where)
-    except Invalid as refusal:
+        return parse_duration(text(where, value), where)
+    except InvalidError as refusal:
         raise SettingsError(refusal.field, refusal.problem) from None

@@ -13,9 +13,9 @@ from fairwarning.arm.errors import AzureError
 from fairwarning.arm.operations import Operation
 from fairwarning.arm.room import Document, Room
 from fairwarning.core.changes import Change, EventChanged
-from fairwarning.core.commands import Remove, Schedule, SetPower
-from fairwarning.core.errors import NotSpot
-from fairwarning.core.model import EventId, MachineRef, Power, Scope
+from fairwarning.core.commands import DeleteScopes, Schedule, SetPower
+from fairwarning.core.errors import NotSpotError
+from fairwarning.core.model import EventId, MachineRef, PowerState, Scope
 from fairwarning.engine.clock import new_event_id
 
 #: The verbs that are announced, and what the core calls each (L-14).
@@ -28,10 +28,10 @@ ANNOUNCED: Mapping[str, str] = {
     "osRollingUpgrade": "reimage",
 }
 #: The verbs that are not.
-SWITCHED: Mapping[str, Power] = {
-    "start": Power.RUNNING,
-    "powerOff": Power.STOPPED,
-    "deallocate": Power.STOPPED,
+SWITCHED: Mapping[str, PowerState] = {
+    "start": PowerState.RUNNING,
+    "powerOff": PowerState.STOPPED,
+    "deallocate": PowerState.STOPPED,
 }
 #: What changes nothing here.
 IDLE = ("reapply",)
@@ -43,7 +43,7 @@ async def act(
     """Do to machines what a verb says, and answer; where it is for everybody, the stopped are left alone."""
     if verb in ANNOUNCED:
         if everybody:
-            refs = [ref for ref in refs if room.engine.machine(ref).power is Power.RUNNING]
+            refs = [ref for ref in refs if room.engine.machine(ref).power is PowerState.RUNNING]
         operation = await announce(room, call, ANNOUNCED[verb], resource, refs)
         return operations.accepted(room, call, operation)
     if verb in SWITCHED:
@@ -93,7 +93,7 @@ async def remove(
         removes=removes,
     )
     ids = tuple(scope.id for scope in scopes)
-    command = Remove(id=new_event_id(), scopes=ids, force=forced(call), by=call.by)
+    command = DeleteScopes(id=new_event_id(), scopes=ids, force=forced(call), by=call.by)
     changes = await room.handle(command, lambda changes: _kept(start, changes, refs, "delete"))
     return joined(start, changes, refs, "delete")
 
@@ -103,7 +103,7 @@ async def evict(room: Room, call: Call, refs: Sequence[MachineRef]) -> Reply:
     command = Schedule(id=new_event_id(), cause="evict", machines=tuple(refs), by=call.by)
     try:
         await room.handle(command)
-    except NotSpot:
+    except NotSpotError:
         message = "Operation 'simulateEviction' is allowed only for Spot Virtual Machines"
         raise AzureError(409, "OperationNotAllowed", message) from None
     return Reply(status=204)

@@ -42,8 +42,8 @@ from fairwarning.arm.errors import AzureError, check_resource_name, translate
 from fairwarning.arm.room import SUBSCRIPTION, Room
 from fairwarning.arm.routing import Route, match
 from fairwarning.arm.tokens import Tokens
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.wire import Json
 from fairwarning.engine.clock import new_event_id
 from fairwarning.throttle import Throttle
 

@@ -8,9 +8,9 @@ from fairwarning.arm.errors import AzureError
 from fairwarning.arm.places import AVAILABILITY_SETS, GROUPED, SUBSCRIBED
 from fairwarning.arm.room import Document, Room, core_group
 from fairwarning.arm.routing import Route
-from fairwarning.core.commands import Make, Remove, SetApprovals
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet, DeleteScopes, SetApprovals
 from fairwarning.core.model import Scope, ScopeKind
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.clock import new_event_id
 
 _FIXED = ("platformUpdateDomainCount", "platformFaultDomainCount")
@@ -69,7 +69,7 @@ async def delete(room: Room, call: Call) -> Reply:
             message = f"Availability Set '{name}' cannot be deleted: {members} must be deleted first."
             raise AzureError(409, "OperationNotAllowed", message)
         if scopes:
-            command = Remove(id=new_event_id(), scopes=(scopes[0].id,), by=call.by)
+            command = DeleteScopes(id=new_event_id(), scopes=(scopes[0].id,), by=call.by)
             await room.handle(command, lambda changes: {key: None})
             return Reply(status=200)
     await _forget(room, call)
@@ -104,7 +104,7 @@ async def _make(room: Room, call: Call, body: Document) -> None:
         approvals=wishes.approvals,
     )
     kept = {places.resource_id(group, AVAILABILITY_SETS, name): {**body, "name": name}}
-    await room.handle(Make(seed=new_event_id(), blueprint=blueprint, by=call.by), lambda changes: kept)
+    await room.handle(CreateSet(seed=new_event_id(), blueprint=blueprint, by=call.by), lambda changes: kept)
 
 
 async def _change(room: Room, call: Call, scope: Scope, body: Document) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fairwarning.arm.errors import InvalidTemplate
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 DEEPEST = 64  # levels of nesting, in an expression as well as in a document
 LARGEST = 1024 * 1024  # characters of one resource, as in Azure, and of one value

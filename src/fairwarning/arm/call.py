@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fairwarning.arm.budget import Budget
 from fairwarning.arm.errors import AzureError
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 if TYPE_CHECKING:
     from fairwarning.arm.room import Room

@@ -9,10 +9,10 @@ from fairwarning.arm.operations import accepted
 from fairwarning.arm.places import CLOUD_SERVICES, GROUPED, SUBSCRIBED
 from fairwarning.arm.room import Document, Room, core_group
 from fairwarning.arm.routing import Route
-from fairwarning.core.commands import Make
+from fairwarning.core.blueprint import Blueprint, role_of
+from fairwarning.core.commands import CreateSet
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import Machine, Scope, ScopeKind, derive_id
-from fairwarning.core.scope import Blueprint, role_of
-from fairwarning.core.wire import Json
 from fairwarning.engine.clock import new_event_id
 
 Roles = tuple[tuple[str, int], ...]
@@ -48,7 +48,7 @@ async def put(room: Room, call: Call) -> Reply:
             name=name, group=core_group(group), kind=ScopeKind.CLOUD_SERVICE, roles=_roles(body)
         )
         kept: Document = {"location": location, "tags": {}, **body, "name": name}
-        command = Make(seed=new_event_id(), blueprint=blueprint, by=call.by)
+        command = CreateSet(seed=new_event_id(), blueprint=blueprint, by=call.by)
         await room.handle(command, lambda changes: {key: kept})
         return Reply(status=201, body=_rendered(room, _scope(room, call)))
 

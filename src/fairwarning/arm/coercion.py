@@ -6,7 +6,7 @@ versions of az refuse to read back what they wrote.
 
 from collections.abc import Mapping
 
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 _BOOLEANS = frozenset(
     {

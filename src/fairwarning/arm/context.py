@@ -11,7 +11,7 @@ from fairwarning.arm.budget import DEEPEST, Budget
 from fairwarning.arm.errors import InvalidTemplate
 from fairwarning.arm.expressions import Arguments, Evaluation, Function, Trees, called, member
 from fairwarning.arm.functions import PURE
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 MOST = 800  # rounds of a loop, and resources of a template
 _LOOKUP = 250  # steps: who knows what is deployed has other things to do

@@ -18,8 +18,8 @@ from fairwarning.arm.rollout import DEPLOYMENT, Puts, carry_out, checked, failur
 from fairwarning.arm.room import Document, Room
 from fairwarning.arm.routing import Route
 from fairwarning.arm.templates import Planned
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import derive_id
-from fairwarning.core.wire import Json
 from fairwarning.engine.clock import new_event_id
 
 _ALL = f"/subscriptions/{{subscription}}/resourceGroups/{{group}}/providers/{DEPLOYMENT}"

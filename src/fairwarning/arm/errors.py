@@ -2,9 +2,9 @@
 
 from typing import Self
 
-from fairwarning.core.characters import hidden, shown
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.wire import Json
+from fairwarning.formats.hidden_characters import escape_hidden, first_hidden
 from fairwarning.throttle import TooManyGuessesError
 
 Headers = tuple[tuple[str, str], ...]
@@ -53,10 +53,10 @@ def not_found(kind: str, name: str, group: str) -> AzureError:
 
 def check_resource_name(name: str) -> None:
     """Refuse a name with a character in it that cannot be seen."""
-    found = hidden(name)
+    found = first_hidden(name)
     if found is not None:
-        message = f"The resource name {shown(name)!r} is invalid: it has the character {found} in it."
-        raise AzureError(400, "InvalidResourceName", message, shown(name))
+        message = f"The resource name {escape_hidden(name)!r} is invalid: it has the character {found} in it."
+        raise AzureError(400, "InvalidResourceName", message, escape_hidden(name))
 
 
 def group_not_found(group: str) -> AzureError:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fairwarning.arm.budget import Budget
 from fairwarning.arm.errors import AzureError
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from fairwarning.engine.clock import cpu_seconds
 
 #: How long a thread may keep others waiting while a template is evaluated, in seconds.

@@ -13,7 +13,7 @@ from typing import Never, TypeAlias, assert_never
 
 from fairwarning.arm.budget import DEEPEST, Budget, OverBudgetError
 from fairwarning.arm.errors import InvalidTemplate
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 LONGEST = 24_576  # characters of an expression, as in Azure
 

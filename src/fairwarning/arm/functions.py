@@ -15,7 +15,7 @@ from math import isfinite
 from fairwarning.arm.budget import LONGEST
 from fairwarning.arm.errors import InvalidTemplate
 from fairwarning.arm.expressions import Arguments, Function, called, whole
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 _ANY = 1_000_000
 _HOLE = re.compile(r"\{\{|\}\}|\{([0-9]{1,3})(?::([^{}]*))?\}|[{}]")

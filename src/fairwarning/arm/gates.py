@@ -15,12 +15,12 @@ from fairwarning.arm.coercion import coerce
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.places import AVAILABILITY_SETS, SCALE_SETS, VMS
 from fairwarning.arm.room import Document
-from fairwarning.core import durations
-from fairwarning.core.errors import Invalid, SpotIsNotWarned
-from fairwarning.core.model import Approvals, Eviction, Kind
+from fairwarning.core.blueprint import MOST_MACHINES
+from fairwarning.core.document.render import Json
+from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
+from fairwarning.core.inputs import parse_duration
+from fairwarning.core.model import ApprovalSettings, EventType, EvictionPolicy
 from fairwarning.core.policy import NOTICE, TERMINATE_NOTICE
-from fairwarning.core.scope import MOST_MACHINES
-from fairwarning.core.wire import Json
 
 Path = tuple[str, ...]
 
@@ -173,9 +173,9 @@ class Wishes:
 
     terminate_notice: timedelta | None
     image_notice: bool
-    approvals: Approvals
+    approvals: ApprovalSettings
     spot: bool
-    eviction: Eviction
+    eviction: EvictionPolicy
     tags: tuple[tuple[str, str], ...]
 
 
@@ -186,14 +186,14 @@ def wishes(kind: str, document: Document) -> Wishes:
     spot = child(document, *model, "priority") in ("Spot", "Low")
     notice = _terminate_notice(document, (*model, "scheduledEventsProfile", "terminateNotificationProfile"))
     if spot and notice is not None:
-        raise SpotIsNotWarned  # T-05
+        raise SpotIsNotWarnedError  # T-05
     image = _image_notice(document, (*model, "scheduledEventsProfile", "osImageNotificationProfile"))
     return Wishes(
         terminate_notice=notice,
         image_notice=image and not _FORGETFUL.match(str(size)),
         approvals=_approvals(child(document, *_POLICY)),
         spot=spot,
-        eviction=Eviction(str(child(document, *model, "evictionPolicy") or Eviction.DEALLOCATE)),
+        eviction=EvictionPolicy(str(child(document, *model, "evictionPolicy") or EvictionPolicy.DEALLOCATE)),
         tags=_tags(child(document, "tags")),
     )
 
@@ -223,7 +223,7 @@ def _terminate_notice(document: Document, path: Path) -> timedelta | None:
     if notice is not None and not shortest <= notice <= longest:
         raise invalid(".".join((*path, "notBeforeTimeout")), f"{text} is not between PT5M and PT15M")
     enabled = child(document, *path, "enable") is True
-    return (notice or NOTICE[Kind.TERMINATE]) if enabled else None
+    return (notice or NOTICE[EventType.TERMINATE]) if enabled else None
 
 
 def _image_notice(document: Document, path: Path) -> bool:
@@ -240,17 +240,17 @@ def _duration(text: Json, path: Path) -> timedelta | None:
     if not isinstance(text, str) or not text.startswith("P"):
         raise problem
     try:
-        return durations.parse(text)
-    except Invalid:
+        return parse_duration(text)
+    except InvalidError:
         raise problem from None
 
 
-def _approvals(policy: Json) -> Approvals:
+def _approvals(policy: Json) -> ApprovalSettings:
     def says(name: str, *, default: bool) -> bool:
         told = child(policy, name, "automaticallyApprove")
         return told if isinstance(told, bool) else default
 
-    return Approvals(
+    return ApprovalSettings(
         user_reboot=says("userInitiatedReboot", default=False),
         user_redeploy=says("userInitiatedRedeploy", default=False),
         all_instances_down=says("allInstancesDown", default=True),

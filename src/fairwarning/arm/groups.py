@@ -7,12 +7,12 @@ from fairwarning.arm.call import Call, Reply, child
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.room import Document, Room, core_group, group_document, group_id
 from fairwarning.arm.routing import Route
+from fairwarning.core.blueprint import check_name
 from fairwarning.core.changes import Change
-from fairwarning.core.commands import Remove
-from fairwarning.core.errors import Invalid
+from fairwarning.core.commands import DeleteScopes
+from fairwarning.core.document.render import Json
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import EventId, Scope, ScopeId, ScopeKind
-from fairwarning.core.scope import check_name
-from fairwarning.core.wire import Json
 from fairwarning.engine.clock import new_event_id
 
 _MOST_LETTERS = 90
@@ -103,7 +103,7 @@ async def delete(room: Room, call: Call) -> Reply:
             provider="Microsoft.Resources",
         )
         if unwarned:
-            command = Remove(id=new_event_id(), scopes=unwarned, force=True, by=call.by)
+            command = DeleteScopes(id=new_event_id(), scopes=unwarned, force=True, by=call.by)
             operation = operation.waiting_for(await room.handle(command))
         return operations.accepted(room, call, await _remove(room, call, group, operation, warned))
 
@@ -120,7 +120,7 @@ async def _remove(
         return {told.key: told.document(), told.resource: deleting}
 
     if scopes:
-        await room.handle(Remove(id=new_event_id(), scopes=scopes, by=call.by), also)
+        await room.handle(DeleteScopes(id=new_event_id(), scopes=scopes, by=call.by), also)
     else:
         await room.keep(also(()))
     return told
@@ -142,7 +142,7 @@ def _check_name(name: str) -> None:
     try:
         check_name(name)
         acceptable = len(name) <= _MOST_LETTERS and not name.endswith(".")
-    except Invalid:
+    except InvalidError:
         acceptable = False
     if not acceptable:
         message = (

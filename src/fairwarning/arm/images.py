@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from fairwarning.arm.call import Call, Reply
 from fairwarning.arm.room import Room
 from fairwarning.arm.routing import Route
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 _WINDOWS = "MicrosoftWindowsServer", "WindowsServer"
 #: Images by the short names that az knows them by: publisher, offer, sku.

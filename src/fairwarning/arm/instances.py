@@ -9,9 +9,9 @@ from fairwarning.arm.operations import accepted
 from fairwarning.arm.places import GROUPED, SCALE_SETS, VMS
 from fairwarning.arm.room import Document, Room
 from fairwarning.arm.routing import Route
+from fairwarning.core.blueprint import instance_of
 from fairwarning.core.commands import Protect
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind, VmName
-from fairwarning.core.scope import instance_of
 
 #: The kind that gates are looked up by; an instance has none of its own.
 _KIND = f"{SCALE_SETS}/{VMS}"

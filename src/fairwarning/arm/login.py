@@ -12,7 +12,7 @@ from fairwarning.arm.call import Call, Reply
 from fairwarning.arm.room import TENANT, Room
 from fairwarning.arm.routing import Route
 from fairwarning.arm.tokens import ACCESS, DEVICE, IDENTITY, LIFE, REFRESH, REFRESH_LIFE, Tokens
-from fairwarning.core.wire import Json, compact
+from fairwarning.core.document.render import Json, compact
 from fairwarning.throttle import Throttle
 
 NAME = "fairwarning"

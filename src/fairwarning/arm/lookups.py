@@ -8,7 +8,7 @@ from fairwarning.arm.call import Call, Reply
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.room import SUBSCRIPTION, TENANT, Room
 from fairwarning.arm.routing import Route
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 #: Regions: name, how it is shown, geography, latitude, longitude, partner.
 _LOCATIONS = (

@@ -11,16 +11,16 @@ from fairwarning.arm.places import AVAILABILITY_SETS, GROUPED, SCALE_SETS, VMS
 from fairwarning.arm.room import Room
 from fairwarning.arm.routing import Route
 from fairwarning.core.commands import Approve
-from fairwarning.core.model import Event, EventId, Kind, Source
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import Event, EventId, EventSource, EventType
 
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _TYPES = {name.lower(): name for name in (VMS, SCALE_SETS, AVAILABILITY_SETS)}
 #: What planned maintenance calls the impact of an event.
-_IMPACTS: Mapping[Kind, str] = {
-    Kind.FREEZE: "Freeze",
-    Kind.REBOOT: "Restart",
-    Kind.REDEPLOY: "Redeploy",
+_IMPACTS: Mapping[EventType, str] = {
+    EventType.FREEZE: "Freeze",
+    EventType.REBOOT: "Restart",
+    EventType.REDEPLOY: "Redeploy",
 }
 
 
@@ -67,7 +67,7 @@ async def updates(room: Room, call: Call) -> Reply:
             "properties": {"resourceId": resource},
         }
         for event in _events(room, call)
-        if event.source is Source.PLATFORM and event.kind in _IMPACTS
+        if event.source is EventSource.PLATFORM and event.kind in _IMPACTS
     ]
     return Reply(body={"value": shown})
 

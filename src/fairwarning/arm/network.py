@@ -17,8 +17,8 @@ from fairwarning.arm.groups import standing
 from fairwarning.arm.places import page, vm, vm_id
 from fairwarning.arm.room import SUBSCRIPTION, Document, Room
 from fairwarning.arm.routing import Route
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import derive_id
-from fairwarning.core.wire import Json
 
 _NETWORK = "Microsoft.Network"
 _INTERFACES = f"{_NETWORK}/networkInterfaces"

@@ -16,15 +16,15 @@ from weakref import WeakKeyDictionary
 from fairwarning.arm.call import Call, Reply, child
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.room import SUBSCRIPTION, Document, Room
-from fairwarning.core.changes import Change, EventChanged, What
-from fairwarning.core.errors import UnknownEvent
+from fairwarning.core.changes import Change, EventChanged, EventMilestone
+from fairwarning.core.document.render import Json
+from fairwarning.core.errors import UnknownEventError
 from fairwarning.core.model import EventId
-from fairwarning.core.wire import Json
 
 PREFIX = "operation:"
 #: How long an operation is remembered after it was first seen to be over; also how often one looks.
 KEPT = timedelta(hours=1)
-_BEGUN = frozenset({What.SCHEDULED, What.STARTED})
+_BEGUN = frozenset({EventMilestone.SCHEDULED, EventMilestone.STARTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +239,7 @@ async def _verdict(room: Room, operation: Operation) -> Document:
         if last is None or not isinstance(last.change, EventChanged):
             continue
         ended = max(ended, last.at)
-        if last.change.what is What.CANCELLED:
+        if last.change.what is EventMilestone.CANCELLED:
             message = f"Scheduled event {event} was cancelled by {last.change.by}."
             error: Document = {"code": "OperationCanceled", "message": message}
             return {"endTime": instant(ended), "status": "Canceled", "error": error}
@@ -249,7 +249,7 @@ async def _verdict(room: Room, operation: Operation) -> Document:
 def _there(room: Room, event: EventId) -> bool:
     try:
         room.engine.directory.event(event)
-    except UnknownEvent:
+    except UnknownEventError:
         return False
     return True
 

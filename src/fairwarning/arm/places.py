@@ -8,9 +8,9 @@ from urllib.parse import quote
 from fairwarning.arm.call import Call, Reply, child
 from fairwarning.arm.errors import AzureError, not_found
 from fairwarning.arm.room import Document, Room, core_group, group_id
-from fairwarning.core.errors import AmbiguousName, UnknownMachine
+from fairwarning.core.document.render import Json
+from fairwarning.core.errors import AmbiguousNameError, UnknownMachineError
 from fairwarning.core.model import HOME_GROUP, Machine, MachineRef, Scope, ScopeKind, VmName, in_group
-from fairwarning.core.wire import Json
 
 VMS = "virtualMachines"
 SCALE_SETS = "virtualMachineScaleSets"
@@ -174,7 +174,7 @@ def _called(room: Room, name: str) -> tuple[MachineRef, ...]:
         return ()
     try:
         return (room.engine.directory.machine(name),)
-    except UnknownMachine:
+    except UnknownMachineError:
         return ()
-    except AmbiguousName as several:
+    except AmbiguousNameError as several:
         return tuple(MachineRef(scope, VmName(name)) for scope in several.scopes)

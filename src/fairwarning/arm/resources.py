@@ -10,8 +10,8 @@ from fairwarning.arm.errors import AzureError
 from fairwarning.arm.places import KINDS, VMS, page, set_id, vm_id
 from fairwarning.arm.room import SUBSCRIPTION, Document, Room
 from fairwarning.arm.routing import Route
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import Scope, ScopeKind
-from fairwarning.core.wire import Json
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
 _CLAUSE = re.compile(r"\s*(\w+)\s+eq\s+'((?:[^']|'')*)'\s*", re.IGNORECASE)

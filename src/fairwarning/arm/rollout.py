@@ -16,8 +16,8 @@ from fairwarning.arm.errors import AzureError, InvalidTemplate, check_resource_n
 from fairwarning.arm.evaluator import in_loop
 from fairwarning.arm.room import SUBSCRIPTION, TENANT, Document, Room
 from fairwarning.arm.templates import Planned, outputs, plan
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.wire import Json
 
 _LONGEST_MESSAGE = 2_000
 DEPLOYMENT = "Microsoft.Resources/deployments"

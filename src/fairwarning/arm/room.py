@@ -10,8 +10,8 @@ from fairwarning.arm.errors import group_not_found
 from fairwarning.arm.evaluator import Evaluator
 from fairwarning.core.changes import Change, MachineChanged
 from fairwarning.core.commands import Command
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import HOME_GROUP, MachineRef
-from fairwarning.core.wire import Json
 from fairwarning.engine.engine import Engine
 
 TENANT = "11111111-1111-4111-8111-111111111111"

@@ -11,11 +11,11 @@ from fairwarning.arm.operations import Operation, accepted, instant
 from fairwarning.arm.places import GROUPED, SCALE_SETS, SUBSCRIBED
 from fairwarning.arm.room import Document, Room, core_group
 from fairwarning.arm.routing import Route
-from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, Upgrade
+from fairwarning.core.blueprint import Blueprint, instance_name
+from fairwarning.core.commands import AddMachines, ChangeModel, CreateSet, SetApprovals, Upgrade
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind
-from fairwarning.core.scaleset import joining, leaving, staying
-from fairwarning.core.scope import Blueprint, instance_name
-from fairwarning.core.wire import Json
+from fairwarning.core.scaleset import remaining, scale_in, scale_out
 from fairwarning.engine.clock import new_event_id
 
 _ITSELF = ("Automatic", "Rolling")
@@ -211,7 +211,7 @@ async def _make(room: Room, call: Call, body: Document) -> None:
         tags=wishes.tags,
     )
     kept = {places.resource_id(group, SCALE_SETS, name): _stored(document)}
-    await room.handle(Make(seed=new_event_id(), blueprint=blueprint, by=call.by), lambda changes: kept)
+    await room.handle(CreateSet(seed=new_event_id(), blueprint=blueprint, by=call.by), lambda changes: kept)
 
 
 async def _change(room: Room, call: Call, scopes: tuple[Scope, ...], body: Document) -> Reply:
@@ -272,10 +272,10 @@ async def _remodel(
 async def _resize(room: Room, call: Call, wishes: Wishes, capacity: int | None) -> Operation:
     """Bring up or delete as many instances as it takes; what is being deleted counts no more (T-16)."""
     scopes = places.demand(room, SCALE_SETS, call.names["group"], call.names["name"])
-    there = sum(len(staying(scope)) for scope in scopes)
+    there = sum(len(remaining(scope)) for scope in scopes)
     wanted = there if capacity is None else capacity
-    for scope_id, count in joining(scopes, wanted - there).items():
-        command = Add(
+    for scope_id, count in scale_out(scopes, wanted - there).items():
+        command = AddMachines(
             seed=new_event_id(),
             scope=scope_id,
             count=count,
@@ -285,7 +285,7 @@ async def _resize(room: Room, call: Call, wishes: Wishes, capacity: int | None) 
             by=call.by,
         )
         await room.handle(command)
-    refs = leaving(scopes, there - wanted)
+    refs = scale_in(scopes, there - wanted)
     if refs:
         return await actions.announce(room, call, "delete", places.set_id(room, scopes[0]), refs)
     return operations.begun(

@@ -24,7 +24,7 @@ from fairwarning.arm.context import (
 )
 from fairwarning.arm.errors import InvalidTemplate
 from fairwarning.arm.expressions import Evaluation, called, calls, known
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 _DEPLOYMENT = "microsoft.resources/deployments"
 _INSTRUCTIONS = frozenset(

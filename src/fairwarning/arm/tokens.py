@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from fairwarning.arm.room import TENANT
-from fairwarning.core.wire import Json, compact
+from fairwarning.core.document.render import Json, compact
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.ports import Store
 

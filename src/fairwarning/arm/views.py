@@ -11,19 +11,19 @@ from fairwarning.arm import places
 from fairwarning.arm.call import child, merged
 from fairwarning.arm.operations import instant
 from fairwarning.arm.room import TENANT, Document, Room
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import (
-    Approvals,
+    ApprovalSettings,
     Event,
-    Facts,
     Machine,
     MachineRef,
-    Power,
+    PowerState,
     Scope,
     ScopeKind,
+    ScopeProperties,
     derive_id,
 )
-from fairwarning.core.scaleset import staying
-from fairwarning.core.wire import Json
+from fairwarning.core.scaleset import remaining
 
 SIZE = "Standard_D2s_v5"
 _IMAGE: Document = {
@@ -94,7 +94,7 @@ def scale_set(room: Room, scopes: Sequence[Scope]) -> Document:
     put = room.document(identifier) or {}
     base = over(_bare_set(room, scopes), put)
     number = max(scope.facts.model.number for scope in scopes)
-    sku: Document = {"capacity": sum(len(staying(scope)) for scope in scopes)}
+    sku: Document = {"capacity": sum(len(remaining(scope)) for scope in scopes)}
     told = child(put, "properties", "virtualMachineProfile", "scheduledEventsProfile") is not None
     shown: Document = {
         "provisioningState": "Deleting" if facts.deleting else "Succeeded",
@@ -192,7 +192,7 @@ def expanded(document: Document, view: Document) -> Document:
 
 def power(room: Room, machine: Machine) -> tuple[str, str]:
     """Return a machine's power state as Azure calls it; what was only switched off is not deallocated."""
-    if machine.power is Power.RUNNING:
+    if machine.power is PowerState.RUNNING:
         return "running", "VM running"
     if child(room.document(switched_off(machine.ref)), "vmId") == machine.vm_id:
         return "stopped", "VM stopped"
@@ -212,9 +212,9 @@ def provisioning(scope: Scope, machine: Machine) -> str:
     return "Updating" if causes & {"restart", "redeploy", "reimage"} else "Succeeded"
 
 
-def policy(approvals: Approvals, put: Json) -> Document:
+def policy(approvals: ApprovalSettings, put: Json) -> Document:
     """Return the member that says what is approved without asking; nothing where nobody ever said."""
-    if approvals == Approvals() and put is None:
+    if approvals == ApprovalSettings() and put is None:
         return {}
     told: Document = {
         "userInitiatedReboot": {"automaticallyApprove": approvals.user_reboot},
@@ -341,7 +341,7 @@ def _protection(put: Document, machine: Machine) -> Document:
     return {"protectionPolicy": merged(base, {"protectFromScaleIn": machine.protected})}
 
 
-def _mode(facts: Facts, put: Json) -> Json:
+def _mode(facts: ScopeProperties, put: Json) -> Json:
     if facts.upgrades_itself:
         return put if put in ("Automatic", "Rolling") else "Automatic"
     return "Manual"

@@ -13,11 +13,11 @@ from fairwarning.arm.operations import accepted, instant
 from fairwarning.arm.places import AVAILABILITY_SETS, GROUPED, SCALE_SETS, SUBSCRIBED, VMS
 from fairwarning.arm.room import Document, Room, core_group
 from fairwarning.arm.routing import Route
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineChanged
-from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, Upgrade
-from fairwarning.core.model import Machine, Model, Scope, ScopeKind, VmName
-from fairwarning.core.scaleset import joining
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.commands import AddMachines, ChangeModel, CreateSet, SetApprovals, Upgrade
+from fairwarning.core.model import Machine, MachineModel, Scope, ScopeKind, VmName
+from fairwarning.core.scaleset import scale_out
 from fairwarning.engine.clock import new_event_id
 
 _IN_SET = re.compile(r"\s*'?virtualMachineScaleSet/id'?\s+eq\s+'([^']+)'\s*", re.IGNORECASE)
@@ -195,7 +195,7 @@ async def _make(room: Room, call: Call, document: Document, wishes: Wishes) -> N
         approvals=wishes.approvals,
         tags=wishes.tags,
     )
-    command = Make(seed=new_event_id(), blueprint=blueprint, by=call.by)
+    command = CreateSet(seed=new_event_id(), blueprint=blueprint, by=call.by)
     await room.handle(command, partial(_keeping, call, document))
 
 
@@ -206,7 +206,7 @@ async def _join(room: Room, call: Call, home: tuple[Scope, ...], document: Docum
         await _prepare(room, call, scope, wishes)
     else:
         _set_decides(wishes, scope.facts.model)
-    command = Add(
+    command = AddMachines(
         seed=new_event_id(),
         scope=scope.id,
         names=(call.names["name"],),
@@ -280,7 +280,7 @@ def _zone(scopes: tuple[Scope, ...], zones: tuple[str, ...]) -> Scope:
     wanted = [scope for scope in scopes if scope.facts.zone in zones] if zones else list(scopes)
     if not wanted:
         raise invalid("zones", f"the scale set has no zone {', '.join(zones)}")
-    (chosen,) = joining(wanted, 1)
+    (chosen,) = scale_out(wanted, 1)
     return next(scope for scope in wanted if scope.id == chosen)
 
 
@@ -300,7 +300,7 @@ def _no_policy_of_its_own(document: Document) -> None:
         raise AzureError(409, "OperationNotAllowed", message, "properties.scheduledEventsPolicy")  # T-22
 
 
-def _set_decides(wishes: Wishes, model: Model) -> None:
+def _set_decides(wishes: Wishes, model: MachineModel) -> None:
     if wishes.terminate_notice not in (None, model.terminate_notice):
         message = "The scheduledEventsProfile of a virtual machine in a scale set is that of the scale set."
         raise AzureError(409, "OperationNotAllowed", message, "properties.scheduledEventsProfile")

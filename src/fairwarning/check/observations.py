@@ -11,10 +11,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from fairwarning.core.errors import Invalid
+from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document
+from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, start_requests
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Unreadable, read
-from fairwarning.core.wire import EVENTS_PATH, TRANSIENT, start_requests
 
 
 class Phase(StrEnum):
@@ -43,7 +43,7 @@ class Asked:
         return urlsplit(self.target).path.casefold() == EVENTS_PATH
 
     @property
-    def document(self) -> Document | None:
+    def document(self) -> ObservedDocument | None:
         """The document that was answered, if one was."""
         if self.method != "GET" or not self.about_events or self.status != 200:
             return None
@@ -61,7 +61,7 @@ class Asked:
             return ()
         try:
             return start_requests(self.body)
-        except Invalid:
+        except InvalidError:
             return ()
 
     @property
@@ -203,10 +203,10 @@ class Observed:
 
 
 @lru_cache(maxsize=1024)  # whoever polls reads the same again and again
-def _document(body: bytes) -> Document | None:
+def _document(body: bytes) -> ObservedDocument | None:
     try:
-        return read(body)
-    except Unreadable:
+        return parse_document(body)
+    except DocumentError:
         return None
 
 

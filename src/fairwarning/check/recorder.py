@@ -14,7 +14,7 @@ from fairwarning.check.beside import beside, conversing
 from fairwarning.check.messages import LARGEST_HEAD, NO_BODY, Head, cut, read_body, read_head
 from fairwarning.check.notebook import Notebook
 from fairwarning.check.observations import Asked
-from fairwarning.core.wire import EVENTS_PATH
+from fairwarning.core.document.render import EVENTS_PATH
 from fairwarning.sandbox.addresses import Endpoint
 
 _VERSION = re.compile(rb"(?i)(^\S+ \S*%s\?\S*?api-version=)[^&\s]*" % EVENTS_PATH.encode())

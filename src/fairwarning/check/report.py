@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from fairwarning.check.judge import Outcome, Verdict, worst
 from fairwarning.check.scenario import Scenario
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 #: How a scenario's outcome is called in one word.
 WORDS = {Outcome.MET: "safe", Outcome.NOT_SHOWN: "not shown", Outcome.BROKEN: "UNSAFE"}

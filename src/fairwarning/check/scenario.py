@@ -16,10 +16,10 @@ from typing import Annotated, Literal, TypeAlias, assert_never
 import msgspec
 from msgspec import Meta, Struct
 
-from fairwarning.core import durations
 from fairwarning.core.causes import CAUSES
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.wire import Json
+from fairwarning.core.inputs import parse_duration
 
 SUFFIX = ".toml"
 _FOLDER = files("fairwarning.check") / "scenarios"
@@ -278,7 +278,7 @@ class Unplayable(FairWarningError):
 
 def seconds(time: Time) -> timedelta:
     """Return how long a length is."""
-    return durations.parse(time)
+    return parse_duration(time)
 
 
 def standard() -> tuple[str, ...]:

@@ -18,11 +18,11 @@ from fairwarning.check.observations import Announced, Happened
 from fairwarning.check.pace import Pace
 from fairwarning.check.scenario import Fleet, Scenario
 from fairwarning.check.tail import Tail
-from fairwarning.core import durations
+from fairwarning.core.document.render import EVENTS_PATH, Json, start_request
+from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
-from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import EVENTS_PATH, Json, start_request
+from fairwarning.formats import durations
 from fairwarning.sandbox.addresses import Endpoint
 
 #: How long a server may take to come up, and to go.
@@ -113,7 +113,7 @@ class Server:
 
     async def ail(self, machine: str, fault: str, lasts: timedelta, delay: str) -> None:
         """Let a machine's endpoint misbehave for a while."""
-        asked: dict[str, Json] = {"fault": fault, "lasts": durations.spell(lasts), "delay": delay}
+        asked: dict[str, Json] = {"fault": fault, "lasts": durations.for_people(lasts), "delay": delay}
         await self._call("PUT", f"/machines/{machine}/fault", asked)
 
     async def _call(self, method: str, path: str, body: Mapping[str, Json]) -> bytes:
@@ -168,7 +168,7 @@ def _options(fleet: Fleet, pace: Pace) -> Iterator[str]:
         yield from ("--terminate-notice", fleet.terminate_notice)
     if fleet.first_call != "none":
         yield from ("--first-call", fleet.first_call)
-        yield from ("--first-call-delay", durations.spell(pace.length(fleet.first_call_delay)))
+        yield from ("--first-call-delay", durations.for_people(pace.length(fleet.first_call_delay)))
     if fleet.preview_version:
         yield "--preview-version"
     yield from ("--timings", fleet.timings)
@@ -181,7 +181,7 @@ async def _ready(process: asyncio.subprocess.Process, said: Tail) -> _Ready:
             if not line:
                 raise CannotPlay(f"the server did not start: {await said.last()}")
     except TimeoutError:
-        raise CannotPlay(f"the server did not start within {durations.spell(TO_START)}") from None
+        raise CannotPlay(f"the server did not start within {durations.for_people(TO_START)}") from None
     return msgspec.json.decode(line, type=_Ready)
 
 

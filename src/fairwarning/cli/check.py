@@ -13,8 +13,8 @@ import click
 from fairwarning import config
 from fairwarning.cli.options import SPEED
 from fairwarning.cli.output import Failure, note, table
-from fairwarning.core.characters import shown
 from fairwarning.core.errors import FairWarningError
+from fairwarning.formats.hidden_characters import escape_hidden
 
 if TYPE_CHECKING:
     from fairwarning.check.play import Run
@@ -184,7 +184,7 @@ class Progress:
         self._left -= 1
         self._clear()
         for line in lines(result, self._width):
-            click.echo(shown(line))
+            click.echo(escape_hidden(line))
         self._show()
 
     def _show(self) -> None:

@@ -16,7 +16,7 @@ import click
 
 from fairwarning import config
 from fairwarning.cli.output import Failure, Unreachable, note
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 if TYPE_CHECKING:
     import httpx2

@@ -11,11 +11,11 @@ from fairwarning.cli.client import Client, History, Machine, decode
 from fairwarning.cli.output import Failure
 from fairwarning.cli.watch import timed
 from fairwarning.config import Settings
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import EVENTS_PATH
+from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import EVENTS_PATH
 
 if TYPE_CHECKING:
     from fairwarning.serve import Service

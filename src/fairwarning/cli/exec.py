@@ -10,7 +10,7 @@ import click
 
 from fairwarning.cli.client import Machine, connect, decode
 from fairwarning.cli.output import Failure, note
-from fairwarning.core import curl
+from fairwarning.core.document import snippets
 
 if TYPE_CHECKING:
     from fairwarning.sandbox.addresses import Endpoint
@@ -43,7 +43,7 @@ def exec_(name: str, isolate: bool, command: tuple[str, ...]) -> None:
     client.close()
     if machine.metadata is None:
         raise Failure(f"machine {machine.name} has no endpoint of its own", "is it stopped, or gone?")
-    if (address := curl.source(machine.alternatives)) is not None:
+    if (address := snippets.source(machine.alternatives)) is not None:
         raise Failure(
             f"machine {machine.name} has no port of its own: it is known by its address {address}",
             "the first machines of a data directory have ports; a new --data directory begins anew",

@@ -10,13 +10,16 @@ from fairwarning.cli.client import connect
 from fairwarning.cli.fleet import json_option
 from fairwarning.cli.options import DURATION
 from fairwarning.cli.output import as_json, note
-from fairwarning.core import durations
-from fairwarning.core.ailments import AILMENTS
+from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS
+from fairwarning.formats import durations
 
 HEALED = "none"
 
 #: What can be asked of an endpoint, by words: of an enumeration click would offer the names.
-FAULTS: Mapping[str, str] = {**{str(name): text for name, text in AILMENTS.items()}, HEALED: "it works again"}
+FAULTS: Mapping[str, str] = {
+    **{str(name): text for name, text in FAULT_DESCRIPTIONS.items()},
+    HEALED: "it works again",
+}
 
 
 @click.command(epilog="\b\n" + "\n".join(f"{name:8} {text}" for name, text in FAULTS.items()))
@@ -37,9 +40,9 @@ def fault(vm: str, fault: str, lasts: timedelta | None, delay: timedelta, json_:
     if fault == HEALED:
         body = connect().call("DELETE", path)
     else:
-        wanted = {"fault": fault, "delay": durations.spell(delay)}
+        wanted = {"fault": fault, "delay": durations.for_people(delay)}
         if lasts is not None:
-            wanted["lasts"] = durations.spell(lasts)
+            wanted["lasts"] = durations.for_people(lasts)
         body = connect().call("PUT", path, wanted)
     if json_:
         as_json(json.loads(body))

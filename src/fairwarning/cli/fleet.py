@@ -23,8 +23,8 @@ from fairwarning.cli.client import (
 from fairwarning.cli.options import EVENT, LENGTH, SPEED
 from fairwarning.cli.output import Failure, as_json, as_line, instant, member, names, note, table
 from fairwarning.core.causes import CAUSES
-from fairwarning.core.model import Kind
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -117,7 +117,7 @@ def _print_events(body: bytes, json_: bool) -> None:
 @click.option("--host", help="All machines on this host, instead of naming them.")
 @click.option("--notice", type=LENGTH, help="How long before it starts the guests are told.")
 @click.option(
-    "--kind", type=click.Choice(list(map(str, Kind))), help="The event type, where a cause has a choice."
+    "--kind", type=click.Choice(list(map(str, EventType))), help="The event type, where a cause has a choice."
 )
 @click.option("--force", is_flag=True, help="Delete without a warning.")
 @json_option

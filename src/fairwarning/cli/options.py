@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from fairwarning.core import durations
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.inputs import parse_duration
 from fairwarning.core.policy import SPEEDS
 
 T = TypeVar("T")
@@ -41,8 +41,8 @@ class Word(click.ParamType[T]):
 
 def _duration(text: str) -> timedelta:
     try:
-        return durations.parse(text, "duration")
-    except Invalid as problem:
+        return parse_duration(text, "duration")
+    except InvalidError as problem:
         raise ValueError(text) from problem
 
 

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import click
 
-from fairwarning.core import instants
-from fairwarning.core.characters import shown, shown_json
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.formats import timestamps
+from fairwarning.formats.hidden_characters import escape_hidden, escape_hidden_json
 
 #: How wide a column may become; the last one has nobody beside it.
 WIDEST, WIDEST_LAST = 64, 200
@@ -42,7 +42,7 @@ class Unreachable(Failure):
 
 def note(text: str) -> None:
     """Print what is not data, on one line."""
-    click.echo(shown(text), err=True)
+    click.echo(escape_hidden(text), err=True)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -58,12 +58,12 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def as_json(value: Json) -> None:
     """Print a value for programs to read."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    click.echo("\n".join(map(shown_json, text.split("\n"))))
+    click.echo("\n".join(map(escape_hidden_json, text.split("\n"))))
 
 
 def as_line(text: str) -> None:
     """Print an object for programs to read, on one line as it came."""
-    click.echo(shown_json(text))
+    click.echo(escape_hidden_json(text))
 
 
 def member(body: bytes, name: str) -> Json:
@@ -74,11 +74,11 @@ def member(body: bytes, name: str) -> Json:
 
 def instant(when: datetime | None, now: datetime | None = None) -> str:
     """Return an instant as people read it; a dash if there is none."""
-    return "-" if when is None else instants.spell(when, now)
+    return "-" if when is None else timestamps.for_people(when, now)
 
 
 def _cell(text: str, widest: int) -> str:
-    text = shown(text)
+    text = escape_hidden(text)
     return text if len(text) <= widest else f"{text[: widest - 1]}…"
 
 

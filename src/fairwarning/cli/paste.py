@@ -1,7 +1,7 @@
 """Which api-version the commands are written for that a person can paste to be the guest."""
 
+from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.policy import Profile
-from fairwarning.core.versions import NEWEST
 
 
 def api_version(profile: Profile) -> str:

@@ -12,9 +12,9 @@ import click
 
 from fairwarning.cli.options import DURATION, ENDPOINT
 from fairwarning.cli.output import Failure, note
-from fairwarning.core import durations
-from fairwarning.core.recording import Garbled, Recorded, line, read
-from fairwarning.core.versions import NEWEST, well_formed
+from fairwarning.core.document.recording import RecordedDocument, RecordingError, line, read
+from fairwarning.core.document.versions import NEWEST, well_formed
+from fairwarning.formats import durations
 
 AZURE = "http://169.254.169.254"
 LEAST = timedelta(seconds=1)
@@ -26,7 +26,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--endpoint", type=ENDPOINT, default=AZURE, show_default=True, help="Whose documents.")
 @click.option("-o", "--output", type=_FILE, help="Append to this recording.  [default: stdout]")
 @click.option(
-    "--for", "lasts", type=DURATION, default=durations.LONGEST, help="How long; until Ctrl-C if left out."
+    "--for",
+    "lasts",
+    type=DURATION,
+    default=durations.LONGEST_DURATION,
+    help="How long; until Ctrl-C if left out.",
 )
 @click.option("--every", type=DURATION, default="1s", show_default=True, help="How often to look.")
 @click.option("--api-version", "version", default=NEWEST, show_default=True, help="In which shape.")
@@ -62,18 +66,18 @@ def _record(endpoint: str, output: Path | None, lasts: timedelta, every: timedel
         with _interruptible():
             recorder.run(Wish(version=version, every=every, lasts=lasts))
     documents = "1 document" if kept.count == 1 else f"{kept.count} documents"
-    note(f"{documents} in {durations.spell(clock.elapsed() - began)}, kept in {output or 'stdout'}")
+    note(f"{documents} in {durations.for_people(clock.elapsed() - began)}, kept in {output or 'stdout'}")
 
 
 class Recording:
     """Where documents are kept, each of them whole and at once."""
 
-    def __init__(self, file: TextIO, last: Recorded | None) -> None:
+    def __init__(self, file: TextIO, last: RecordedDocument | None) -> None:
         self._file = file
         self.last = last
         self.count = 0
 
-    def append(self, one: Recorded) -> None:
+    def append(self, one: RecordedDocument) -> None:
         """Keep another document."""
         self._file.write(line(one) + "\n")
         self._file.flush()
@@ -101,13 +105,13 @@ def _recording(output: Path | None) -> Iterator[Recording]:
         yield Recording(file, earlier[-1] if earlier else None)
 
 
-def _earlier(output: Path) -> tuple[Recorded, ...]:
+def _earlier(output: Path) -> tuple[RecordedDocument, ...]:
     try:
         text = output.read_text(encoding="utf-8") if output.exists() else ""
         if text and not text.endswith("\n"):
             raise Failure(f"{output} is no recording: its last line is cut off")
         return read(text)
-    except Garbled as problem:
+    except RecordingError as problem:
         raise Failure(f"{output} is no recording: {problem}", "choose another file with -o") from problem
     except (OSError, ValueError) as problem:
         raise Failure(f"{output} cannot be read: {problem}") from problem

@@ -23,13 +23,14 @@ from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, REPLA
 from fairwarning.cli.output import Failure, as_line, instant, names, note, table
 from fairwarning.cli.watch import Watch, print_pending, timed
 from fairwarning.cli.wishes import Wishes, settings
-from fairwarning.core import curl, durations
-from fairwarning.core.characters import shown
-from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.core.document import snippets
+from fairwarning.core.document.recording import MachineRecording
+from fairwarning.core.document.render import Json
+from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.model import EventId, MachineRef
 from fairwarning.core.policy import PROFILES, FirstCall
-from fairwarning.core.recording import Tape
-from fairwarning.core.wire import Json
+from fairwarning.formats import durations
+from fairwarning.formats.hidden_characters import escape_hidden
 
 if TYPE_CHECKING:
     from fairwarning.serve import Service
@@ -158,7 +159,7 @@ def up(**wishes: Unpack[Wishes]) -> None:
     wanted = settings(wishes)
     try:
         asyncio.run(_serve(wanted, wishes["ready_file"], wishes["json_"]))
-    except Invalid as problem:
+    except InvalidError as problem:
         if problem.field == "address":
             raise click.UsageError(f"--address: {problem.problem}") from problem
         raise Failure(str(problem)) from problem
@@ -203,9 +204,9 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
                 note("stopping")
 
 
-def _extent(tape: Tape, speed: float) -> str:
+def _extent(tape: MachineRecording, speed: float) -> str:
     documents = tape.documents
-    length = durations.spell((documents[-1].at - tape.begins) / speed)
+    length = durations.for_people((documents[-1].at - tape.begins) / speed)
     return f"{len(documents)} document{'s' if len(documents) > 1 else ''} in {length}"
 
 
@@ -214,7 +215,7 @@ def _replayed(json_: bool, at: datetime, machine: MachineRef, ids: tuple[EventId
     for event in ids:
         text = f"{instant(at, at)}  {event} of the recording is approved by {machine.name}"
         told = {"at": at.isoformat(), "kind": "replayed", "event": event, "by": machine.name}
-        line = json.dumps(told) if json_ else shown(text)
+        line = json.dumps(told) if json_ else escape_hidden(text)
         threading.Thread(target=click.echo, args=(line,), daemon=True).start()
 
 
@@ -245,14 +246,15 @@ def introduce(service: "Service", version: str) -> None:
     """Print who is where, and what to paste."""
     ways = service.alternatives()
     rows = [
-        (ref.name, ref.scope, curl.poll(url, version, ways[ref])) for ref, url in service.endpoints().items()
+        (ref.name, ref.scope, snippets.poll(url, version, ways[ref]))
+        for ref, url in service.endpoints().items()
     ]
     table(("MACHINE", "SCOPE", "WHAT IT WOULD ASK"), rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         note(f"and {len(rows) - MOST_ROWS} more; fairwarning vms lists them all")
     for url in service.shared_urls():
         note(f"shared by all machines, each known by its address: {url}")
-    if without := sum(curl.source(others) is not None for others in ways.values()):
+    if without := sum(snippets.source(others) is not None for others in ways.values()):
         note(f"without a port of their own: {without}; the ports belong to machines that came before")
     note(f"console and operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
     if service.arm_url is not None:
@@ -331,7 +333,9 @@ class Reporter:
                 self._invite(decode(self._client.get(f"/events/{line.event}"), Event))
 
     def _remind(self, event: Event) -> None:
-        click.echo(f"{'':9}  {shown(f'{event.type} of {names(event.resources)}')} was {event.status} before")
+        click.echo(
+            f"{'':9}  {escape_hidden(f'{event.type} of {names(event.resources)}')} was {event.status} before"
+        )
         with suppress(Failure):
             self._invite(event)
 
@@ -347,5 +351,5 @@ class Reporter:
         if machine.metadata is None:
             click.echo(f"{starts}, or once it is approved")
             return
-        command = curl.approve(machine.metadata, self._version, event.id, machine.alternatives)
+        command = snippets.approve(machine.metadata, self._version, event.id, machine.alternatives)
         click.echo(f"{starts}, or once it is approved:\n{command}")

@@ -13,7 +13,7 @@ from fairwarning.cli.options import LENGTH
 from fairwarning.cli.output import as_json, as_line, note
 from fairwarning.cli.watch import Watch, timed
 from fairwarning.core.causes import MAINTENANCE
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 _ENDS = ("finished", "cancelled")
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from fairwarning.cli.client import Client, Event, Line, decode
 from fairwarning.cli.output import Unreachable, as_line, instant, member, names, note
-from fairwarning.core.characters import shown
+from fairwarning.formats.hidden_characters import escape_hidden
 
 #: How a line of the history reads; ``{what}`` is "Reboot of web_0".
 _SENTENCES: Mapping[str, str] = {
@@ -32,7 +32,7 @@ def sentence(line: Line) -> str:
     """Return a line of the history as a sentence."""
     what = f"{line.type} of {names(line.resources)}" if line.resources else line.type
     form = _SENTENCES.get(line.kind, "{what}: " + line.kind)
-    return shown(form.format(what=what, by=line.by or "nobody", reason=line.reason))
+    return escape_hidden(form.format(what=what, by=line.by or "nobody", reason=line.reason))
 
 
 def timed(line: Line, now: datetime) -> str:

@@ -11,12 +11,11 @@ import click
 
 from fairwarning.cli.output import Failure
 from fairwarning.config import SHORTEST_TOKEN, Settings, arm_address, is_token
-from fairwarning.core.errors import Invalid
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.recording import MachineRecording, RecordingError, by_machine, read
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.policy import PROFILES, FirstCall, Profile, with_speed
-from fairwarning.core.recording import Garbled, Tape, read, tapes
-from fairwarning.core.retention import USUAL, Retention
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.policy import DEFAULT_RETENTION, PROFILES, FirstCall, Profile, Retention, with_speed
 
 #: S-01: all roles of a cloud service are one scope, which needs a name.
 CLOUD_SERVICE = "cloud-service"
@@ -164,14 +163,14 @@ def _profile(wishes: Wishes) -> Profile:
 
 
 def _retention(wishes: Wishes) -> Retention | None:
-    usual = Retention() if wishes["data"] is None else USUAL
+    usual = Retention() if wishes["data"] is None else DEFAULT_RETENTION
     age = usual.age if wishes["keep_history"] is None else wishes["keep_history"]
     size = usual.size if wishes["keep_history_size"] is None else wishes["keep_history_size"]
     return None if age is None and size is None else Retention(age=age, size=size)
 
 
-def _replays(recordings: tuple[tuple[str | None, Path], ...]) -> dict[str, Tape]:
-    found: dict[str, Tape] = {}
+def _replays(recordings: tuple[tuple[str | None, Path], ...]) -> dict[str, MachineRecording]:
+    found: dict[str, MachineRecording] = {}
     for machine, path in recordings:
         parts = tapes_of(path, machine)
         if twice := found.keys() & parts.keys():
@@ -180,13 +179,13 @@ def _replays(recordings: tuple[tuple[str | None, Path], ...]) -> dict[str, Tape]
     return found
 
 
-def tapes_of(path: Path, machine: str | None) -> dict[str, Tape]:
+def tapes_of(path: Path, machine: str | None) -> dict[str, MachineRecording]:
     """Return what a recording has for which machine, or fail in words."""
     try:
-        return tapes(read(path.read_text(encoding="utf-8")), machine)
-    except Garbled as problem:
+        return by_machine(read(path.read_text(encoding="utf-8")), machine)
+    except RecordingError as problem:
         raise Failure(f"{path} is no recording: {problem}") from problem
-    except Invalid as problem:
+    except InvalidError as problem:
         hint = f"--replay MACHINE={path} says whose it is"
         raise Failure(f"{path}: the {problem.field} {problem.problem}", hint) from problem
     except (OSError, ValueError) as problem:

@@ -19,11 +19,11 @@ from fairwarning.console.journal import Recent
 from fairwarning.console.room import Room
 from fairwarning.console.routes import ACTIONS, PAGES
 from fairwarning.console.sessions import Sessions
-from fairwarning.core import wire
+from fairwarning.core.document import render
+from fairwarning.core.document.versions import EVENT_VERSIONS, DocumentShape
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.fleet import visible
 from fairwarning.core.model import MachineRef
-from fairwarning.core.versions import EVENT_VERSIONS, Shape
 from fairwarning.engine.clock import SystemClock, new_secret
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
@@ -39,8 +39,8 @@ def create_app(
     endpoints: Callable[[MachineRef], str | None],
     alternatives: Callable[[MachineRef], tuple[str, ...]] | None = None,
     welcome: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
-    document: Callable[[MachineRef, Shape], bytes] | None = None,
-    versions: Mapping[str, Shape] = EVENT_VERSIONS,
+    document: Callable[[MachineRef, DocumentShape], bytes] | None = None,
+    versions: Mapping[str, DocumentShape] = EVENT_VERSIONS,
     journeys: Journeys | None = None,
     token: str | None = None,
     throttle: Throttle | None = None,
@@ -96,10 +96,10 @@ def _routes(door: Door) -> list[BaseRoute]:
     ]
 
 
-def _shared(engine: Engine, machine: MachineRef, shape: Shape) -> bytes:
+def _shared(engine: Engine, machine: MachineRef, shape: DocumentShape) -> bytes:
     """Return what guests of a server without a metadata face would read."""
     scope = engine.scope(machine.scope)
-    return wire.document(scope.incarnation, visible(scope, machine.name), shape, scope.facts.kind)
+    return render.render_document(scope.incarnation, visible(scope, machine.name), shape, scope.facts.kind)
 
 
 async def _nothing_to_open(machines: Sequence[MachineRef]) -> None:

@@ -3,10 +3,11 @@
 from fairwarning.console.page import CONSOLE, Done, View, Visit
 from fairwarning.console.paint import Sheet
 from fairwarning.console.room import Room
-from fairwarning.core import durations
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.inputs import parse_duration
 from fairwarning.core.policy import SPEEDS
 from fairwarning.engine.clock import ManualClock
+from fairwarning.formats import durations
 
 HERE = "/clock"
 
@@ -28,9 +29,9 @@ async def show(room: Room, visit: Visit) -> View:
 
 async def advance(room: Room, visit: Visit) -> Done:
     """Move manual time on."""
-    by = durations.parse(visit.form.get("by"), "by")
+    by = parse_duration(visit.form.get("by"), "by")
     await room.journeys.advance(by, CONSOLE)
-    return Done(HERE, f"time moved on by {durations.spell(by)}")
+    return Done(HERE, f"time moved on by {durations.for_people(by)}")
 
 
 async def next_deadline(room: Room, visit: Visit) -> Done:
@@ -38,7 +39,9 @@ async def next_deadline(room: Room, visit: Visit) -> Done:
     before = room.engine.clock.now()
     await room.journeys.to_next_deadline(CONSOLE)
     moved = room.engine.clock.now() - before
-    return Done(HERE, f"time moved on by {durations.spell(moved)}" if moved else "nothing is due: time stays")
+    return Done(
+        HERE, f"time moved on by {durations.for_people(moved)}" if moved else "nothing is due: time stays"
+    )
 
 
 async def set_speed(room: Room, visit: Visit) -> Done:
@@ -46,6 +49,6 @@ async def set_speed(room: Room, visit: Visit) -> Done:
     try:
         speed = float(visit.form.get("speed"))
     except ValueError:
-        raise Invalid("speed", "write a number, such as 60") from None
+        raise InvalidError("speed", "write a number, such as 60") from None
     await room.journeys.set_speed(speed, CONSOLE)
     return Done(HERE, f"durations now pass {speed:g} times as fast as announced")

@@ -14,8 +14,8 @@ from fairwarning.console.questions import QUESTIONS, Question, Tab
 from fairwarning.console.room import Room
 from fairwarning.console.words import count, scope_path
 from fairwarning.core.changes import MachineChanged, ScopeMade
-from fairwarning.core.commands import Make
-from fairwarning.core.errors import NameTaken
+from fairwarning.core.commands import CreateSet
+from fairwarning.core.errors import NameTakenError
 from fairwarning.core.model import HOME_GROUP
 from fairwarning.engine.clock import new_event_id
 
@@ -57,7 +57,7 @@ async def make(room: Room, visit: Visit) -> Done:
     found = _checked(room, draft(_choice(visit), visit.form, room.engine.clock.now()))
     if found.form.errors:
         raise Mistaken(found.form.problems)
-    changes = await room.engine.handle(Make(seed=new_event_id(), blueprint=found.blueprint, by=CONSOLE))
+    changes = await room.engine.handle(CreateSet(seed=new_event_id(), blueprint=found.blueprint, by=CONSOLE))
     machines = [change.machine.ref for change in changes if isinstance(change, MachineChanged)]
     await room.welcome(machines)
     (scope, *more) = [change.scope for change in changes if isinstance(change, ScopeMade)]
@@ -74,7 +74,7 @@ def _choice(visit: Visit) -> Choice:
 def _checked(room: Room, found: Draft) -> Draft:
     name = found.blueprint.name
     if name and room.engine.directory.scopes_of_set(name):
-        found.form.refuse(NameTaken(name), "name")
+        found.form.refuse(NameTakenError(name), "name")
     return found
 
 

@@ -30,7 +30,7 @@ from fairwarning.console.page import (
 )
 from fairwarning.console.room import Room
 from fairwarning.console.sessions import LIFE, Sessions
-from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.throttle import Throttle
 
 #: The largest form that is read.
@@ -231,7 +231,7 @@ def _problems(error: FairWarningError) -> tuple[Problem, ...]:
     match error:
         case Mistaken(problems=problems):
             return problems
-        case Invalid(field=field, problem=problem):
+        case InvalidError(field=field, problem=problem):
             return (Problem(problem, field),)
         case _:
             return (Problem(str(error)),)

@@ -12,25 +12,25 @@ from fairwarning.console.paint import Sheet
 from fairwarning.console.room import Room
 from fairwarning.console.story import Story, stories
 from fairwarning.console.timeline import timeline
-from fairwarning.core.changes import EventChanged, What
+from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.commands import Approve, Cancel
-from fairwarning.core.errors import UnknownEvent, UnknownScope
-from fairwarning.core.model import Event, EventId, Scope, ScopeId, Status
+from fairwarning.core.errors import UnknownEventError, UnknownScopeError
+from fairwarning.core.model import Event, EventId, EventStatus, Scope, ScopeId
 from fairwarning.engine.clock import ManualClock
 
 #: More rows than this nobody reads; the page says how many there are, and can be filtered.
 MOST_PENDING, MOST_OVER = 200, 25
 
 #: What happened to an event, as its story tells it.
-STEPS: Mapping[What, str] = {
-    What.SCHEDULED: "announced",
-    What.SHOWN: "shown to guests for the first time",
-    What.APPROVED: "approved",
-    What.STARTED: "impact began",
-    What.PROGRESSED: "impact ended on",
-    What.FAILED: "attempt failed; it will be tried again",
-    What.FINISHED: "over",
-    What.CANCELLED: "cancelled",
+STEPS: Mapping[EventMilestone, str] = {
+    EventMilestone.SCHEDULED: "announced",
+    EventMilestone.SHOWN: "shown to guests for the first time",
+    EventMilestone.APPROVED: "approved",
+    EventMilestone.STARTED: "impact began",
+    EventMilestone.PROGRESSED: "impact ended on",
+    EventMilestone.FAILED: "attempt failed; it will be tried again",
+    EventMilestone.FINISHED: "over",
+    EventMilestone.CANCELLED: "cancelled",
 }
 
 #: How far a timeline looks back and ahead: what is in the address, and what people read.
@@ -105,7 +105,7 @@ async def approve(room: Room, visit: Visit) -> Done:
     scope, event = room.engine.directory.event(visit.name)
     changes = await room.engine.handle(Approve(scope=scope, ids=(event,), by=CONSOLE))
     # Others may have pressed at the same moment; what changed says whose approval it was.
-    first = any(isinstance(one, EventChanged) and one.what is What.APPROVED for one in changes)
+    first = any(isinstance(one, EventChanged) and one.what is EventMilestone.APPROVED for one in changes)
     said = "approved" if first else _overtaken(room, scope, event)
     return Done(_back(visit, event), f"{_called(event)} {said}: {_since(room, scope, event)}")
 
@@ -145,7 +145,9 @@ def _since(room: Room, scope: ScopeId, event_id: EventId) -> str:
         return "it is over"
     # T-14: the other pending deletes of the set hold it back.
     return (
-        "it has started" if event.status is Status.STARTED else "it starts once the others are approved too"
+        "it has started"
+        if event.status is EventStatus.STARTED
+        else "it starts once the others are approved too"
     )
 
 
@@ -166,7 +168,7 @@ async def _story(room: Room, name: str) -> Story:
     pending = (scope.events.get(event_id) for scope in room.engine.scopes().values())
     found = stories(entries, filter(None, pending))
     if not found:
-        raise UnknownEvent(EventId(name))
+        raise UnknownEventError(EventId(name))
     return found[0]
 
 
@@ -180,7 +182,7 @@ async def _known(room: Room, scope: ScopeId) -> tuple[Story, ...]:
     """Return the stories of a scope, or refuse one that nobody has heard of."""
     lives = await _lives(room, scope)
     if not lives and scope not in room.engine.scopes():
-        raise UnknownScope(scope)
+        raise UnknownScopeError(scope)
     return lives
 
 

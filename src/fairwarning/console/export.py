@@ -6,13 +6,13 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from fairwarning.core.history import Line
+from fairwarning.core.history import HistoryEntry
 
 #: What a spreadsheet would take for a formula (and some whitespace in front of one).
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 #: The columns, in order, and where each comes from.
-COLUMNS: Mapping[str, Callable[[Line], str]] = {
+COLUMNS: Mapping[str, Callable[[HistoryEntry], str]] = {
     "seq": lambda told: str(told.seq),
     "at": lambda told: f"{told.at:%Y-%m-%dT%H:%M:%S.%fZ}",
     "kind": lambda told: told.kind,
@@ -25,14 +25,14 @@ COLUMNS: Mapping[str, Callable[[Line], str]] = {
 }
 
 
-async def as_csv(lines: AsyncIterator[Line]) -> AsyncGenerator[bytes, None]:
+async def as_csv(lines: AsyncIterator[HistoryEntry]) -> AsyncGenerator[bytes, None]:
     """Yield the lines as CSV, with a heading."""
     yield _row(COLUMNS)
     async for told in lines:
         yield _row(_harmless(column(told)) for column in COLUMNS.values())
 
 
-async def as_json(lines: AsyncIterator[Line]) -> AsyncGenerator[bytes, None]:
+async def as_json(lines: AsyncIterator[HistoryEntry]) -> AsyncGenerator[bytes, None]:
     """Yield the lines as one JSON array, a line each."""
     before = "[\n"
     async for told in lines:
@@ -46,7 +46,7 @@ class Format:
     """One way to write the history."""
 
     media_type: str
-    write: Callable[[AsyncIterator[Line]], AsyncGenerator[bytes, None]]
+    write: Callable[[AsyncIterator[HistoryEntry]], AsyncGenerator[bytes, None]]
 
 
 FORMATS: Mapping[str, Format] = {
@@ -66,6 +66,6 @@ def _harmless(cell: str) -> str:
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
-def _object(told: Line) -> Mapping[str, str | int | list[str] | None]:
+def _object(told: HistoryEntry) -> Mapping[str, str | int | list[str] | None]:
     texts = {name: column(told) for name, column in COLUMNS.items()}
     return {**texts, "seq": told.seq, "event": told.event, "machines": list(told.resources)}

@@ -13,8 +13,8 @@ from fairwarning.console import notification
 from fairwarning.console.page import Fields, Fragment, View, Visit
 from fairwarning.console.paint import Sheet
 from fairwarning.console.room import Room
-from fairwarning.core.ailments import Ailment
-from fairwarning.core.condition import Condition, conditions
+from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.machine_state import MachineState, machine_states
 from fairwarning.core.model import Machine, Scope, ScopeId
 
 #: How many machines are shown one by one; more of them are counted, and are seen scope by scope.
@@ -35,8 +35,8 @@ class Tile:
     """A machine on the map."""
 
     machine: Machine
-    condition: Condition
-    ailment: Ailment | None
+    condition: MachineState
+    ailment: EndpointFault | None
 
     def mentions(self, text: str) -> bool:
         """Whether somebody who looks for ``text`` may mean this machine."""
@@ -98,7 +98,7 @@ async def show_scope(room: Room, visit: Visit) -> View:
 
 def _tiles(room: Room, scope: Scope) -> Iterator[Tile]:
     now, faults = asyncio.get_running_loop().time(), room.engine.faults
-    found = conditions(scope)
+    found = machine_states(scope)
     for name, machine in scope.machines.items():
         yield Tile(machine, found[name], faults.ailment(machine.ref, now))
 
@@ -172,13 +172,13 @@ def _places(tiles: Sequence[Tile]) -> Mapping[tuple[int, int], list[Tile]]:
     return dict(sorted(found.items()))
 
 
-def _by_domain(counted: Mapping[tuple[int, Condition], int]) -> Mapping[int, Mapping[Condition, int]]:
+def _by_domain(counted: Mapping[tuple[int, MachineState], int]) -> Mapping[int, Mapping[MachineState, int]]:
     found = groupby(sorted(counted.items()), key=lambda item: item[0][0])
     return {domain: _sorted({key[1]: number for key, number in items}) for domain, items in found}
 
 
-def _sorted(tally: Mapping[Condition, int]) -> Mapping[Condition, int]:
-    return {one: tally[one] for one in Condition if tally.get(one)}
+def _sorted(tally: Mapping[MachineState, int]) -> Mapping[MachineState, int]:
+    return {one: tally[one] for one in MachineState if tally.get(one)}
 
 
 def _totals(sheet: Sheet, groups: Sequence[Group]) -> Fragment:

@@ -8,13 +8,13 @@ from typing import TypeVar
 
 from fairwarning.console.page import Fields, Problem
 from fairwarning.console.questions import QUESTIONS, Tab
-from fairwarning.core import durations
+from fairwarning.core.blueprint import MOST_MACHINES, Blueprint, build, check_name
 from fairwarning.core.causes import MAINTENANCE
 from fairwarning.core.changes import MachineChanged
-from fairwarning.core.errors import FairWarningError, Invalid
-from fairwarning.core.model import Eviction, Machine, ScopeId, ScopeKind
+from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.core.inputs import parse_duration
+from fairwarning.core.model import EvictionPolicy, Machine, ScopeId, ScopeKind
 from fairwarning.core.policy import Policy, terminate_notice
-from fairwarning.core.scope import MOST_MACHINES, Blueprint, build, check_name
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Form:
 
     def refuse(self, error: FairWarningError, field: str = "") -> None:
         """Note a refusal at the field it is about, or at the form as a whole."""
-        if isinstance(error, Invalid):
+        if isinstance(error, InvalidError):
             self.wrong(_CALLED.get(error.field, error.field), error.problem)
         else:
             self.wrong(field, str(error))
@@ -52,7 +52,7 @@ class Form:
         """Return what is read, or ``otherwise`` and the refusal noted at the field."""
         try:
             return read()
-        except Invalid as error:
+        except InvalidError as error:
             self.wrong(field, error.problem)
         except FairWarningError as error:
             self.wrong(field, str(error))
@@ -102,7 +102,7 @@ class Form:
     def duration(self, field: str) -> timedelta | None:
         """Return a duration, or None where nothing is written."""
         text = self.values[field]
-        return self.attempt(field, lambda: durations.parse(text), None) if text else None
+        return self.attempt(field, lambda: parse_duration(text), None) if text else None
 
     def _whole(self, field: str, text: str, least: int, most: int) -> int:
         if text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most:
@@ -132,7 +132,7 @@ def _scale_set(form: Form) -> Blueprint:
         count=form.whole("count"),
         zones=tuple(filter(None, zones)),
         spot=spot,
-        eviction=form.chosen("eviction", {one.value: one for one in Eviction}),
+        eviction=form.chosen("eviction", {one.value: one for one in EvictionPolicy}),
         terminate_notice=_termination(form, spot=spot),
         tags=form.pairs("tags"),
     )
@@ -167,7 +167,7 @@ def _spot_machine(form: Form) -> Blueprint:
         name=form.name(),
         kind=ScopeKind.STANDALONE,
         spot=True,
-        eviction=form.chosen("eviction", {one.value: one for one in Eviction}),
+        eviction=form.chosen("eviction", {one.value: one for one in EvictionPolicy}),
         tags=form.pairs("tags"),
     )
 

@@ -11,7 +11,7 @@ from fairwarning.console.journal import KINDS, Wanted, everything
 from fairwarning.console.page import View, Visit
 from fairwarning.console.paint import Sheet
 from fairwarning.console.room import Room
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import InvalidError
 from fairwarning.engine.retention import beginning
 
 
@@ -66,7 +66,7 @@ def _before(visit: Visit) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= 15):
-        raise Invalid("before", f"must be the number of a line, not {text[:40]!r}")
+        raise InvalidError("before", f"must be the number of a line, not {text[:40]!r}")
     return int(text)
 
 

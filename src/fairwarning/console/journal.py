@@ -9,18 +9,18 @@ from typing import assert_never
 from fairwarning.core.changes import (
     Change,
     EventChanged,
-    FactsChanged,
+    EventMilestone,
     MachineChanged,
     MachineRemoved,
     Published,
     ScopeMade,
+    ScopePropertiesChanged,
     ScopeRemoved,
-    What,
 )
-from fairwarning.core.durations import spell
-from fairwarning.core.history import Deed, Line, Note, Refused, Remark, line
-from fairwarning.core.model import Facts, Machine, ScopeId, VmName
+from fairwarning.core.history import ActionNote, CommandRefused, HistoryEntry, Note, OperatorAction, line
+from fairwarning.core.model import Machine, ScopeId, ScopeProperties, VmName
 from fairwarning.engine.ports import Entry, Store
+from fairwarning.formats.durations import for_people
 
 #: How many lines one look at the journal reads, and how many one page goes through at the most.
 READ, MOST_READ = 1000, 20_000
@@ -39,19 +39,19 @@ SCOPES = 16
 
 #: Every kind of line there is, and what it tells.
 KINDS: Mapping[str, str] = {
-    What.SCHEDULED: "an event was announced",
-    What.SHOWN: "an event became visible to guests",
-    What.APPROVED: "an event was approved",
-    What.STARTED: "an impact began",
-    What.PROGRESSED: "an impact ended on a machine",
-    What.FAILED: "an impact failed and will be tried again",
-    What.FINISHED: "an event was over",
-    What.CANCELLED: "an event was withdrawn",
+    EventMilestone.SCHEDULED: "an event was announced",
+    EventMilestone.SHOWN: "an event became visible to guests",
+    EventMilestone.APPROVED: "an event was approved",
+    EventMilestone.STARTED: "an impact began",
+    EventMilestone.PROGRESSED: "an impact ended on a machine",
+    EventMilestone.FAILED: "an impact failed and will be tried again",
+    EventMilestone.FINISHED: "an event was over",
+    EventMilestone.CANCELLED: "an event was withdrawn",
     "refused": "a request was against the rules",
-    Deed.FAULT: "an endpoint was made to misbehave",
-    Deed.HEALED: "an endpoint was healed",
-    Deed.ADVANCED: "time was moved on",
-    Deed.SPEED: "durations were made to pass faster or slower",
+    OperatorAction.FAULT: "an endpoint was made to misbehave",
+    OperatorAction.HEALED: "an endpoint was healed",
+    OperatorAction.ADVANCED: "time was moved on",
+    OperatorAction.SPEED: "durations were made to pass faster or slower",
     "made": "a scope was made",
     "changed": "a scope changed as a whole",
     "removed": "a scope was removed",
@@ -61,16 +61,16 @@ KINDS: Mapping[str, str] = {
 }
 
 
-def tell(entry: Entry) -> Line:
+def tell(entry: Entry) -> HistoryEntry:
     """Return a line of the journal in words."""
     return line(entry.seq, entry.at, entry.change) or _otherwise(entry, entry.change)
 
 
-def _otherwise(entry: Entry, change: Change | Note) -> Line:
+def _otherwise(entry: Entry, change: Change | Note) -> HistoryEntry:
     match change:
         case ScopeMade(facts=facts, by=by):
             return _line(entry, "made", type=facts.kind, by=by, reason=_facts(facts))
-        case FactsChanged(facts=facts, by=by):
+        case ScopePropertiesChanged(facts=facts, by=by):
             return _line(entry, "changed", type=facts.kind, by=by, reason=_facts(facts))
         case ScopeRemoved():
             return _line(entry, "removed")
@@ -84,16 +84,18 @@ def _otherwise(entry: Entry, change: Change | Note) -> Line:
         case EventChanged(event=event, what=what, by=by, reason=reason):
             told = _line(entry, what, *event.resources, type=event.kind, by=by, reason=reason)
             return replace(told, event=event.id)
-        case Refused(asked=asked, by=by, reason=reason):
+        case CommandRefused(asked=asked, by=by, reason=reason):
             return _line(entry, "refused", type=asked, by=by, reason=reason)
-        case Remark(deed=deed, by=by, detail=detail):
+        case ActionNote(deed=deed, by=by, detail=detail):
             return _line(entry, deed, by=by, reason=detail)
         case _:
             assert_never(change)
 
 
-def _line(entry: Entry, kind: str, *names: VmName, type: str = "", by: str = "", reason: str = "") -> Line:
-    return Line(
+def _line(
+    entry: Entry, kind: str, *names: VmName, type: str = "", by: str = "", reason: str = ""
+) -> HistoryEntry:
+    return HistoryEntry(
         seq=entry.seq,
         at=entry.at,
         kind=kind,
@@ -106,11 +108,11 @@ def _line(entry: Entry, kind: str, *names: VmName, type: str = "", by: str = "",
     )
 
 
-def _facts(facts: Facts) -> str:
+def _facts(facts: ScopeProperties) -> str:
     notice, walk = facts.model.terminate_notice, facts.walk
     said = (
         f"model {facts.model.number}",
-        "" if notice is None else f"terminate notice {spell(notice)}",
+        "" if notice is None else f"terminate notice {for_people(notice)}",
         "nobody polls" if facts.enabled_at is None else "polled",
         "" if walk is None else f"{walk.cause} at domain {'-' if walk.current is None else walk.current}",
         "being deleted" if facts.deleting else "",
@@ -139,7 +141,7 @@ class Wanted:
         """The scope that all of it happened in, if there is one."""
         return ScopeId(self.scope) if self.scope else None
 
-    def takes(self, told: Line) -> bool:
+    def takes(self, told: HistoryEntry) -> bool:
         """Whether a line is wanted; letters are compared without regard to case."""
         names = [name.casefold() for name in told.resources]
         return (
@@ -152,7 +154,7 @@ class Wanted:
         )
 
 
-def _whole(told: Line, names: Sequence[str]) -> str:
+def _whole(told: HistoryEntry, names: Sequence[str]) -> str:
     parts = (told.kind, told.scope, told.event or "", told.type, told.by, told.reason)
     return " ".join((*parts, *names)).casefold()
 
@@ -161,13 +163,13 @@ def _whole(told: Line, names: Sequence[str]) -> str:
 class Excerpt:
     """Some lines, newest first, and where to look for older ones; None means that there are none."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[HistoryEntry, ...]
     older: int | None
     complete: bool = True
     #: The number of the newest line when it was made.
     upto: int = 0
 
-    def grown(self, news: Sequence[Line], upto: int, most: int) -> "Excerpt":
+    def grown(self, news: Sequence[HistoryEntry], upto: int, most: int) -> "Excerpt":
         """Return the excerpt with newer lines in front, and no more lines than ``most``."""
         lines = (*news, *self.lines)
         older = lines[most - 1].seq if len(lines) > most else self.older
@@ -180,7 +182,7 @@ async def excerpt(
     """Return the newest lines older than ``before``; it gives up after many that nobody wants."""
     upto = await _newest(store)
     start = upto + 1 if before is None else min(before, upto + 1)
-    found: list[Line] = []
+    found: list[HistoryEntry] = []
     async with aclosing(_backwards(store, start, wanted.within)) as lines:
         async for entry in lines:
             if reach == 0:
@@ -221,7 +223,7 @@ async def _newest(store: Store) -> int:
     return 0 if newest is None else newest.seq
 
 
-async def everything(store: Store, wanted: Wanted) -> AsyncGenerator[Line, None]:
+async def everything(store: Store, wanted: Wanted) -> AsyncGenerator[HistoryEntry, None]:
     """Yield every line that is wanted, oldest first."""
     after = 0
     while entries := await store.journal(after=after, limit=READ, scope=wanted.within):

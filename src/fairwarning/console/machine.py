@@ -10,17 +10,17 @@ from fairwarning.console.page import CONSOLE, Done, Fragment, View, Visit
 from fairwarning.console.paint import Sheet
 from fairwarning.console.room import Room
 from fairwarning.console.words import machine_path
-from fairwarning.core import curl
-from fairwarning.core.ailments import AILMENTS
 from fairwarning.core.announce import deletion_warned
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.commands import Schedule, SetPower
-from fairwarning.core.condition import condition
-from fairwarning.core.errors import Invalid
-from fairwarning.core.fleet import Fleet
-from fairwarning.core.model import Machine, MachineRef, Power
+from fairwarning.core.document import snippets
+from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.fleet import FleetState
+from fairwarning.core.machine_state import machine_state
+from fairwarning.core.model import Machine, MachineRef, PowerState
 from fairwarning.core.scaleset import latest_model_applied
-from fairwarning.core.unwatched import hint, led_to
+from fairwarning.core.unpolled import events_caused_by, unpolled_hint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.faults import Fault
 
@@ -38,7 +38,7 @@ BUTTONS: Mapping[str, str] = {
     "evict": "Evict",
 }
 
-_POWERS: Mapping[str, Power] = {power.value: power for power in Power}
+_POWERS: Mapping[str, PowerState] = {power.value: power for power in PowerState}
 
 
 async def show(room: Room, visit: Visit) -> View:
@@ -56,7 +56,7 @@ async def show(room: Room, visit: Visit) -> View:
             for name, label in BUTTONS.items()
             if machine.spot or not CAUSES[name].spot_only
         ],
-        "ailments": {name: f"{name}: {meaning}" for name, meaning in AILMENTS.items()},
+        "ailments": {name: f"{name}: {meaning}" for name, meaning in FAULT_DESCRIPTIONS.items()},
     }
     parts = (*_parts(room, visit, machine, version), await _history(room, visit, ref))
     return View(title=ref.full, template="machine.html", values=values, fragments=parts)
@@ -108,18 +108,18 @@ async def heal(room: Room, visit: Visit) -> Done:
 async def _do(room: Room, visit: Visit, cause: str, label: str, *, force: bool = False) -> Done:
     machine = _machine(room, visit)
     command = Schedule(id=new_event_id(), cause=cause, machines=(machine.ref,), force=force, by=CONSOLE)
-    events = led_to(command.id, await room.engine.handle(command))
+    events = events_caused_by(command.id, await room.engine.handle(command))
     warned = any(event.seen for event in events)
     said = f"{label}: {'guests have been warned' if warned else 'done without a warning'}"
     scope = room.engine.scopes().get(machine.scope)
     there = scope is not None and machine.name in scope.machines
-    return Done(machine_path(machine) if there else "/", hint(room.engine.scopes(), events) or said)
+    return Done(machine_path(machine) if there else "/", unpolled_hint(room.engine.scopes(), events) or said)
 
 
 def _chosen(visit: Visit, field: str, choices: Mapping[str, T]) -> T:
     asked = visit.form.get(field)
     if asked not in choices:
-        raise Invalid(field, f"{asked[:40]!r} is not one of {', '.join(choices)}")
+        raise InvalidError(field, f"{asked[:40]!r} is not one of {', '.join(choices)}")
     return choices[asked]
 
 
@@ -133,11 +133,11 @@ def _parts(room: Room, visit: Visit, machine: Machine, version: str) -> tuple[Fr
     body = room.document(machine.ref, room.versions[version])
     concerning = [event for event in scope.events.values() if machine.name in event.resources]
     return (
-        sheet.fragment("head", "machine-head", machine=machine, condition=condition(scope, machine),
+        sheet.fragment("head", "machine-head", machine=machine, condition=machine_state(scope, machine),
                        ailment=ailment),
         sheet.fragment("facts", "machine-facts", machine=machine, scope=scope,
                        seen=room.seen_at(scope),
-                       newest=latest_model_applied(Fleet({scope.id: scope}), machine)),
+                       newest=latest_model_applied(FleetState({scope.id: scope}), machine)),
         sheet.fragment("document", "machine-document", body=body.decode(), indented=_indented(body)),
         sheet.fragment("events", "machine-events", events=concerning),
         sheet.fragment("power", "machine-power", machine=machine),
@@ -158,7 +158,7 @@ def _version(room: Room, visit: Visit) -> str:
 
 def _curl(room: Room, ref: MachineRef, version: str) -> str:
     base = room.endpoints(ref)
-    return "" if base is None else curl.poll(base, version, room.alternatives(ref))
+    return "" if base is None else snippets.poll(base, version, room.alternatives(ref))
 
 
 def _indented(body: bytes) -> str:

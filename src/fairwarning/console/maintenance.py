@@ -10,11 +10,11 @@ from fairwarning.console.paint import Sheet
 from fairwarning.console.room import Room
 from fairwarning.console.story import Story, stories
 from fairwarning.console.words import count
+from fairwarning.core.blueprint import domain
 from fairwarning.core.causes import MAINTENANCE
-from fairwarning.core.commands import StartWalk, StopWalk
-from fairwarning.core.model import Event, Scope, ScopeId, VmName, Walk
-from fairwarning.core.scope import domain
-from fairwarning.core.unwatched import hint
+from fairwarning.core.commands import StartRollout, StopRollout
+from fairwarning.core.model import Event, Rollout, Scope, ScopeId, VmName
+from fairwarning.core.unpolled import unpolled_hint
 from fairwarning.engine.clock import new_event_id
 
 HERE = "/maintenance"
@@ -84,17 +84,17 @@ async def start(room: Room, visit: Visit) -> Done:
         raise Mistaken(form.problems)
     walk_id = new_event_id()
     await room.engine.handle(
-        StartWalk(id=walk_id, scope=wish.scope, cause=wish.cause, notice=wish.notice, by=CONSOLE)
+        StartRollout(id=walk_id, scope=wish.scope, cause=wish.cause, notice=wish.notice, by=CONSOLE)
     )
     begun = [event for event in room.engine.scope(wish.scope).events.values() if event.walk == walk_id]
-    unseen = hint(room.engine.scopes(), begun)
+    unseen = unpolled_hint(room.engine.scopes(), begun)
     return Done(HERE, f"{wish.cause} walks through {wish.scope}" + (f"; {unseen}" if unseen else ""))
 
 
 async def stop(room: Room, visit: Visit) -> Done:
     """End a walk; what it has announced and not started is withdrawn."""
     scope = ScopeId(visit.name)
-    await room.engine.handle(StopWalk(scope=scope, by=CONSOLE))
+    await room.engine.handle(StopRollout(scope=scope, by=CONSOLE))
     return Done(HERE, f"the walk through {scope} is stopped; what had started goes on to its end")
 
 
@@ -117,7 +117,7 @@ async def _over(room: Room, visit: Visit) -> Fragment:
     return Sheet("_maintenance.html", visit).fragment("rounds", "rounds", rounds=over[:MOST_OVER])
 
 
-def domains(scope: Scope, walk: Walk) -> tuple[Domain, ...]:
+def domains(scope: Scope, walk: Rollout) -> tuple[Domain, ...]:
     """Return the domains of a scope and how far a walk is with each."""
     members: dict[int, list[VmName]] = {}
     for machine in scope.machines.values():
@@ -134,13 +134,13 @@ def domains(scope: Scope, walk: Walk) -> tuple[Domain, ...]:
     )
 
 
-def _progress(walk: Walk, number: int) -> Progress:
+def _progress(walk: Rollout, number: int) -> Progress:
     if number == walk.current:
         return Progress.UNDER_WAY
     return Progress.TO_COME if number in walk.domains else Progress.DONE
 
 
-def _events(scope: Scope, walk: Walk) -> Sequence[Event]:
+def _events(scope: Scope, walk: Rollout) -> Sequence[Event]:
     return [event for event in scope.events.values() if event.walk == walk.id]
 
 

@@ -1,7 +1,7 @@
 """How az gives the termination notification to a set that is there already, which nothing here can do."""
 
 from fairwarning.console.words import all_spot
-from fairwarning.core.model import HOME_GROUP, Facts, Scope
+from fairwarning.core.model import HOME_GROUP, Scope, ScopeProperties
 
 
 def lacks(scope: Scope) -> bool:
@@ -10,7 +10,7 @@ def lacks(scope: Scope) -> bool:
     return scope.facts.kind.scales and scope.facts.model.terminate_notice is None and not all_spot(scope)
 
 
-def enabling(facts: Facts) -> str:
+def enabling(facts: ScopeProperties) -> str:
     """Return the az command that gives a set the notification."""
     return command(facts.group or HOME_GROUP, facts.set_name)
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from starlette.responses import Response
 
 from fairwarning.console.room import Room
-from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.core.errors import FairWarningError, InvalidError
 
 #: How whoever presses a button here is called in the history.
 CONSOLE = "operator:console"
@@ -47,7 +47,7 @@ def fields(text: str) -> Fields:
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace")
     except ValueError:
-        raise Invalid("form", f"has more than {MOST_FIELDS} fields") from None
+        raise InvalidError("form", f"has more than {MOST_FIELDS} fields") from None
     return Fields(tuple(pairs))
 
 

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from fairwarning.console import words
 from fairwarning.console.page import Fragment, Visit
-from fairwarning.core.characters import shown
-from fairwarning.core.instants import stamp
+from fairwarning.formats.hidden_characters import escape_hidden
+from fairwarning.formats.timestamps import iso_milliseconds
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -19,7 +19,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 def _finalized(value: object) -> object:
     """Return what a page shows of a value: what people wrote may turn the page's own words around."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return shown(value, keep="\t\n\r")
+        return escape_hidden(value, keep="\t\n\r")
     return value
 
 
@@ -39,7 +39,7 @@ def _environment() -> Environment:
         ago=words.ago,
         countdown=words.countdown,
         span=words.span,
-        stamp=stamp,
+        stamp=iso_milliseconds,
         time_of_day=words.time_of_day,
     )
     found.globals.update(

@@ -6,9 +6,9 @@ from datetime import timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
-from fairwarning.core.model import Eviction
+from fairwarning.core.blueprint import MOST_MACHINES
+from fairwarning.core.model import EvictionPolicy
 from fairwarning.core.policy import TERMINATE_NOTICE
-from fairwarning.core.scope import MOST_MACHINES
 
 
 class Tab(StrEnum):
@@ -75,9 +75,9 @@ QUESTIONS: Mapping[str, Question] = {
     ),
     "eviction": Question(
         label="Eviction policy",
-        default=Eviction.DEALLOCATE,
+        default=EvictionPolicy.DEALLOCATE,
         sort=Sort.CHOICE,
-        options={one.value: one.value for one in Eviction},
+        options={one.value: one.value for one in EvictionPolicy},
         hint="what becomes of a Spot machine that is evicted",
     ),
     "update_domains": Question(

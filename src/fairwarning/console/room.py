@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fairwarning.console.journal import Recent
+from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.model import MachineRef, Scope
-from fairwarning.core.versions import Shape
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
 from fairwarning.streams import Streams
@@ -25,9 +25,9 @@ class Room:
     #: Opens the metadata endpoints of new machines, so that whoever made them can use them at once.
     welcome: Callable[[Sequence[MachineRef]], Awaitable[None]]
     #: What a machine would read right now, to the byte.
-    document: Callable[[MachineRef, Shape], bytes]
+    document: Callable[[MachineRef, DocumentShape], bytes]
     #: The api-versions that guests are served, oldest first.
-    versions: Mapping[str, Shape]
+    versions: Mapping[str, DocumentShape]
     #: Moves manual time; every face that does so shares it.
     journeys: Journeys
     #: What happened lately, at hand.

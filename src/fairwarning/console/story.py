@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from fairwarning.core.changes import EventChanged, What
-from fairwarning.core.model import Event, EventId, Status
+from fairwarning.core.changes import EventChanged, EventMilestone
+from fairwarning.core.model import Event, EventId, EventStatus
 from fairwarning.engine.ports import Entry
 
 
@@ -14,7 +14,7 @@ class Step:
     """One thing that happened to an event."""
 
     at: datetime
-    what: What
+    what: EventMilestone
     by: str
     reason: str = ""
 
@@ -26,14 +26,14 @@ class Story:
     event: Event
     steps: tuple[Step, ...] = ()
 
-    def first(self, *what: What) -> Step | None:
+    def first(self, *what: EventMilestone) -> Step | None:
         """Return the first step of one of these sorts."""
         return next((step for step in self.steps if step.what in what), None)
 
     @property
     def approval(self) -> Step | None:
         """Who let the event go ahead, and when."""
-        return self.first(What.APPROVED)
+        return self.first(EventMilestone.APPROVED)
 
     @property
     def sudden(self) -> bool:
@@ -43,12 +43,12 @@ class Story:
     @property
     def end(self) -> Step | None:
         """How and when the event was over."""
-        return self.first(What.FINISHED, What.CANCELLED)
+        return self.first(EventMilestone.FINISHED, EventMilestone.CANCELLED)
 
     @property
     def cancelled(self) -> bool:
         """Whether the event was withdrawn."""
-        return self.end is not None and self.end.what is What.CANCELLED
+        return self.end is not None and self.end.what is EventMilestone.CANCELLED
 
     def until(self, now: datetime) -> datetime:
         """Return when the event was over; now, if it is not."""
@@ -61,12 +61,12 @@ class Story:
     @property
     def failures(self) -> tuple[Step, ...]:
         """The attempts at the impact that went wrong."""
-        return tuple(step for step in self.steps if step.what is What.FAILED)
+        return tuple(step for step in self.steps if step.what is EventMilestone.FAILED)
 
     @property
     def over(self) -> bool:
         """Whether there is nothing more to come."""
-        return self.event.status is Status.GONE
+        return self.event.status is EventStatus.GONE
 
 
 def stories(entries: Iterable[Entry], pending: Iterable[Event] = ()) -> tuple[Story, ...]:
@@ -90,12 +90,12 @@ def stories(entries: Iterable[Entry], pending: Iterable[Event] = ()) -> tuple[St
 
 def _done(change: EventChanged) -> str:
     """Return which machines have had their impact, where that is the news."""
-    return ", ".join(change.event.done) if change.what is What.PROGRESSED else ""
+    return ", ".join(change.event.done) if change.what is EventMilestone.PROGRESSED else ""
 
 
 def _remembered(event: Event) -> Iterator[Step]:
     """Yield what an event itself remembers of its life."""
     if event.started_at != event.created_at:
-        yield Step(at=event.created_at, what=What.SCHEDULED, by="")
+        yield Step(at=event.created_at, what=EventMilestone.SCHEDULED, by="")
     if event.started_at is not None:
-        yield Step(at=event.started_at, what=What.STARTED, by=event.approved_by or "notice")
+        yield Step(at=event.started_at, what=EventMilestone.STARTED, by=event.approved_by or "notice")

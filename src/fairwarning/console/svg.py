@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from fairwarning.core.characters import shown
+from fairwarning.formats.hidden_characters import escape_hidden
 
 #: XML has no way to write these, escaped or not.
 _UNWRITABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -14,7 +14,7 @@ Attribute = str | float | None
 
 def words(text: str, most: int | None = None) -> str:
     """Return a text as it may stand in XML, shortened to ``most`` characters."""
-    legible = _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", shown(text, keep="\t\n\r"))
+    legible = _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", escape_hidden(text, keep="\t\n\r"))
     if most is not None and len(legible) > most:
         legible = legible[: most - 1].rstrip() + "…"
     return escape(legible)

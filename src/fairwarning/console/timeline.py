@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from fairwarning.console.axis import Axis, day
 from fairwarning.console.story import Story
 from fairwarning.console.svg import Attribute, tag, words
-from fairwarning.core.durations import spell
 from fairwarning.core.model import ScopeId
+from fairwarning.formats.durations import for_people
 
 WIDTH = 1080
 #: More lanes than this nobody reads; the oldest are left out, and the picture says so.
@@ -151,7 +151,7 @@ def _facts(story: Story, now: datetime) -> Iterator[str]:
     elif event.started_at is not None:
         yield "under way"
     else:
-        yield f"due in {spell(event.not_before - now)}"
+        yield f"due in {for_people(event.not_before - now)}"
 
 
 def _clock(instant: datetime, near: datetime) -> str:

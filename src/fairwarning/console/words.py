@@ -6,21 +6,21 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from fairwarning.core import durations
-from fairwarning.core.condition import Condition
-from fairwarning.core.instants import spell, stamp
+from fairwarning.core.machine_state import MachineState
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId, ScopeKind, VmName
+from fairwarning.formats import durations
+from fairwarning.formats.timestamps import for_people, iso_milliseconds
 
 #: A sign for every condition, so that nobody depends on its colour; all of them are in the oldest fonts.
-ICONS: Mapping[Condition, str] = {
-    Condition.RUNNING: "●",
-    Condition.WARNED: "▲",
-    Condition.FROZEN: "‖",
-    Condition.REBOOTING: "↻",
-    Condition.MOVING: "→",
-    Condition.EVICTING: "◇",
-    Condition.TERMINATING: "✕",
-    Condition.STOPPED: "○",
+ICONS: Mapping[MachineState, str] = {
+    MachineState.RUNNING: "●",
+    MachineState.WARNED: "▲",
+    MachineState.FROZEN: "‖",
+    MachineState.REBOOTING: "↻",
+    MachineState.MOVING: "→",
+    MachineState.EVICTING: "◇",
+    MachineState.TERMINATING: "✕",
+    MachineState.STOPPED: "○",
 }
 
 KINDS: Mapping[ScopeKind, str] = {
@@ -54,7 +54,7 @@ def count(number: int, noun: str, many: str = "") -> str:
 
 def span(duration: timedelta | None, otherwise: str = "off") -> str:
     """Return a duration as people write it."""
-    return otherwise if duration is None else durations.spell(duration)
+    return otherwise if duration is None else durations.for_people(duration)
 
 
 def called(scope: Scope) -> str:
@@ -92,4 +92,4 @@ def time_of_day(when: datetime) -> str:
 def _time(when: datetime, sort: str = "") -> Markup:
     """Return an instant as scripts find it and people without scripts read it."""
     name = Markup(' class="{}"').format(sort) if sort else ""
-    return Markup('<time{} datetime="{}">{}</time>').format(name, stamp(when), spell(when))
+    return Markup('<time{} datetime="{}">{}</time>').format(name, iso_milliseconds(when), for_people(when))

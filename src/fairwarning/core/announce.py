@@ -5,36 +5,42 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fairwarning.core import barrier
+from fairwarning.core.blueprint import domain
 from fairwarning.core.causes import CAUSES, Cause
-from fairwarning.core.changes import EventChanged, What
-from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotRunning, NotSpot, TooManyUserEvents
-from fairwarning.core.fleet import Fleet
+from fairwarning.core.changes import EventChanged, EventMilestone
+from fairwarning.core.errors import (
+    AlreadyUnderWayError,
+    InvalidError,
+    NotRunningError,
+    NotSpotError,
+    TooManyUserEventsError,
+)
+from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import (
     BarrierId,
     Event,
     EventId,
-    Facts,
-    Kind,
+    EventSource,
+    EventStatus,
+    EventType,
     Machine,
-    Power,
+    PowerState,
     Scope,
-    Source,
-    Status,
+    ScopeProperties,
     derive_id,
 )
 from fairwarning.core.policy import LONGEST_NOTICE, NOTICE, Policy, whole_second
-from fairwarning.core.scope import domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Announcement:
     """What is to be announced."""
 
     id: EventId
     cause: str
     by: str
     notice: timedelta | None = None
-    kind: Kind | None = None
+    kind: EventType | None = None
     force: bool = False
     walk: str | None = None
 
@@ -42,65 +48,67 @@ class Request:
 def cause_named(name: str) -> Cause:
     """Return the cause of this name, or refuse."""
     if name not in CAUSES:
-        raise Invalid("cause", f"{name!r} is none of {', '.join(CAUSES)}")
+        raise InvalidError("cause", f"{name!r} is none of {', '.join(CAUSES)}")
     return CAUSES[name]
 
 
 def announce(
-    fleet: Fleet, request: Request, machines: Sequence[Machine], now: datetime
+    fleet: FleetState, request: Announcement, machines: Sequence[Machine], now: datetime
 ) -> Iterator[EventChanged]:
     """Yield one change per event that the request leads to."""
     cause = cause_named(request.cause)
     if not machines:
-        raise Invalid("machines", "name at least one machine")
+        raise InvalidError("machines", "name at least one machine")
     if request.notice is not None and not timedelta(0) <= request.notice <= LONGEST_NOTICE:
-        raise Invalid("notice", "must be between nothing and ten years")
+        raise InvalidError("notice", "must be between nothing and ten years")
     _check_kind(request, cause)
     _check(fleet, cause, machines)
     for number, group in enumerate(_groups(fleet, cause, machines)):
         scope = fleet.scope(group[0].scope)
         event_id = request.id if number == 0 else derive_id(request.id, str(number))
         event = _event(scope, cause, request, group, event_id, now, fleet.policy)
-        what = What.SCHEDULED if event.waiting else What.STARTED
+        what = EventMilestone.SCHEDULED if event.waiting else EventMilestone.STARTED
         yield EventChanged(scope=scope.id, event=event, what=what, by=request.by)
 
 
-def _check_kind(request: Request, cause: Cause) -> None:
+def _check_kind(request: Announcement, cause: Cause) -> None:
     """L-06: only a failure leaves a choice, and only between moving and rebooting."""
     if request.kind in (None, cause.kind):
         return
     if not cause.sudden:
-        raise Invalid("kind", f"a {request.cause} is always a {cause.kind}")
-    if request.kind is not Kind.REBOOT:
-        raise Invalid("kind", f"a {request.cause} is a {cause.kind} or a {Kind.REBOOT}, not a {request.kind}")
+        raise InvalidError("kind", f"a {request.cause} is always a {cause.kind}")
+    if request.kind is not EventType.REBOOT:
+        raise InvalidError(
+            "kind", f"a {request.cause} is a {cause.kind} or a {EventType.REBOOT}, not a {request.kind}"
+        )
 
 
-def _check(fleet: Fleet, cause: Cause, machines: Sequence[Machine]) -> None:
+def _check(fleet: FleetState, cause: Cause, machines: Sequence[Machine]) -> None:
     if len({machine.ref for machine in machines}) != len(machines):
-        raise Invalid("machines", "a machine is named twice")
+        raise InvalidError("machines", "a machine is named twice")
     for machine in machines:
         if cause.spot_only and not machine.spot:
-            raise NotSpot(machine.name)
-        if cause.operation and cause.kind is not Kind.TERMINATE and machine.power is Power.STOPPED:
-            raise NotRunning(machine.name)
+            raise NotSpotError(machine.name)
+        if cause.operation and cause.kind is not EventType.TERMINATE and machine.power is PowerState.STOPPED:
+            raise NotRunningError(machine.name)
         for event in fleet.scope(machine.scope).events.values():
             if cause.operation and event.kind is cause.kind and _touches(event, machine):
-                raise AlreadyUnderWay(machine.name, cause.kind, event)
+                raise AlreadyUnderWayError(machine.name, cause.kind, event)
     limit = fleet.policy.max_user_events
-    if cause.source is not Source.USER or limit is None:
+    if cause.source is not EventSource.USER or limit is None:
         return
     for scope_id in {machine.scope for machine in machines}:
         asked = sum(machine.scope == scope_id for machine in machines)
         events = fleet.scope(scope_id).events.values()
-        if asked + sum(event.source is Source.USER for event in events) > limit:
-            raise TooManyUserEvents(scope_id, limit)
+        if asked + sum(event.source is EventSource.USER for event in events) > limit:
+            raise TooManyUserEventsError(scope_id, limit)
 
 
 def _touches(event: Event, machine: Machine) -> bool:
     return machine.name in event.undone
 
 
-def _groups(fleet: Fleet, cause: Cause, machines: Iterable[Machine]) -> list[list[Machine]]:
+def _groups(fleet: FleetState, cause: Cause, machines: Iterable[Machine]) -> list[list[Machine]]:
     """L-12, S-04: one event for what cannot be acted on separately, and never two update domains."""
     groups: dict[tuple[object, ...], list[Machine]] = {}
     for machine in machines:
@@ -116,7 +124,7 @@ def _groups(fleet: Fleet, cause: Cause, machines: Iterable[Machine]) -> list[lis
 def _event(
     scope: Scope,
     cause: Cause,
-    request: Request,
+    request: Announcement,
     machines: Sequence[Machine],
     event_id: EventId,
     now: datetime,
@@ -139,7 +147,7 @@ def _event(
         created_at=now,
         not_before=now if at_once else whole_second(now + notice),
         barrier=_barrier(scope.facts, kind, machines, request, event_id),
-        status=Status.STARTED if at_once else Status.SCHEDULED,
+        status=EventStatus.STARTED if at_once else EventStatus.SCHEDULED,
         seen=scope.enabled and warned,
         started_at=now if at_once else None,
         withdraw_at=None if withdrawn is None else now + policy.shorten(withdrawn),
@@ -148,14 +156,14 @@ def _event(
 
 
 def _warned(
-    scope: Scope, cause: Cause, machines: Sequence[Machine], request: Request, policy: Policy
+    scope: Scope, cause: Cause, machines: Sequence[Machine], request: Announcement, policy: Policy
 ) -> bool:
     """R-23, T-06: whether this is announced at all, or simply done."""
-    if cause.kind is Kind.TERMINATE:
+    if cause.kind is EventType.TERMINATE:
         return deletion_warned(scope, machines, policy) and not request.force
     if cause.image_only and not all(machine.model.image_notice for machine in machines):
         return False  # T-20: a new image is announced only where that was asked for
-    return cause.source is Source.PLATFORM or scope.enabled
+    return cause.source is EventSource.PLATFORM or scope.enabled
 
 
 def deletion_warned(scope: Scope, machines: Iterable[Machine], policy: Policy) -> bool:
@@ -164,17 +172,17 @@ def deletion_warned(scope: Scope, machines: Iterable[Machine], policy: Policy) -
     return configured and (scope.enabled or not policy.terminate_requires_enabled)
 
 
-def _approved_by_policy(facts: Facts, cause: Cause) -> bool:
+def _approved_by_policy(facts: ScopeProperties, cause: Cause) -> bool:
     """L-17: a scope may have waived the notice of its users' own restarts and redeploys."""
     waived = {
-        Kind.REBOOT: facts.approvals.user_reboot,
-        Kind.REDEPLOY: facts.approvals.user_redeploy,
+        EventType.REBOOT: facts.approvals.user_reboot,
+        EventType.REDEPLOY: facts.approvals.user_redeploy,
     }
-    return cause.source is Source.USER and waived.get(cause.kind, False)
+    return cause.source is EventSource.USER and waived.get(cause.kind, False)
 
 
-def _notice(cause: Cause, kind: Kind, machines: Sequence[Machine], asked: timedelta | None) -> timedelta:
-    configured = machines[0].model.terminate_notice if kind is Kind.TERMINATE else None
+def _notice(cause: Cause, kind: EventType, machines: Sequence[Machine], asked: timedelta | None) -> timedelta:
+    configured = machines[0].model.terminate_notice if kind is EventType.TERMINATE else None
     for notice in (asked, configured, cause.notice):
         if notice is not None:
             return notice
@@ -182,9 +190,13 @@ def _notice(cause: Cause, kind: Kind, machines: Sequence[Machine], asked: timede
 
 
 def _barrier(
-    facts: Facts, kind: Kind, machines: Sequence[Machine], request: Request, event_id: EventId
+    facts: ScopeProperties,
+    kind: EventType,
+    machines: Sequence[Machine],
+    request: Announcement,
+    event_id: EventId,
 ) -> BarrierId:
-    if kind is Kind.TERMINATE and facts.kind.scales:
+    if kind is EventType.TERMINATE and facts.kind.scales:
         return barrier.of_deletes(facts.set_id)
     if CAUSES[request.cause].alone:
         return barrier.alone(event_id)

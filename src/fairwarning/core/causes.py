@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from fairwarning.core.model import Kind, Source
+from fairwarning.core.model import EventSource, EventType
 
 
 class Text(StrEnum):
@@ -31,8 +31,8 @@ UNKNOWN = -1
 class Cause:
     """What one action announces, and how long Azure takes over it."""
 
-    kind: Kind
-    source: Source = Source.PLATFORM
+    kind: EventType
+    source: EventSource = EventSource.PLATFORM
     duration: int = UNKNOWN
     text: Text = Text.NOTHING
     lasts: timedelta = timedelta(minutes=10)
@@ -50,19 +50,19 @@ class Cause:
         return self.operation
 
 
-_USER, _FREEZE = Source.USER, Kind.FREEZE
+_USER, _FREEZE = EventSource.USER, EventType.FREEZE
 
 CAUSES: Mapping[str, Cause] = {
     "restart": Cause(
-        kind=Kind.REBOOT, source=_USER, text=Text.RESTART, operation=True,
+        kind=EventType.REBOOT, source=_USER, text=Text.RESTART, operation=True,
         summary="a user restarts the machine",
     ),
     "redeploy": Cause(
-        kind=Kind.REDEPLOY, source=_USER, text=Text.REDEPLOY, operation=True,
+        kind=EventType.REDEPLOY, source=_USER, text=Text.REDEPLOY, operation=True,
         summary="a user moves the machine to another host; ephemeral disks are lost",
     ),
     "reimage": Cause(
-        kind=Kind.REBOOT, source=_USER, operation=True, image_only=True,
+        kind=EventType.REBOOT, source=_USER, operation=True, image_only=True,
         summary="a user gives the machine its image anew; announced where the set asks for it",
     ),
     "freeze": Cause(
@@ -78,7 +78,7 @@ CAUSES: Mapping[str, Cause] = {
         summary="a large host update: a pause of thirty seconds",
     ),
     "host-reboot": Cause(
-        kind=Kind.REBOOT, text=Text.HOST,
+        kind=EventType.REBOOT, text=Text.HOST,
         summary="the host is rebooted and its machines with it",
     ),
     "cancelled-maintenance": Cause(
@@ -86,27 +86,27 @@ CAUSES: Mapping[str, Cause] = {
         summary="host maintenance that is withdrawn after eight minutes",
     ),
     "hardware-failure": Cause(
-        kind=Kind.REDEPLOY, text=Text.FAILURE, sudden=True,
+        kind=EventType.REDEPLOY, text=Text.FAILURE, sudden=True,
         summary="the host failed; the machine is being moved without notice",
     ),
     "platform-redeploy": Cause(
-        kind=Kind.REDEPLOY, text=Text.FAILURE, notice=timedelta(minutes=15),
+        kind=EventType.REDEPLOY, text=Text.FAILURE, notice=timedelta(minutes=15),
         summary="the platform moves the machine after a failure, with notice",
     ),
     "predicted-failure": Cause(
-        kind=Kind.REDEPLOY, text=Text.EMERGENCY, notice=timedelta(days=7),
+        kind=EventType.REDEPLOY, text=Text.EMERGENCY, notice=timedelta(days=7),
         summary="the host is expected to fail; a move is announced a week ahead",
     ),
     "evict": Cause(
-        kind=Kind.PREEMPT, lasts=timedelta(seconds=30), operation=True, spot_only=True,
+        kind=EventType.PREEMPT, lasts=timedelta(seconds=30), operation=True, spot_only=True,
         summary="a Spot machine is evicted",
     ),
     "rebalance": Cause(
-        kind=Kind.REBALANCE, withdrawn_after=timedelta(minutes=15), spot_only=True,
+        kind=EventType.REBALANCE, withdrawn_after=timedelta(minutes=15), spot_only=True,
         summary="advice that a Spot machine may be evicted soon (preview api-version only)",
     ),
     "delete": Cause(
-        kind=Kind.TERMINATE, source=_USER, lasts=timedelta(seconds=30), operation=True,
+        kind=EventType.TERMINATE, source=_USER, lasts=timedelta(seconds=30), operation=True,
         summary="a user deletes the machine",
     ),
 }  # fmt: skip
@@ -116,5 +116,5 @@ CAUSES: Mapping[str, Cause] = {
 MAINTENANCE: Mapping[str, Cause] = {
     name: cause
     for name, cause in CAUSES.items()
-    if cause.source is Source.PLATFORM and not cause.spot_only and not cause.sudden
+    if cause.source is EventSource.PLATFORM and not cause.spot_only and not cause.sudden
 }

@@ -6,11 +6,20 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import assert_never
 
-from fairwarning.core.model import Event, EventId, Facts, Machine, Scope, ScopeId, Status, VmName
-from fairwarning.core.roster import Roster, RosterDraft
+from fairwarning.core.machine_table import MachineTable, MachineTableDraft
+from fairwarning.core.model import (
+    Event,
+    EventId,
+    EventStatus,
+    Machine,
+    Scope,
+    ScopeId,
+    ScopeProperties,
+    VmName,
+)
 
 
-class What(StrEnum):
+class EventMilestone(StrEnum):
     """What happened to an event."""
 
     SCHEDULED = "scheduled"
@@ -28,17 +37,17 @@ class ScopeMade:
     """A scope exists now."""
 
     scope: ScopeId
-    facts: Facts
+    facts: ScopeProperties
     incarnation: int
     by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FactsChanged:
+class ScopePropertiesChanged:
     """The scope as a whole looks like this now."""
 
     scope: ScopeId
-    facts: Facts
+    facts: ScopeProperties
     by: str
 
 
@@ -75,7 +84,7 @@ class EventChanged:
 
     scope: ScopeId
     event: Event
-    what: What
+    what: EventMilestone
     by: str
     reason: str = ""
 
@@ -88,7 +97,15 @@ class Published:
     incarnation: int
 
 
-Change = ScopeMade | FactsChanged | ScopeRemoved | MachineChanged | MachineRemoved | EventChanged | Published
+Change = (
+    ScopeMade
+    | ScopePropertiesChanged
+    | ScopeRemoved
+    | MachineChanged
+    | MachineRemoved
+    | EventChanged
+    | Published
+)
 
 Scopes = Mapping[ScopeId, Scope]
 
@@ -135,7 +152,7 @@ class _ScopeDraft:
 
     def __init__(self, scope: Scope) -> None:
         self._before = scope
-        self._machines: RosterDraft | None = None
+        self._machines: MachineTableDraft | None = None
         self._events: dict[EventId, Event] | None = None
         self._removed: set[str | None] = set()
         self.facts = scope.facts
@@ -150,9 +167,9 @@ class _ScopeDraft:
     def remove(self, name: VmName) -> None:
         self._removed.add(self.machines().drop(name))
 
-    def machines(self) -> RosterDraft:
+    def machines(self) -> MachineTableDraft:
         if self._machines is None:
-            self._machines = RosterDraft(self._before.machines)
+            self._machines = MachineTableDraft(self._before.machines)
         return self._machines
 
     def events(self) -> dict[EventId, Event]:
@@ -175,7 +192,9 @@ def _evolve(scope: Scope | None, changes: Iterable[Change], step: int) -> Scope 
     draft = None if scope is None else _ScopeDraft(scope)
     for change in changes:
         if isinstance(change, ScopeMade):
-            draft = _ScopeDraft(Scope(facts=change.facts, incarnation=change.incarnation, machines=Roster()))
+            draft = _ScopeDraft(
+                Scope(facts=change.facts, incarnation=change.incarnation, machines=MachineTable())
+            )
         elif draft is None:
             raise LookupError(f"{type(change).__name__} of scope {change.scope}, which does not exist")
         elif isinstance(change, ScopeRemoved):
@@ -186,16 +205,17 @@ def _evolve(scope: Scope | None, changes: Iterable[Change], step: int) -> Scope 
 
 
 def _note(
-    draft: _ScopeDraft, change: FactsChanged | MachineChanged | MachineRemoved | EventChanged | Published
+    draft: _ScopeDraft,
+    change: ScopePropertiesChanged | MachineChanged | MachineRemoved | EventChanged | Published,
 ) -> None:
     match change:
-        case EventChanged(event=event) if event.status is Status.GONE:
+        case EventChanged(event=event) if event.status is EventStatus.GONE:
             draft.events().pop(event.id, None)
         case EventChanged(event=event):
             draft.events()[event.id] = event
         case Published(incarnation=incarnation):
             draft.incarnation = incarnation
-        case FactsChanged(facts=facts):
+        case ScopePropertiesChanged(facts=facts):
             draft.facts = facts
         case MachineChanged(machine=machine):
             draft.keep(machine)

@@ -6,22 +6,22 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import assert_never
 
+from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.model import (
-    Approvals,
+    ApprovalSettings,
     EventId,
-    Eviction,
-    Kind,
+    EventType,
+    EvictionPolicy,
     MachineRef,
-    Power,
+    PowerState,
     ScopeId,
     VmName,
     in_group,
 )
-from fairwarning.core.scope import Blueprint, scope_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Make:
+class CreateSet:
     """Bring up a set of machines."""
 
     seed: str
@@ -30,7 +30,7 @@ class Make:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Add:
+class AddMachines:
     """Bring up more machines in a scope that exists; what is not said is as with those that are there."""
 
     seed: str
@@ -38,13 +38,13 @@ class Add:
     count: int = 1
     names: tuple[str, ...] = ()
     spot: bool | None = None
-    eviction: Eviction | None = None
+    eviction: EvictionPolicy | None = None
     tags: tuple[tuple[str, str], ...] | None = None
     by: str = "operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remove:
+class DeleteScopes:
     """Delete all machines of some scopes, with their warnings, and then the scopes (T-09)."""
 
     id: EventId
@@ -61,7 +61,7 @@ class Schedule:
     cause: str
     machines: tuple[MachineRef, ...]
     notice: timedelta | None = None
-    kind: Kind | None = None
+    kind: EventType | None = None
     force: bool = False
     by: str = "operator"
 
@@ -101,7 +101,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ImpactOutcome:
     """What a driver observed about one impact; a problem means it has to be tried again."""
 
     event: EventId
@@ -110,11 +110,11 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ReportOutcomes:
     """A driver tells what it has observed in one scope."""
 
     scope: ScopeId
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ImpactOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class SetPower:
     """A user starts or stops a machine; neither is announced (L-14)."""
 
     machine: MachineRef
-    power: Power
+    power: PowerState
     by: str = "operator"
 
 
@@ -159,12 +159,12 @@ class SetApprovals:
     """Change what a scope approves by itself."""
 
     scope: ScopeId
-    approvals: Approvals
+    approvals: ApprovalSettings
     by: str = "operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartWalk:
+class StartRollout:
     """Take a maintenance through a scope, one domain at a time (S-04, S-05)."""
 
     id: str
@@ -175,7 +175,7 @@ class StartWalk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopWalk:
+class StopRollout:
     """End a walk; what it has announced and not started is withdrawn."""
 
     scope: ScopeId
@@ -183,44 +183,44 @@ class StopWalk:
 
 
 Command = (
-    Make
-    | Add
-    | Remove
+    CreateSet
+    | AddMachines
+    | DeleteScopes
     | Schedule
     | Approve
     | Cancel
     | Poll
     | Tick
-    | Report
+    | ReportOutcomes
     | SetPower
     | ChangeModel
     | Upgrade
     | Protect
     | SetApprovals
-    | StartWalk
-    | StopWalk
+    | StartRollout
+    | StopRollout
 )
 
 
 def concerns(command: Command) -> frozenset[ScopeId]:
     """Return the scopes a command speaks of; the engine loads these and whoever shares a barrier."""
     match command:
-        case Make(blueprint=blueprint):
+        case CreateSet(blueprint=blueprint):
             return frozenset((ScopeId(in_group(blueprint.group, blueprint.name)), *scope_ids(blueprint)))
-        case Remove(scopes=scopes) | Tick(scopes=scopes) | ChangeModel(scopes=scopes):
+        case DeleteScopes(scopes=scopes) | Tick(scopes=scopes) | ChangeModel(scopes=scopes):
             return frozenset(scopes)
         case Schedule(machines=machines) | Upgrade(machines=machines):
             return frozenset(machine.scope for machine in machines)
         case Poll(machine=machine) | SetPower(machine=machine) | Protect(machine=machine):
             return frozenset({machine.scope})
         case (
-            Add(scope=scope)
+            AddMachines(scope=scope)
             | Approve(scope=scope)
             | Cancel(scope=scope)
-            | Report(scope=scope)
+            | ReportOutcomes(scope=scope)
             | SetApprovals(scope=scope)
-            | StartWalk(scope=scope)
-            | StopWalk(scope=scope)
+            | StartRollout(scope=scope)
+            | StopRollout(scope=scope)
         ):
             return frozenset({scope})
         case _:

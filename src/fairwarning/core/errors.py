@@ -25,7 +25,7 @@ one place and the core still knows nothing of HTTP.
 
 from typing import ClassVar
 
-from fairwarning.core.model import Event, EventId, Kind, ScopeId, VmName
+from fairwarning.core.model import Event, EventId, EventType, ScopeId, VmName
 
 
 class FairWarningError(Exception):
@@ -34,7 +34,7 @@ class FairWarningError(Exception):
     status_hint: ClassVar[int] = 400
 
 
-class Invalid(FairWarningError):
+class InvalidError(FairWarningError):
     """A value makes no sense."""
 
     status_hint = 422
@@ -45,7 +45,7 @@ class Invalid(FairWarningError):
         self.problem = problem
 
 
-class UnknownEvent(FairWarningError):
+class UnknownEventError(FairWarningError):
     """No pending event has this id."""
 
     status_hint = 404
@@ -55,7 +55,7 @@ class UnknownEvent(FairWarningError):
         self.event_id = event_id
 
 
-class UnknownMachine(FairWarningError):
+class UnknownMachineError(FairWarningError):
     """No machine goes by this name."""
 
     status_hint = 404
@@ -65,7 +65,7 @@ class UnknownMachine(FairWarningError):
         self.name = name
 
 
-class UnknownHost(FairWarningError):
+class UnknownHostError(FairWarningError):
     """No machine is on a host of this name."""
 
     status_hint = 404
@@ -75,7 +75,7 @@ class UnknownHost(FairWarningError):
         self.host = host
 
 
-class UnknownScope(FairWarningError):
+class UnknownScopeError(FairWarningError):
     """No scope goes by this name."""
 
     status_hint = 404
@@ -85,7 +85,7 @@ class UnknownScope(FairWarningError):
         self.scope = scope
 
 
-class UnknownWalk(FairWarningError):
+class UnknownRolloutError(FairWarningError):
     """No walk is under way in this scope."""
 
     status_hint = 404
@@ -95,7 +95,7 @@ class UnknownWalk(FairWarningError):
         self.scope = scope
 
 
-class NameTaken(FairWarningError):
+class NameTakenError(FairWarningError):
     """A scope of this name exists already."""
 
     status_hint = 409
@@ -105,7 +105,7 @@ class NameTaken(FairWarningError):
         self.name = name
 
 
-class AmbiguousName(FairWarningError):
+class AmbiguousNameError(FairWarningError):
     """Several scopes have a machine of this name."""
 
     status_hint = 409
@@ -117,7 +117,7 @@ class AmbiguousName(FairWarningError):
         self.scopes = scopes
 
 
-class IllegalTransition(FairWarningError):
+class IllegalTransitionError(FairWarningError):
     """The event is not in a state that allows this."""
 
     status_hint = 409
@@ -128,19 +128,19 @@ class IllegalTransition(FairWarningError):
         self.signal = signal
 
 
-class AlreadyUnderWay(FairWarningError):
+class AlreadyUnderWayError(FairWarningError):
     """The machine waits for an event of this kind already."""
 
     status_hint = 409
 
-    def __init__(self, machine: VmName, kind: Kind, event: Event) -> None:
+    def __init__(self, machine: VmName, kind: EventType, event: Event) -> None:
         super().__init__(f"{machine} has an unfinished {kind} already: event {event.id} is {event.status}")
         self.machine = machine
         self.kind = kind
         self.event = event
 
 
-class TooManyUserEvents(FairWarningError):
+class TooManyUserEventsError(FairWarningError):
     """The scope has as many user events as its profile allows."""
 
     status_hint = 409
@@ -151,7 +151,7 @@ class TooManyUserEvents(FairWarningError):
         self.limit = limit
 
 
-class NotSpot(FairWarningError):
+class NotSpotError(FairWarningError):
     """Only Spot machines can be evicted."""
 
     status_hint = 409
@@ -161,7 +161,7 @@ class NotSpot(FairWarningError):
         self.machine = machine
 
 
-class NotRunning(FairWarningError):
+class NotRunningError(FairWarningError):
     """What is stopped cannot be restarted, moved or evicted."""
 
     status_hint = 409
@@ -171,7 +171,7 @@ class NotRunning(FairWarningError):
         self.machine = machine
 
 
-class SpotIsNotWarned(FairWarningError):
+class SpotIsNotWarnedError(FairWarningError):
     """Spot machines get no notice of their deletion."""
 
     status_hint = 409
@@ -180,7 +180,7 @@ class SpotIsNotWarned(FairWarningError):
         super().__init__("terminate notification cannot be enabled for Spot machines")
 
 
-class WalkUnderWay(FairWarningError):
+class RolloutUnderWayError(FairWarningError):
     """The scope is being walked already."""
 
     status_hint = 409
@@ -190,7 +190,7 @@ class WalkUnderWay(FairWarningError):
         self.scope = scope
 
 
-class Conflict(FairWarningError):
+class ConflictError(FairWarningError):
     """Somebody else changed the scope first; decide again."""
 
     status_hint = 409

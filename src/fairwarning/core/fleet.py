@@ -6,24 +6,24 @@ from datetime import datetime
 from itertools import chain
 from types import MappingProxyType
 
-from fairwarning.core.errors import UnknownEvent, UnknownMachine, UnknownScope
+from fairwarning.core.errors import UnknownEventError, UnknownMachineError, UnknownScopeError
 from fairwarning.core.model import (
     Event,
     EventId,
-    Facts,
-    Kind,
+    EventStatus,
+    EventType,
     Machine,
     MachineRef,
     Scope,
     ScopeId,
-    Status,
+    ScopeProperties,
     VmName,
 )
 from fairwarning.core.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetState:
     """The scopes a decision is about, and the policy it obeys."""
 
     scopes: Mapping[ScopeId, Scope]
@@ -34,21 +34,21 @@ class Fleet:
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope, or refuse."""
         if scope_id not in self.scopes:
-            raise UnknownScope(scope_id)
+            raise UnknownScopeError(scope_id)
         return self.scopes[scope_id]
 
     def machine(self, ref: MachineRef) -> Machine:
         """Return a machine, or refuse."""
         machine = self.scope(ref.scope).machines.get(ref.name)
         if machine is None:
-            raise UnknownMachine(ref.name)
+            raise UnknownMachineError(ref.name)
         return machine
 
     def event(self, scope_id: ScopeId, event_id: EventId) -> Event:
         """Return a pending event, or refuse; ids are compared without regard to case (V-09)."""
         event = self.scope(scope_id).events.get(EventId(event_id.upper()))
         if event is None:
-            raise UnknownEvent(event_id)
+            raise UnknownEventError(event_id)
         return event
 
     def events(self) -> Iterator[Event]:
@@ -62,7 +62,7 @@ class Impact:
 
     event: EventId
     machine: MachineRef
-    kind: Kind
+    kind: EventType
     cause: str
     duration: int
     since: datetime
@@ -76,7 +76,7 @@ def visible(scope: Scope, machine: VmName | None = None) -> tuple[Event, ...]:
     return tuple(event for event in scope.events.values() if shown_to(machine, event, scope.facts))
 
 
-def shown_to(machine: VmName, event: Event, facts: Facts) -> bool:
+def shown_to(machine: VmName, event: Event, facts: ScopeProperties) -> bool:
     """Whether a machine sees an event; S-03: without broadcast it sees only what concerns it."""
     return event.seen and (facts.broadcast or machine in event.resources)
 
@@ -94,7 +94,7 @@ def outstanding(scope: Scope) -> tuple[Impact, ...]:
             attempt=event.attempt,
         )
         for event in scope.events.values()
-        if event.status is Status.STARTED and event.started_at is not None
+        if event.status is EventStatus.STARTED and event.started_at is not None
         for name in impending(event, scope)
     )
 
@@ -113,7 +113,7 @@ def next_deadline(scope: Scope, policy: Policy) -> datetime | None:
     return min(instants, default=None)
 
 
-def overdue(fleet: Fleet, now: datetime) -> bool:
+def overdue(fleet: FleetState, now: datetime) -> bool:
     """Whether time alone has changed what is pending."""
     return any(_due(event) <= now and event.waiting for event in fleet.events())
 

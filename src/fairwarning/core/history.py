@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from fairwarning.core.changes import Change, EventChanged, What
+from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 
 #: The scope of what is about none, or about all.
@@ -13,7 +13,7 @@ NOWHERE = ScopeId("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class CommandRefused:
     """Somebody asked for something that the rules forbid; nothing changed."""
 
     scope: ScopeId
@@ -24,7 +24,7 @@ class Refused:
     machines: tuple[MachineRef, ...] = ()
 
 
-class Deed(StrEnum):
+class OperatorAction(StrEnum):
     """What somebody does that leaves the fleet as it is, and yet explains what follows."""
 
     FAULT = "fault"
@@ -34,10 +34,10 @@ class Deed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
+class ActionNote:
     """Somebody did something that changed no machine, no event and no scope."""
 
-    deed: Deed
+    deed: OperatorAction
     detail: str
     by: str
     scope: ScopeId = NOWHERE
@@ -45,19 +45,19 @@ class Remark:
 
 
 #: What the journal keeps beside changes.
-Note = Refused | Remark
+Note = CommandRefused | ActionNote
 
 #: What a remark is about.
-_SUBJECTS: Mapping[Deed, str] = {
-    Deed.FAULT: "endpoint",
-    Deed.HEALED: "endpoint",
-    Deed.ADVANCED: "clock",
-    Deed.SPEED: "clock",
+_SUBJECTS: Mapping[OperatorAction, str] = {
+    OperatorAction.FAULT: "endpoint",
+    OperatorAction.HEALED: "endpoint",
+    OperatorAction.ADVANCED: "clock",
+    OperatorAction.SPEED: "clock",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class HistoryEntry:
     """One line of the history."""
 
     seq: int
@@ -72,18 +72,18 @@ class Line:
 
 
 #: What happens to an event behind the scenes is in the journal, not in the history.
-_UNSUNG = frozenset({What.SHOWN, What.PROGRESSED})
+_UNSUNG = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED})
 
 
-def line(seq: int, at: datetime, change: Change | Note) -> Line | None:
+def line(seq: int, at: datetime, change: Change | Note) -> HistoryEntry | None:
     """Return a journal line as people read it; None for what is not theirs to care about."""
     match change:
-        case Refused(asked=asked, reason=reason):
+        case CommandRefused(asked=asked, reason=reason):
             return _noted(seq, at, change, kind="refused", type=asked, event=change.event, reason=reason)
-        case Remark(deed=deed, detail=detail):
+        case ActionNote(deed=deed, detail=detail):
             return _noted(seq, at, change, kind=deed.value, type=_SUBJECTS[deed], event=None, reason=detail)
         case EventChanged(what=what) if what not in _UNSUNG:
-            return Line(
+            return HistoryEntry(
                 seq=seq,
                 at=at,
                 kind=what.value,
@@ -100,8 +100,8 @@ def line(seq: int, at: datetime, change: Change | Note) -> Line | None:
 
 def _noted(
     seq: int, at: datetime, note: Note, *, kind: str, type: str, event: EventId | None, reason: str
-) -> Line:
-    return Line(
+) -> HistoryEntry:
+    return HistoryEntry(
         seq=seq,
         at=at,
         kind=kind,

@@ -5,25 +5,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from fairwarning.core.changes import (
-    Change,
-    EventChanged,
-    MachineChanged,
-    MachineRemoved,
-    What,
-)
-from fairwarning.core.commands import Outcome, Report
-from fairwarning.core.fleet import Fleet
+from fairwarning.core.changes import Change, EventChanged, EventMilestone, MachineChanged, MachineRemoved
+from fairwarning.core.commands import ImpactOutcome, ReportOutcomes
+from fairwarning.core.fleet import FleetState
 from fairwarning.core.lifecycle import Signal, advance
 from fairwarning.core.model import (
     Event,
     EventId,
-    Eviction,
+    EventStatus,
+    EventType,
+    EvictionPolicy,
     HostId,
-    Kind,
     Machine,
-    Power,
-    Status,
+    PowerState,
     VmName,
 )
 from fairwarning.core.policy import Policy, retry_delay
@@ -31,7 +25,7 @@ from fairwarning.core.policy import Policy, retry_delay
 DRIVER = "driver"
 
 
-def take(fleet: Fleet, report: Report, now: datetime) -> Iterator[Change]:
+def record_outcomes(fleet: FleetState, report: ReportOutcomes, now: datetime) -> Iterator[Change]:
     """Yield what a driver's observations change, each on top of those before it.
 
     What concerns nobody any more is ignored, also when it was this very report that removed the machine.
@@ -39,18 +33,22 @@ def take(fleet: Fleet, report: Report, now: datetime) -> Iterator[Change]:
     scope = fleet.scopes.get(report.scope)
     if scope is None:
         return
-    outcomes: dict[EventId, list[Outcome]] = {}
+    outcomes: dict[EventId, list[ImpactOutcome]] = {}
     for outcome in report.outcomes:
         outcomes.setdefault(outcome.event, []).append(outcome)
     concerned = {outcome.machine for outcome in report.outcomes}
     machines = {name: scope.machines[name] for name in concerned if name in scope.machines}
     for event in scope.events.values():
-        if event.status is Status.STARTED and event.id in outcomes:
+        if event.status is EventStatus.STARTED and event.id in outcomes:
             yield from _progress(event, outcomes[event.id], machines, fleet.policy, now)
 
 
 def _progress(
-    event: Event, outcomes: list[Outcome], machines: dict[VmName, Machine], policy: Policy, now: datetime
+    event: Event,
+    outcomes: list[ImpactOutcome],
+    machines: dict[VmName, Machine],
+    policy: Policy,
+    now: datetime,
 ) -> Iterator[Change]:
     """Yield what became of one event, and leave ``machines`` as its impacts leave them."""
     due = machines.keys() & event.undone
@@ -59,7 +57,7 @@ def _progress(
     problems = [f"{one.machine}: {one.problem}" for one in news if one.problem is not None]
     if finished:
         event = replace(event, done=(*event.done, *finished))
-        yield EventChanged(scope=event.scope, event=event, what=What.PROGRESSED, by=DRIVER)
+        yield EventChanged(scope=event.scope, event=event, what=EventMilestone.PROGRESSED, by=DRIVER)
     for name in finished:
         before = machines.pop(name)
         after = _aftermath(event.kind, before)
@@ -74,18 +72,20 @@ def _progress(
         delay = policy.shorten(retry_delay(attempt))
         failed = replace(advance(event, Signal.FAILED, now), attempt=attempt, retry_at=now + delay)
         reason = "; ".join(problems)
-        yield EventChanged(scope=event.scope, event=failed, what=What.FAILED, by=DRIVER, reason=reason)
+        yield EventChanged(
+            scope=event.scope, event=failed, what=EventMilestone.FAILED, by=DRIVER, reason=reason
+        )
 
 
-def _aftermath(kind: Kind, machine: Machine) -> Machine | None:
+def _aftermath(kind: EventType, machine: Machine) -> Machine | None:
     match kind:
-        case Kind.FREEZE | Kind.REBOOT | Kind.REBALANCE:
+        case EventType.FREEZE | EventType.REBOOT | EventType.REBALANCE:
             return machine
-        case Kind.REDEPLOY:
+        case EventType.REDEPLOY:
             return replace(machine, host=next_host(machine.host))
-        case Kind.PREEMPT if machine.eviction is Eviction.DEALLOCATE:
-            return replace(machine, power=Power.STOPPED)
-        case Kind.PREEMPT | Kind.TERMINATE:
+        case EventType.PREEMPT if machine.eviction is EvictionPolicy.DEALLOCATE:
+            return replace(machine, power=PowerState.STOPPED)
+        case EventType.PREEMPT | EventType.TERMINATE:
             return None
         case _:
             assert_never(kind)

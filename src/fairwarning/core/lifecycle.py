@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
-from fairwarning.core.errors import IllegalTransition
-from fairwarning.core.model import Event, Status
+from fairwarning.core.errors import IllegalTransitionError
+from fairwarning.core.model import Event, EventStatus
 
 
 class Signal(StrEnum):
@@ -23,16 +23,16 @@ class Signal(StrEnum):
     FAILED = "failed"
 
 
-TRANSITIONS: Mapping[tuple[Status, Signal], Status] = {
+TRANSITIONS: Mapping[tuple[EventStatus, Signal], EventStatus] = {
     # R-19: an approval alone changes nothing a guest can see.
-    (Status.SCHEDULED, Signal.APPROVED): Status.SCHEDULED,
-    (Status.SCHEDULED, Signal.RELEASED): Status.STARTED,
-    (Status.SCHEDULED, Signal.CANCELLED): Status.GONE,
+    (EventStatus.SCHEDULED, Signal.APPROVED): EventStatus.SCHEDULED,
+    (EventStatus.SCHEDULED, Signal.RELEASED): EventStatus.STARTED,
+    (EventStatus.SCHEDULED, Signal.CANCELLED): EventStatus.GONE,
     # R-17: approving what has started is allowed and changes nothing.
-    (Status.STARTED, Signal.APPROVED): Status.STARTED,
-    (Status.STARTED, Signal.FINISHED): Status.GONE,
+    (EventStatus.STARTED, Signal.APPROVED): EventStatus.STARTED,
+    (EventStatus.STARTED, Signal.FINISHED): EventStatus.GONE,
     # An impact that failed is tried again; it never completes the event silently.
-    (Status.STARTED, Signal.FAILED): Status.STARTED,
+    (EventStatus.STARTED, Signal.FAILED): EventStatus.STARTED,
 }
 
 
@@ -44,7 +44,7 @@ def advance(event: Event, signal: Signal, now: datetime) -> Event:
     """
     status = TRANSITIONS.get((event.status, signal))
     if status is None:
-        raise IllegalTransition(event, signal)
+        raise IllegalTransitionError(event, signal)
     if signal is Signal.RELEASED:
         return replace(event, status=status, started_at=now)
     return event if status is event.status else replace(event, status=status)

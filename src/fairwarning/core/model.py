@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
 if TYPE_CHECKING:
-    from fairwarning.core.roster import Roster
+    from fairwarning.core.machine_table import MachineTable
 
 EventId = NewType("EventId", str)
 ScopeId = NewType("ScopeId", str)
@@ -33,7 +33,7 @@ class MachineRef(NamedTuple):
         return f"{self.scope}/{self.name}"
 
 
-class Kind(StrEnum):
+class EventType(StrEnum):
     """The impact an event will have on a machine."""
 
     FREEZE = "Freeze"
@@ -44,7 +44,7 @@ class Kind(StrEnum):
     REBALANCE = "SpotRebalanceRecommendation"
 
 
-class Status(StrEnum):
+class EventStatus(StrEnum):
     """Where an event is in its life; guests only ever see the first two (L-01)."""
 
     SCHEDULED = "Scheduled"
@@ -52,7 +52,7 @@ class Status(StrEnum):
     GONE = "Gone"
 
 
-class Source(StrEnum):
+class EventSource(StrEnum):
     """Who is behind an event (L-09)."""
 
     PLATFORM = "Platform"
@@ -74,14 +74,14 @@ class ScopeKind(StrEnum):
         return self in (ScopeKind.SCALE_SET, ScopeKind.FLEXIBLE_SET)
 
 
-class Power(StrEnum):
+class PowerState(StrEnum):
     """Whether a machine could answer at all."""
 
     RUNNING = "running"
     STOPPED = "stopped"
 
 
-class Eviction(StrEnum):
+class EvictionPolicy(StrEnum):
     """What becomes of a Spot machine once it is evicted."""
 
     DEALLOCATE = "Deallocate"
@@ -89,7 +89,7 @@ class Eviction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class MachineModel:
     """What a scale set wants its instances to be; each instance remembers the one it was given (T-06)."""
 
     number: int = 1
@@ -98,7 +98,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approvals:
+class ApprovalSettings:
     """What a scope approves by itself (L-17, T-21)."""
 
     user_reboot: bool = False
@@ -118,9 +118,9 @@ class Machine:
     fault_domain: int = 0
     host: HostId
     spot: bool = False
-    eviction: Eviction = Eviction.DEALLOCATE
-    power: Power = Power.RUNNING
-    model: Model = Model()
+    eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
+    power: PowerState = PowerState.RUNNING
+    model: MachineModel = MachineModel()
     protected: bool = False
     tags: tuple[tuple[str, str], ...] = ()
 
@@ -137,15 +137,15 @@ class Event:
     id: EventId
     scope: ScopeId
     cause: str
-    kind: Kind
-    source: Source
+    kind: EventType
+    source: EventSource
     resources: tuple[VmName, ...]
     description: str
     duration: int
     created_at: datetime
     not_before: datetime
     barrier: BarrierId
-    status: Status = Status.SCHEDULED
+    status: EventStatus = EventStatus.SCHEDULED
     seen: bool = True
     approved_by: str | None = None
     started_at: datetime | None = None
@@ -158,7 +158,7 @@ class Event:
     @property
     def waiting(self) -> bool:
         """Whether the event is announced and has not started."""
-        return self.status is Status.SCHEDULED
+        return self.status is EventStatus.SCHEDULED
 
     @property
     def undone(self) -> tuple[VmName, ...]:
@@ -170,7 +170,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class Rollout:
     """A host update that goes through a scope one domain at a time (S-04, S-05)."""
 
     id: str
@@ -182,7 +182,7 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ScopeProperties:
     """What is true of a scope as a whole, apart from its machines and events."""
 
     id: ScopeId
@@ -193,15 +193,15 @@ class Facts:
     update_domains: int = 1
     fault_domains: int = 1
     broadcast: bool = True
-    model: Model = Model()
+    model: MachineModel = MachineModel()
     upgrades_itself: bool = False
-    approvals: Approvals = Approvals()
+    approvals: ApprovalSettings = ApprovalSettings()
     enabled_at: datetime | None = None
     polled_at: datetime | None = None
     next_instance: int = 0
     instance_step: int = 1
     deleting: bool = False
-    walk: Walk | None = None
+    walk: Rollout | None = None
 
     @property
     def set_id(self) -> str:
@@ -213,10 +213,10 @@ class Facts:
 class Scope:
     """The machines that share one document, with their pending events in order of creation."""
 
-    facts: Facts
+    facts: ScopeProperties
     version: int = 0
     incarnation: int = 1
-    machines: "Roster"
+    machines: "MachineTable"
     events: MappingProxyType[EventId, Event] = field(default_factory=lambda: MappingProxyType({}))
 
     @property

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fairwarning.core.errors import Invalid, SpotIsNotWarned
-from fairwarning.core.model import Kind
+from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
+from fairwarning.core.model import EventType
 
 #: L-05: how long before an impact the guests are told; for Terminate unless the profile says (T-02).
-NOTICE: Mapping[Kind, timedelta] = {
-    Kind.FREEZE: timedelta(minutes=15),
-    Kind.REBOOT: timedelta(minutes=15),
-    Kind.REDEPLOY: timedelta(minutes=10),
-    Kind.PREEMPT: timedelta(seconds=30),
-    Kind.TERMINATE: timedelta(minutes=5),
-    Kind.REBALANCE: timedelta(minutes=15),
+NOTICE: Mapping[EventType, timedelta] = {
+    EventType.FREEZE: timedelta(minutes=15),
+    EventType.REBOOT: timedelta(minutes=15),
+    EventType.REDEPLOY: timedelta(minutes=10),
+    EventType.PREEMPT: timedelta(seconds=30),
+    EventType.TERMINATE: timedelta(minutes=5),
+    EventType.REBALANCE: timedelta(minutes=15),
 }
 
 #: T-02: the shortest and the longest notice a terminate profile may ask for.
@@ -100,7 +100,7 @@ def with_speed(policy: Policy, speed: float) -> Policy:
     """Return ``policy`` with every duration divided by ``speed``."""
     slowest, fastest = SPEEDS
     if not slowest <= speed <= fastest:
-        raise Invalid("speed", f"must be between {slowest:g} and {fastest:g}, not {speed:g}")
+        raise InvalidError("speed", f"must be between {slowest:g} and {fastest:g}, not {speed:g}")
     return replace(policy, speed=speed)
 
 
@@ -119,7 +119,19 @@ def terminate_notice(minutes: timedelta, *, spot: bool) -> timedelta:
     """Return the notice if a terminate profile may ask for it, or refuse."""
     shortest, longest = TERMINATE_NOTICE
     if spot:
-        raise SpotIsNotWarned  # T-05
+        raise SpotIsNotWarnedError  # T-05
     if not shortest <= minutes <= longest:
-        raise Invalid("terminate_notice", f"must be between 5 and 15 minutes, not {minutes}")
+        raise InvalidError("terminate_notice", f"must be between 5 and 15 minutes, not {minutes}")
     return minutes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How much history is kept, by age and by the bytes that all of the data takes; None is no limit."""
+
+    age: timedelta | None = None
+    size: int | None = None
+
+
+#: What is kept in a data directory unless told otherwise.
+DEFAULT_RETENTION = Retention(age=timedelta(days=30), size=10**9)

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairwarning.core.causes import CAUSES
-from fairwarning.core.commands import Outcome
+from fairwarning.core.commands import ImpactOutcome
 from fairwarning.core.fleet import Impact
-from fairwarning.core.model import Kind, VmName
+from fairwarning.core.model import EventType, VmName
 from fairwarning.core.policy import Policy
 
 #: How long an impact lasts unless Azure's own timings are asked for.
@@ -53,10 +53,12 @@ class SimulatedDriver:
         self._azure_timings = azure_timings
         self.faults: dict[VmName, Fault] = {}
 
-    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[Outcome]:
+    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[ImpactOutcome]:
         """Return the impacts that have ended by ``now``."""
         return [
-            Outcome(event=impact.event, machine=impact.machine.name, problem=self._ending(impact).problem)
+            ImpactOutcome(
+                event=impact.event, machine=impact.machine.name, problem=self._ending(impact).problem
+            )
             for impact in impacts
             if self._ends(impact, policy) <= now
         ]
@@ -84,6 +86,6 @@ class SimulatedDriver:
     def _lasts(self, impact: Impact) -> timedelta:
         if self._azure_timings:
             return CAUSES[impact.cause].lasts
-        if impact.kind is Kind.FREEZE:
+        if impact.kind is EventType.FREEZE:
             return timedelta(seconds=max(impact.duration, 0))
         return BRIEF

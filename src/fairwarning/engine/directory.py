@@ -3,9 +3,14 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from fairwarning.core.errors import AmbiguousName, UnknownEvent, UnknownHost, UnknownMachine
+from fairwarning.core.document.render import read_event_id
+from fairwarning.core.errors import (
+    AmbiguousNameError,
+    UnknownEventError,
+    UnknownHostError,
+    UnknownMachineError,
+)
 from fairwarning.core.model import BarrierId, EventId, HostId, MachineRef, Scope, ScopeId, VmName
-from fairwarning.core.wire import read_event_id
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -71,16 +76,16 @@ class Directory:
         if slash:
             scopes = tuple(one for one in scopes if one == scope)
         if not scopes:
-            raise UnknownMachine(name)
+            raise UnknownMachineError(name)
         if len(scopes) > 1:
-            raise AmbiguousName(plain, tuple(sorted(scopes)))
+            raise AmbiguousNameError(plain, tuple(sorted(scopes)))
         return MachineRef(scopes[0], VmName(plain))
 
     def on_host(self, host: str) -> tuple[MachineRef, ...]:
         """Return the machines on a host."""
         scopes = [self._scopes[one] for one in self._hosts[HostId(host)]]
         if not scopes:
-            raise UnknownHost(host)
+            raise UnknownHostError(host)
         machines = [machine for scope in scopes for machine in scope.machines.values()]
         return tuple(sorted(machine.ref for machine in machines if machine.host == host))
 
@@ -89,7 +94,7 @@ class Directory:
         known = read_event_id(event_id, "event")
         for scope_id in self._events[known]:
             return scope_id, known
-        raise UnknownEvent(EventId(event_id))
+        raise UnknownEventError(EventId(event_id))
 
     def scopes_of_set(self, set_id: str) -> tuple[ScopeId, ...]:
         """Return the scopes of a set: one, or one per zone."""

@@ -7,10 +7,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fairwarning.core.changes import Change, evolve, remember_removed, touched
-from fairwarning.core.commands import Approve, Command, Poll, Report, Tick, concerns
+from fairwarning.core.commands import Approve, Command, Poll, ReportOutcomes, Tick, concerns
 from fairwarning.core.decide import decide
-from fairwarning.core.errors import Conflict, FairWarningError, StorageError, UnknownMachine, UnknownScope
-from fairwarning.core.fleet import Fleet, next_deadline, outstanding
+from fairwarning.core.errors import (
+    ConflictError,
+    FairWarningError,
+    StorageError,
+    UnknownMachineError,
+    UnknownScopeError,
+)
+from fairwarning.core.fleet import FleetState, next_deadline, outstanding
 from fairwarning.core.history import Note
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import Policy, with_speed
@@ -78,7 +84,7 @@ class Engine:
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope as committed."""
         if scope_id not in self._committed:
-            raise UnknownScope(scope_id)
+            raise UnknownScopeError(scope_id)
         return self._committed[scope_id]
 
     def refs(self) -> Iterator[MachineRef]:
@@ -125,7 +131,7 @@ class Engine:
                 await self._reload()
             try:
                 return await self._carry_out(command, also)
-            except Conflict:
+            except ConflictError:
                 continue  # what it was decided on was not true any more
 
     async def keep(self, documents: Mapping[str, str | None]) -> None:
@@ -162,7 +168,7 @@ class Engine:
     def _home(self, ref: MachineRef) -> Scope:
         scope = self._committed.get(ref.scope)
         if scope is None or ref.name not in scope.machines:
-            raise UnknownMachine(ref.name)
+            raise UnknownMachineError(ref.name)
         return scope
 
     async def _refresh(self, ref: MachineRef) -> None:
@@ -207,7 +213,7 @@ class Engine:
             return
         outcomes = self._driver.observe(outstanding(scope), self.policy, self.clock.now())
         if outcomes:
-            await self.handle(Report(scope=scope_id, outcomes=tuple(outcomes)))
+            await self.handle(ReportOutcomes(scope=scope_id, outcomes=tuple(outcomes)))
         await self.handle(Tick(scopes=(scope_id,), polled=self._polled))
 
     async def _carry_out(self, command: Command, also: Also) -> tuple[Change, ...]:
@@ -221,14 +227,14 @@ class Engine:
         await self._commit(fleet, changes, also(changes), now)
         return changes
 
-    def _fleet(self, scope_ids: Iterable[ScopeId]) -> Fleet:
+    def _fleet(self, scope_ids: Iterable[ScopeId]) -> FleetState:
         together = self.directory.together(scope_ids)
         scopes = {one: self._newest[one] for one in sorted(together) if one in self._newest}
-        return Fleet(scopes, self.policy, self._last_incarnations)
+        return FleetState(scopes, self.policy, self._last_incarnations)
 
     async def _commit(
         self,
-        fleet: Fleet,
+        fleet: FleetState,
         changes: tuple[Change, ...],
         documents: Mapping[str, str | None],
         now: datetime,

@@ -9,31 +9,32 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 
-from fairwarning.core import durations
-from fairwarning.core.ailments import AILMENTS, Ailment
-from fairwarning.core.errors import Invalid
-from fairwarning.core.history import Deed, Remark
+from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.history import ActionNote, OperatorAction
+from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import MachineRef
+from fairwarning.formats import durations
 
 #: The ailments that a delay makes worse.
-_DELAYED = frozenset({Ailment.SLOW, Ailment.LATE})
+_DELAYED = frozenset({EndpointFault.SLOW, EndpointFault.LATE})
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What ails an endpoint, until when, and by how much it is slow or late; times are of the event loop."""
 
-    ailment: Ailment
+    ailment: EndpointFault
     until: float
     delay: float = 0.0
 
     @classmethod
     def read(cls, ailment: str, lasts: str | None, delay: str, now: float) -> "Fault":
         """Return the fault that somebody asks for in words; without a length it lasts until it is healed."""
-        if ailment not in AILMENTS:
-            raise Invalid("fault", f"{ailment[:40]!r} is not one of {', '.join(AILMENTS)}")
-        lasting = inf if lasts is None else durations.parse(lasts, "lasts").total_seconds()
-        return cls(Ailment(ailment), now + lasting, durations.parse(delay, "delay").total_seconds())
+        if ailment not in FAULT_DESCRIPTIONS:
+            raise InvalidError("fault", f"{ailment[:40]!r} is not one of {', '.join(FAULT_DESCRIPTIONS)}")
+        lasting = inf if lasts is None else parse_duration(lasts, "lasts").total_seconds()
+        return cls(EndpointFault(ailment), now + lasting, parse_duration(delay, "delay").total_seconds())
 
     def told(self, now: float) -> str:
         """Say in words what it is and how long it lasts."""
@@ -42,7 +43,7 @@ class Fault:
 
 
 def _spell(seconds: float) -> str:
-    return durations.spell(timedelta(seconds=round(seconds)))
+    return durations.for_people(timedelta(seconds=round(seconds)))
 
 
 #: Is told what ails a machine's endpoint from now on; None if nothing does.
@@ -52,7 +53,7 @@ Watcher = Callable[[MachineRef, Fault | None], None]
 class Faults:
     """The endpoints that misbehave; whoever asks for it is remembered."""
 
-    def __init__(self, remark: Callable[[Remark], Awaitable[None]]) -> None:
+    def __init__(self, remark: Callable[[ActionNote], Awaitable[None]]) -> None:
         self._remark = remark
         self._faults: dict[MachineRef, Fault] = {}
         self._watchers: list[Watcher] = []
@@ -64,14 +65,14 @@ class Faults:
     async def inflict(self, machine: MachineRef, fault: Fault, by: str) -> None:
         """Let a machine's endpoint misbehave because somebody wants it so."""
         self.put(machine, fault)
-        await self._note(Deed.FAULT, machine, fault.told(_now()), by)
+        await self._note(OperatorAction.FAULT, machine, fault.told(_now()), by)
 
     async def cure(self, machine: MachineRef, by: str) -> None:
         """Let a machine's endpoint work again because somebody wants it so; what works is left alone."""
         fault = self.of(machine, _now())
         if fault is not None:
             self.heal(machine)
-            await self._note(Deed.HEALED, machine, fault.ailment, by)
+            await self._note(OperatorAction.HEALED, machine, fault.ailment, by)
 
     def put(self, machine: MachineRef, fault: Fault) -> None:
         """Let a machine's endpoint misbehave from now on."""
@@ -91,7 +92,7 @@ class Faults:
             return None
         return fault
 
-    def ailment(self, machine: MachineRef, now: float) -> Ailment | None:
+    def ailment(self, machine: MachineRef, now: float) -> EndpointFault | None:
         """Return the name of what ails a machine's endpoint."""
         fault = self.of(machine, now)
         return None if fault is None else fault.ailment
@@ -100,8 +101,8 @@ class Faults:
         for watcher in self._watchers:
             watcher(machine, fault)
 
-    async def _note(self, deed: Deed, machine: MachineRef, detail: str, by: str) -> None:
-        note = Remark(deed=deed, detail=detail, by=by, scope=machine.scope, machines=(machine,))
+    async def _note(self, deed: OperatorAction, machine: MachineRef, detail: str, by: str) -> None:
+        note = ActionNote(deed=deed, detail=detail, by=by, scope=machine.scope, machines=(machine,))
         await self._remark(note)
 
 

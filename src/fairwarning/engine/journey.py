@@ -3,12 +3,12 @@
 import asyncio
 from datetime import datetime, timedelta
 
-from fairwarning.core import durations
-from fairwarning.core.errors import FairWarningError, Invalid
-from fairwarning.core.history import Deed, Remark
+from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.travel import travel
+from fairwarning.formats import durations
 
 #: The longest journey at a time.
 FARTHEST = timedelta(days=366)
@@ -36,12 +36,14 @@ class Journeys:
         """Move manual time on, stopping at every deadline on the way."""
         manual = self._manual()
         if by > FARTHEST:
-            raise Invalid("by", f"at most {durations.spell(FARTHEST)} at a time, not {durations.spell(by)}")
+            raise InvalidError(
+                "by", f"at most {durations.for_people(FARTHEST)} at a time, not {durations.for_people(by)}"
+            )
         async with self._travelling:
             to = manual.now() + by
             if to.year > LAST_YEAR:
-                raise Invalid("by", f"leads beyond the year {LAST_YEAR}")
-            await self._travel(manual, to, f"by {durations.spell(by)}", who)
+                raise InvalidError("by", f"leads beyond the year {LAST_YEAR}")
+            await self._travel(manual, to, f"by {durations.for_people(by)}", who)
 
     async def to_next_deadline(self, who: str = "operator") -> None:
         """Move manual time to the next deadline; where nothing is due, time stays."""
@@ -57,7 +59,9 @@ class Journeys:
             raise WrongClock("the clock is manual: it is advanced, it has no speed")
         self._engine.set_speed(speed)
         self._tell()
-        await self._engine.remark(Remark(deed=Deed.SPEED, detail=f"{speed:g} times as fast", by=who))
+        await self._engine.remark(
+            ActionNote(deed=OperatorAction.SPEED, detail=f"{speed:g} times as fast", by=who)
+        )
 
     def _manual(self) -> ManualClock:
         if not isinstance(self._engine.clock, ManualClock):
@@ -66,7 +70,7 @@ class Journeys:
 
     async def _travel(self, manual: ManualClock, to: datetime, how: str, who: str) -> None:
         # It is told before it is done: what happens on the way comes behind what brought it about.
-        await self._engine.remark(Remark(deed=Deed.ADVANCED, detail=how, by=who))
+        await self._engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail=how, by=who))
         await travel(self._engine, manual, to)
         await self._engine.store.note("clock", manual.now().isoformat())
         self._tell()

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from fairwarning.core.errors import Conflict
+from fairwarning.core.errors import ConflictError
 from fairwarning.engine.ports import Commit, Entry, Store
 
 log = logging.getLogger("fairwarning.engine")
@@ -86,7 +86,7 @@ class Pipeline:
         try:
             kept = await self._store.commit(batch.commits)
         except Exception as problem:  # whatever it was, nobody may believe the batch was kept
-            if not isinstance(problem, Conflict):
+            if not isinstance(problem, ConflictError):
                 self.problem = problem
             self._lose(batch, problem)
             return

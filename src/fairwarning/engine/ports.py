@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from fairwarning.core.changes import Change
-from fairwarning.core.commands import Outcome
+from fairwarning.core.commands import ImpactOutcome
 from fairwarning.core.fleet import Impact
 from fairwarning.core.history import Note
 from fairwarning.core.model import EventId, Scope, ScopeId
@@ -109,7 +109,7 @@ class Store(Protocol):
 class Driver(Protocol):
     """Makes impacts happen. It is told by state: asked again, it is shown the same impacts again."""
 
-    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[Outcome]:
+    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[ImpactOutcome]:
         """Return what is known by now about impacts that have ended, well or badly."""
         ...
 

@@ -1,21 +1,21 @@
 """What the history says about a command that was refused."""
 
-from fairwarning.core.commands import Approve, Cancel, Command, Remove, Schedule, StartWalk
+from fairwarning.core.commands import Approve, Cancel, Command, DeleteScopes, Schedule, StartRollout
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.history import NOWHERE, Refused
+from fairwarning.core.history import NOWHERE, CommandRefused
 from fairwarning.core.model import MachineRef
 
 
-def refused(command: Command, error: FairWarningError) -> Refused | None:
+def refused(command: Command, error: FairWarningError) -> CommandRefused | None:
     """Return the note; None for commands that nobody would look for in a history of events."""
     reason = str(error)
     match command:
         case Schedule(cause=cause, machines=machines, by=by):
             scope = machines[0].scope if machines else NOWHERE
-            return Refused(scope=scope, asked=cause, reason=reason, by=by, machines=machines)
+            return CommandRefused(scope=scope, asked=cause, reason=reason, by=by, machines=machines)
         case Approve(scope=scope, ids=ids, machine=machine, by=by):
             who = () if machine is None else (MachineRef(scope, machine),)
-            return Refused(
+            return CommandRefused(
                 scope=scope,
                 asked="approve",
                 reason=reason,
@@ -24,10 +24,12 @@ def refused(command: Command, error: FairWarningError) -> Refused | None:
                 machines=who,
             )
         case Cancel(scope=scope, id=event_id, by=by):
-            return Refused(scope=scope, asked="cancel", reason=reason, by=by, event=event_id)
-        case Remove(scopes=scopes, by=by):
-            return Refused(scope=scopes[0] if scopes else NOWHERE, asked="delete", reason=reason, by=by)
-        case StartWalk(scope=scope, cause=cause, by=by):
-            return Refused(scope=scope, asked=f"walk {cause}", reason=reason, by=by)
+            return CommandRefused(scope=scope, asked="cancel", reason=reason, by=by, event=event_id)
+        case DeleteScopes(scopes=scopes, by=by):
+            return CommandRefused(
+                scope=scopes[0] if scopes else NOWHERE, asked="delete", reason=reason, by=by
+            )
+        case StartRollout(scope=scope, cause=cause, by=by):
+            return CommandRefused(scope=scope, asked=f"walk {cause}", reason=reason, by=by)
         case _:
             return None

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
-from fairwarning.core.retention import Retention
+from fairwarning.core.policy import Retention
 from fairwarning.engine.ports import Entry, Store
 
 #: How many lines go in one transaction: who waits for a commit waits no longer for them.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from fairwarning.core.wire import http_date
+from fairwarning.core.document.render import http_date
 
 _SECOND = timedelta(seconds=1)
 

@@ -7,16 +7,12 @@ parameters, api-version, method, body.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from fairwarning.core.ailments import Ailment
+from fairwarning.core.document.render import EVENTS_PATH, Json, compact
+from fairwarning.core.document.versions import IMDS_VERSIONS, DocumentShape, well_formed
+from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Profile
-from fairwarning.core.versions import (
-    IMDS_VERSIONS,
-    Shape,
-    well_formed,
-)
-from fairwarning.core.wire import EVENTS_PATH, Json, compact
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import Fault
 from fairwarning.metadata import instance
@@ -82,24 +78,24 @@ class MetadataApp:
 
     def _ailing(self, machine: MachineRef, request: Request, fault: Fault) -> Reply:
         match fault.ailment:
-            case Ailment.TOO_MANY:
+            case EndpointFault.TOO_MANY:
                 return TOO_MANY
-            case Ailment.GONE:
+            case EndpointFault.GONE:
                 return error(410, "Gone. The service is being updated; try again")
-            case Ailment.BROKEN:
+            case EndpointFault.BROKEN:
                 return error(500, "Internal server error")
-            case Ailment.RESET:
+            case EndpointFault.RESET:
                 return HANG_UP
-            case Ailment.EMPTY if request.method == "GET":
+            case EndpointFault.EMPTY if request.method == "GET":
                 return Response(200)
-            case Ailment.EMPTY | Ailment.LATE | Ailment.RESTART:
+            case EndpointFault.EMPTY | EndpointFault.LATE | EndpointFault.RESTART:
                 return self._healthy(machine, request)
-            case Ailment.TIMEOUT | Ailment.SLOW:
+            case EndpointFault.TIMEOUT | EndpointFault.SLOW:
                 return self._held_back(machine, request, fault)
 
     async def _held_back(self, machine: MachineRef, request: Request, fault: Fault) -> Response:
         now = asyncio.get_running_loop().time()
-        silent = fault.ailment is Ailment.TIMEOUT
+        silent = fault.ailment is EndpointFault.TIMEOUT
         await asyncio.sleep(min(fault.until - now, LONGEST_SILENCE) if silent else fault.delay)
         if silent:
             return HANG_UP
@@ -143,7 +139,7 @@ class MetadataApp:
         self._events.views.replay(machine, view)
         self._look_again(machine)
 
-    def document(self, machine: MachineRef, shape: Shape) -> bytes:
+    def document(self, machine: MachineRef, shape: DocumentShape) -> bytes:
         """Return what a machine would be shown, without noting that anybody asked."""
         sheet = self._events.views.whole(machine).sheet()
         return sheet.write(sheet.incarnation, shape)

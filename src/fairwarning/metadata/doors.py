@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import quote
 
-from fairwarning.core import curl
+from fairwarning.core.document import snippets
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.metadata.identity import Inventory
@@ -127,7 +127,7 @@ class Doors:
         door = self._doors.get(machine)
         own = () if door is None else door.urls
         address = None if number < self._plan.own else self._inventory.address(machine)
-        return own if address is None else (_url(self._shared[0].address), curl.interface(address), *own)
+        return own if address is None else (_url(self._shared[0].address), snippets.interface(address), *own)
 
     async def _prepare(self) -> None:
         if not self._ready:

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fairwarning.core.exposition import Family, Sample, Sort
+from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample
 
 #: Where the status is in the bytes of an answer.
 STATUS = slice(len("HTTP/1.1 "), len("HTTP/1.1 200"))
@@ -27,19 +27,26 @@ class Figures:
     connections: int
     watchers: int
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> Iterator[MetricFamily]:
         """Return the numbers as monitoring reads them."""
         answered = tuple(Sample(count, {"status": status}) for status, count in self.answered.items())
-        yield Family("fairwarning_metadata_answers_total", Sort.COUNTER, "Answers to guests", answered)
+        yield MetricFamily(
+            "fairwarning_metadata_answers_total", MetricType.COUNTER, "Answers to guests", answered
+        )
         for name, sort, help_text, value in (
-            ("throttled_total", Sort.COUNTER, "Guests told that they ask too often", self.throttled),
-            ("connections_total", Sort.COUNTER, "Connections taken", self.taken),
-            ("turned_away_total", Sort.COUNTER, "Connections turned away for want of room", self.turned_away),
-            ("rests_total", Sort.COUNTER, "Guests not read for a while", self.rests),
-            ("connections", Sort.GAUGE, "Connections that are open", self.connections),
-            ("watchers", Sort.GAUGE, "Guests that wait for a change of their document", self.watchers),
+            ("throttled_total", MetricType.COUNTER, "Guests told that they ask too often", self.throttled),
+            ("connections_total", MetricType.COUNTER, "Connections taken", self.taken),
+            (
+                "turned_away_total",
+                MetricType.COUNTER,
+                "Connections turned away for want of room",
+                self.turned_away,
+            ),
+            ("rests_total", MetricType.COUNTER, "Guests not read for a while", self.rests),
+            ("connections", MetricType.GAUGE, "Connections that are open", self.connections),
+            ("watchers", MetricType.GAUGE, "Guests that wait for a change of their document", self.watchers),
         ):
-            yield Family(f"fairwarning_metadata_{name}", sort, help_text, (Sample(value),))
+            yield MetricFamily(f"fairwarning_metadata_{name}", sort, help_text, (Sample(value),))
 
 
 @dataclass(slots=True)

@@ -2,11 +2,11 @@
 
 import hashlib
 
-from fairwarning.core.model import Facts, Machine, ScopeKind, derive_id
+from fairwarning.core.model import Machine, ScopeKind, ScopeProperties, derive_id
 from fairwarning.metadata import instance
 
 
-def facts_of(machine: Machine, scope: Facts) -> instance.Facts:
+def facts_of(machine: Machine, scope: ScopeProperties) -> instance.Facts:
     """Return the machine as ``/metadata/instance`` shows it.
 
     Addresses are made up from the machine's id, so that they stay the same for its whole life.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from socket import inet_aton, inet_ntoa
 
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import MachineRef
 from fairwarning.metadata.numbers import Numbers
 
@@ -51,7 +51,7 @@ class Inventory:
                 withheld.append(number)
             owner = owner or self._bearers.get(address, machine)
             if owner != machine:
-                raise Invalid("address", f"{address} belongs to {owner.name} already")
+                raise InvalidError("address", f"{address} belongs to {owner.name} already")
             self._bearers[address], self._named[machine] = machine, address
         await self._numbers.withhold(withheld)
 
@@ -112,7 +112,7 @@ def canonical(address: str) -> str:
     try:
         found = ip_address(address)
     except ValueError:
-        raise Invalid("address", f"{address!r} is no IP address") from None
+        raise InvalidError("address", f"{address!r} is no IP address") from None
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
     return str(found)

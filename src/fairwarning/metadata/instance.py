@@ -10,9 +10,9 @@ in this module reads or waits: facts in, bytes out.
 
 from collections.abc import Mapping, Sequence
 
+from fairwarning.core.document.render import Json, compact
+from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.versions import IMDS_VERSIONS
-from fairwarning.core.wire import Json, compact
 from fairwarning.metadata.instance_fields import FIELDS, DataDisk, Facts, Value
 
 __all__ = [

@@ -6,8 +6,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import unquote_plus
 
-from fairwarning.core.errors import FairWarningError, UnknownMachine, UnknownScope
-from fairwarning.core.wire import Json, compact
+from fairwarning.core.document.render import Json, compact
+from fairwarning.core.errors import FairWarningError, UnknownMachineError, UnknownScopeError
 from fairwarning.metadata.http import JSON, Request, Response
 
 log = logging.getLogger("fairwarning.metadata")
@@ -36,7 +36,7 @@ def refusal(problem: FairWarningError) -> Response:
     match problem:
         case Refused(response=response):
             return response
-        case UnknownMachine() | UnknownScope():
+        case UnknownMachineError() | UnknownScopeError():
             return STRANGER
         case _ if problem.status_hint >= 500:
             log.error("request_failed problem=%s", problem)  # what a guest need not know

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from math import inf
 
-from fairwarning.core.commands import Make
-from fairwarning.core.errors import UnknownEvent, UnknownMachine
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet
+from fairwarning.core.document.recording import MachineRecording, RecordedDocument, write
+from fairwarning.core.document.versions import DocumentShape
+from fairwarning.core.errors import UnknownEventError, UnknownMachineError
 from fairwarning.core.model import EventId, MachineRef, ScopeKind
 from fairwarning.core.policy import whole_second
-from fairwarning.core.recording import Recorded, Tape, write
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import Shape
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.metadata.views import Sheet, View
@@ -27,15 +27,18 @@ def nobody(at: datetime, machine: MachineRef, ids: tuple[EventId, ...]) -> None:
 
 
 async def play(
-    engine: Engine, tapes: Mapping[str, Tape], show: Callable[[MachineRef, View], None], told: Told = nobody
+    engine: Engine,
+    tapes: Mapping[str, MachineRecording],
+    show: Callable[[MachineRef, View], None],
+    told: Told = nobody,
 ) -> None:
     """Show machines what was recorded, from now on; those that the fleet does not have are brought up."""
     for name, tape in tapes.items():
         try:
             machine = engine.directory.machine(name)
-        except UnknownMachine:
+        except UnknownMachineError:
             alone = Blueprint(name=name, kind=ScopeKind.STANDALONE)
-            await engine.handle(Make(seed=new_event_id(), blueprint=alone))
+            await engine.handle(CreateSet(seed=new_event_id(), blueprint=alone))
             machine = engine.directory.machine(name)
         show(machine, Replay(engine, machine, tape, told))
 
@@ -47,7 +50,9 @@ class Replay:
     true.
     """
 
-    def __init__(self, engine: Engine, machine: MachineRef, tape: Tape, told: Told = nobody) -> None:
+    def __init__(
+        self, engine: Engine, machine: MachineRef, tape: MachineRecording, told: Told = nobody
+    ) -> None:
         self._engine = engine
         self._machine = machine
         self._tape = tape
@@ -72,10 +77,10 @@ class Replay:
         shown = self._current().ids
         for event_id in ids:
             if event_id not in shown:
-                raise UnknownEvent(event_id)
+                raise UnknownEventError(event_id)
         self._told(self._engine.clock.now(), self._machine, ids)
 
-    def _current(self) -> Recorded:
+    def _current(self) -> RecordedDocument:
         reached = bisect_right(self._offsets, self._elapsed())
         # Who joined a recording later has something to show from the start.
         return self._tape.documents[max(reached - 1, 0)]
@@ -92,5 +97,5 @@ class Replay:
         except OverflowError:
             return instant  # a date of no calendar means nothing, then as now
 
-    def _write(self, one: Recorded, number: int, shape: Shape) -> bytes:
+    def _write(self, one: RecordedDocument, number: int, shape: DocumentShape) -> bytes:
         return write(one, number, shape, self._moved)

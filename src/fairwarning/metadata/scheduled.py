@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from math import inf
 from types import MappingProxyType
 
-from fairwarning.core.errors import FairWarningError, Invalid, UnknownEvent
+from fairwarning.core.document.render import start_requests
+from fairwarning.core.document.versions import EVENT_VERSIONS, PREVIEW_SHAPE, PREVIEW_VERSION, DocumentShape
+from fairwarning.core.errors import FairWarningError, InvalidError, UnknownEventError
 from fairwarning.core.model import MachineRef, Scope, ScopeId
 from fairwarning.core.policy import FirstCall, Profile
-from fairwarning.core.versions import EVENT_VERSIONS, PREVIEW_SHAPE, PREVIEW_VERSION, Shape
-from fairwarning.core.wire import start_requests
 from fairwarning.engine.engine import Engine
 from fairwarning.metadata.http import Reply, Request, Response
 from fairwarning.metadata.poller import Shown, Sight, shown
@@ -78,9 +78,9 @@ class ScheduledEvents:
         await self._switched_on(machine)
         try:
             await self.views.whole(machine).approve(start_requests(request.body))
-        except Invalid as problem:
+        except InvalidError as problem:
             raise Refused(error(400, f"Bad request. {problem}")) from None
-        except UnknownEvent as unknown:
+        except UnknownEventError as unknown:
             # R-16: for a guest, an event it cannot see does not exist.
             raise Refused(error(400, f"Bad request. {unknown}")) from None
         if self._profile.post_returns_document:
@@ -142,7 +142,7 @@ class ScheduledEvents:
         self._sights.pop(scope, None)
 
 
-def shapes(profile: Profile) -> Mapping[str, Shape]:
+def shapes(profile: Profile) -> Mapping[str, DocumentShape]:
     """Return the api-versions a profile serves, with the shape of each."""
     served = {
         version: shape

@@ -13,13 +13,13 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
-from fairwarning.core.ailments import Ailment
 from fairwarning.core.commands import Approve
-from fairwarning.core.errors import UnknownScope
+from fairwarning.core.document.render import render_document
+from fairwarning.core.document.versions import DocumentShape
+from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.errors import UnknownScopeError
 from fairwarning.core.fleet import visible
 from fairwarning.core.model import EventId, MachineRef, Scope, VmName
-from fairwarning.core.versions import Shape
-from fairwarning.core.wire import document
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import Fault
 from fairwarning.metadata.http import JSON, Response
@@ -30,9 +30,9 @@ class Sheet:
     """One document, before it is written down under a number and in the shape of an api-version."""
 
     incarnation: int
-    write: Callable[[int, Shape], bytes]
+    write: Callable[[int, DocumentShape], bytes]
 
-    def response(self, shape: Shape) -> Response:
+    def response(self, shape: DocumentShape) -> Response:
         """Return the document as it is answered."""
         body = self.write(self.incarnation, shape)
         return Response(200, body, (("ETag", f'"{self.incarnation}"'),), JSON)
@@ -139,9 +139,9 @@ class Recounted:
 
 
 #: The faults that are about what is shown; all others are about how.
-_ALTERED: Mapping[Ailment, Callable[[View, Fault], View]] = {
-    Ailment.LATE: Late,
-    Ailment.RESTART: Recounted,
+_ALTERED: Mapping[EndpointFault, Callable[[View, Fault], View]] = {
+    EndpointFault.LATE: Late,
+    EndpointFault.RESTART: Recounted,
 }
 
 
@@ -201,7 +201,7 @@ class Views:
 
     async def _follow(self, machine: MachineRef, view: Late) -> None:
         """Let a view know of every change, even if nobody looks at it."""
-        with suppress(UnknownScope):
+        with suppress(UnknownScopeError):
             while True:
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(self.due(machine)):
@@ -209,5 +209,5 @@ class Views:
                 view.turn()
 
 
-def _write(scope: Scope, machine: VmName, number: int, shape: Shape) -> bytes:
-    return document(number, visible(scope, machine), shape, scope.facts.kind)
+def _write(scope: Scope, machine: VmName, number: int, shape: DocumentShape) -> bytes:
+    return render_document(number, visible(scope, machine), shape, scope.facts.kind)

@@ -11,10 +11,10 @@ from starlette.routing import Route as Door
 from starlette.types import ASGIApp
 
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.exposition import Family
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
+from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.operator.access import Access
 from fairwarning.operator.desk import Desk, Management
 from fairwarning.operator.problems import refuse
@@ -38,7 +38,7 @@ def create_app(
     closing: asyncio.Event | None = None,
     management: Callable[[], Awaitable[Management | None]] | None = None,
     journeys: Journeys | None = None,
-    counted: Callable[[], Iterable[Family]] = tuple,
+    counted: Callable[[], Iterable[MetricFamily]] = tuple,
     streams: Streams | None = None,
 ) -> Starlette:
     """Return the app; a token that is given is asked for, and off loopback one must be given.

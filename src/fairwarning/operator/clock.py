@@ -1,6 +1,6 @@
 """What time it is for the fleet, and moving it."""
 
-from fairwarning.core import durations
+from fairwarning.core.inputs import parse_duration
 from fairwarning.engine.clock import ManualClock
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
@@ -19,7 +19,7 @@ async def clock(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Clock:
 
 async def advance(desk: Desk, _: str, asked: shapes.Advance) -> shapes.Clock:
     """Move manual time on, stopping at every deadline on the way."""
-    await desk.journeys.advance(durations.parse(asked.by, "by"), shapes.recorded(asked.who, "who"))
+    await desk.journeys.advance(parse_duration(asked.by, "by"), shapes.recorded(asked.who, "who"))
     return await clock(desk, "", shapes.Nothing())
 
 

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairwarning.core.exposition import Family
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.journey import Journeys
+from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.operator.rendered import Rendered
 from fairwarning.streams import Streams
 
@@ -41,7 +41,7 @@ class Desk:
     #: Moves manual time; every face that does so shares it.
     journeys: Journeys
     #: What the other faces have counted.
-    counted: Callable[[], Iterable[Family]]
+    counted: Callable[[], Iterable[MetricFamily]]
     #: The answers that last; every face that has some shares it.
     streams: Streams
     #: The newest lines of the feed, as they are sent.

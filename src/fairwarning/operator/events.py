@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from fairwarning.core import durations
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import Change, EventChanged
-from fairwarning.core.commands import Approve, Cancel, Remove, Schedule
-from fairwarning.core.errors import Invalid, UnknownEvent
+from fairwarning.core.commands import Approve, Cancel, DeleteScopes, Schedule
+from fairwarning.core.errors import InvalidError, UnknownEventError
+from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import Event, EventId, MachineRef, ScopeId
-from fairwarning.core.unwatched import hint, led_to
+from fairwarning.core.unpolled import events_caused_by, unpolled_hint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.operator import shapes
@@ -35,7 +35,7 @@ async def cause(desk: Desk, _: str, asked: shapes.EventWanted) -> shapes.Announc
         id=new_event_id(),
         cause=asked.cause,
         machines=_machines(desk.engine, asked),
-        notice=None if asked.notice is None else durations.parse(asked.notice, "notice"),
+        notice=None if asked.notice is None else parse_duration(asked.notice, "notice"),
         kind=asked.kind,
         force=asked.force,
         by=asked.who,
@@ -53,7 +53,7 @@ async def delete_machine(desk: Desk, name: str, asked: shapes.Removal) -> shapes
 async def delete_set(desk: Desk, name: str, asked: shapes.Removal) -> shapes.Announced:
     """Delete all machines of a set, with their notice, and then the set."""
     ids = scopes_called(desk.engine, name)
-    command = Remove(id=new_event_id(), scopes=ids, force=asked.force, by=asked.who)
+    command = DeleteScopes(id=new_event_id(), scopes=ids, force=asked.force, by=asked.who)
     return _announced(desk.engine, command.id, await desk.engine.handle(command))
 
 
@@ -106,7 +106,7 @@ def event_shape(one: Event) -> shapes.Event:
 def _machines(engine: Engine, asked: shapes.EventWanted) -> tuple[MachineRef, ...]:
     if asked.host is not None:
         if asked.machines:
-            raise Invalid("host", "name machines or a host, not both")
+            raise InvalidError("host", "name machines or a host, not both")
         with naming("host"):
             return engine.directory.on_host(asked.host)
     refs = []
@@ -122,7 +122,7 @@ def _afterwards(engine: Engine, scope_id: ScopeId, event_id: EventId, changes: I
     pending = None if scope is None else scope.events.get(event_id)
     found = _changed(changes).get(event_id, pending)
     if found is None:
-        raise UnknownEvent(event_id)
+        raise UnknownEventError(event_id)
     return found
 
 
@@ -131,9 +131,9 @@ def _changed(changes: Iterable[Change]) -> dict[EventId, Event]:
 
 
 def _announced(engine: Engine, first: EventId, changes: Sequence[Change]) -> shapes.Announced:
-    announced = led_to(first, changes)
+    announced = events_caused_by(first, changes)
     return shapes.Announced(
         events=[event_shape(one) for one in announced],
         warned=any(one.seen for one in announced),
-        hint=hint(engine.scopes(), announced),
+        hint=unpolled_hint(engine.scopes(), announced),
     )

@@ -5,24 +5,18 @@ from collections.abc import Iterable
 
 from msgspec import UNSET
 
-from fairwarning.core import durations
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import MachineChanged, ScopeMade
-from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, SetPower, Upgrade
-from fairwarning.core.condition import condition
-from fairwarning.core.errors import UnknownMachine, UnknownScope
-from fairwarning.core.fleet import Fleet
-from fairwarning.core.model import (
-    Approvals,
-    HostId,
-    MachineRef,
-    Scope,
-    ScopeId,
-    VmName,
-)
+from fairwarning.core.commands import AddMachines, ChangeModel, CreateSet, SetApprovals, SetPower, Upgrade
+from fairwarning.core.errors import UnknownMachineError, UnknownScopeError
+from fairwarning.core.fleet import FleetState
+from fairwarning.core.inputs import parse_duration
+from fairwarning.core.machine_state import machine_state
+from fairwarning.core.model import ApprovalSettings, HostId, MachineRef, Scope, ScopeId, VmName
 from fairwarning.core.scaleset import latest_model_applied
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
+from fairwarning.formats import durations
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.problems import Refusal, naming
@@ -72,7 +66,7 @@ async def scope(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Scope:
 
 async def make(desk: Desk, _: str, asked: shapes.ScopeWanted) -> shapes.Scopes:
     """Bring up a set and return its scopes."""
-    command = Make(seed=new_event_id(), blueprint=_blueprint(asked), by=asked.who)
+    command = CreateSet(seed=new_event_id(), blueprint=_blueprint(asked), by=asked.who)
     changes = await desk.engine.handle(command)
     await desk.welcome([c.machine.ref for c in changes if isinstance(c, MachineChanged)])
     made = [change.scope for change in changes if isinstance(change, ScopeMade)]
@@ -85,7 +79,7 @@ async def change(desk: Desk, name: str, asked: shapes.ScopeChange) -> shapes.Sco
     ids = scopes_called(engine, name)
     if asked.terminate_notice is not UNSET:
         notice = asked.terminate_notice
-        wanted = None if notice is None else durations.parse(notice, "terminate_notice")
+        wanted = None if notice is None else parse_duration(notice, "terminate_notice")
         await engine.handle(ChangeModel(scopes=ids, terminate_notice=wanted, by=asked.who))
     if asked.approvals is not UNSET:
         for scope_id in ids:
@@ -96,7 +90,7 @@ async def change(desk: Desk, name: str, asked: shapes.ScopeChange) -> shapes.Sco
 
 async def grow(desk: Desk, name: str, asked: shapes.Growth) -> shapes.Machines:
     """Add machines to a scope and return them."""
-    command = Add(seed=new_event_id(), scope=ScopeId(name), count=asked.count, by=asked.who)
+    command = AddMachines(seed=new_event_id(), scope=ScopeId(name), count=asked.count, by=asked.who)
     changes = await desk.engine.handle(command)
     new = [c.machine.ref for c in changes if isinstance(c, MachineChanged)]
     await desk.welcome(new)
@@ -119,7 +113,7 @@ def scopes_called(engine: Engine, name: str) -> tuple[ScopeId, ...]:
     """Return the scopes of the set called ``name``, or the one scope that has this id."""
     found = engine.directory.scopes_of_set(name)
     if not found and ScopeId(name) not in engine.scopes():
-        raise UnknownScope(name)
+        raise UnknownScopeError(name)
     return found or (ScopeId(name),)
 
 
@@ -140,14 +134,14 @@ def machine_shape(desk: Desk, ref: MachineRef) -> shapes.Machine:
         set=its.facts.set_name,
         instance=one.instance,
         power=one.power,
-        state=condition(its, one),
+        state=machine_state(its, one),
         update_domain=one.update_domain,
         fault_domain=one.fault_domain,
         host=one.host,
         spot=one.spot,
         enabled=its.enabled,
         polled_at=desk.engine.polled_at(its.id),
-        latest_model_applied=latest_model_applied(Fleet({its.id: its}), one),
+        latest_model_applied=latest_model_applied(FleetState({its.id: its}), one),
         fault=desk.engine.faults.ailment(ref, asyncio.get_running_loop().time()),
         metadata=desk.endpoints(ref),
         alternatives=list(desk.alternatives(ref)),
@@ -172,7 +166,7 @@ def scope_shape(engine: Engine, its: Scope) -> shapes.Scope:
         events=list(its.events),
         update_domains=facts.update_domains,
         fault_domains=facts.fault_domains,
-        terminate_notice=None if notice is None else durations.spell(notice),
+        terminate_notice=None if notice is None else durations.for_people(notice),
         approvals=shapes.Approvals(
             user_reboot=approvals.user_reboot,
             user_redeploy=approvals.user_redeploy,
@@ -190,7 +184,7 @@ def _members(engine: Engine, ids: tuple[ScopeId, ...], names: list[str]) -> list
             own = [MachineRef(one, plain) for one in ids if plain in engine.scope(one).machines]
             ref = own[0] if own else engine.directory.machine(name)
             if ref.scope not in ids:
-                raise UnknownMachine(name)
+                raise UnknownMachineError(name)
             refs.append(ref)
     return refs
 
@@ -209,16 +203,16 @@ def _blueprint(asked: shapes.ScopeWanted) -> Blueprint:
         broadcast=asked.broadcast,
         spot=asked.spot,
         eviction=asked.eviction,
-        terminate_notice=None if notice is None else durations.parse(notice, "terminate_notice"),
-        approvals=_approvals(asked.approvals, Approvals()),
+        terminate_notice=None if notice is None else parse_duration(notice, "terminate_notice"),
+        approvals=_approvals(asked.approvals, ApprovalSettings()),
         host=None if asked.host is None else HostId(asked.host),
         tags=tuple(asked.tags.items()),
     )
 
 
-def _approvals(asked: shapes.ApprovalsWanted, now: Approvals) -> Approvals:
+def _approvals(asked: shapes.ApprovalsWanted, now: ApprovalSettings) -> ApprovalSettings:
     reboot, redeploy, down = asked.user_reboot, asked.user_redeploy, asked.all_instances_down
-    return Approvals(
+    return ApprovalSettings(
         user_reboot=now.user_reboot if reboot is UNSET else reboot,
         user_redeploy=now.user_redeploy if redeploy is UNSET else redeploy,
         all_instances_down=now.all_instances_down if down is UNSET else down,

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from fairwarning.core.document.render import read_event_id
 from fairwarning.core.history import line
 from fairwarning.core.model import EventId
-from fairwarning.core.wire import read_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Lagging, Listener
 from fairwarning.engine.ports import Entry

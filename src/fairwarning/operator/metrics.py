@@ -4,8 +4,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from fairwarning.core.exposition import Family, Sample, Sort, exposition
 from fairwarning.core.model import Scope, ScopeKind
+from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample, render_metrics
 from fairwarning.operator.desk import Desk
 
 
@@ -16,11 +16,13 @@ async def text(desk: Desk) -> str:
     # A large fleet takes a while to count, and no scope changes meanwhile: none ever does.
     fleet = await asyncio.to_thread(lambda: list(_fleet(scopes)))
     lines = Sample(0 if newest is None else newest.seq)
-    journal = Family("fairwarning_journal_lines_total", Sort.COUNTER, "Lines of the journal", (lines,))
-    return exposition((*fleet, journal, *desk.counted()))
+    journal = MetricFamily(
+        "fairwarning_journal_lines_total", MetricType.COUNTER, "Lines of the journal", (lines,)
+    )
+    return render_metrics((*fleet, journal, *desk.counted()))
 
 
-def _fleet(scopes: Iterable[Scope]) -> Iterator[Family]:
+def _fleet(scopes: Iterable[Scope]) -> Iterator[MetricFamily]:
     kinds: Counter[ScopeKind] = Counter()
     machines: Counter[ScopeKind] = Counter()
     events: Counter[tuple[str, str]] = Counter()
@@ -38,5 +40,5 @@ def _by_kind(counts: Counter[ScopeKind]) -> Iterator[Sample]:
     return (Sample(count, {"kind": kind}) for kind, count in sorted(counts.items()))
 
 
-def _gauge(name: str, help_text: str, samples: Iterable[Sample]) -> Family:
-    return Family(name, Sort.GAUGE, help_text, tuple(samples))
+def _gauge(name: str, help_text: str, samples: Iterable[Sample]) -> MetricFamily:
+    return MetricFamily(name, MetricType.GAUGE, help_text, tuple(samples))

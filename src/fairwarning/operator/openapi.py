@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 import fairwarning
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from fairwarning.operator.route import WITH_BODY, Route
 from fairwarning.operator.shapes import Problem
 

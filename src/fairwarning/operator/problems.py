@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.operator.shapes import Problem
 from fairwarning.streams import TooManyStreamsError
 
@@ -121,7 +121,7 @@ async def refuse(request: Request, error: Exception) -> Response:
             return _refused(reason, field)
         case Refusal(status=status, field=field):
             return answer(status, str(error), field=field)
-        case Invalid(field=field):
+        case InvalidError(field=field):
             return _refused(error, field)
         case TooManyStreamsError():
             return _refused(error, headers=_LATER)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fairwarning.core.history import Line, line
+from fairwarning.core.history import HistoryEntry, line
 from fairwarning.engine.ports import Entry
 from fairwarning.operator import shapes
 
@@ -16,7 +16,7 @@ MOST = 1000
 class Told:
     """What is sent, and the line of the history that it tells; None if it tells of lines that are missing."""
 
-    line: Line | None
+    line: HistoryEntry | None
     message: bytes
 
 
@@ -37,7 +37,7 @@ class Rendered:
         return self._told[entry.seq]
 
 
-def line_shape(told: Line) -> shapes.Line:
+def line_shape(told: HistoryEntry) -> shapes.Line:
     """Return a line of the history as the operator sees it."""
     return shapes.Line(
         seq=told.seq,
@@ -52,7 +52,7 @@ def line_shape(told: Line) -> shapes.Line:
     )
 
 
-def _message(told: Line) -> bytes:
+def _message(told: HistoryEntry) -> bytes:
     data = msgspec.json.encode(line_shape(told)).decode()
     return f"id: {told.seq}\nevent: {told.kind}\ndata: {data}\n\n".encode()
 

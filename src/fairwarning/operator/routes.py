@@ -4,8 +4,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from fairwarning.core.exposition import MEDIA_TYPE
-from fairwarning.core.wire import compact
+from fairwarning.core.document.render import compact
+from fairwarning.formats.prometheus import MEDIA_TYPE
 from fairwarning.operator import clock, events, faults, fleet, history, metrics, openapi, shapes, walks
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.route import Route, read, route, silent

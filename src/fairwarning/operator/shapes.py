@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from fairwarning.core.ailments import Ailment
-from fairwarning.core.characters import HIDDEN_CLASS, check_visible
-from fairwarning.core.condition import Condition
-from fairwarning.core.model import Eviction, Kind, Power, ScopeKind, Source, Status
+from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.inputs import check_visible
+from fairwarning.core.machine_state import MachineState
+from fairwarning.core.model import EventSource, EventStatus, EventType, EvictionPolicy, PowerState, ScopeKind
+from fairwarning.formats.hidden_characters import HIDDEN_CLASS
 
 # Python's $ also matches before a last line break, and JSON Schema has no \Z.
 _END = r"(?![\s\S])"
@@ -74,13 +75,13 @@ class Removal(Asker, frozen=True, kw_only=True):
 class PowerWanted(Asker, frozen=True, kw_only=True):
     """Whether a machine is to run."""
 
-    power: Power
+    power: PowerState
 
 
 class FaultWanted(Asker, frozen=True, kw_only=True):
     """How an endpoint is to misbehave: for how long (until it is healed, if left out), and how slowly."""
 
-    fault: Ailment
+    fault: EndpointFault
     lasts: str | None = None
     delay: str = "2s"
 
@@ -103,7 +104,7 @@ class ScopeWanted(Asker, frozen=True, kw_only=True):
     roles: Annotated[dict[Text, Count], Meta(max_length=20)] = {}
     names: Names = []
     spot: bool = False
-    eviction: Eviction = Eviction.DEALLOCATE
+    eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
     terminate_notice: Duration | None = None
     update_domains: Annotated[int, Meta(ge=0, le=1000)] | None = None
     fault_domains: Annotated[int, Meta(ge=1, le=1000)] | None = None
@@ -139,7 +140,7 @@ class EventWanted(Asker, frozen=True, kw_only=True):
     machines: Names = []
     host: Text | None = None
     notice: Duration | None = None
-    kind: Kind | None = None
+    kind: EventType | None = None
     force: bool = False
 
 
@@ -188,8 +189,8 @@ class Machine(Struct, frozen=True, kw_only=True):
     scope: str
     set: str
     instance: str
-    power: Power
-    state: Condition
+    power: PowerState
+    state: MachineState
     update_domain: int
     fault_domain: int
     host: str
@@ -197,7 +198,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     enabled: bool
     polled_at: datetime | None
     latest_model_applied: bool
-    fault: Ailment | None
+    fault: EndpointFault | None
     metadata: str | None
     alternatives: list[str]
 
@@ -275,9 +276,9 @@ class Event(Struct, frozen=True, kw_only=True):
     id: str
     scope: str
     cause: str
-    type: Kind
-    source: Source
-    status: Status
+    type: EventType
+    source: EventSource
+    status: EventStatus
     resources: list[str]
     description: str
     duration: int
@@ -358,8 +359,8 @@ class Cause(Struct, frozen=True, kw_only=True):
     """Something that can be done to a machine."""
 
     name: str
-    type: Kind
-    source: Source
+    type: EventType
+    source: EventSource
     summary: str
 
 

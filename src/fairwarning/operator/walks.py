@@ -2,12 +2,13 @@
 
 import msgspec
 
-from fairwarning.core import durations
-from fairwarning.core.commands import StartWalk, StopWalk
-from fairwarning.core.errors import UnknownWalk
-from fairwarning.core.model import Scope, ScopeId, Walk
-from fairwarning.core.unwatched import hint
+from fairwarning.core.commands import StartRollout, StopRollout
+from fairwarning.core.errors import UnknownRolloutError
+from fairwarning.core.inputs import parse_duration
+from fairwarning.core.model import Rollout, Scope, ScopeId
+from fairwarning.core.unpolled import unpolled_hint
 from fairwarning.engine.clock import new_event_id
+from fairwarning.formats import durations
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.problems import naming
@@ -23,26 +24,26 @@ async def start(desk: Desk, _: str, asked: shapes.WalkWanted) -> shapes.WalkBegu
     """Start a walk and return it, its first domain announced."""
     with naming("scope"):
         scope_id = desk.engine.scope(ScopeId(asked.scope)).id
-    notice = None if asked.notice is None else durations.parse(asked.notice, "notice")
-    command = StartWalk(id=new_event_id(), scope=scope_id, cause=asked.cause, notice=notice, by=asked.who)
+    notice = None if asked.notice is None else parse_duration(asked.notice, "notice")
+    command = StartRollout(id=new_event_id(), scope=scope_id, cause=asked.cause, notice=notice, by=asked.who)
     await desk.engine.handle(command)
     scope = desk.engine.scope(scope_id)
     walk = scope.facts.walk
     if walk is None:
-        raise UnknownWalk(scope_id)
+        raise UnknownRolloutError(scope_id)
     led_to = [event for event in scope.events.values() if event.walk == walk.id]
     begun = msgspec.structs.asdict(walk_shape(scope, walk))
     return shapes.WalkBegun(
-        **begun, warned=any(one.seen for one in led_to), hint=hint(desk.engine.scopes(), led_to)
+        **begun, warned=any(one.seen for one in led_to), hint=unpolled_hint(desk.engine.scopes(), led_to)
     )
 
 
 async def stop(desk: Desk, name: str, asked: shapes.Asker) -> None:
     """End a walk; what it has announced and not started is withdrawn."""
-    await desk.engine.handle(StopWalk(scope=ScopeId(name), by=asked.who))
+    await desk.engine.handle(StopRollout(scope=ScopeId(name), by=asked.who))
 
 
-def walk_shape(scope: Scope, walk: Walk) -> shapes.Walk:
+def walk_shape(scope: Scope, walk: Rollout) -> shapes.Walk:
     """Return a walk as the operator sees it."""
     return shapes.Walk(
         id=walk.id,
@@ -50,7 +51,7 @@ def walk_shape(scope: Scope, walk: Walk) -> shapes.Walk:
         cause=walk.cause,
         current=walk.current,
         remaining=list(walk.domains),
-        notice=None if walk.notice is None else durations.spell(walk.notice),
+        notice=None if walk.notice is None else durations.for_people(walk.notice),
         by=walk.by,
         events=[event.id for event in scope.events.values() if event.walk == walk.id],
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairwarning.core.changes import Change, EventChanged
-from fairwarning.core.history import Note, Refused
+from fairwarning.core.history import CommandRefused, Note
 from fairwarning.core.model import EventId
 from fairwarning.engine.ports import Commit, Entry
 
@@ -18,7 +18,7 @@ def number(commits: Sequence[Commit], after: int) -> list[list[Entry]]:
                 seq=seq,
                 at=commit.at,
                 version=commit.expected.get(change.scope, -1) + 1,
-                change=_legible(change) if isinstance(change, Refused) else change,
+                change=_legible(change) if isinstance(change, CommandRefused) else change,
             )
             for seq, change in enumerate(commit.changes, start=after + 1)
         ]
@@ -32,13 +32,13 @@ def event_of(change: Change | Note) -> EventId | None:
     match change:
         case EventChanged(event=event):
             return event.id
-        case Refused(event=event_id):
+        case CommandRefused(event=event_id):
             return event_id
         case _:
             return None
 
 
-def _legible(note: Refused) -> Refused:
+def _legible(note: CommandRefused) -> CommandRefused:
     """Quote a refused request as far as it is text: half a surrogate pair must not sink a whole batch."""
     return replace(
         note,

@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 from types import MappingProxyType
 
 from fairwarning.core.changes import remember_removed
-from fairwarning.core.errors import Conflict
+from fairwarning.core.errors import ConflictError
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.entries import event_of, number
@@ -114,7 +114,7 @@ class MemoryStore:
             for scope_id, expected in commit.expected.items():
                 known = self._scopes.get(scope_id)
                 if versions.get(scope_id, known.version if known else 0) != expected:
-                    raise Conflict(scope_id, expected)
+                    raise ConflictError(scope_id, expected)
                 after = commit.after.get(scope_id)
                 versions[scope_id] = after.version if after else 0
 

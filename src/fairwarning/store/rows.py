@@ -21,16 +21,25 @@ import msgspec
 from fairwarning.core.changes import (
     Change,
     EventChanged,
-    FactsChanged,
     MachineChanged,
     MachineRemoved,
     Published,
     ScopeMade,
+    ScopePropertiesChanged,
     ScopeRemoved,
 )
-from fairwarning.core.history import Note, Refused, Remark
-from fairwarning.core.model import Event, EventId, Facts, Machine, Scope, ScopeId, Status, VmName
-from fairwarning.core.roster import Roster, RosterDraft
+from fairwarning.core.history import ActionNote, CommandRefused, Note
+from fairwarning.core.machine_table import MachineTable, MachineTableDraft
+from fairwarning.core.model import (
+    Event,
+    EventId,
+    EventStatus,
+    Machine,
+    Scope,
+    ScopeId,
+    ScopeProperties,
+    VmName,
+)
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.entries import event_of
 from fairwarning.store.errors import Unreadable
@@ -49,27 +58,27 @@ TextRow = tuple[bytes, bytes, int]
 #: The journal's kinds by name. A name that was ever written is never given to another shape.
 KINDS: Mapping[str, Callable[[bytes], Change | Note]] = {
     "ScopeMade": msgspec.json.Decoder(ScopeMade).decode,
-    "FactsChanged": msgspec.json.Decoder(FactsChanged).decode,
+    "FactsChanged": msgspec.json.Decoder(ScopePropertiesChanged).decode,
     "ScopeRemoved": msgspec.json.Decoder(ScopeRemoved).decode,
     "MachineChanged": msgspec.json.Decoder(MachineChanged).decode,
     "MachineRemoved": msgspec.json.Decoder(MachineRemoved).decode,
     "EventChanged": msgspec.json.Decoder(EventChanged).decode,
     "Published": msgspec.json.Decoder(Published).decode,
-    "Refused": msgspec.json.Decoder(Refused).decode,
-    "Remark": msgspec.json.Decoder(Remark).decode,
+    "Refused": msgspec.json.Decoder(CommandRefused).decode,
+    "Remark": msgspec.json.Decoder(ActionNote).decode,
 }
 
 #: The kind under which each class is written. Classes may be renamed, kinds may not.
 _KIND_OF: Mapping[type[Change | Note], str] = {
     ScopeMade: "ScopeMade",
-    FactsChanged: "FactsChanged",
+    ScopePropertiesChanged: "FactsChanged",
     ScopeRemoved: "ScopeRemoved",
     MachineChanged: "MachineChanged",
     MachineRemoved: "MachineRemoved",
     EventChanged: "EventChanged",
     Published: "Published",
-    Refused: "Refused",
-    Remark: "Remark",
+    CommandRefused: "Refused",
+    ActionNote: "Remark",
 }
 
 #: What the checksums cover, in this order.
@@ -88,7 +97,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 _JOINED = tuple("\0".join(["%s"] * number) for number in range(8))
 
 _encoder = msgspec.json.Encoder()
-_facts = msgspec.json.Decoder(Facts)
+_facts = msgspec.json.Decoder(ScopeProperties)
 _machine = msgspec.json.Decoder(Machine)
 _event = msgspec.json.Decoder(Event)
 
@@ -146,11 +155,11 @@ class Writes:
                 self.machines.keep(scope, machine.name, machine)
             case MachineRemoved(scope=scope, name=name):
                 self.machines.drop(scope, name)
-            case EventChanged(scope=scope, event=Event(status=Status.GONE) as event):
+            case EventChanged(scope=scope, event=Event(status=EventStatus.GONE) as event):
                 self.events.drop(scope, event.id)
             case EventChanged(scope=scope, event=event):
                 self.events.keep(scope, event.id, event)
-            case FactsChanged() | Published() | Refused() | Remark():
+            case ScopePropertiesChanged() | Published() | CommandRefused() | ActionNote():
                 pass  # facts and incarnation are in the scope as it is afterwards
             case _:
                 assert_never(change)
@@ -244,7 +253,7 @@ def read_scopes(
     scopes: Iterable[ScopeRow], machines: Iterable[MachineRow], events: Iterable[EventRow]
 ) -> Mapping[ScopeId, Scope]:
     """Return the scopes with their machines and events, order kept."""
-    rosters: dict[ScopeId, RosterDraft] = defaultdict(lambda: RosterDraft(Roster()))
+    rosters: dict[ScopeId, MachineTableDraft] = defaultdict(lambda: MachineTableDraft(MachineTable()))
     events_of: dict[ScopeId, dict[EventId, Event]] = defaultdict(dict)
     found: dict[ScopeId, Scope] = {}
     try:
@@ -271,5 +280,5 @@ def read_scopes(
     return MappingProxyType(found)
 
 
-def _body(value: Facts | Machine | Event | Change | Note) -> str:
+def _body(value: ScopeProperties | Machine | Event | Change | Note) -> str:
     return _encoder.encode(value).decode()

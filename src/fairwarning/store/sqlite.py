@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fairwarning.core.changes import remember_removed
-from fairwarning.core.errors import Conflict
+from fairwarning.core.errors import ConflictError
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.checks import (
@@ -401,7 +401,7 @@ def _check(database: sqlite3.Connection, commits: Sequence[Commit]) -> None:
             if scope_id not in versions:
                 versions[scope_id] = _version(database, scope_id)
             if versions[scope_id] != expected:
-                raise Conflict(scope_id, expected)
+                raise ConflictError(scope_id, expected)
             versions[scope_id] = commit.after[scope_id].version if scope_id in commit.after else 0
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fairwarning.core import history, model
-from fairwarning.core.instants import spell
 from fairwarning.core.model import EventId
+from fairwarning.formats.timestamps import for_people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def id_of(event: Event | str) -> EventId:
     return EventId((event.id if isinstance(event, Event) else event).upper())
 
 
-def told(line: history.Line, now: datetime) -> str:
+def told(line: history.HistoryEntry, now: datetime) -> str:
     """Return a line of the history as a failed test shows it."""
     reason = f": {line.reason}" if line.reason else ""
-    return f"{spell(line.at, now)} {line.kind} by {line.by}{reason}"
+    return f"{for_people(line.at, now)} {line.kind} by {line.by}{reason}"

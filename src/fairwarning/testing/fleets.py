@@ -10,21 +10,23 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from fairwarning import config
-from fairwarning.core import durations, history, model
+from fairwarning.core import history, model
+from fairwarning.core.blueprint import MOST_MACHINES, Blueprint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import EventChanged, MachineChanged
-from fairwarning.core.commands import Approve, Cancel, Command, Make, Schedule
-from fairwarning.core.errors import Invalid, UnknownEvent
+from fairwarning.core.commands import Approve, Cancel, Command, CreateSet, Schedule
+from fairwarning.core.document.render import EVENTS_PATH, Json
+from fairwarning.core.document.versions import NEWEST
+from fairwarning.core.errors import InvalidError, UnknownEventError
+from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import EventId, MachineRef, ScopeKind
 from fairwarning.core.policy import PROFILES, Profile, whole_second
-from fairwarning.core.scope import MOST_MACHINES, Blueprint
-from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import EVENTS_PATH, Json
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Lagging
 from fairwarning.engine.travel import travel
+from fairwarning.formats import durations
 from fairwarning.metadata.app import MetadataApp
 from fairwarning.metadata.doors import Doors, Plan
 from fairwarning.metadata.http import Reply, Request, Response
@@ -60,7 +62,7 @@ class Fleet:
         self, name: str, count: int, *, spot: bool = False, terminate_notice: str | None = None
     ) -> tuple[str, ...]:
         """Bring up a scale set and return the names of its machines: ``web_0``, ``web_1`` and so on."""
-        notice = None if terminate_notice is None else durations.parse(terminate_notice, "terminate_notice")
+        notice = None if terminate_notice is None else parse_duration(terminate_notice, "terminate_notice")
         return self.make(Blueprint(name=name, count=count, spot=spot, terminate_notice=notice))
 
     def availability_set(self, name: str, count: int) -> tuple[str, ...]:
@@ -83,7 +85,7 @@ class Fleet:
         """Return the base URL that stands for http://169.254.169.254 on a machine."""
         url = self._doors.url(self._ref(machine))
         if url is None:
-            raise Invalid("machine", f"{machine} has no endpoint")
+            raise InvalidError("machine", f"{machine} has no endpoint")
         return url
 
     def env(self, machine: str, *, proxy: bool = False) -> dict[str, str]:
@@ -124,8 +126,10 @@ class Fleet:
         refs = tuple(self._ref(name) for name in machines)
         alone = cause in CAUSES and CAUSES[cause].alone
         if len(refs) > 1 and (alone or len({ref.scope for ref in refs}) > 1):
-            raise Invalid("machines", f"{cause} gives each of these an event of its own; cause one at a time")
-        length = None if notice is None else durations.parse(notice, "notice")
+            raise InvalidError(
+                "machines", f"{cause} gives each of these an event of its own; cause one at a time"
+            )
+        length = None if notice is None else parse_duration(notice, "notice")
         asked = Schedule(id=new_event_id(), cause=cause, machines=refs, notice=length, force=force)
         return self._about(asked, asked.id)
 
@@ -207,7 +211,7 @@ class Fleet:
         return self.event(event_id)
 
     async def _make(self, blueprint: Blueprint) -> tuple[str, ...]:
-        changes = await self._engine.handle(Make(seed=new_event_id(), blueprint=blueprint))
+        changes = await self._engine.handle(CreateSet(seed=new_event_id(), blueprint=blueprint))
         refs = [change.machine.ref for change in changes if isinstance(change, MachineChanged)]
         await self._doors.open(refs)
         return tuple(ref.name for ref in refs)
@@ -234,7 +238,7 @@ class Fleet:
         reply = self._app.answer(self._engine.directory.machine(machine), request)
         response = reply if isinstance(reply, Response) else await reply
         if response.status != 200:
-            raise Invalid("document", f"answered {response.status}: {response.body.decode()}")
+            raise InvalidError("document", f"answered {response.status}: {response.body.decode()}")
         document: dict[str, Json] = json.loads(response.body)
         return document
 
@@ -242,7 +246,7 @@ class Fleet:
         entries = await self._engine.store.journal(event=event_id)
         changes = [entry.change for entry in entries if isinstance(entry.change, EventChanged)]
         if not changes:
-            raise UnknownEvent(event_id)
+            raise UnknownEventError(event_id)
         return changes[-1].event
 
     async def _decided(self, event_id: EventId, within: timedelta) -> model.Event:
@@ -268,7 +272,7 @@ class Fleet:
         if not found.waiting:
             return f"{event} is {event.status}, and nobody approved it{self._story(found)}"
         wanted = "" if by is None else f" by {by}"
-        length = durations.spell(_length(within, "within"))
+        length = durations.for_people(_length(within, "within"))
         return f"{event} was not approved{wanted} within {length}{self._story(found)}"
 
     def _story(self, found: model.Event) -> str:
@@ -319,4 +323,4 @@ async def _opened(profile: Profile) -> Fleet:
 
 
 def _length(length: str | timedelta, field: str) -> timedelta:
-    return length if isinstance(length, timedelta) else durations.parse(length, field)
+    return length if isinstance(length, timedelta) else parse_duration(length, field)

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from fairwarning.agent.hooks.hook import Occasion, Phase
+from fairwarning.core.document.parse import ObservedEvent
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Seen
 from tests.conftest import NOON
 
-EVENT = Seen(
+EVENT = ObservedEvent(
     id=EventId("602d9444-d2cd-49c7-8624-8643e7171297"),
     status="Scheduled",
     kind="Reboot",
@@ -28,12 +28,12 @@ def noon() -> datetime:
 
 
 def prepare(
-    event: Seen = EVENT, deadline: datetime | None = EVENT.not_before, dry_run: bool = False
+    event: ObservedEvent = EVENT, deadline: datetime | None = EVENT.not_before, dry_run: bool = False
 ) -> Occasion:
     return _occasion("prepare", event, deadline, dry_run)
 
 
-def recover(event: Seen = EVENT, dry_run: bool = False) -> Occasion:
+def recover(event: ObservedEvent = EVENT, dry_run: bool = False) -> Occasion:
     return _occasion("recover", event, None, dry_run)
 
 
@@ -55,5 +55,5 @@ def stand_in(folder: Path, name: str, script: str) -> Callable[[], list[str]]:
     return lambda: calls.read_text().splitlines() if calls.exists() else []
 
 
-def _occasion(phase: Phase, event: Seen, deadline: datetime | None, dry_run: bool) -> Occasion:
+def _occasion(phase: Phase, event: ObservedEvent, deadline: datetime | None, dry_run: bool) -> Occasion:
     return Occasion(event, phase, "web_0", deadline, dry_run)

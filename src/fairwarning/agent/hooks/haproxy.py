@@ -10,7 +10,7 @@ from typing import Final, Literal, Self
 
 from fairwarning.agent.hooks.hook import UNREPORTED, Now, Occasion, Outcome, rehearsal, time_left
 from fairwarning.agent.hooks.options import Options, SettingsError
-from fairwarning.core.durations import spell
+from fairwarning.formats.durations import for_people
 
 Verb = Literal["drain", "ready"]
 
@@ -63,7 +63,7 @@ class HAProxy:
         """Return what becomes of the server."""
         if self.verb == "ready":
             return f"make {self.server} ready at {self.socket} if we drained it"
-        wait = f" and wait up to {spell(self.wait)} for its sessions" if self.wait else ""
+        wait = f" and wait up to {for_people(self.wait)} for its sessions" if self.wait else ""
         return f"drain {self.server} at {self.socket}{wait}"
 
     def program(self) -> str | None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol
 
-from fairwarning.core.reading import Seen
-from fairwarning.core.wire import Json
+from fairwarning.core.document.parse import ObservedEvent
+from fairwarning.core.document.render import Json
 
 Phase = Literal["prepare", "recover"]
 Now = Callable[[], datetime]
@@ -29,7 +29,7 @@ BARE: Final[Mapping[str, str]] = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/s
 class Occasion:
     """Why a hook runs."""
 
-    event: Seen
+    event: ObservedEvent
     phase: Phase
     machine: str
     deadline: datetime | None

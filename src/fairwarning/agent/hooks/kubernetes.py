@@ -14,7 +14,7 @@ from typing import Final, Literal, Self
 from fairwarning.agent.hooks import program
 from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal, time_left
 from fairwarning.agent.hooks.options import Options
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 Verb = Literal["cordon", "drain", "uncordon"]
 _VERBS: Mapping[str, Verb] = {"cordon": "cordon", "drain": "drain", "uncordon": "uncordon"}

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from fairwarning.core import durations
-from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.core.inputs import parse_duration
 
 
 class SettingsError(FairWarningError, ValueError):
@@ -67,8 +67,8 @@ class Options:
         if name not in self._given:
             return default
         try:
-            return durations.parse(self.needed(name), self.field(name))
-        except Invalid as refusal:
+            return parse_duration(self.needed(name), self.field(name))
+        except InvalidError as refusal:
             raise SettingsError(refusal.field, refusal.problem) from None
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import IO, Final
 
-from fairwarning.core.durations import spell
+from fairwarning.formats.durations import for_people
 
 #: How much of a program's output a message carries: the end of it, where errors stand.
 SHOWN: Final = 2000
@@ -74,7 +74,7 @@ def _watch(process: subprocess.Popen[bytes], within: timedelta, name: str) -> st
         code = process.wait(within.total_seconds())
     except subprocess.TimeoutExpired:
         _kill(process)
-        return f"{name} was stopped after {spell(within)}"
+        return f"{name} was stopped after {for_people(within)}"
     if code < 0:
         return f"{name} was killed by signal {-code}"
     return f"{name} exits {code}" if code else None

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import Invalid, UnknownWalk, WalkUnderWay
-from fairwarning.core.model import EventId, ScopeKind, Status
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import InvalidError, RolloutUnderWayError, UnknownRolloutError
+from fairwarning.core.model import EventId, EventStatus, ScopeKind
 from fairwarning.drivers.simulated import Mishap
 from tests.stage import Stage
 
@@ -133,7 +133,7 @@ def test_stopping_a_walk_lets_what_has_started_finish() -> None:
 
     stage.stop_walk("web")
 
-    assert stage.status(event.id) is Status.STARTED
+    assert stage.status(event.id) is EventStatus.STARTED
 
     stage.advance("1h")
 
@@ -164,12 +164,12 @@ def test_a_scope_is_walked_by_one_maintenance_at_a_time() -> None:
     stage = Stage(SMALL)
     stage.walk("web")
 
-    with pytest.raises(WalkUnderWay, match="scope web is being walked already"):
+    with pytest.raises(RolloutUnderWayError, match="scope web is being walked already"):
         stage.walk("web")
 
 
 def test_there_is_no_walk_to_stop() -> None:
-    with pytest.raises(UnknownWalk, match="no walk is under way in scope web"):
+    with pytest.raises(UnknownRolloutError, match="no walk is under way in scope web"):
         Stage(SMALL).stop_walk("web")
 
 
@@ -177,14 +177,14 @@ def test_there_is_no_walk_to_stop() -> None:
 def test_only_maintenance_walks(cause: str) -> None:
     stage = Stage(replace(SMALL, spot=True))
 
-    with pytest.raises(Invalid, match="cause: "):
+    with pytest.raises(InvalidError, match="cause: "):
         stage.walk("web", cause)
 
     assert stage.scope("web").facts.walk is None
 
 
 def test_nothing_walks_through_an_empty_scope() -> None:
-    with pytest.raises(Invalid, match="scope: web has no machines"):
+    with pytest.raises(InvalidError, match="scope: web has no machines"):
         Stage(replace(SMALL, count=0)).walk("web")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fairwarning.core.wire import EVENTS_PATH, start_request
+from fairwarning.core.document.render import EVENTS_PATH, start_request
 
 #: How a way to a machine's endpoint begins that says which address the machine calls from.
 _FROM = "--interface "

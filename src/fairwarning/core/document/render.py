@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from fairwarning.core.errors import Invalid
+from fairwarning.core.document.versions import DocumentShape
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import Event, EventId, ScopeKind
-from fairwarning.core.versions import Shape
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
@@ -28,10 +28,12 @@ LONGEST_ID = 64
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
-_Field: TypeAlias = Callable[[Event, Shape, ScopeKind], Json]
+_Field: TypeAlias = Callable[[Event, DocumentShape, ScopeKind], Json]
 
 
-def document(incarnation: int, events: Iterable[Event], shape: Shape, kind: ScopeKind) -> bytes:
+def render_document(
+    incarnation: int, events: Iterable[Event], shape: DocumentShape, kind: ScopeKind
+) -> bytes:
     """Render what a guest of one api-version sees."""
     shown: list[Json] = [_event(event, shape, kind) for event in events if event.kind in shape.kinds]
     return compact({"DocumentIncarnation": incarnation, "Events": shown})
@@ -42,7 +44,7 @@ def compact(value: Json) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def spell(instant: datetime, shape: Shape) -> str:
+def render_not_before(instant: datetime, shape: DocumentShape) -> str:
     """Return an instant in the form of an api-version (V-07)."""
     return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if shape.iso_dates else http_date(instant)
 
@@ -68,19 +70,19 @@ def start_requests(body: bytes) -> tuple[EventId, ...]:
     try:
         message: Json = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        raise Invalid("body", "is not JSON") from None
+        raise InvalidError("body", "is not JSON") from None
     if not isinstance(message, dict):
-        raise Invalid("body", "is not a JSON object")
+        raise InvalidError("body", "is not a JSON object")
     requests = message.get("StartRequests")
     if not isinstance(requests, list) or not requests:
-        raise Invalid("StartRequests", "must be a list with at least one entry")
+        raise InvalidError("StartRequests", "must be a list with at least one entry")
     return tuple(_event_id(request) for request in requests)
 
 
 def _event_id(request: Json) -> EventId:
     event_id = request.get("EventId") if isinstance(request, dict) else None
     if not isinstance(event_id, str) or not event_id:
-        raise Invalid("StartRequests", "each entry must have an EventId")
+        raise InvalidError("StartRequests", "each entry must have an EventId")
     return read_event_id(event_id, "EventId")
 
 
@@ -91,23 +93,23 @@ def read_event_id(text: str, field: str) -> EventId:
         Invalid: no event can have it.
     """
     if len(text) > LONGEST_ID or not text.isascii() or not text.isprintable():
-        raise Invalid(field, f"must be at most {LONGEST_ID} printable characters")
+        raise InvalidError(field, f"must be at most {LONGEST_ID} printable characters")
     return EventId(text.upper())
 
 
-def _event(event: Event, shape: Shape, kind: ScopeKind) -> dict[str, Json]:
+def _event(event: Event, shape: DocumentShape, kind: ScopeKind) -> dict[str, Json]:
     return {name: _FIELDS[name](event, shape, kind) for name in shape.fields}
 
 
-def _resources(event: Event, shape: Shape, kind: ScopeKind) -> Json:
+def _resources(event: Event, shape: DocumentShape, kind: ScopeKind) -> Json:
     # V-06: the oldest version writes an underscore before every name but those of cloud services.
     prefix = "_" if shape.underscore and kind is not ScopeKind.CLOUD_SERVICE else ""
     return [prefix + name for name in event.resources]
 
 
-def _not_before(event: Event, shape: Shape, kind: ScopeKind) -> Json:
+def _not_before(event: Event, shape: DocumentShape, kind: ScopeKind) -> Json:
     # L-03: never null, never absent
-    return spell(event.not_before, shape) if event.waiting else ""
+    return render_not_before(event.not_before, shape) if event.waiting else ""
 
 
 _FIELDS: Mapping[str, _Field] = {

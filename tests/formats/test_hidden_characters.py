@@ -1,4 +1,4 @@
-"""Characters that nobody sees are refused where things are named, and shown escaped."""
+"""Hidden characters are refused in names, and escaped in output."""
 
 import json
 import re
@@ -7,10 +7,17 @@ import unicodedata
 
 import pytest
 
-from fairwarning.core.characters import HIDDEN, HIDDEN_CLASS, check_visible, hidden, shown, shown_json
-from fairwarning.core.errors import Invalid
-from fairwarning.core.scope import check_name
-from fairwarning.core.wire import read_event_id
+from fairwarning.core.blueprint import check_name
+from fairwarning.core.document.render import read_event_id
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.inputs import check_visible
+from fairwarning.formats.hidden_characters import (
+    HIDDEN,
+    HIDDEN_CLASS,
+    escape_hidden,
+    escape_hidden_json,
+    first_hidden,
+)
 
 CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 SAMPLES = "\0\n\x1b\x7f\x9b\u00ad\u200b\u2028\u202e\u2066\ufeff\U000e0041"
@@ -29,11 +36,11 @@ def test_the_table_is_what_unicode_says() -> None:
 def test_a_hidden_character_is_refused_by_its_number(character: str) -> None:
     number = f"U+{ord(character):04X}"
 
-    with pytest.raises(Invalid, match=re.escape(f"by: has the character {number} in it")):
+    with pytest.raises(InvalidError, match=re.escape(f"by: has the character {number} in it")):
         check_visible(f"an{character}na", "by")
-    with pytest.raises(Invalid, match=re.escape(number)):
+    with pytest.raises(InvalidError, match=re.escape(number)):
         check_name(f"web{character}")
-    with pytest.raises(Invalid, match="event: must be at most 64 printable characters"):
+    with pytest.raises(InvalidError, match="event: must be at most 64 printable characters"):
         read_event_id(f"A{character}", "event")
 
 
@@ -41,18 +48,18 @@ def test_a_hidden_character_is_refused_by_its_number(character: str) -> None:
 def test_what_can_be_seen_is_left_alone(text: str) -> None:
     check_visible(text, "by")
 
-    assert hidden(text) is None
-    assert shown(text) == shown_json(text) == text
+    assert first_hidden(text) is None
+    assert escape_hidden(text) == escape_hidden_json(text) == text
 
 
 @pytest.mark.parametrize("character", SAMPLES, ids=ascii)
 def test_what_is_shown_has_nothing_hidden_in_it(character: str) -> None:
     text = f"by {character} nobody"
 
-    assert hidden(shown(text)) is None
-    assert shown(text, keep=character) == text
-    assert hidden(shown_json(json.dumps(text, ensure_ascii=False))) is None
-    assert json.loads(shown_json(json.dumps(text, ensure_ascii=False))) == text
+    assert first_hidden(escape_hidden(text)) is None
+    assert escape_hidden(text, keep=character) == text
+    assert first_hidden(escape_hidden_json(json.dumps(text, ensure_ascii=False))) is None
+    assert json.loads(escape_hidden_json(json.dumps(text, ensure_ascii=False))) == text
 
 
 def test_the_class_matches_what_is_hidden_and_nothing_else() -> None:

@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 
 from fairwarning.core.changes import Change, MachineChanged, ScopeMade
-from fairwarning.core.characters import check_visible
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.inputs import check_visible
 from fairwarning.core.model import (
-    Approvals,
-    Eviction,
-    Facts,
+    ApprovalSettings,
+    EvictionPolicy,
     HostId,
     Machine,
-    Model,
+    MachineModel,
     ScopeId,
     ScopeKind,
+    ScopeProperties,
     VmName,
     derive_id,
     in_group,
@@ -52,11 +52,11 @@ class Blueprint:
     fault_domains: int | None = None
     broadcast: bool = True
     spot: bool = False
-    eviction: Eviction = Eviction.DEALLOCATE
+    eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
     terminate_notice: timedelta | None = None
     image_notice: bool = False
     upgrades_itself: bool = False
-    approvals: Approvals = Approvals()
+    approvals: ApprovalSettings = ApprovalSettings()
     host: HostId | None = None
     tags: tuple[tuple[str, str], ...] = ()
     incarnation: int = 1
@@ -84,7 +84,7 @@ def build(blueprint: Blueprint, seed: str, policy: Policy, now: datetime, by: st
     return changes
 
 
-def grow(facts: Facts, like: Machine | None, count: int, seed: str) -> Iterator[Machine]:
+def grow(facts: ScopeProperties, like: Machine | None, count: int, seed: str) -> Iterator[Machine]:
     """Yield ``count`` more machines of a set, like the one given."""
     for number in range(count):
         index = facts.next_instance + number * facts.instance_step
@@ -101,12 +101,12 @@ def grow(facts: Facts, like: Machine | None, count: int, seed: str) -> Iterator[
         yield place(facts, with_model(machine, facts.model), index // facts.instance_step)
 
 
-def with_model(machine: Machine, model: Model) -> Machine:
+def with_model(machine: Machine, model: MachineModel) -> Machine:
     """Give a machine the model of its set; Spot machines get no notice of their deletion (T-05)."""
     return replace(machine, model=replace(model, terminate_notice=None) if machine.spot else model)
 
 
-def place(facts: Facts, machine: Machine, index: int, host: HostId | None = None) -> Machine:
+def place(facts: ScopeProperties, machine: Machine, index: int, host: HostId | None = None) -> Machine:
     """Give the ``index``-th machine of a scope its domains and its host.
 
     Machines that share both domains share a host, so that one host never spans two update domains.
@@ -117,12 +117,12 @@ def place(facts: Facts, machine: Machine, index: int, host: HostId | None = None
     return replace(machine, update_domain=update, fault_domain=fault, host=host)
 
 
-def domain(facts: Facts, machine: Machine) -> int:
+def domain(facts: ScopeProperties, machine: Machine) -> int:
     """Return the domain that maintenance respects: update domain, or fault domain where there is none."""
     return machine.update_domain if facts.update_domains else machine.fault_domain
 
 
-def machine_name(facts: Facts, index: int, seed: str) -> VmName:
+def machine_name(facts: ScopeProperties, index: int, seed: str) -> VmName:
     """Return the name guests see for the ``index``-th machine of a set (S-06)."""
     match facts.kind:
         case ScopeKind.STANDALONE:
@@ -135,7 +135,7 @@ def machine_name(facts: Facts, index: int, seed: str) -> VmName:
             return instance_name(facts, _instance(facts, index, seed))
 
 
-def instance_name(facts: Facts, instance: str) -> VmName:
+def instance_name(facts: ScopeProperties, instance: str) -> VmName:
     """Return what an instance of a scale set is called (S-06)."""
     return VmName(f"{facts.set_name}_{instance}")
 
@@ -150,7 +150,7 @@ def role_of(name: VmName) -> str:
     return name.rpartition("_IN_")[0]
 
 
-def _instance(facts: Facts, index: int, seed: str) -> str:
+def _instance(facts: ScopeProperties, index: int, seed: str) -> str:
     if facts.kind is ScopeKind.FLEXIBLE_SET:
         return derive_id(seed, facts.id, str(index))[:8].lower()
     return str(index)
@@ -160,9 +160,11 @@ def _vm_id(seed: str, scope: ScopeId, index: int) -> str:
     return derive_id("vm", seed, scope, str(index)).lower()
 
 
-def _facts(blueprint: Blueprint, scope_id: ScopeId, index: int, policy: Policy, now: datetime) -> Facts:
+def _facts(
+    blueprint: Blueprint, scope_id: ScopeId, index: int, policy: Policy, now: datetime
+) -> ScopeProperties:
     update, fault = DOMAINS[blueprint.kind]
-    return Facts(
+    return ScopeProperties(
         id=scope_id,
         kind=blueprint.kind,
         set_name=blueprint.name,
@@ -171,7 +173,7 @@ def _facts(blueprint: Blueprint, scope_id: ScopeId, index: int, policy: Policy, 
         update_domains=update if blueprint.update_domains is None else blueprint.update_domains,
         fault_domains=fault if blueprint.fault_domains is None else blueprint.fault_domains,
         broadcast=blueprint.broadcast,
-        model=Model(terminate_notice=blueprint.terminate_notice, image_notice=blueprint.image_notice),
+        model=MachineModel(terminate_notice=blueprint.terminate_notice, image_notice=blueprint.image_notice),
         upgrades_itself=blueprint.upgrades_itself,
         approvals=blueprint.approvals,
         enabled_at=now if policy.start_enabled else None,
@@ -181,7 +183,9 @@ def _facts(blueprint: Blueprint, scope_id: ScopeId, index: int, policy: Policy, 
     )
 
 
-def _machines(blueprint: Blueprint, facts: Facts, zone: int, zones: int, seed: str) -> Iterator[Machine]:
+def _machines(
+    blueprint: Blueprint, facts: ScopeProperties, zone: int, zones: int, seed: str
+) -> Iterator[Machine]:
     like = Machine(
         scope=facts.id,
         name=VmName(""),
@@ -205,7 +209,7 @@ def check_name(name: str) -> None:
     """Refuse what cannot be the name of a machine or a set."""
     check_visible(name, "name")
     if not _NAME.fullmatch(name):
-        raise Invalid("name", f"{name!r} must be letters, digits, dot, dash or underscore")
+        raise InvalidError("name", f"{name!r} must be letters, digits, dot, dash or underscore")
 
 
 def _check(blueprint: Blueprint) -> None:
@@ -217,27 +221,27 @@ def _check(blueprint: Blueprint) -> None:
     ):
         check_name(name)
     if blueprint.roles and blueprint.kind is not ScopeKind.CLOUD_SERVICE:
-        raise Invalid("roles", f"a {blueprint.kind} has no roles")
+        raise InvalidError("roles", f"a {blueprint.kind} has no roles")
     if len({role for role, _ in blueprint.roles}) != len(blueprint.roles):
-        raise Invalid("roles", "a role is named twice")
+        raise InvalidError("roles", "a role is named twice")
     counts = [count for _, count in blueprint.roles] or [blueprint.count]
     if not all(0 <= count <= MOST_MACHINES for count in counts):
-        raise Invalid("count", f"a set has between 0 and {MOST_MACHINES} machines")
+        raise InvalidError("count", f"a set has between 0 and {MOST_MACHINES} machines")
     if blueprint.kind is ScopeKind.STANDALONE and blueprint.count != 1:
-        raise Invalid("count", "a standalone machine is one machine")
+        raise InvalidError("count", "a standalone machine is one machine")
     if blueprint.names and blueprint.kind is not ScopeKind.AVAILABILITY_SET:
-        raise Invalid("names", f"the machines of a {blueprint.kind} are named after it")
+        raise InvalidError("names", f"the machines of a {blueprint.kind} are named after it")
     if blueprint.names and len(set(blueprint.names)) != blueprint.count:
-        raise Invalid("names", "must be as many as there are machines, each different")
+        raise InvalidError("names", "must be as many as there are machines, each different")
     if blueprint.zones and not blueprint.kind.scales:
-        raise Invalid("zones", f"a {blueprint.kind} has no zones of its own")
+        raise InvalidError("zones", f"a {blueprint.kind} has no zones of its own")
     if len(set(blueprint.zones)) != len(blueprint.zones):
-        raise Invalid("zones", "a zone is named twice")
+        raise InvalidError("zones", "a zone is named twice")
     if not all(zone.isalnum() for zone in blueprint.zones):
-        raise Invalid("zones", "a zone is named by letters and digits")
+        raise InvalidError("zones", "a zone is named by letters and digits")
     if blueprint.fault_domains is not None and blueprint.fault_domains < 1:
-        raise Invalid("fault_domains", "there is at least one")
+        raise InvalidError("fault_domains", "there is at least one")
     if blueprint.update_domains is not None and blueprint.update_domains < 0:
-        raise Invalid("update_domains", "must not be negative")
+        raise InvalidError("update_domains", "must not be negative")
     if blueprint.terminate_notice is not None:
         terminate_notice(blueprint.terminate_notice, spot=blueprint.spot)

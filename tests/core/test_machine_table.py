@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core.model import Eviction, HostId, Machine, Model, Power, ScopeId, VmName
-from fairwarning.core.roster import Roster, RosterDraft
+from fairwarning.core.machine_table import MachineTable, MachineTableDraft
+from fairwarning.core.model import EvictionPolicy, HostId, Machine, MachineModel, PowerState, ScopeId, VmName
 from tests.stage import span
 
 #: A machine that is written down, or the name of one that is struck off.
@@ -18,8 +18,8 @@ def machine(name: str, host: str = "h") -> Machine:
     return Machine(scope=ScopeId("web"), name=VmName(name), vm_id=f"id of {name}", host=HostId(host))
 
 
-def drawn_up(entries: Sequence[Entry], roster: Roster | None = None) -> Roster:
-    draft = RosterDraft(Roster() if roster is None else roster)
+def drawn_up(entries: Sequence[Entry], roster: MachineTable | None = None) -> MachineTable:
+    draft = MachineTableDraft(MachineTable() if roster is None else roster)
     for entry in entries:
         if isinstance(entry, Machine):
             draft.keep(entry)
@@ -38,9 +38,9 @@ machines = st.builds(
     fault_domain=st.integers(0, 1),
     host=st.sampled_from("gh").map(HostId),
     spot=st.booleans(),
-    eviction=st.sampled_from(Eviction),
-    power=st.sampled_from(Power),
-    model=st.sampled_from([Model(), Model(number=2, terminate_notice=span("5m"))]),
+    eviction=st.sampled_from(EvictionPolicy),
+    power=st.sampled_from(PowerState),
+    model=st.sampled_from([MachineModel(), MachineModel(number=2, terminate_notice=span("5m"))]),
     protected=st.booleans(),
     tags=st.sampled_from([(), (("a", "b"),)]),
 )
@@ -62,7 +62,7 @@ def test_a_roster_is_a_dictionary_of_machines(first: list[Entry], then: list[Ent
     assert len(roster) == len(expected)
     assert [name in roster for name in "abcd"] == [name in expected for name in "abcd"]
     assert roster.hosts() == {one.host for one in expected.values()}
-    assert roster.running() is any(one.power is Power.RUNNING for one in expected.values())
+    assert roster.running() is any(one.power is PowerState.RUNNING for one in expected.values())
 
 
 def test_a_roster_stays_what_it_was_when_another_is_drawn_up_from_it() -> None:

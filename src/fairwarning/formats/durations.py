@@ -4,10 +4,8 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 
-from fairwarning.core.errors import Invalid
-
 #: Ten years: far beyond any notice, and never so long that an instant leaves the calendar.
-LONGEST = timedelta(days=3650)
+LONGEST_DURATION = timedelta(days=3650)
 
 #: Longest first, the order in which people and ISO 8601 write them.
 _UNITS: Mapping[str, timedelta] = {
@@ -25,23 +23,23 @@ _ISO = re.compile(
 )
 
 
-def parse(text: str, field: str = "duration") -> timedelta:
-    """Return the duration ``text`` stands for; a refusal names ``field``.
+def parse(text: str) -> timedelta:
+    """Return the duration that ``text`` stands for.
 
     Raises:
-        Invalid: the text is no duration, or one longer than ten years.
+        ValueError: the text is no duration, or the duration is longer than ten years.
     """
     match = _PEOPLE.fullmatch(text) or _ISO.fullmatch(text)
     if match is None:
-        raise Invalid(field, f"{text[:40]!r} is no duration; write 30s, 15m, 1h30m, 2d or PT5M")
+        raise ValueError(f"{text[:40]!r} is no duration; write 30s, 15m, 1h30m, 2d or PT5M")
     counts = match.groupdict(default="0")
     seconds = sum(int(counts[unit]) * int(length.total_seconds()) for unit, length in _UNITS.items())
-    if seconds > LONGEST.total_seconds():
-        raise Invalid(field, f"{text!r} is longer than {spell(LONGEST)}")
+    if seconds > LONGEST_DURATION.total_seconds():
+        raise ValueError(f"{text!r} is longer than {for_people(LONGEST_DURATION)}")
     return timedelta(seconds=seconds)
 
 
-def spell(duration: timedelta) -> str:
+def for_people(duration: timedelta) -> str:
     """Return a duration as people write it, to the whole second: ``1h30m``."""
     left = max(duration, timedelta(0))
     words = ""

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fairwarning.core.exposition import Family, Sample, Sort, exposition
+from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample, render_metrics
 
 Read = list[tuple[str, str, str, dict[str, str], float]]
 
@@ -18,9 +18,11 @@ def read(text: str) -> Read:
 
 
 def test_a_number_is_read_as_it_was_meant() -> None:
-    family = Family("polls_total", Sort.COUNTER, "Polls that were answered", (Sample(3, {"status": "2xx"}),))
+    family = MetricFamily(
+        "polls_total", MetricType.COUNTER, "Polls that were answered", (Sample(3, {"status": "2xx"}),)
+    )
 
-    assert read(exposition([family])) == [
+    assert read(render_metrics([family])) == [
         ("polls_total", "counter", "Polls that were answered", {"status": "2xx"}, 3.0)
     ]
 
@@ -35,19 +37,19 @@ def test_a_number_is_read_as_it_was_meant() -> None:
     ],
 )
 def test_a_label_may_hold_anything(label: str) -> None:
-    family = Family("events", Sort.GAUGE, "Events", (Sample(1, {"name": label}),))
+    family = MetricFamily("events", MetricType.GAUGE, "Events", (Sample(1, {"name": label}),))
 
-    assert [labels for _, _, _, labels, _ in read(exposition([family]))] == [{"name": label}]
+    assert [labels for _, _, _, labels, _ in read(render_metrics([family]))] == [{"name": label}]
 
 
 @pytest.mark.parametrize("value", [0, 1, 123_456_789, 0.25, 2**49 + 1])
 def test_a_number_loses_nothing(value: float) -> None:
-    family = Family("machines", Sort.GAUGE, "Machines", (Sample(value),))
+    family = MetricFamily("machines", MetricType.GAUGE, "Machines", (Sample(value),))
 
-    assert [number for *_, number in read(exposition([family]))] == [value]
+    assert [number for *_, number in read(render_metrics([family]))] == [value]
 
 
 def test_a_family_without_numbers_still_says_what_it_is() -> None:
-    family = Family("events", Sort.GAUGE, "Events that are not over", ())
+    family = MetricFamily("events", MetricType.GAUGE, "Events that are not over", ())
 
-    assert exposition([family]) == "# HELP events Events that are not over\n# TYPE events gauge\n"
+    assert render_metrics([family]) == "# HELP events Events that are not over\n# TYPE events gauge\n"

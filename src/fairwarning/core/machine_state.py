@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from fairwarning.core.model import Event, Kind, Machine, Power, Scope, Status
+from fairwarning.core.model import Event, EventStatus, EventType, Machine, PowerState, Scope
 
 
-class Condition(StrEnum):
+class MachineState(StrEnum):
     """The state of a machine, as people would say it."""
 
     RUNNING = "running"
@@ -20,16 +20,16 @@ class Condition(StrEnum):
 
 
 #: What a started event does to a machine, the gravest first; a rebalance recommendation does nothing to it.
-IMPACTS: Mapping[Kind, Condition] = {
-    Kind.TERMINATE: Condition.TERMINATING,
-    Kind.PREEMPT: Condition.EVICTING,
-    Kind.REDEPLOY: Condition.MOVING,
-    Kind.REBOOT: Condition.REBOOTING,
-    Kind.FREEZE: Condition.FROZEN,
+IMPACTS: Mapping[EventType, MachineState] = {
+    EventType.TERMINATE: MachineState.TERMINATING,
+    EventType.PREEMPT: MachineState.EVICTING,
+    EventType.REDEPLOY: MachineState.MOVING,
+    EventType.REBOOT: MachineState.REBOOTING,
+    EventType.FREEZE: MachineState.FROZEN,
 }
 
 
-def conditions(scope: Scope) -> Mapping[str, Condition]:
+def machine_states(scope: Scope) -> Mapping[str, MachineState]:
     """Return how each machine of a scope is."""
     concerning: dict[str, list[Event]] = {}
     for event in scope.events.values():
@@ -38,17 +38,17 @@ def conditions(scope: Scope) -> Mapping[str, Condition]:
     return {name: _condition(machine, concerning.get(name, ())) for name, machine in scope.machines.items()}
 
 
-def condition(scope: Scope, machine: Machine) -> Condition:
+def machine_state(scope: Scope, machine: Machine) -> MachineState:
     """Return how one machine of a scope is."""
     name, events = machine.name, scope.events.values()
     return _condition(machine, [one for one in events if name in one.undone])
 
 
-def _condition(machine: Machine, concerning: Sequence[Event]) -> Condition:
-    if machine.power is Power.STOPPED:
-        return Condition.STOPPED
-    acting = {event.kind for event in concerning if event.status is Status.STARTED}
+def _condition(machine: Machine, concerning: Sequence[Event]) -> MachineState:
+    if machine.power is PowerState.STOPPED:
+        return MachineState.STOPPED
+    acting = {event.kind for event in concerning if event.status is EventStatus.STARTED}
     for kind, impact in IMPACTS.items():
         if kind in acting:
             return impact
-    return Condition.WARNED if any(event.seen for event in concerning) else Condition.RUNNING
+    return MachineState.WARNED if any(event.seen for event in concerning) else MachineState.RUNNING

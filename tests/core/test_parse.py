@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core.model import EventId, Kind, ScopeKind
-from fairwarning.core.reading import Document, Seen, Unreadable, moment, read
-from fairwarning.core.versions import EVENT_VERSIONS
-from fairwarning.core.wire import Json, document
+from fairwarning.core.document.parse import (
+    DocumentError,
+    ObservedDocument,
+    ObservedEvent,
+    parse_document,
+    parse_instant,
+)
+from fairwarning.core.document.render import Json, render_document
+from fairwarning.core.document.versions import EVENT_VERSIONS
+from fairwarning.core.model import EventId, EventType, ScopeKind
 
 SEPTEMBER = datetime(2016, 9, 19, 18, 29, 47, tzinfo=UTC)
 
@@ -19,8 +25,8 @@ def body(*events: dict[str, Json], incarnation: Json = 1) -> bytes:
     return json.dumps({"DocumentIncarnation": incarnation, "Events": list(events)}).encode()
 
 
-def one(**fields: Json) -> Seen:
-    known = read(body({"EventId": "A", **fields}))
+def one(**fields: Json) -> ObservedEvent:
+    known = parse_document(body({"EventId": "A", **fields}))
     assert known is not None
     (seen,) = known.events
     return seen
@@ -56,7 +62,7 @@ def test_an_event_is_read_with_all_its_fields() -> None:
         DurationInSeconds=9,
     )
 
-    assert seen == Seen(
+    assert seen == ObservedEvent(
         id=EventId("A"),
         status="Scheduled",
         kind="Freeze",
@@ -66,7 +72,7 @@ def test_an_event_is_read_with_all_its_fields() -> None:
         description="a description",
         duration=9,
     )
-    assert seen.known_kind is Kind.FREEZE
+    assert seen.known_kind is EventType.FREEZE
     assert (seen.scheduled, seen.started) == (True, False)
 
 
@@ -89,7 +95,7 @@ def test_what_is_not_known_is_survived(fields: dict[str, Json], kind: str, statu
 
 @pytest.mark.rule("V-09")
 def test_ids_are_compared_without_regard_to_case_and_kept_as_they_were_written() -> None:
-    first, second = read(body({"EventId": "aB"})), read(body({"EventId": "Ab"}))
+    first, second = parse_document(body({"EventId": "aB"})), parse_document(body({"EventId": "Ab"}))
 
     assert first is not None
     assert second is not None
@@ -99,7 +105,7 @@ def test_ids_are_compared_without_regard_to_case_and_kept_as_they_were_written()
 
 @pytest.mark.rule("C-12")
 def test_one_entry_that_makes_no_sense_does_not_hide_the_others() -> None:
-    known = read(b'{"DocumentIncarnation":1,"Events":[7,{},{"EventId":""},{"EventId":"A"}]}')
+    known = parse_document(b'{"DocumentIncarnation":1,"Events":[7,{},{"EventId":""},{"EventId":"A"}]}')
 
     assert known is not None
     assert [event.id for event in known.events] == ["A"]
@@ -108,7 +114,7 @@ def test_one_entry_that_makes_no_sense_does_not_hide_the_others() -> None:
 @pytest.mark.rule("C-03")
 @pytest.mark.parametrize("nothing", [b"", b" \r\n"])
 def test_an_empty_body_is_no_information(nothing: bytes) -> None:
-    assert read(nothing) is None
+    assert parse_document(nothing) is None
 
 
 @pytest.mark.parametrize(
@@ -123,8 +129,8 @@ def test_an_empty_body_is_no_information(nothing: bytes) -> None:
     ],
 )
 def test_what_is_no_document_is_refused(text: bytes) -> None:
-    with pytest.raises(Unreadable, match="the document"):
-        read(text)
+    with pytest.raises(DocumentError, match="the document"):
+        parse_document(text)
 
 
 @pytest.mark.parametrize(
@@ -137,28 +143,28 @@ def test_what_is_no_document_is_refused(text: bytes) -> None:
     ],
 )
 def test_an_incarnation_may_be_anything(written: Json, expected: int | str) -> None:
-    known = read(b"\xef\xbb\xbf" + body(incarnation=written))
+    known = parse_document(b"\xef\xbb\xbf" + body(incarnation=written))
 
-    assert known == Document(incarnation=expected, events=())
+    assert known == ObservedDocument(incarnation=expected, events=())
 
 
 @pytest.mark.parametrize("version", list(EVENT_VERSIONS))
 def test_what_we_write_in_every_version_we_read(version: str) -> None:
-    assert read(document(1, [], EVENT_VERSIONS[version], ScopeKind.SCALE_SET)) == Document(
-        incarnation=1, events=()
-    )
+    assert parse_document(
+        render_document(1, [], EVENT_VERSIONS[version], ScopeKind.SCALE_SET)
+    ) == ObservedDocument(incarnation=1, events=())
 
 
 @given(st.binary() | st.text().map(str.encode))
 def test_no_answer_breaks_the_reader(text: bytes) -> None:
     try:
-        read(text)
-    except Unreadable:
+        parse_document(text)
+    except DocumentError:
         return
 
 
 @given(st.text())
 def test_no_date_breaks_the_reader(text: str) -> None:
-    found = moment(text)
+    found = parse_instant(text)
 
     assert found is None or found.tzinfo is UTC

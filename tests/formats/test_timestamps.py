@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.instants import spell
+from fairwarning.formats.timestamps import for_people
 from tests.guest import NOON
 
 
@@ -21,8 +21,8 @@ from tests.guest import NOON
     ],
 )
 def test_an_instant_has_a_date_unless_it_is_todays(after: timedelta, text: str) -> None:
-    assert spell(NOON + after, NOON) == text
+    assert for_people(NOON + after, NOON) == text
 
 
 def test_an_instant_of_which_nobody_says_what_is_today_has_a_date() -> None:
-    assert spell(NOON) == "2026-11-16 12:00:00Z"
+    assert for_people(NOON) == "2026-11-16 12:00:00Z"

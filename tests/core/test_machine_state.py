@@ -2,34 +2,34 @@
 
 import pytest
 
-from fairwarning.core.condition import IMPACTS, Condition, condition, conditions
-from fairwarning.core.model import Kind, ScopeKind
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.machine_state import IMPACTS, MachineState, machine_state, machine_states
+from fairwarning.core.model import EventType, ScopeKind
 from tests.stage import Stage
 
 WEB = Blueprint(name="web", count=2)
 BATCH = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True)
 
 
-def of(stage: Stage, name: str) -> Condition:
+def of(stage: Stage, name: str) -> MachineState:
     """Return a machine's condition; asked about alone or with all others, it is the same."""
     ref = stage.ref(name)
     scope = stage.scope(ref.scope)
-    alone = condition(scope, stage.machine(name))
-    assert conditions(scope)[ref.name] is alone
+    alone = machine_state(scope, stage.machine(name))
+    assert machine_states(scope)[ref.name] is alone
     return alone
 
 
 @pytest.mark.parametrize(
     ("cause", "kind", "name"),
     [
-        ("restart", Kind.REBOOT, "web_0"),
-        ("redeploy", Kind.REDEPLOY, "web_0"),
-        ("freeze", Kind.FREEZE, "web_0"),
-        ("evict", Kind.PREEMPT, "batch"),
+        ("restart", EventType.REBOOT, "web_0"),
+        ("redeploy", EventType.REDEPLOY, "web_0"),
+        ("freeze", EventType.FREEZE, "web_0"),
+        ("evict", EventType.PREEMPT, "batch"),
     ],
 )
-def test_a_machine_is_running_then_warned_then_acted_upon(cause: str, kind: Kind, name: str) -> None:
+def test_a_machine_is_running_then_warned_then_acted_upon(cause: str, kind: EventType, name: str) -> None:
     stage = Stage(WEB, BATCH)
     found = [of(stage, name)]
 
@@ -38,8 +38,8 @@ def test_a_machine_is_running_then_warned_then_acted_upon(cause: str, kind: Kind
     stage.approve(*events)
     found.append(of(stage, name))
 
-    assert found == [Condition.RUNNING, Condition.WARNED, IMPACTS[kind]]
-    assert of(stage, "web_1") is Condition.RUNNING
+    assert found == [MachineState.RUNNING, MachineState.WARNED, IMPACTS[kind]]
+    assert of(stage, "web_1") is MachineState.RUNNING
 
 
 def test_what_nobody_is_told_of_is_no_warning() -> None:
@@ -47,7 +47,7 @@ def test_what_nobody_is_told_of_is_no_warning() -> None:
 
     stage.cause("host-update", "web_0")
 
-    assert of(stage, "web_0") is Condition.RUNNING
+    assert of(stage, "web_0") is MachineState.RUNNING
 
 
 def test_of_two_impacts_the_graver_one_counts() -> None:
@@ -56,7 +56,7 @@ def test_of_two_impacts_the_graver_one_counts() -> None:
     stage.approve(*stage.cause("freeze", "web_0"))
     stage.approve(*stage.cause("redeploy", "web_0"))
 
-    assert of(stage, "web_0") is Condition.MOVING
+    assert of(stage, "web_0") is MachineState.MOVING
 
 
 def test_a_machine_that_an_event_is_done_with_is_running_again() -> None:
@@ -65,7 +65,7 @@ def test_a_machine_that_an_event_is_done_with_is_running_again() -> None:
 
     stage.advance("1m")
 
-    assert of(stage, "web_0") is Condition.RUNNING
+    assert of(stage, "web_0") is MachineState.RUNNING
 
 
 def test_a_stopped_machine_is_stopped_whatever_is_announced() -> None:
@@ -74,8 +74,8 @@ def test_a_stopped_machine_is_stopped_whatever_is_announced() -> None:
 
     stage.stop("web_0")
 
-    assert of(stage, "web_0") is Condition.STOPPED
+    assert of(stage, "web_0") is MachineState.STOPPED
 
 
 def test_every_kind_but_advice_does_something_to_a_machine() -> None:
-    assert set(Kind) - IMPACTS.keys() == {Kind.REBALANCE}
+    assert set(EventType) - IMPACTS.keys() == {EventType.REBALANCE}

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core.durations import LONGEST, parse, spell
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.inputs import parse_duration
+from fairwarning.formats.durations import LONGEST_DURATION, for_people, parse
 
-WHOLE_SECONDS = st.integers(0, int(LONGEST.total_seconds())).map(lambda n: timedelta(seconds=n))
+WHOLE_SECONDS = st.integers(0, int(LONGEST_DURATION.total_seconds())).map(lambda n: timedelta(seconds=n))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ WHOLE_SECONDS = st.integers(0, int(LONGEST.total_seconds())).map(lambda n: timed
         ("PT1H30M", timedelta(minutes=90)),
         ("P2D", timedelta(days=2)),
         ("P1DT12H", timedelta(hours=36)),
-        ("3650d", LONGEST),
+        ("3650d", LONGEST_DURATION),
     ],
 )
 def test_a_duration_is_read_as_people_and_standards_write_it(text: str, duration: timedelta) -> None:
@@ -60,8 +61,8 @@ def test_a_duration_is_read_as_people_and_standards_write_it(text: str, duration
     ],
 )
 def test_what_is_no_duration_is_refused_naming_the_field(text: str) -> None:
-    with pytest.raises(Invalid) as refusal:
-        parse(text, "notice")
+    with pytest.raises(InvalidError) as refusal:
+        parse_duration(text, "notice")
 
     assert refusal.value.field == "notice"
     assert len(str(refusal.value)) < 200
@@ -78,9 +79,9 @@ def test_what_is_no_duration_is_refused_naming_the_field(text: str) -> None:
     ],
 )
 def test_a_duration_is_spelt_to_the_whole_second(duration: timedelta, text: str) -> None:
-    assert spell(duration) == text
+    assert for_people(duration) == text
 
 
 @given(WHOLE_SECONDS)
 def test_what_is_spelt_reads_as_the_same_duration(duration: timedelta) -> None:
-    assert parse(spell(duration)) == duration
+    assert parse(for_people(duration)) == duration

@@ -6,8 +6,6 @@ They are refused where people name things, and shown escaped where an older rele
 
 import re
 
-from fairwarning.core.errors import Invalid
-
 #: Unicode's controls, formats, surrogates and separators of lines and paragraphs: Cc, Cf, Cs, Zl and Zp.
 HIDDEN: tuple[tuple[int, int], ...] = (
     (0x00, 0x1F),
@@ -48,29 +46,18 @@ HIDDEN_CLASS = "".join(f"{_spelled(first)}-{_spelled(last)}" for first, last in 
 _HIDDEN = re.compile(f"[{HIDDEN_CLASS}]")
 
 
-def check_visible(text: str, field: str) -> None:
-    """Refuse a text that has a hidden character in it.
-
-    Raises:
-        Invalid: it has one; names it.
-    """
-    found = hidden(text)
-    if found is not None:
-        raise Invalid(field, f"has the character {found} in it, which cannot be seen")
-
-
-def hidden(text: str) -> str | None:
+def first_hidden(text: str) -> str | None:
     """Return the first hidden character of a text by its number, such as ``U+202E``; None without one."""
     found = _HIDDEN.search(text)
     return None if found is None else f"U+{ord(found[0]):04X}"
 
 
-def shown(text: str, keep: str = "") -> str:
+def escape_hidden(text: str, keep: str = "") -> str:
     """Return a text with every hidden character escaped, save those to keep."""
     return _HIDDEN.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
 
 
-def shown_json(text: str) -> str:
+def escape_hidden_json(text: str) -> str:
     """Return JSON that means the same and has no hidden characters in it."""
     return _HIDDEN.sub(lambda found: _escaped_json(found[0]), text)
 

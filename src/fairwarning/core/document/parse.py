@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.model import EventId, Kind, Status
-from fairwarning.core.wire import Json
+from fairwarning.core.model import EventId, EventStatus, EventType
 
-_KINDS: Mapping[str, Kind] = {kind.value.casefold(): kind for kind in Kind}
+_KINDS: Mapping[str, EventType] = {kind.value.casefold(): kind for kind in EventType}
 
 
-class Unreadable(FairWarningError):
+class DocumentError(FairWarningError):
     """What was answered is no document."""
 
     def __init__(self, problem: str) -> None:
@@ -26,7 +26,7 @@ class Unreadable(FairWarningError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ObservedEvent:
     """One event as its document tells of it; words this package does not know are kept as they are (C-12)."""
 
     id: EventId
@@ -46,28 +46,28 @@ class Seen:
     @property
     def started(self) -> bool:
         """Whether the impact is under way."""
-        return self.status.casefold() == Status.STARTED.value.casefold()
+        return self.status.casefold() == EventStatus.STARTED.value.casefold()
 
     @property
     def scheduled(self) -> bool:
         """Whether the event still waits for its time or for an approval."""
-        return self.status.casefold() == Status.SCHEDULED.value.casefold()
+        return self.status.casefold() == EventStatus.SCHEDULED.value.casefold()
 
     @property
-    def known_kind(self) -> Kind | None:
+    def known_kind(self) -> EventType | None:
         """The kind, if it is one this package knows."""
         return _KINDS.get(self.kind.casefold())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class ObservedDocument:
     """Everything one answer said; the incarnation is only ever compared for being different (V-08)."""
 
     incarnation: int | str
-    events: tuple[Seen, ...]
+    events: tuple[ObservedEvent, ...]
 
 
-def read(body: bytes) -> Document | None:
+def parse_document(body: bytes) -> ObservedDocument | None:
     """Return the document in ``body``, or nothing if there is no information yet (C-03).
 
     Raises:
@@ -78,20 +78,20 @@ def read(body: bytes) -> Document | None:
     try:
         message: Json = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        raise Unreadable("is not JSON") from None
+        raise DocumentError("is not JSON") from None
     if not isinstance(message, dict):
-        raise Unreadable("is not a JSON object")
+        raise DocumentError("is not a JSON object")
     events = message.get("Events")
     if not isinstance(events, list):
-        raise Unreadable("has no list of Events")
+        raise DocumentError("has no list of Events")
     incarnation = message.get("DocumentIncarnation")
-    return Document(
+    return ObservedDocument(
         incarnation=incarnation if isinstance(incarnation, int | str) else "",
         events=tuple(seen for seen in map(_seen, events) if seen is not None),
     )
 
 
-def moment(text: str) -> datetime | None:
+def parse_instant(text: str) -> datetime | None:
     """Return the instant a NotBefore stands for, in either form (V-07); none if it is empty or odd (C-09)."""
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
@@ -102,19 +102,19 @@ def moment(text: str) -> datetime | None:
     return None
 
 
-def _seen(entry: Json) -> Seen | None:
+def _seen(entry: Json) -> ObservedEvent | None:
     if not isinstance(entry, dict):
         return None
     event_id = _text(entry, "EventId")
     if not event_id:
         return None
     duration = entry.get("DurationInSeconds")
-    return Seen(
+    return ObservedEvent(
         id=EventId(event_id),
         status=_text(entry, "EventStatus"),
         kind=_text(entry, "EventType"),
         resources=_names(entry.get("Resources")),
-        not_before=moment(_text(entry, "NotBefore")),
+        not_before=parse_instant(_text(entry, "NotBefore")),
         source=_text(entry, "EventSource"),
         description=_text(entry, "Description"),
         duration=duration if isinstance(duration, int) and not isinstance(duration, bool) else None,

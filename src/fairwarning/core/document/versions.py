@@ -7,34 +7,34 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fairwarning.core.model import Kind
+from fairwarning.core.model import EventType
 
 _BASE = ("EventId", "EventStatus", "EventType", "ResourceType", "Resources", "NotBefore")
-_OLDEST = frozenset({Kind.FREEZE, Kind.REBOOT, Kind.REDEPLOY})
-_PREEMPT = _OLDEST | {Kind.PREEMPT}
-_ALL = _PREEMPT | {Kind.TERMINATE}
+_OLDEST = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
+_PREEMPT = _OLDEST | {EventType.PREEMPT}
+_ALL = _PREEMPT | {EventType.TERMINATE}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DocumentShape:
     """How a document looks in one api-version."""
 
     fields: tuple[str, ...] = _BASE
-    kinds: frozenset[Kind] = _ALL
+    kinds: frozenset[EventType] = _ALL
     underscore: bool = False
     iso_dates: bool = False
     header_on_post: bool = True
 
 
 #: V-01 to V-09, one row per version, oldest first.
-EVENT_VERSIONS: Mapping[str, Shape] = {
-    "2017-03-01": Shape(kinds=_OLDEST, underscore=True, iso_dates=True, header_on_post=False),
-    "2017-08-01": Shape(kinds=_OLDEST),
-    "2017-11-01": Shape(kinds=_PREEMPT),
-    "2019-01-01": Shape(),
-    "2019-04-01": Shape((*_BASE, "Description")),
-    "2019-08-01": Shape((*_BASE, "Description", "EventSource")),
-    "2020-07-01": Shape((*_BASE, "Description", "EventSource", "DurationInSeconds")),
+EVENT_VERSIONS: Mapping[str, DocumentShape] = {
+    "2017-03-01": DocumentShape(kinds=_OLDEST, underscore=True, iso_dates=True, header_on_post=False),
+    "2017-08-01": DocumentShape(kinds=_OLDEST),
+    "2017-11-01": DocumentShape(kinds=_PREEMPT),
+    "2019-01-01": DocumentShape(),
+    "2019-04-01": DocumentShape((*_BASE, "Description")),
+    "2019-08-01": DocumentShape((*_BASE, "Description", "EventSource")),
+    "2020-07-01": DocumentShape((*_BASE, "Description", "EventSource", "DurationInSeconds")),
 }
 
 #: What is asked for unless somebody wants another.
@@ -42,7 +42,7 @@ NEWEST = max(EVENT_VERSIONS)
 
 #: Exists in some regions, is not generally available: served only when asked for.
 PREVIEW_VERSION = "2024-07-09"
-PREVIEW_SHAPE = replace(EVENT_VERSIONS[NEWEST], kinds=_ALL | {Kind.REBALANCE})
+PREVIEW_SHAPE = replace(EVENT_VERSIONS[NEWEST], kinds=_ALL | {EventType.REBALANCE})
 
 #: I-03: the versions of every other category, oldest first.
 IMDS_VERSIONS: tuple[str, ...] = (

@@ -10,7 +10,7 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
-class Sort(StrEnum):
+class MetricType(StrEnum):
     """What a number does: a counter only ever grows."""
 
     COUNTER = "counter"
@@ -24,21 +24,21 @@ class Sample(NamedTuple):
     labels: Mapping[str, str] = MappingProxyType({})
 
 
-class Family(NamedTuple):
+class MetricFamily(NamedTuple):
     """Numbers of one name, and what they mean."""
 
     name: str
-    sort: Sort
+    sort: MetricType
     help: str
     samples: tuple[Sample, ...]
 
 
-def exposition(families: Iterable[Family]) -> str:
+def render_metrics(families: Iterable[MetricFamily]) -> str:
     """Return everything as one text."""
     return "".join(f"{line}\n" for family in families for line in _lines(family))
 
 
-def _lines(family: Family) -> Iterator[str]:
+def _lines(family: MetricFamily) -> Iterator[str]:
     yield f"# HELP {family.name} {family.help}"
     yield f"# TYPE {family.name} {family.sort}"
     for sample in family.samples:

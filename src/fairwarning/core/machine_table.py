@@ -9,7 +9,7 @@ from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
 
-from fairwarning.core.model import Eviction, HostId, Machine, Model, Power, ScopeId, VmName
+from fairwarning.core.model import EvictionPolicy, HostId, Machine, MachineModel, PowerState, ScopeId, VmName
 
 
 class _Common(NamedTuple):
@@ -20,9 +20,9 @@ class _Common(NamedTuple):
     fault_domain: int
     host: HostId
     spot: bool
-    eviction: Eviction
-    power: Power
-    model: Model
+    eviction: EvictionPolicy
+    power: PowerState
+    model: MachineModel
     protected: bool
     tags: tuple[tuple[str, str], ...]
 
@@ -30,7 +30,7 @@ class _Common(NamedTuple):
 _shared = attrgetter(*_Common._fields)
 
 
-class Roster(Mapping[VmName, Machine]):
+class MachineTable(Mapping[VmName, Machine]):
     """Machines by name, in order of their coming; never changed, only drawn up anew."""
 
     __slots__ = ("_commons", "_rows")
@@ -63,13 +63,13 @@ class Roster(Mapping[VmName, Machine]):
 
     def running(self) -> bool:
         """Whether any of the machines could still answer."""
-        return any(common.power is Power.RUNNING for common in self._commons.values())
+        return any(common.power is PowerState.RUNNING for common in self._commons.values())
 
 
-class RosterDraft:
+class MachineTableDraft:
     """A roster in the making: each row is marked with a letter that stands for what it shares."""
 
-    def __init__(self, roster: Roster) -> None:
+    def __init__(self, roster: MachineTable) -> None:
         self._rows = roster._rows.copy()
         self._marks = {common: mark for mark, common in roster._commons.items()}
 
@@ -84,10 +84,10 @@ class RosterDraft:
         row = self._rows.pop(name, None)
         return None if row is None else row[1:].partition("\0")[2]
 
-    def roster(self) -> Roster:
+    def roster(self) -> MachineTable:
         """Return the roster, without what nobody shares any more; the draft has served its purpose."""
         used = {row[0] for row in self._rows.values()}
-        roster = Roster()
+        roster = MachineTable()
         roster._rows = self._rows
         roster._commons = {mark: common for common, mark in self._marks.items() if mark in used}
         return roster

@@ -1,0 +1,4 @@
+"""Texts that every package writes the same way: durations, timestamps, Prometheus metrics.
+
+Imports nothing of fairwarning.
+"""
