@@ -17,7 +17,7 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Store
-from fairwarning.engine.travel import travel
+from fairwarning.engine.time_control import advance_to
 from fairwarning.metadata.app import MetadataApp
 from fairwarning.metadata.http import Request, Response
 from fairwarning.store.memory import MemoryStore
@@ -53,7 +53,7 @@ class Cloud:
         return id
 
     def advance(self, **by: float) -> None:
-        self.run(travel(self.engine, self.clock, self.clock.now() + timedelta(**by)))
+        self.run(advance_to(self.engine, self.clock, self.clock.now() + timedelta(**by)))
 
     def ask(self, machine: str | None, request: Request, scope: str = "web") -> Response:
         ref = None if machine is None else MachineRef(ScopeId(scope), VmName(machine))

@@ -45,11 +45,11 @@ from fairwarning.core.model import (
     derive_id,
 )
 from fairwarning.core.policy import Policy
-from fairwarning.drivers.simulated import Fault, Mishap, SimulatedDriver
+from fairwarning.drivers.simulated import InjectedMishap, Mishap, SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Entry, Store
-from fairwarning.engine.travel import travel
+from fairwarning.engine.time_control import advance_to
 from fairwarning.store.memory import MemoryStore
 
 T = TypeVar("T")
@@ -199,11 +199,11 @@ class Stage:
 
     def wait_until(self, when: datetime) -> None:
         """Let time pass up to an instant."""
-        run(travel(self.engine, self.clock, when))
+        run(advance_to(self.engine, self.clock, when))
 
     def break_machine(self, name: str, mishap: Mishap, attempts: int = 1) -> None:
         """Let the next attempts to act on a machine go wrong."""
-        self.driver.faults[VmName(name)] = Fault(mishap, attempts)
+        self.driver.faults[VmName(name)] = InjectedMishap(mishap, attempts)
 
     def restart(self) -> None:
         """End the engine and start another on the same store."""

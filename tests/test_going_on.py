@@ -15,7 +15,7 @@ from fairwarning.core.commands import DeleteScopes, Schedule
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from fairwarning.engine.clock import ManualClock, new_event_id
-from fairwarning.engine.travel import travel
+from fairwarning.engine.time_control import advance_to
 from fairwarning.serve import Service
 
 DB = MachineRef(ScopeId("db"), VmName("db"))
@@ -95,7 +95,7 @@ def test_the_default_fleet_does_not_come_back_after_everything_was_deleted(tmp_p
             clock = service.engine.clock
             assert isinstance(clock, ManualClock)
             await service.engine.handle(DeleteScopes(id=new_event_id(), scopes=(DB.scope,), force=True))
-            await travel(service.engine, clock, clock.now() + timedelta(minutes=1))
+            await advance_to(service.engine, clock, clock.now() + timedelta(minutes=1))
         return await started(asked(tmp_path))
 
     assert asyncio.run(story()) == (

@@ -22,7 +22,7 @@ from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.travel import travel
+from fairwarning.engine.time_control import advance_to
 from fairwarning.serve import Service
 from fairwarning.store.sqlite import SqliteStore
 from tests.cli.server import call
@@ -77,7 +77,7 @@ async def deleted(engine: Engine, machine: MachineRef) -> None:
         await engine.handle(asked)
     clock = engine.clock
     assert isinstance(clock, ManualClock)
-    await travel(engine, clock, clock.now() + timedelta(minutes=1))
+    await advance_to(engine, clock, clock.now() + timedelta(minutes=1))
     assert machine not in set(engine.refs())
 
 

@@ -31,9 +31,9 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.journey import Journeys
 from fairwarning.engine.ports import Store
 from fairwarning.engine.retention import Pruner
+from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.formats.timestamps import for_people
 from fairwarning.listener import HttpListener, families
@@ -200,7 +200,7 @@ class Service:
         from fairwarning.streams import Streams
 
         host, port = self._settings.operator_address
-        closing, journeys = asyncio.Event(), Journeys(self.engine)
+        closing, journeys = asyncio.Event(), TimeControl(self.engine)
         listener = self._listener("operator", self._shares.operator)
         # Who only watches leaves connections to those who ask.
         self._streams = Streams(min(listener.limits.streams, listener.limits.connections * 3 // 4))
@@ -223,7 +223,7 @@ class Service:
         self.operator_url = await self._stack.enter_async_context(_served(listener, both, host, port))
         self._stack.callback(closing.set)
 
-    def _console(self, closing: asyncio.Event, journeys: Journeys) -> "ASGIApp":
+    def _console(self, closing: asyncio.Event, journeys: TimeControl) -> "ASGIApp":
         from fairwarning.console.app import create_app
 
         return create_app(

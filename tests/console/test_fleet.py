@@ -12,7 +12,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import Policy
-from fairwarning.engine.faults import Fault
+from fairwarning.engine.faults import ActiveFault
 from tests.console.lobby import Found, Lobby, lobby, text
 
 WEB = Blueprint(name="web", count=3)
@@ -105,7 +105,7 @@ def test_a_spot_machine_is_called_one() -> None:
 
 def test_a_fault_of_an_endpoint_is_on_the_map() -> None:
     desk = lobby(WEB)
-    desk.stage.engine.faults.put(desk.stage.ref("web_1"), Fault(EndpointFault.TOO_MANY, float("inf")))
+    desk.stage.engine.faults.put(desk.stage.ref("web_1"), ActiveFault(EndpointFault.TOO_MANY, float("inf")))
 
     assert "web_1 running fault 429" in text(desk.page("/"))
 

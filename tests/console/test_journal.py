@@ -17,7 +17,7 @@ from fairwarning.core.history import ActionNote, HistoryEntry, OperatorAction
 from fairwarning.core.model import ScopeId
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.faults import Fault
+from fairwarning.engine.faults import ActiveFault
 from tests.stage import Stage, run
 
 WEB = Blueprint(name="web", count=3, terminate_notice=timedelta(minutes=5))
@@ -31,7 +31,7 @@ async def collected(lines: AsyncGenerator[HistoryEntry, None]) -> list[HistoryEn
 async def annoyed(engine: Engine) -> None:
     """Do what leaves the fleet as it is and is told all the same."""
     web_0 = engine.directory.machine("web_0")
-    await engine.faults.inflict(web_0, Fault(EndpointFault.TOO_MANY, inf), "operator")
+    await engine.faults.inflict(web_0, ActiveFault(EndpointFault.TOO_MANY, inf), "operator")
     await engine.faults.cure(web_0, "operator")
     await engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail="by 1h", by="operator"))
     await engine.remark(ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="operator"))

@@ -17,7 +17,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import AddMachines, Schedule
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.feed import Feed
-from fairwarning.engine.journey import Journeys
+from fairwarning.engine.time_control import TimeControl
 from tests.conftest import NOON
 from tests.console.lobby import Lobby, lobby, proof
 from tests.stage import Stage, run
@@ -86,7 +86,7 @@ def test_whoever_has_what_the_page_shows_is_sent_nothing() -> None:
     page = Page("one")
 
     async def first() -> list[bytes]:
-        stream = messages(Feed(), Journeys(ENGINE), page.look, (await page.look()).name, asyncio.Event())
+        stream = messages(Feed(), TimeControl(ENGINE), page.look, (await page.look()).name, asyncio.Event())
         async with aclosing(stream):
             return [await anext(stream), await anext(stream)]
 
@@ -97,7 +97,7 @@ def test_whoever_has_something_else_is_sent_all_of_it_under_its_name() -> None:
     page = Page("two\nlines")
 
     async def first() -> bytes:
-        stream = messages(Feed(), Journeys(ENGINE), page.look, "something old", asyncio.Event())
+        stream = messages(Feed(), TimeControl(ENGINE), page.look, "something old", asyncio.Event())
         async with aclosing(stream):
             await anext(stream)
             return await anext(stream)
@@ -118,7 +118,7 @@ def test_an_id_cannot_break_out_of_its_place() -> None:
         return Shown((part('"><script>', "text"),))
 
     async def first() -> bytes:
-        async with aclosing(messages(Feed(), Journeys(ENGINE), look, "", asyncio.Event())) as stream:
+        async with aclosing(messages(Feed(), TimeControl(ENGINE), look, "", asyncio.Event())) as stream:
             await anext(stream)
             return await anext(stream)
 
@@ -129,7 +129,9 @@ def test_news_are_told_at_once() -> None:
     page, feed = Page("one"), Feed()
 
     async def story() -> bytes:
-        stream = messages(feed, Journeys(ENGINE), page.look, "", asyncio.Event(), pace=AT_ONCE, glance=SELDOM)
+        stream = messages(
+            feed, TimeControl(ENGINE), page.look, "", asyncio.Event(), pace=AT_ONCE, glance=SELDOM
+        )
         async with aclosing(stream):
             await anext(stream)
             await anext(stream)
@@ -142,7 +144,7 @@ def test_news_are_told_at_once() -> None:
 
 
 def test_a_clock_that_moves_is_told_at_once() -> None:
-    page, journeys = Page("one"), Journeys(Stage().engine)
+    page, journeys = Page("one"), TimeControl(Stage().engine)
 
     async def story() -> bytes:
         stream = messages(Feed(), journeys, page.look, "", asyncio.Event(), pace=AT_ONCE, glance=SELDOM)
@@ -160,7 +162,7 @@ def test_a_stream_ends_when_the_server_does() -> None:
     page, closing = Page("one"), asyncio.Event()
 
     async def story() -> list[bytes]:
-        stream = messages(Feed(), Journeys(ENGINE), page.look, "", closing, pace=SELDOM, glance=SELDOM)
+        stream = messages(Feed(), TimeControl(ENGINE), page.look, "", closing, pace=SELDOM, glance=SELDOM)
         told = [await anext(stream), await anext(stream)]
         closing.set()
         return [*told, *[one async for one in stream]]

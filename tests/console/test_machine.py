@@ -12,7 +12,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.versions import EVENT_VERSIONS
 from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
 from fairwarning.core.model import EventStatus, PowerState, ScopeKind
-from fairwarning.engine.faults import Fault
+from fairwarning.engine.faults import ActiveFault
 from tests.console.lobby import Found, Lobby, lobby, text
 from tests.stage import run, span
 
@@ -257,8 +257,8 @@ def test_a_machine_whose_scope_nobody_listens_in_is_said_to_go_at_once() -> None
 # -- the faults of its endpoint
 
 
-def fault_of(desk: Lobby, name: str) -> Fault | None:
-    async def ask() -> Fault | None:
+def fault_of(desk: Lobby, name: str) -> ActiveFault | None:
+    async def ask() -> ActiveFault | None:
         return desk.stage.engine.faults.of(desk.stage.ref(name), asyncio.get_running_loop().time())
 
     return run(ask())
@@ -280,7 +280,7 @@ def test_an_endpoint_is_given_a_fault_until_it_is_healed(ailment: EndpointFault)
     fault = fault_of(desk, "web_0")
     healed = desk.done(f"{HERE}/heal", HERE)
 
-    assert fault == Fault(ailment, inf, 3.0)
+    assert fault == ActiveFault(ailment, inf, 3.0)
     assert f"The endpoint has the fault {ailment}" in text(ailing)
     assert "The endpoint works" in text(healed)
     assert fault_of(desk, "web_0") is None

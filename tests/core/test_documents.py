@@ -18,7 +18,7 @@ from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.travel import travel
+from fairwarning.engine.time_control import advance_to
 from fairwarning.store.memory import MemoryStore
 
 DOCUMENTS = Path(__file__).parent / "documents"
@@ -195,9 +195,9 @@ async def watch(story: Story, version: str) -> list[bytes]:
         look()
     for when, command in story.steps:
         while (deadline := engine.next_deadline()) is not None and deadline <= when:
-            await travel(engine, clock, deadline)
+            await advance_to(engine, clock, deadline)
             look()
-        await travel(engine, clock, when)
+        await advance_to(engine, clock, when)
         if command is not None:
             await engine.handle(command)
             look()

@@ -8,7 +8,7 @@ from fairwarning.core.causes import CAUSES
 from fairwarning.core.fleet import Impact
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.drivers.simulated import PATIENCE, Fault, Mishap, SimulatedDriver
+from fairwarning.drivers.simulated import PATIENCE, InjectedMishap, Mishap, SimulatedDriver
 from tests.stage import NOON, span
 
 WEB_0 = VmName("web_0")
@@ -87,7 +87,7 @@ def test_a_driver_with_nothing_to_do_is_never_due() -> None:
 )
 def test_a_broken_machine_is_never_said_to_be_done(mishap: Mishap, ends: timedelta, problem: str) -> None:
     driver = SimulatedDriver()
-    driver.faults[WEB_0] = Fault(mishap, attempts=2)
+    driver.faults[WEB_0] = InjectedMishap(mishap, attempts=2)
     broken = impact("restart", attempt=1)
 
     assert driver.observe([broken], Policy(), NOON + ends - span("1ms")) == []
@@ -99,7 +99,7 @@ def test_a_broken_machine_is_never_said_to_be_done(mishap: Mishap, ends: timedel
 
 def test_a_fault_is_over_after_its_attempts() -> None:
     driver = SimulatedDriver()
-    driver.faults[WEB_0] = Fault(Mishap.FAILS, attempts=2)
+    driver.faults[WEB_0] = InjectedMishap(Mishap.FAILS, attempts=2)
 
     (outcome,) = driver.observe([impact("restart", attempt=2)], Policy(), NOON + span("5s"))
 

@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.core.changes import Published, ScopeRemoved
 from fairwarning.core.model import ScopeId
-from fairwarning.engine.feed import Feed, Lagging
+from fairwarning.engine.feed import Feed, LaggingError
 from fairwarning.engine.ports import Entry
 from tests.stage import NOON, run
 
@@ -45,7 +45,7 @@ def test_a_listener_that_is_too_slow_is_told_so_and_holds_nobody_up() -> None:
         with feed.listen(size=2) as slow, feed.listen() as quick:
             feed.publish([published(seq) for seq in range(1, 5)])
             heard = [(await quick.next()).seq for _ in range(4)]
-            with pytest.raises(Lagging):
+            with pytest.raises(LaggingError):
                 await slow.next()
             return heard, [(await slow.next()).seq]
 

@@ -9,7 +9,7 @@ import pytest
 
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
-from fairwarning.engine.faults import Fault
+from fairwarning.engine.faults import ActiveFault
 from fairwarning.metadata.http import Request, Response
 from fairwarning.metadata.server import MetadataServer
 from tests.guest import E1, EVENTS, METADATA, NEWEST, Cloud, cloud, start
@@ -46,7 +46,7 @@ def pass_time(web: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], 
 def test_a_machine_that_is_to_be_refused_is_refused_and_no_other(
     web: Cloud, ailment: EndpointFault, status: int
 ) -> None:
-    web.engine.faults.put(WEB_0, Fault(ailment, inf))
+    web.engine.faults.put(WEB_0, ActiveFault(ailment, inf))
 
     ill, well = web.get("web_0"), web.get("web_1")
 
@@ -57,20 +57,20 @@ def test_a_machine_that_is_to_be_refused_is_refused_and_no_other(
 
 def test_an_endpoint_that_answers_polls_with_nothing_still_takes_approvals(web: Cloud) -> None:
     web.cause("restart", "web_0")
-    web.engine.faults.put(WEB_0, Fault(EndpointFault.EMPTY, inf))
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.EMPTY, inf))
 
     assert web.post(start(E1)).status == 200
     assert web.events("web_1")[0]["EventStatus"] == "Started"
 
 
 def test_a_fault_that_has_run_its_time_is_over(web: Cloud) -> None:
-    web.engine.faults.put(WEB_0, Fault(EndpointFault.BROKEN, until=0.0))
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.BROKEN, until=0.0))
 
     assert web.get().status == 200
 
 
 def test_a_fault_can_be_healed(web: Cloud) -> None:
-    web.engine.faults.put(WEB_0, Fault(EndpointFault.BROKEN, inf))
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.BROKEN, inf))
 
     web.engine.faults.heal(WEB_0)
 
@@ -78,7 +78,7 @@ def test_a_fault_can_be_healed(web: Cloud) -> None:
 
 
 def test_a_slow_endpoint_answers_in_the_end(web: Cloud) -> None:
-    web.engine.faults.put(WEB_0, Fault(EndpointFault.SLOW, inf, delay=0.05))
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.SLOW, inf, delay=0.05))
     before = web.run(_time())
 
     reply = web.get()
@@ -238,9 +238,9 @@ def test_a_connection_that_is_kept_shows_a_fault_as_it_comes_and_goes(web: Cloud
         for fault in (
             None,
             None,
-            Fault(EndpointFault.RESTART, inf),
+            ActiveFault(EndpointFault.RESTART, inf),
             None,
-            Fault(EndpointFault.GONE, inf),
+            ActiveFault(EndpointFault.GONE, inf),
             None,
         ):
             web.engine.faults.heal(WEB_0) if fault is None else web.engine.faults.put(WEB_0, fault)
@@ -264,7 +264,7 @@ def test_a_connection_is_cut_without_a_word(web: Cloud, ailment: EndpointFault) 
         server = MetadataServer[MachineRef](web.app.answer, web.clock.now)
         listener = await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)
         until = asyncio.get_running_loop().time() + 0.05
-        web.engine.faults.put(WEB_0, Fault(ailment, until if ailment is EndpointFault.TIMEOUT else inf))
+        web.engine.faults.put(WEB_0, ActiveFault(ailment, until if ailment is EndpointFault.TIMEOUT else inf))
         reader, writer = await asyncio.open_connection(*listener.address)
         writer.write(b"GET /metadata/versions HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n")
         try:
@@ -280,7 +280,7 @@ def test_a_connection_is_cut_without_a_word(web: Cloud, ailment: EndpointFault) 
 def fault(web: Cloud, ailment: EndpointFault, lasts: float = inf, delay: float = 0.0) -> None:
     async def put() -> None:
         now = asyncio.get_running_loop().time()
-        web.engine.faults.put(WEB_0, Fault(ailment, now + lasts, delay))
+        web.engine.faults.put(WEB_0, ActiveFault(ailment, now + lasts, delay))
 
     web.run(put())
 

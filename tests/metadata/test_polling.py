@@ -16,7 +16,7 @@ from fairwarning.core.history import CommandRefused
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import FirstCall
 from fairwarning.engine.ports import Commit, Entry
-from fairwarning.engine.travel import travel
+from fairwarning.engine.time_control import advance_to
 from fairwarning.metadata.http import Request, Response
 from fairwarning.store.errors import StoreFailed
 from fairwarning.store.memory import MemoryStore
@@ -301,7 +301,7 @@ def test_an_approval_held_by_a_barrier_changes_nothing_a_guest_can_see() -> None
 
         assert fleet.post(start(TWO), "web_2").status == 200
         assert json.loads(fleet.get().body) == before
-        fleet.run(travel(fleet.engine, fleet.clock, fleet.clock.now() + profile_minutes))
+        fleet.run(advance_to(fleet.engine, fleet.clock, fleet.clock.now() + profile_minutes))
         assert [event["EventStatus"] for event in fleet.events()] == ["Started", "Started"]
 
 

@@ -11,7 +11,7 @@ from fairwarning.core.document.recording import MachineRecording, RecordedDocume
 from fairwarning.core.document.render import Json
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
-from fairwarning.engine.faults import Fault
+from fairwarning.engine.faults import ActiveFault
 from fairwarning.metadata.http import Response
 from fairwarning.metadata.replay import Replay
 from tests.guest import E1, METADATA, NEWEST, NOON, Cloud, cloud, start
@@ -181,7 +181,7 @@ def test_an_endpoint_under_replay_can_fail_as_well(
     play(web)
 
     async def fail() -> None:
-        web.engine.faults.put(WEB_0, Fault(ailment, float("inf"), delay=500.0))
+        web.engine.faults.put(WEB_0, ActiveFault(ailment, float("inf"), delay=500.0))
 
     web.run(fail())
     seen = []

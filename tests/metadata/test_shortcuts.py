@@ -17,7 +17,7 @@ from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef, ScopeId, VmName, derive_id
 from fairwarning.core.policy import FirstCall, Profile
-from fairwarning.engine.faults import Fault
+from fairwarning.engine.faults import ActiveFault
 from fairwarning.metadata.almanac import Almanac
 from fairwarning.metadata.conversation import Conversation
 from fairwarning.metadata.http import Reply, Request, Response
@@ -132,7 +132,7 @@ def ails(machine: MachineRef, ailment: EndpointFault) -> Callable[[Talk], object
 
 
 async def _put(web: Cloud, machine: MachineRef, ailment: EndpointFault) -> None:
-    web.engine.faults.put(machine, Fault(ailment, inf))
+    web.engine.faults.put(machine, ActiveFault(ailment, inf))
 
 
 async def _heal(web: Cloud, machine: MachineRef) -> None:

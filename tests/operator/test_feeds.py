@@ -19,7 +19,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import ScopeKind
 from fairwarning.engine.feed import Feed
-from fairwarning.engine.journey import Journeys
+from fairwarning.engine.time_control import TimeControl
 from fairwarning.operator import shapes
 from fairwarning.operator.app import create_app
 from fairwarning.serve import Service
@@ -180,7 +180,7 @@ def test_tabs_that_show_the_same_page_look_at_it_once() -> None:
     page = Page()
 
     async def story() -> set[int]:
-        looks = Looks(Feed(), Journeys(ENGINE), SELDOM)
+        looks = Looks(Feed(), TimeControl(ENGINE), SELDOM)
         return {id(one) for one in await asyncio.gather(*(looks.at("page", page.see) for _ in range(50)))}
 
     seen = asyncio.run(story())
@@ -193,7 +193,7 @@ def test_a_page_is_looked_at_again_once_for_all_when_something_happened() -> Non
 
     async def story() -> set[str]:
         feed = Feed()
-        looks = Looks(feed, Journeys(ENGINE), timedelta(milliseconds=1))
+        looks = Looks(feed, TimeControl(ENGINE), timedelta(milliseconds=1))
         before = await looks.at("page", page.see)
         feed.start_over()
         feed.start_over()
@@ -208,7 +208,7 @@ def test_a_tab_that_is_closed_takes_no_look_from_the_others() -> None:
     page = Page()
 
     async def story() -> str:
-        looks = Looks(Feed(), Journeys(ENGINE), SELDOM)
+        looks = Looks(Feed(), TimeControl(ENGINE), SELDOM)
         first = asyncio.create_task(looks.at("page", page.see))
         second = asyncio.create_task(looks.at("page", page.see))
         await asyncio.sleep(0)

@@ -44,11 +44,11 @@ from fairwarning.core.model import (
     derive_id,
 )
 from fairwarning.core.policy import Policy
-from fairwarning.drivers.simulated import Fault, Mishap, SimulatedDriver
+from fairwarning.drivers.simulated import InjectedMishap, Mishap, SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Entry, Store
-from fairwarning.engine.travel import travel
+from fairwarning.engine.time_control import advance_to
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SqliteStore
 from tests.conftest import NOON
@@ -62,7 +62,7 @@ BLUEPRINTS = (
     Blueprint(name="batch", count=2, spot=True),
 )
 LEAPS = (timedelta(seconds=3), timedelta(seconds=40), timedelta(minutes=6), timedelta(hours=25))
-FAULTY = {VmName("web_0"): Fault(Mishap.FAILS), VmName("app-1"): Fault(Mishap.HANGS)}
+FAULTY = {VmName("web_0"): InjectedMishap(Mishap.FAILS), VmName("app-1"): InjectedMishap(Mishap.HANGS)}
 
 
 class Step(NamedTuple):
@@ -182,7 +182,7 @@ class Player:
         engine = await self._start()
         for number, step in enumerate(history):
             if step.action == "leap":
-                await travel(engine, self._clock, self._clock.now() + LEAPS[step.one % len(LEAPS)])
+                await advance_to(engine, self._clock, self._clock.now() + LEAPS[step.one % len(LEAPS)])
             elif step.action in ("reopen", "away"):
                 await self._stop(engine)
                 if step.action == "away":

@@ -26,7 +26,7 @@ from fairwarning.core.fleet import visible
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.clock import SystemClock, new_secret
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.journey import Journeys
+from fairwarning.engine.time_control import TimeControl
 from fairwarning.streams import Streams
 from fairwarning.throttle import Throttle
 
@@ -41,7 +41,7 @@ def create_app(
     welcome: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
     document: Callable[[MachineRef, DocumentShape], bytes] | None = None,
     versions: Mapping[str, DocumentShape] = EVENT_VERSIONS,
-    journeys: Journeys | None = None,
+    journeys: TimeControl | None = None,
     token: str | None = None,
     throttle: Throttle | None = None,
     loopback: bool = True,
@@ -62,7 +62,7 @@ def create_app(
         welcome=welcome or _nothing_to_open,
         document=document or partial(_shared, engine),
         versions=versions,
-        journeys=journeys or Journeys(engine),
+        journeys=journeys or TimeControl(engine),
         recent=Recent(engine.store),
         closing=closing or asyncio.Event(),
         streams=streams or Streams(),

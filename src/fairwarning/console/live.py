@@ -22,8 +22,8 @@ from hashlib import sha256
 from markupsafe import escape
 
 from fairwarning.console.page import Fragment
-from fairwarning.engine.feed import Feed, Lagging, Listener
-from fairwarning.engine.journey import Journeys
+from fairwarning.engine.feed import Feed, LaggingError, Subscription
+from fairwarning.engine.time_control import TimeControl
 
 #: No page is looked at more often; people cannot read faster.
 PACE = timedelta(milliseconds=500)
@@ -69,7 +69,7 @@ Moment = tuple[int, asyncio.Event]
 class Looks:
     """Looks at pages for all tabs that show the same, once for every change and not too often."""
 
-    def __init__(self, feed: Feed, journeys: Journeys, pace: timedelta = PACE) -> None:
+    def __init__(self, feed: Feed, journeys: TimeControl, pace: timedelta = PACE) -> None:
         self._feed = feed
         self._journeys = journeys
         self._pace = pace
@@ -146,7 +146,7 @@ def changed(before: Mapping[str, str], now: Sequence[Fragment]) -> list[Fragment
 
 async def messages(
     feed: Feed,
-    journeys: Journeys,
+    journeys: TimeControl,
     look: Look,
     have: str,
     closing: asyncio.Event,
@@ -180,10 +180,10 @@ async def _something(patience: timedelta, *causes: Coroutine[object, object, obj
             task.cancel()
 
 
-async def _news(listener: Listener) -> None:
+async def _news(listener: Subscription) -> None:
     try:
         await listener.next()
-    except Lagging:
+    except LaggingError:
         return
 
 

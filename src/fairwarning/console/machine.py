@@ -22,7 +22,7 @@ from fairwarning.core.model import Machine, MachineRef, PowerState
 from fairwarning.core.scaleset import latest_model_applied
 from fairwarning.core.unpolled import events_caused_by, unpolled_hint
 from fairwarning.engine.clock import new_event_id
-from fairwarning.engine.faults import Fault
+from fairwarning.engine.faults import ActiveFault
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ async def put_fault(room: Room, visit: Visit) -> Done:
     """Let the machine's endpoint misbehave, for a while or until it is healed."""
     machine, form = _machine(room, visit), visit.form
     now = asyncio.get_running_loop().time()
-    fault = Fault.read(form.get("fault"), form.get("lasts") or None, form.get("delay") or "2s", now)
+    fault = ActiveFault.read(form.get("fault"), form.get("lasts") or None, form.get("delay") or "2s", now)
     await room.engine.faults.inflict(machine.ref, fault, CONSOLE)
     return Done(machine_path(machine), f"the endpoint of {machine.name} now has the fault {fault.ailment}")
 

@@ -9,7 +9,7 @@ from fairwarning.console.journal import Recent
 from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.model import MachineRef, Scope
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.journey import Journeys
+from fairwarning.engine.time_control import TimeControl
 from fairwarning.streams import Streams
 
 
@@ -29,7 +29,7 @@ class Room:
     #: The api-versions that guests are served, oldest first.
     versions: Mapping[str, DocumentShape]
     #: Moves manual time; every face that does so shares it.
-    journeys: Journeys
+    journeys: TimeControl
     #: What happened lately, at hand.
     recent: Recent
     #: Set when the server is about to end: live pages end then, so that nobody has to cut them off.

@@ -31,7 +31,7 @@ class Mishap(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InjectedMishap:
     """What goes wrong on one machine, and for how many attempts."""
 
     mishap: Mishap
@@ -51,7 +51,7 @@ class SimulatedDriver:
 
     def __init__(self, *, azure_timings: bool = False) -> None:
         self._azure_timings = azure_timings
-        self.faults: dict[VmName, Fault] = {}
+        self.faults: dict[VmName, InjectedMishap] = {}
 
     def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[ImpactOutcome]:
         """Return the impacts that have ended by ``now``."""

@@ -20,10 +20,10 @@ from fairwarning.core.fleet import FleetState, next_deadline, outstanding
 from fairwarning.core.history import Note
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import Policy, with_speed
-from fairwarning.engine.agenda import Agenda
 from fairwarning.engine.clock import Clock
+from fairwarning.engine.deadlines import Deadlines
 from fairwarning.engine.directory import Directory
-from fairwarning.engine.faults import Faults
+from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.pipeline import Pipeline
 from fairwarning.engine.ports import Commit, Driver, Entry, Store
@@ -52,7 +52,7 @@ class Engine:
         self.policy = policy
         self.feed = Feed()
         self.directory = Directory()
-        self.faults = Faults(self.remark)
+        self.faults = ActiveFaults(self.remark)
         self.deadlines_moved = asyncio.Event()
         self._driver = driver
         self._newest: dict[ScopeId, Scope] = {}
@@ -61,7 +61,7 @@ class Engine:
         self._polled: dict[ScopeId, datetime] = {}
         self._refreshing: dict[ScopeId, asyncio.Task[None]] = {}
         self._refused: dict[MachineRef, datetime] = {}
-        self._agenda = Agenda()
+        self._agenda = Deadlines()
         self._pipeline = Pipeline(store, self._publish, self._discard)
         self._stale = True
         self._reloading = asyncio.Lock()

@@ -21,7 +21,7 @@ _DELAYED = frozenset({EndpointFault.SLOW, EndpointFault.LATE})
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ActiveFault:
     """What ails an endpoint, until when, and by how much it is slow or late; times are of the event loop."""
 
     ailment: EndpointFault
@@ -29,7 +29,7 @@ class Fault:
     delay: float = 0.0
 
     @classmethod
-    def read(cls, ailment: str, lasts: str | None, delay: str, now: float) -> "Fault":
+    def read(cls, ailment: str, lasts: str | None, delay: str, now: float) -> "ActiveFault":
         """Return the fault that somebody asks for in words; without a length it lasts until it is healed."""
         if ailment not in FAULT_DESCRIPTIONS:
             raise InvalidError("fault", f"{ailment[:40]!r} is not one of {', '.join(FAULT_DESCRIPTIONS)}")
@@ -47,22 +47,22 @@ def _spell(seconds: float) -> str:
 
 
 #: Is told what ails a machine's endpoint from now on; None if nothing does.
-Watcher = Callable[[MachineRef, Fault | None], None]
+Watcher = Callable[[MachineRef, ActiveFault | None], None]
 
 
-class Faults:
+class ActiveFaults:
     """The endpoints that misbehave; whoever asks for it is remembered."""
 
     def __init__(self, remark: Callable[[ActionNote], Awaitable[None]]) -> None:
         self._remark = remark
-        self._faults: dict[MachineRef, Fault] = {}
+        self._faults: dict[MachineRef, ActiveFault] = {}
         self._watchers: list[Watcher] = []
 
     def watch(self, watcher: Watcher) -> None:
         """Tell somebody of every fault that comes or goes."""
         self._watchers.append(watcher)
 
-    async def inflict(self, machine: MachineRef, fault: Fault, by: str) -> None:
+    async def inflict(self, machine: MachineRef, fault: ActiveFault, by: str) -> None:
         """Let a machine's endpoint misbehave because somebody wants it so."""
         self.put(machine, fault)
         await self._note(OperatorAction.FAULT, machine, fault.told(_now()), by)
@@ -74,7 +74,7 @@ class Faults:
             self.heal(machine)
             await self._note(OperatorAction.HEALED, machine, fault.ailment, by)
 
-    def put(self, machine: MachineRef, fault: Fault) -> None:
+    def put(self, machine: MachineRef, fault: ActiveFault) -> None:
         """Let a machine's endpoint misbehave from now on."""
         self._tell(machine, fault)
         self._faults[machine] = fault
@@ -84,7 +84,7 @@ class Faults:
         if self._faults.pop(machine, None) is not None:
             self._tell(machine, None)
 
-    def of(self, machine: MachineRef, now: float) -> Fault | None:
+    def of(self, machine: MachineRef, now: float) -> ActiveFault | None:
         """Return what ails a machine's endpoint; what has run its time is over."""
         fault = self._faults.get(machine)
         if fault is not None and fault.until <= now:
@@ -97,7 +97,7 @@ class Faults:
         fault = self.of(machine, now)
         return None if fault is None else fault.ailment
 
-    def _tell(self, machine: MachineRef, fault: Fault | None) -> None:
+    def _tell(self, machine: MachineRef, fault: ActiveFault | None) -> None:
         for watcher in self._watchers:
             watcher(machine, fault)
 

@@ -9,14 +9,14 @@ from datetime import timedelta
 from fairwarning.core.changes import Published, ScopeRemoved
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.ports import Entry
-from fairwarning.engine.turns import Sleeper, Turns
+from fairwarning.engine.wakeups import Sleeper, Wakeups
 
 
-class Lagging(Exception):
+class LaggingError(Exception):
     """The listener was too slow; it has to read the journal from where it stood."""
 
 
-class Listener:
+class Subscription:
     """A bounded queue of journal lines, for one reader."""
 
     def __init__(self, size: int) -> None:
@@ -70,7 +70,7 @@ class Listener:
     def _check(self) -> None:
         if self._lost:
             self._lost = False
-            raise Lagging
+            raise LaggingError
 
     async def _woken(self, patience: timedelta | None) -> None:
         loop = asyncio.get_running_loop()
@@ -90,10 +90,10 @@ class Feed:
     def __init__(self) -> None:
         #: Grows whenever anything is told: who saw it at this number has missed nothing.
         self.told = 0
-        self._listeners: set[Listener] = set()
+        self._listeners: set[Subscription] = set()
         # Kept in order: who has waited longest is woken first.
         self._waiting: dict[ScopeId, dict[Sleeper, None]] = defaultdict(dict)
-        self._turns: Turns | None = None
+        self._turns: Wakeups | None = None
 
     def publish(self, entries: Sequence[Entry]) -> None:
         """Tell everybody."""
@@ -113,9 +113,9 @@ class Feed:
             self.wake(scope)
 
     @contextmanager
-    def listen(self, size: int = 1000) -> Iterator[Listener]:
+    def listen(self, size: int = 1000) -> Iterator[Subscription]:
         """Give a listener for as long as the block lasts."""
-        listener = Listener(size)
+        listener = Subscription(size)
         self._listeners.add(listener)
         try:
             yield listener
@@ -130,7 +130,7 @@ class Feed:
     def attend(self, scope: ScopeId, sleeper: Sleeper) -> None:
         """Wake somebody, once, when the scope's document changes."""
         if self._turns is None:
-            self._turns = Turns(asyncio.get_running_loop())
+            self._turns = Wakeups(asyncio.get_running_loop())
         self._waiting[scope][sleeper] = None
 
     def leave(self, scope: ScopeId, sleeper: Sleeper) -> None:

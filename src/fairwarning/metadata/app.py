@@ -14,7 +14,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Profile
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.faults import Fault
+from fairwarning.engine.faults import ActiveFault
 from fairwarning.metadata import instance
 from fairwarning.metadata.guest import facts_of
 from fairwarning.metadata.hangup import HANG_UP
@@ -76,7 +76,7 @@ class MetadataApp:
         fault = self._engine.faults.of(machine, asyncio.get_running_loop().time())
         return self._healthy(machine, request) if fault is None else self._ailing(machine, request, fault)
 
-    def _ailing(self, machine: MachineRef, request: Request, fault: Fault) -> Reply:
+    def _ailing(self, machine: MachineRef, request: Request, fault: ActiveFault) -> Reply:
         match fault.ailment:
             case EndpointFault.TOO_MANY:
                 return TOO_MANY
@@ -93,7 +93,7 @@ class MetadataApp:
             case EndpointFault.TIMEOUT | EndpointFault.SLOW:
                 return self._held_back(machine, request, fault)
 
-    async def _held_back(self, machine: MachineRef, request: Request, fault: Fault) -> Response:
+    async def _held_back(self, machine: MachineRef, request: Request, fault: ActiveFault) -> Response:
         now = asyncio.get_running_loop().time()
         silent = fault.ailment is EndpointFault.TIMEOUT
         await asyncio.sleep(min(fault.until - now, LONGEST_SILENCE) if silent else fault.delay)

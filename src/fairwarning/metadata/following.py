@@ -7,14 +7,14 @@ from fairwarning.core.changes import MachineChanged, MachineRemoved
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.feed import Lagging, Listener
+from fairwarning.engine.feed import LaggingError, Subscription
 from fairwarning.metadata.doors import Doors
 
 log = logging.getLogger("fairwarning.metadata")
 
 
 async def follow(
-    engine: Engine, doors: Doors, forget: Callable[[MachineRef], None], follower: Listener
+    engine: Engine, doors: Doors, forget: Callable[[MachineRef], None], follower: Subscription
 ) -> None:
     """Open and close doors as the follower hears of machines; ``forget`` is told of those that are gone."""
     while True:
@@ -25,10 +25,10 @@ async def follow(
                 log.error("door_not_opened machine=%s problem=%s", ref.full, problem)
 
 
-async def _concerned(engine: Engine, doors: Doors, follower: Listener) -> Iterable[MachineRef]:
+async def _concerned(engine: Engine, doors: Doors, follower: Subscription) -> Iterable[MachineRef]:
     try:
         entry = await follower.next()
-    except Lagging:
+    except LaggingError:
         return {*engine.refs(), *doors.machines()}
     match entry.change:
         case MachineChanged(machine=machine):

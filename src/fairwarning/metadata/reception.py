@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 from zlib import crc32
 
-from fairwarning.engine.turns import Turns
+from fairwarning.engine.wakeups import Wakeups
 from fairwarning.metadata.almanac import Almanac
 from fairwarning.metadata.figures import Tally
 from fairwarning.metadata.heads import Heads
@@ -63,9 +63,9 @@ class Reception(Generic[C]):
         self._strangers = tuple(self._new_account() for _ in range(_STRANGERS))
 
     @cached_property
-    def turns(self) -> Turns:
+    def turns(self) -> Wakeups:
         """Where requests wait that came together: each connection has one of them answered in a turn."""
-        return Turns(asyncio.get_running_loop(), AT_ONCE)
+        return Wakeups(asyncio.get_running_loop(), AT_ONCE)
 
     def poller(self, caller: C | None) -> Poller | None:
         """Return who can be answered at once."""

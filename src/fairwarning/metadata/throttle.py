@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairwarning.engine.turns import Sleeper
+from fairwarning.engine.wakeups import Sleeper
 from fairwarning.metadata.query import error
 
 TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))

@@ -21,7 +21,7 @@ from fairwarning.core.errors import UnknownScopeError
 from fairwarning.core.fleet import visible
 from fairwarning.core.model import EventId, MachineRef, Scope, VmName
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.faults import Fault
+from fairwarning.engine.faults import ActiveFault
 from fairwarning.metadata.http import JSON, Response
 
 
@@ -83,7 +83,7 @@ class Plain:
 class Late:
     """Another view, as it was a while ago."""
 
-    def __init__(self, source: View, fault: Fault) -> None:
+    def __init__(self, source: View, fault: ActiveFault) -> None:
         self._source = source
         self._delay = fault.delay
         self._until = fault.until
@@ -119,7 +119,7 @@ class Late:
 class Recounted:
     """Another view, whose documents are counted from 1 again."""
 
-    def __init__(self, source: View, fault: Fault) -> None:
+    def __init__(self, source: View, fault: ActiveFault) -> None:
         self._source = source
         self._until = fault.until
         self._behind = source.sheet().incarnation - 1
@@ -139,7 +139,7 @@ class Recounted:
 
 
 #: The faults that are about what is shown; all others are about how.
-_ALTERED: Mapping[EndpointFault, Callable[[View, Fault], View]] = {
+_ALTERED: Mapping[EndpointFault, Callable[[View, ActiveFault], View]] = {
     EndpointFault.LATE: Late,
     EndpointFault.RESTART: Recounted,
 }
@@ -181,7 +181,7 @@ class Views:
         self._replays.pop(machine, None)
         self._end(machine)
 
-    def _ail(self, machine: MachineRef, fault: Fault | None) -> None:
+    def _ail(self, machine: MachineRef, fault: ActiveFault | None) -> None:
         self._end(machine)
         source = self._replays.get(machine)
         altered = None if fault is None else _ALTERED.get(fault.ailment)

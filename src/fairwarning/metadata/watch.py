@@ -11,7 +11,7 @@ from typing import Protocol
 
 from fairwarning.core.model import MachineRef, ScopeId
 from fairwarning.engine.feed import Feed
-from fairwarning.engine.turns import Turns
+from fairwarning.engine.wakeups import Wakeups
 from fairwarning.metadata.http import Request, Response
 
 #: How exactly the end of a wait is kept; never too early.
@@ -130,4 +130,4 @@ class Watches:
 
     def _ring(self, tick: int) -> None:
         _, watches = self._ending.pop(tick)
-        Turns(asyncio.get_running_loop()).add(watches)
+        Wakeups(asyncio.get_running_loop()).add(watches)

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.journey import Journeys
+from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.operator.access import Access
 from fairwarning.operator.desk import Desk, Management
@@ -37,7 +37,7 @@ def create_app(
     loopback: bool = True,
     closing: asyncio.Event | None = None,
     management: Callable[[], Awaitable[Management | None]] | None = None,
-    journeys: Journeys | None = None,
+    journeys: TimeControl | None = None,
     counted: Callable[[], Iterable[MetricFamily]] = tuple,
     streams: Streams | None = None,
 ) -> Starlette:
@@ -54,7 +54,7 @@ def create_app(
         welcome=welcome or _nothing_to_open,
         closing=closing or asyncio.Event(),
         management=management or _no_other_face,
-        journeys=journeys or Journeys(engine),
+        journeys=journeys or TimeControl(engine),
         counted=counted,
         streams=streams or Streams(),
     )

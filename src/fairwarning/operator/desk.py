@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.journey import Journeys
+from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.operator.rendered import Rendered
 from fairwarning.streams import Streams
@@ -39,7 +39,7 @@ class Desk:
     #: Where the management face is, as soon as it is there.
     management: Callable[[], Awaitable[Management | None]]
     #: Moves manual time; every face that does so shares it.
-    journeys: Journeys
+    journeys: TimeControl
     #: What the other faces have counted.
     counted: Callable[[], Iterable[MetricFamily]]
     #: The answers that last; every face that has some shares it.

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fairwarning.engine.faults import Fault
+from fairwarning.engine.faults import ActiveFault
 from fairwarning.operator import shapes
 from fairwarning.operator.desk import Desk
 from fairwarning.operator.fleet import machine_shape
@@ -12,7 +12,7 @@ async def put(desk: Desk, name: str, asked: shapes.FaultWanted) -> shapes.Machin
     """Let a machine's endpoint misbehave, for a while or until it is healed."""
     ref = desk.engine.directory.machine(name)
     now = asyncio.get_running_loop().time()
-    fault = Fault.read(asked.fault, asked.lasts, asked.delay, now)
+    fault = ActiveFault.read(asked.fault, asked.lasts, asked.delay, now)
     await desk.engine.faults.inflict(ref, fault, asked.who)
     return machine_shape(desk, ref)
 

@@ -14,7 +14,7 @@ from fairwarning.core.document.render import read_event_id
 from fairwarning.core.history import line
 from fairwarning.core.model import EventId
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.feed import Lagging, Listener
+from fairwarning.engine.feed import LaggingError, Subscription
 from fairwarning.engine.ports import Entry
 from fairwarning.engine.retention import beginning
 from fairwarning.operator import shapes
@@ -134,7 +134,7 @@ async def _entries(
                 return
             try:
                 news = await listener.some(pulse.left())
-            except Lagging:
+            except LaggingError:
                 behind = True
                 continue
             behind = False
@@ -146,7 +146,7 @@ async def _entries(
 
 
 @contextmanager
-def _woken_by(closing: asyncio.Event, listener: Listener) -> Iterator[None]:
+def _woken_by(closing: asyncio.Event, listener: Subscription) -> Iterator[None]:
     waiting = asyncio.create_task(closing.wait())
     waiting.add_done_callback(lambda _: listener.wake())
     try:

@@ -24,8 +24,8 @@ from fairwarning.core.policy import PROFILES, Profile, whole_second
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.feed import Lagging
-from fairwarning.engine.travel import travel
+from fairwarning.engine.feed import LaggingError
+from fairwarning.engine.time_control import advance_to
 from fairwarning.formats import durations
 from fairwarning.metadata.app import MetadataApp
 from fairwarning.metadata.doors import Doors, Plan
@@ -221,7 +221,7 @@ class Fleet:
         await self._shut_doors()
 
     async def _advance(self, by: timedelta) -> None:
-        await travel(self._engine, self._clock, self._clock.now() + by)
+        await advance_to(self._engine, self._clock, self._clock.now() + by)
         await self._shut_doors()
 
     async def _shut_doors(self) -> None:
@@ -254,7 +254,7 @@ class Fleet:
         with self._engine.feed.listen() as listener, suppress(TimeoutError):
             async with asyncio.timeout(within.total_seconds()):
                 while (found := await self._latest(event_id)).waiting and found.approved_by is None:
-                    with suppress(Lagging):
+                    with suppress(LaggingError):
                         await listener.next()
         return await self._latest(event_id)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.core.model import ScopeId
-from fairwarning.engine.agenda import LEAST, Agenda
+from fairwarning.engine.deadlines import LEAST, Deadlines
 from tests.stage import NOON, span
 
 A, B = ScopeId("a"), ScopeId("b")
@@ -18,12 +18,12 @@ def minute(number: int) -> datetime:
 
 
 def test_an_empty_agenda_has_no_next_deadline() -> None:
-    assert Agenda().next() is None
-    assert Agenda().take(NOON) == []
+    assert Deadlines().next() is None
+    assert Deadlines().take(NOON) == []
 
 
 def test_the_earliest_deadline_of_all_is_next() -> None:
-    agenda = Agenda()
+    agenda = Deadlines()
     agenda.put(A, minute(2))
     agenda.put(B, minute(1))
 
@@ -39,7 +39,7 @@ def test_the_earliest_deadline_of_all_is_next() -> None:
     ],
 )
 def test_the_last_word_about_a_scope_counts(later: int | None, due: list[ScopeId]) -> None:
-    agenda = Agenda()
+    agenda = Deadlines()
     agenda.put(A, minute(2))
 
     agenda.put(A, None if later is None else minute(later))
@@ -48,7 +48,7 @@ def test_the_last_word_about_a_scope_counts(later: int | None, due: list[ScopeId
 
 
 def test_what_was_taken_is_not_due_again() -> None:
-    agenda = Agenda()
+    agenda = Deadlines()
     agenda.put(A, minute(1))
 
     assert agenda.take(minute(1)) == [A]
@@ -56,7 +56,7 @@ def test_what_was_taken_is_not_due_again() -> None:
 
 
 def test_a_deadline_that_returns_is_due_once() -> None:
-    agenda = Agenda()
+    agenda = Deadlines()
     for number in (1, 2, 1):
         agenda.put(A, minute(number))
 
@@ -64,7 +64,7 @@ def test_a_deadline_that_returns_is_due_once() -> None:
 
 
 def test_what_was_overtaken_does_not_pile_up() -> None:
-    agenda = Agenda()
+    agenda = Deadlines()
     for number in range(10_000):
         agenda.put(A, minute(number))
 
@@ -78,7 +78,7 @@ deadlines = st.none() | st.integers(0, 9)
 
 @given(st.lists(st.tuples(st.sampled_from([A, B, ScopeId("c")]), deadlines)), st.integers(0, 9))
 def test_an_agenda_is_a_table_of_deadlines(puts: list[tuple[ScopeId, int | None]], now: int) -> None:
-    agenda, table = Agenda(), dict[ScopeId, int]()
+    agenda, table = Deadlines(), dict[ScopeId, int]()
     for scope, number in puts:
         agenda.put(scope, None if number is None else minute(number))
         table.pop(scope, None)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fairwarning.engine.turns import SLICE, Turns
+from fairwarning.engine.wakeups import SLICE, Wakeups
 from tests.stage import run
 
 
@@ -29,7 +29,7 @@ class Broken:
 def test_many_are_woken_a_slice_at_a_time() -> None:
     async def story() -> list[int]:
         woken: list[str] = []
-        Turns(asyncio.get_running_loop()).add(Counted(woken) for _ in range(2 * SLICE + 1))
+        Wakeups(asyncio.get_running_loop()).add(Counted(woken) for _ in range(2 * SLICE + 1))
         seen = [len(woken)]
         while seen[-1] < 2 * SLICE + 1:
             await asyncio.sleep(0)
@@ -42,7 +42,7 @@ def test_many_are_woken_a_slice_at_a_time() -> None:
 def test_they_are_woken_in_the_order_they_were_given() -> None:
     async def story() -> list[str]:
         woken: list[str] = []
-        turns = Turns(asyncio.get_running_loop())
+        turns = Wakeups(asyncio.get_running_loop())
         turns.add([Counted(woken, "one"), Counted(woken, "two")])
         turns.add([Counted(woken, "three")])
         await asyncio.sleep(0)
@@ -54,7 +54,7 @@ def test_they_are_woken_in_the_order_they_were_given() -> None:
 def test_one_that_cannot_be_woken_keeps_nobody_asleep(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> list[str]:
         woken: list[str] = []
-        Turns(asyncio.get_running_loop()).add([Broken(), Counted(woken)])
+        Wakeups(asyncio.get_running_loop()).add([Broken(), Counted(woken)])
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         return woken

@@ -17,7 +17,7 @@ class Sleeper(Protocol):
         ...
 
 
-class Turns:
+class Wakeups:
     """Wakes sleepers in the order they were given, so many in one turn of the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, slice: int = SLICE) -> None:

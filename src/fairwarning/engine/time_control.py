@@ -1,4 +1,4 @@
-"""Moving manual time as people ask for it: one journey at a time, none too far, each remembered."""
+"""Moves a manual clock from deadline to deadline, one request at a time; the history notes each move."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -7,7 +7,6 @@ from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.travel import travel
 from fairwarning.formats import durations
 
 #: The longest journey at a time.
@@ -17,13 +16,24 @@ FARTHEST = timedelta(days=366)
 LAST_YEAR = 8000
 
 
-class WrongClock(FairWarningError):
+class WrongClockError(FairWarningError):
     """This kind of clock cannot do that."""
 
     status_hint = 409
 
 
-class Journeys:
+async def advance_to(engine: Engine, clock: ManualClock, to: datetime) -> None:
+    """Move manual time forward, stopping at every deadline on the way.
+
+    What happens is the same, in the same order, as if we had waited.
+    """
+    while (deadline := engine.next_deadline()) is not None and deadline <= to:
+        clock.set(deadline)
+        await engine.tick()
+    clock.set(to)
+
+
+class TimeControl:
     """Moves an engine's time; two travellers at once would each see half a journey."""
 
     def __init__(self, engine: Engine) -> None:
@@ -56,7 +66,7 @@ class Journeys:
     async def set_speed(self, speed: float, who: str = "operator") -> None:
         """Change how fast durations pass from now on; only real time has a speed."""
         if isinstance(self._engine.clock, ManualClock):
-            raise WrongClock("the clock is manual: it is advanced, it has no speed")
+            raise WrongClockError("the clock is manual: it is advanced, it has no speed")
         self._engine.set_speed(speed)
         self._tell()
         await self._engine.remark(
@@ -65,13 +75,13 @@ class Journeys:
 
     def _manual(self) -> ManualClock:
         if not isinstance(self._engine.clock, ManualClock):
-            raise WrongClock("the clock is real: it cannot be advanced; start with a manual clock")
+            raise WrongClockError("the clock is real: it cannot be advanced; start with a manual clock")
         return self._engine.clock
 
     async def _travel(self, manual: ManualClock, to: datetime, how: str, who: str) -> None:
         # It is told before it is done: what happens on the way comes behind what brought it about.
         await self._engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail=how, by=who))
-        await travel(self._engine, manual, to)
+        await advance_to(self._engine, manual, to)
         await self._engine.store.note("clock", manual.now().isoformat())
         self._tell()
 

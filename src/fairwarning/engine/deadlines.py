@@ -12,7 +12,7 @@ from fairwarning.core.model import ScopeId
 LEAST = 64
 
 
-class Agenda:
+class Deadlines:
     """The next deadline of every scope that has one."""
 
     def __init__(self) -> None:
