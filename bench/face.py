@@ -24,11 +24,11 @@ from fairwarning.engine import timer
 from fairwarning.engine.clock import SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Store
+from fairwarning.http1.limits import available, shares
+from fairwarning.http1.server import HttpServer
+from fairwarning.http1.throttle import Rate
 from fairwarning.metadata.app import MetadataApp
-from fairwarning.metadata.descriptors import available, shares
-from fairwarning.metadata.doors import LOOPBACK, Doors, Plan
-from fairwarning.metadata.server import MetadataServer
-from fairwarning.metadata.throttle import Rate
+from fairwarning.metadata.listeners import LOOPBACK, Listeners, ListenPlan
 from fairwarning.store.memory import MemoryStore
 
 UNLIMITED = replace(PROFILES["azure"], requests_per_second=1e12, burst=1e12)
@@ -76,14 +76,14 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
     if not engine.scopes():
         await populate(engine, sets, machines)
     app = MetadataApp(engine, UNLIMITED)
-    server = MetadataServer[MachineRef](
+    server = HttpServer[MachineRef](
         app.answer,
         engine.clock.now,
         replace(shares(available()).guests, steps=Rate(1e12, 1e12)),
         shortcuts=app,
         portable="portable" in options,
     )
-    doors = Doors(server, Plan(port=port, own=0, shared=((LOOPBACK, port),)), store)
+    doors = Listeners(server, ListenPlan(port=port, own=0, shared=((LOOPBACK, port),)), store)
     await doors.open_shared()
     scopes = tuple(engine.scopes().values())
     await doors.open(ref for scope in scopes for ref in scope.refs())

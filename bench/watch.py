@@ -11,7 +11,7 @@ from bench.measure import cores, memory, percentile, pinned
 from bench.report import Figure, Section, claim
 from bench.servers import LOOPBACK, module, process, sources
 from bench.steady import beside
-from fairwarning.metadata.descriptors import available, shares
+from fairwarning.http1.limits import available, shares
 
 MOST = 10_000
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from fairwarning.config import Settings, arm_address
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.policy import PROFILES
-from fairwarning.metadata.doors import LOOPBACK
+from fairwarning.metadata.listeners import LOOPBACK
 from fairwarning.serve import Service
 
 INTERVAL = 0.01

@@ -18,8 +18,8 @@ from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Store
 from fairwarning.engine.time_control import advance_to
+from fairwarning.http1.messages import Request, Response
 from fairwarning.metadata.app import MetadataApp
-from fairwarning.metadata.http import Request, Response
 from fairwarning.store.memory import MemoryStore
 
 T = TypeVar("T")

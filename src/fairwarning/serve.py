@@ -36,14 +36,14 @@ from fairwarning.engine.retention import Pruner
 from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.formats.timestamps import for_people
+from fairwarning.http1.limits import available, shares
+from fairwarning.http1.server import HttpServer
 from fairwarning.listener import HttpListener, families
 from fairwarning.metadata.app import Identity, MetadataApp
-from fairwarning.metadata.descriptors import available, shares
-from fairwarning.metadata.doors import CannotListen, Doors, Plan
-from fairwarning.metadata.following import follow
+from fairwarning.metadata.listener_sync import follow
+from fairwarning.metadata.listeners import CannotListenError, Listeners, ListenPlan
 from fairwarning.metadata.replay import Told, nobody, play
-from fairwarning.metadata.scheduled import shapes
-from fairwarning.metadata.server import MetadataServer
+from fairwarning.metadata.scheduled_events import shapes
 from fairwarning.store.memory import MemoryStore
 from fairwarning.throttle import Throttle
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from fairwarning.arm.room import Room
     from fairwarning.arm.tls import Certificates
     from fairwarning.arm.tokens import Tokens
-    from fairwarning.operator.desk import Management
+    from fairwarning.operator.context import ManagementEndpoint
     from fairwarning.store.examine import Examination
 
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})
@@ -65,7 +65,7 @@ class Service:
     """A whole server, for as long as the ``async with`` block lasts."""
 
     engine: Engine
-    doors: Doors
+    doors: Listeners
     operator_url: str
     arm_url: str | None = None
     ca: Path | None = None
@@ -119,7 +119,9 @@ class Service:
         settings = self._settings
         _check_token("the operator API", settings.operator_address, settings.token)
         _check_token("the management API", settings.arm, settings.token)
-        self._management: asyncio.Future[Management | None] = asyncio.get_running_loop().create_future()
+        self._management: asyncio.Future[ManagementEndpoint | None] = (
+            asyncio.get_running_loop().create_future()
+        )
         self.engine = await self._engine()
         await self._populate()
         self._tokens = await self._signed_tokens()
@@ -177,15 +179,15 @@ class Service:
         app = MetadataApp(self.engine, settings.profile, self._identity())
         await play(self.engine, settings.replays, app.replay, self._replayed)
         guests = self._shares.guests
-        server = MetadataServer[MachineRef](app.answer, self.engine.clock.now, guests, shortcuts=app)
+        server = HttpServer[MachineRef](app.answer, self.engine.clock.now, guests, shortcuts=app)
         self._stack.push_async_callback(server.close)
-        plan = Plan(
+        plan = ListenPlan(
             port=settings.metadata_port,
             shared=settings.listen,
             addresses=_addressees(self.engine, settings.addresses),
             sockets=settings.sockets,
         )
-        self.doors = Doors(server, plan, self.engine.store)
+        self.doors = Listeners(server, plan, self.engine.store)
         follower = self._stack.enter_context(self.engine.feed.listen())
         await self.doors.open_shared()
         scopes = tuple(self.engine.scopes().values())
@@ -265,7 +267,7 @@ class Service:
 
         return lambda machine, resource: machine_token(self._tokens, machine.full, resource)
 
-    async def _open_arm(self) -> "Management | None":
+    async def _open_arm(self) -> "ManagementEndpoint | None":
         if self._settings.arm is None:
             return None
         host, port = self._settings.arm
@@ -273,7 +275,7 @@ class Service:
 
         from fairwarning.arm.app import create_app
         from fairwarning.arm.room import SUBSCRIPTION, TENANT
-        from fairwarning.operator.desk import Management
+        from fairwarning.operator.context import ManagementEndpoint
 
         room = await self._room()
         shown = f"[{host}]" if ":" in host else host
@@ -282,7 +284,7 @@ class Service:
         listener = self._listener("management", self._shares.management, certificates.context())
         served = _served(listener, app, host, port)
         self.arm_url, self.ca = await self._stack.enter_async_context(served), certificates.ca
-        return Management(
+        return ManagementEndpoint(
             url=self.arm_url,
             ca=self.ca,
             certificate=self.ca.read_text(),
@@ -415,7 +417,7 @@ def _bind(host: str, port: int) -> socket.socket:
         bound.bind((host, port))
     except OSError as problem:
         bound.close()
-        raise CannotListen(f"{host}:{port}", problem) from None
+        raise CannotListenError(f"{host}:{port}", problem) from None
     return bound
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.metadata import wire
+from tests.http1 import wire
 
 
 @pytest.fixture(

@@ -11,7 +11,7 @@ from fairwarning.core.commands import CreateSet
 from fairwarning.core.document.versions import EVENT_VERSIONS
 from fairwarning.core.model import EventId, ScopeKind
 from fairwarning.core.policy import PROFILES, Profile
-from fairwarning.metadata.http import Response
+from fairwarning.http1.messages import Response
 from tests.guest import E1, EVENTS, METADATA, NEWEST, UNHURRIED, Cloud, cloud, error_of, start
 
 MISSING_VERSION = (

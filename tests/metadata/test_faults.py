@@ -10,8 +10,8 @@ import pytest
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.engine.faults import ActiveFault
-from fairwarning.metadata.http import Request, Response
-from fairwarning.metadata.server import MetadataServer
+from fairwarning.http1.messages import Request, Response
+from fairwarning.http1.server import HttpServer
 from tests.guest import E1, EVENTS, METADATA, NEWEST, Cloud, cloud, start
 
 WEB_0 = MachineRef(ScopeId("web"), VmName("web_0"))
@@ -229,9 +229,7 @@ def test_a_connection_that_is_kept_shows_a_fault_as_it_comes_and_goes(web: Cloud
     poll = f"GET {EVENTS}?{NEWEST} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n".encode()
 
     async def story() -> list[bytes]:
-        server = MetadataServer[MachineRef](
-            web.app.answer, web.clock.now, shortcuts=web.app, portable=portable
-        )
+        server = HttpServer[MachineRef](web.app.answer, web.clock.now, shortcuts=web.app, portable=portable)
         listener = await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)
         reader, writer = await asyncio.open_connection(*listener.address)
         seen = []
@@ -261,7 +259,7 @@ def test_a_connection_that_is_kept_shows_a_fault_as_it_comes_and_goes(web: Cloud
 @pytest.mark.parametrize("ailment", [EndpointFault.RESET, EndpointFault.TIMEOUT])
 def test_a_connection_is_cut_without_a_word(web: Cloud, ailment: EndpointFault) -> None:
     async def story() -> bytes:
-        server = MetadataServer[MachineRef](web.app.answer, web.clock.now)
+        server = HttpServer[MachineRef](web.app.answer, web.clock.now)
         listener = await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)
         until = asyncio.get_running_loop().time() + 0.05
         web.engine.faults.put(WEB_0, ActiveFault(ailment, until if ailment is EndpointFault.TIMEOUT else inf))

@@ -18,11 +18,11 @@ from fairwarning.core.policy import Policy, Profile
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
+from fairwarning.http1.server import HttpServer
 from fairwarning.metadata.app import MetadataApp
-from fairwarning.metadata.doors import LOOPBACK, CannotListen, Doors, Plan
 from fairwarning.metadata.identity import Inventory
-from fairwarning.metadata.numbers import Numbers
-from fairwarning.metadata.server import MetadataServer
+from fairwarning.metadata.listeners import LOOPBACK, CannotListenError, Listeners, ListenPlan
+from fairwarning.metadata.machine_numbers import MachineNumbers
 from fairwarning.store.memory import MemoryStore
 from tests.guest import E1, NOON
 
@@ -59,11 +59,11 @@ async def fetch(
 class House:
     """A fleet with real doors."""
 
-    def __init__(self, plan: Plan, count: int = 3, store: MemoryStore | None = None) -> None:
+    def __init__(self, plan: ListenPlan, count: int = 3, store: MemoryStore | None = None) -> None:
         self.engine = Engine(store or MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy())
         app = MetadataApp(self.engine, Profile(requests_per_second=1e9, burst=1e9))
-        self.server = MetadataServer[MachineRef](app.answer, self.engine.clock.now)
-        self.doors = Doors(self.server, plan, self.engine.store)
+        self.server = HttpServer[MachineRef](app.answer, self.engine.clock.now)
+        self.doors = Listeners(self.server, plan, self.engine.store)
         self.count = count
 
     async def __aenter__(self) -> "House":
@@ -98,7 +98,7 @@ def free_base(count: int) -> int:
 @pytest.mark.rule("R-03")
 def test_each_machine_has_a_port_an_address_and_a_socket_of_its_own(tmp_path: Path) -> None:
     async def story() -> list[tuple[int, str]]:
-        async with House(Plan(port=free_base(3), sockets=tmp_path)) as house:
+        async with House(ListenPlan(port=free_base(3), sockets=tmp_path)) as house:
             own, address, unix = url(house, WEB_1), *house.doors.alternatives(WEB_1)
             assert address.startswith("http://127.0.10.2:")
             assert unix == f"unix:{tmp_path}/web+web_1.sock"
@@ -109,7 +109,7 @@ def test_each_machine_has_a_port_an_address_and_a_socket_of_its_own(tmp_path: Pa
 
 def test_on_any_free_ports_a_machine_has_no_address_that_nobody_could_guess() -> None:
     async def story() -> tuple[str, ...]:
-        async with House(Plan(port=0)) as house:
+        async with House(ListenPlan(port=0)) as house:
             return house.doors.alternatives(WEB_1)
 
     assert asyncio.run(story()) == ()
@@ -129,7 +129,7 @@ def test_on_any_free_ports_a_machine_has_no_address_that_nobody_could_guess() ->
 )
 def test_no_header_makes_a_machine_another(headers: dict[str, str]) -> None:
     async def story() -> tuple[int, str]:
-        async with House(Plan(port=0)) as house:
+        async with House(ListenPlan(port=0)) as house:
             return await fetch(url(house, WEB_1), headers=headers)
 
     status, body = asyncio.run(story())
@@ -139,7 +139,7 @@ def test_no_header_makes_a_machine_another(headers: dict[str, str]) -> None:
 
 @pytest.mark.rule("R-03")
 def test_on_a_shared_listener_the_source_address_tells_who_is_calling() -> None:
-    plan = Plan(port=0, shared=(("127.0.0.1", 0),), addresses={WEB_0: "127.7.0.1", WEB_1: "127.7.0.2"})
+    plan = ListenPlan(port=0, shared=(("127.0.0.1", 0),), addresses={WEB_0: "127.7.0.1", WEB_1: "127.7.0.2"})
 
     async def story() -> list[tuple[int, str]]:
         async with House(plan) as house:
@@ -155,7 +155,7 @@ def test_on_a_shared_listener_the_source_address_tells_who_is_calling() -> None:
 
 def test_machines_beyond_the_first_share_a_listener() -> None:
     async def story() -> tuple[str, tuple[int, str]]:
-        async with House(Plan(port=0, own=2)) as house:
+        async with House(ListenPlan(port=0, own=2)) as house:
             (interface,) = house.doors.alternatives(WEB_2)
             source = interface.removeprefix("--interface ")
             return interface, await fetch(url(house, WEB_2), source=source)
@@ -170,7 +170,7 @@ def test_a_machine_that_goes_takes_its_door_along_and_a_new_one_gets_its_own() -
     base = free_base(4)
 
     async def story() -> tuple[str, str]:
-        async with House(Plan(port=base)) as house:
+        async with House(ListenPlan(port=base)) as house:
             gone = url(house, WEB_1)
             await house.doors.close(WEB_1)
             with pytest.raises(ConnectionRefusedError):
@@ -196,7 +196,7 @@ def test_what_is_given_is_kept_before_anybody_listens() -> None:
             await super().note(key, value)
 
     async def story() -> tuple[str | None, tuple[int, str]]:
-        async with House(Plan(port=base), count=1, store=Watchful()) as house:
+        async with House(ListenPlan(port=base), count=1, store=Watchful()) as house:
             return await house.engine.store.noted("numbers/0"), await fetch(url(house, WEB_0))
 
     kept, answer = asyncio.run(story())
@@ -207,7 +207,7 @@ def test_what_is_given_is_kept_before_anybody_listens() -> None:
 
 def test_a_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
     async def story() -> int:
-        async with House(Plan(port=0, sockets=tmp_path)):
+        async with House(ListenPlan(port=0, sockets=tmp_path)):
             return (tmp_path / "web+web_0.sock").stat().st_mode & 0o777
 
     assert asyncio.run(story()) == 0o600
@@ -215,7 +215,7 @@ def test_a_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 async def inventory(*machines: MachineRef, named: Mapping[MachineRef, str] = {}) -> Inventory:
     """Return an inventory that answers these machines."""
-    numbers = Numbers(MemoryStore())
+    numbers = MachineNumbers(MemoryStore())
     found = Inventory(numbers)
     await found.name(named)
     for number in await numbers.give(machines):
@@ -260,7 +260,7 @@ def test_what_is_no_address_cannot_be_named() -> None:
 
 def test_a_shared_listener_of_ipv6_is_written_as_one_would_paste_it() -> None:
     async def story() -> tuple[str, ...]:
-        async with House(Plan(port=0, shared=(("::1", 0),))) as house:
+        async with House(ListenPlan(port=0, shared=(("::1", 0),))) as house:
             return house.doors.shared_urls()
 
     (shared,) = asyncio.run(story())
@@ -272,7 +272,7 @@ def test_a_folder_for_sockets_that_is_not_there_is_made_for_its_owner_alone(tmp_
     folder = tmp_path / "run" / "guests"
 
     async def story() -> int:
-        async with House(Plan(port=0, sockets=folder)):
+        async with House(ListenPlan(port=0, sockets=folder)):
             return folder.stat().st_mode & 0o777
 
     assert asyncio.run(story()) == 0o700
@@ -280,11 +280,11 @@ def test_a_folder_for_sockets_that_is_not_there_is_made_for_its_owner_alone(tmp_
 
 def test_two_servers_do_not_share_a_folder_of_sockets(tmp_path: Path) -> None:
     async def story() -> tuple[int, str]:
-        async with House(Plan(port=0, sockets=tmp_path), count=1):
+        async with House(ListenPlan(port=0, sockets=tmp_path), count=1):
             with pytest.raises(
-                CannotListen, match=f"{tmp_path}/web\\+web_0.sock: another server answers there"
+                CannotListenError, match=f"{tmp_path}/web\\+web_0.sock: another server answers there"
             ):
-                async with House(Plan(port=0, sockets=tmp_path), count=1):
+                async with House(ListenPlan(port=0, sockets=tmp_path), count=1):
                     pass
             return await fetch(tmp_path / "web+web_0.sock")
 
@@ -293,10 +293,10 @@ def test_two_servers_do_not_share_a_folder_of_sockets(tmp_path: Path) -> None:
 
 def test_a_door_that_could_not_be_opened_is_opened_by_the_next_try(tmp_path: Path) -> None:
     async def story() -> tuple[int, str]:
-        async with House(Plan(port=free_base(1), sockets=tmp_path), count=0) as house:
+        async with House(ListenPlan(port=free_base(1), sockets=tmp_path), count=0) as house:
             await house.engine.handle(AddMachines(seed="t", scope=ScopeId("web")))
             (tmp_path / "web+web_0.sock").write_text("in the way")
-            with pytest.raises(CannotListen):
+            with pytest.raises(CannotListenError):
                 await house.doors.open([WEB_0])
             (tmp_path / "web+web_0.sock").unlink()
             await house.doors.open([WEB_0])
@@ -307,7 +307,7 @@ def test_a_door_that_could_not_be_opened_is_opened_by_the_next_try(tmp_path: Pat
 
 def test_a_door_keeps_working_while_an_event_goes_by() -> None:
     async def story() -> list[str]:
-        async with House(Plan(port=0)) as house:
+        async with House(ListenPlan(port=0)) as house:
             events = "/metadata/scheduledevents?api-version=2020-07-01"
             await fetch(url(house, WEB_0), events)
             await house.engine.handle(Schedule(id=E1, cause="restart", machines=(WEB_0,)))
@@ -321,12 +321,12 @@ def test_a_door_keeps_working_while_an_event_goes_by() -> None:
 
 def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
     async def story(port: int) -> None:
-        async with House(Plan(port=port - 1)):
+        async with House(ListenPlan(port=port - 1)):
             pass
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
-            CannotListen, match=rf"^cannot listen on 127\.0\.0\.1:{port}: address already in use$"
+            CannotListenError, match=rf"^cannot listen on 127\.0\.0\.1:{port}: address already in use$"
         ):
             asyncio.run(story(port))

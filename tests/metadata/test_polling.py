@@ -17,7 +17,7 @@ from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import FirstCall
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.engine.time_control import advance_to
-from fairwarning.metadata.http import Request, Response
+from fairwarning.http1.messages import Request, Response
 from fairwarning.store.errors import StoreFailed
 from fairwarning.store.memory import MemoryStore
 from tests.guest import E1, EVENTS, METADATA, NEWEST, UNHURRIED, Cloud, cloud, error_of, start

@@ -12,7 +12,7 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.engine.faults import ActiveFault
-from fairwarning.metadata.http import Response
+from fairwarning.http1.messages import Response
 from fairwarning.metadata.replay import Replay
 from tests.guest import E1, METADATA, NEWEST, NOON, Cloud, cloud, start
 

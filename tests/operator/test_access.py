@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator.app import create_app
-from tests.operator.office import office
+from tests.operator.operator_client import office
 from tests.stage import Stage
 
 WEB = Blueprint(name="web")

@@ -9,23 +9,23 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
-from fairwarning.operator import shapes
-from tests.operator.office import URL, Office, office
+from fairwarning.operator import schemas
+from tests.operator.operator_client import URL, Office, office
 from tests.stage import NOON, run
 
 WEB = Blueprint(name="web", count=2)
 
 
-def clock(desk: Office) -> shapes.Clock:
+def clock(desk: Office) -> schemas.ClockBody:
     """Return what time it is."""
-    return msgspec.json.decode(desk.get("/clock"), type=shapes.Clock)
+    return msgspec.json.decode(desk.get("/clock"), type=schemas.ClockBody)
 
 
 def test_manual_time_stands_still_and_tells_when_it_will_matter() -> None:
     desk = office(WEB)
     desk.cause("restart", "web_0")
 
-    assert clock(desk) == shapes.Clock(
+    assert clock(desk) == schemas.ClockBody(
         mode="manual", now=NOON, speed=1.0, next_deadline=NOON + timedelta(minutes=15)
     )
 
@@ -57,7 +57,7 @@ def test_going_to_the_next_deadline_goes_no_further() -> None:
     desk = office(WEB)
     (event,) = desk.cause("restart", "web_0").events
 
-    there = msgspec.json.decode(desk.fine("POST", "/clock/next"), type=shapes.Clock)
+    there = msgspec.json.decode(desk.fine("POST", "/clock/next"), type=schemas.ClockBody)
 
     assert there.now == event.not_before
     assert there.next_deadline == event.not_before + timedelta(seconds=5)
@@ -66,7 +66,7 @@ def test_going_to_the_next_deadline_goes_no_further() -> None:
 def test_where_nothing_is_due_the_next_deadline_is_now() -> None:
     desk = office()
 
-    assert msgspec.json.decode(desk.fine("POST", "/clock/next"), type=shapes.Clock).now == NOON
+    assert msgspec.json.decode(desk.fine("POST", "/clock/next"), type=schemas.ClockBody).now == NOON
 
 
 def test_a_moved_clock_is_noted_for_the_next_start() -> None:
@@ -170,7 +170,7 @@ def test_real_time_may_be_sped_up() -> None:
     answer = desk.fine("PUT", "/clock/speed", {"speed": 60})
     (event,) = desk.cause("restart", "web_0").events
 
-    assert msgspec.json.decode(answer, type=shapes.Clock).speed == 60
+    assert msgspec.json.decode(answer, type=schemas.ClockBody).speed == 60
     # Not-before is rounded up to a whole second.
     assert timedelta(seconds=15) <= event.not_before - event.created_at <= timedelta(seconds=16)
 

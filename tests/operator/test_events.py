@@ -10,17 +10,17 @@ from fairwarning.core.causes import CAUSES
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import HostId, ScopeKind
 from fairwarning.core.policy import PROFILES
-from fairwarning.operator import shapes
-from tests.operator.office import Office, office
+from fairwarning.operator import schemas
+from tests.operator.operator_client import Office, office
 from tests.stage import NOON
 
 WEB = Blueprint(name="web", count=3)
 RACK = HostId("rack-7")
 
 
-def event(answer: bytes) -> shapes.Event:
+def event(answer: bytes) -> schemas.EventBody:
     """Return the event in an answer."""
-    return msgspec.json.decode(answer, type=shapes.Event)
+    return msgspec.json.decode(answer, type=schemas.EventBody)
 
 
 @pytest.mark.rule("L-14")
@@ -33,7 +33,7 @@ def test_a_restart_is_announced_and_guests_see_it_when_the_answer_comes() -> Non
     assert announced.warned
     assert announced.hint is None
     assert [shown.id for shown in desk.stage.shown("web_2")] == [made.id]
-    assert made == shapes.Event(
+    assert made == schemas.EventBody(
         id=made.id,
         scope="web",
         cause="restart",
@@ -214,11 +214,11 @@ def test_the_first_preview_refuses_an_eleventh_user_operation() -> None:
 def test_every_cause_is_listed_with_what_it_announces() -> None:
     desk = office()
 
-    listed = msgspec.json.decode(desk.get("/causes"), type=shapes.Causes).causes
+    listed = msgspec.json.decode(desk.get("/causes"), type=schemas.CausesBody).causes
 
     assert [one.name for one in listed] == list(CAUSES)
     assert (
-        shapes.Cause(
+        schemas.CauseBody(
             name="restart",
             type=CAUSES["restart"].kind,
             source=CAUSES["restart"].source,

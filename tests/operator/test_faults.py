@@ -7,8 +7,8 @@ from fairwarning.cli.fault import FAULTS
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.endpoint_faults import EndpointFault
-from fairwarning.operator import shapes
-from tests.operator.office import office
+from fairwarning.operator import schemas
+from tests.operator.operator_client import office
 
 WEB = Blueprint(name="web", count=2)
 
@@ -21,9 +21,9 @@ def test_an_endpoint_is_made_ill_and_healed(ailment: EndpointFault) -> None:
     other = desk.machine("web_1").fault
     well = desk.fine("DELETE", "/machines/web_0/fault")
 
-    assert msgspec.json.decode(ill, type=shapes.Machine).fault is ailment
+    assert msgspec.json.decode(ill, type=schemas.MachineBody).fault is ailment
     assert other is None
-    assert msgspec.json.decode(well, type=shapes.Machine).fault is None
+    assert msgspec.json.decode(well, type=schemas.MachineBody).fault is None
 
 
 WISHES = [

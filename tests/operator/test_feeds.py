@@ -20,11 +20,11 @@ from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import ScopeKind
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.time_control import TimeControl
-from fairwarning.operator import shapes
+from fairwarning.operator import schemas
 from fairwarning.operator.app import create_app
 from fairwarning.serve import Service
 from fairwarning.streams import Streams
-from tests.operator.office import Office, address, office
+from tests.operator.operator_client import Office, address, office
 from tests.stage import Stage, run
 
 WEB = Blueprint(name="web", count=3)
@@ -122,7 +122,7 @@ def test_one_feed_too_many_is_refused_until_another_ends() -> None:
 
     refused, first = run(story())
 
-    problem = msgspec.json.decode(refused.content, type=shapes.Problem)
+    problem = msgspec.json.decode(refused.content, type=schemas.ProblemBody)
     assert (problem.status, refused.headers["retry-after"]) == (503, "5")
     assert problem.detail.startswith("2 live feeds and pages are open")
     assert first == b": listening\n\n"

@@ -9,8 +9,8 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.machine_state import MachineState
 from fairwarning.core.model import PowerState, ScopeKind
-from fairwarning.operator import shapes
-from tests.operator.office import Office, office
+from fairwarning.operator import schemas
+from tests.operator.operator_client import Office, office
 from tests.stage import NOON
 
 WEB = Blueprint(name="web", count=3)
@@ -20,12 +20,12 @@ ZONAL = Blueprint(name="web", count=4, zones=("1", "2"))
 
 def names(answer: bytes) -> list[str]:
     """Return the names of the machines in an answer."""
-    return [one.name for one in msgspec.json.decode(answer, type=shapes.Machines).machines]
+    return [one.name for one in msgspec.json.decode(answer, type=schemas.MachinesBody).machines]
 
 
 def ids(answer: bytes) -> list[str]:
     """Return the ids of the scopes in an answer."""
-    return [one.id for one in msgspec.json.decode(answer, type=shapes.Scopes).scopes]
+    return [one.id for one in msgspec.json.decode(answer, type=schemas.ScopesBody).scopes]
 
 
 def test_all_machines_are_listed_scope_by_scope() -> None:
@@ -37,7 +37,7 @@ def test_all_machines_are_listed_scope_by_scope() -> None:
 def test_a_machine_is_shown_with_its_place_and_its_address() -> None:
     desk = office(WEB)
 
-    assert desk.machine("web_1") == shapes.Machine(
+    assert desk.machine("web_1") == schemas.MachineBody(
         name="web_1",
         scope="web",
         set="web",
@@ -117,14 +117,16 @@ def test_a_machine_is_stopped_and_started() -> None:
     stopped = desk.fine("PUT", "/machines/db/power", {"power": "stopped"})
     started = desk.fine("PUT", "/machines/db/power", {"power": "running"})
 
-    assert msgspec.json.decode(stopped, type=shapes.Machine).state == "stopped"
-    assert msgspec.json.decode(started, type=shapes.Machine).state == "running"
+    assert msgspec.json.decode(stopped, type=schemas.MachineBody).state == "stopped"
+    assert msgspec.json.decode(started, type=schemas.MachineBody).state == "running"
 
 
 def test_a_machine_is_deleted_with_notice() -> None:
     desk = office(Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5)))
 
-    answer = msgspec.json.decode(desk.fine("DELETE", "/machines/web_0", status=202), type=shapes.Announced)
+    answer = msgspec.json.decode(
+        desk.fine("DELETE", "/machines/web_0", status=202), type=schemas.AnnouncedBody
+    )
 
     (event,) = answer.events
     assert answer.warned
@@ -137,7 +139,7 @@ def test_a_forced_delete_skips_the_notice() -> None:
 
     answer = desk.fine("DELETE", "/machines/web_0?force=true", status=202)
 
-    announced = msgspec.json.decode(answer, type=shapes.Announced)
+    announced = msgspec.json.decode(answer, type=schemas.AnnouncedBody)
     assert not announced.warned
     assert announced.hint is None
     assert announced.events[0].status == "Started"
@@ -146,7 +148,7 @@ def test_a_forced_delete_skips_the_notice() -> None:
 def test_a_set_is_deleted_with_one_event_per_machine_and_then_gone() -> None:
     desk = office(Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5)))
 
-    answer = msgspec.json.decode(desk.fine("DELETE", "/scopes/web", status=202), type=shapes.Announced)
+    answer = msgspec.json.decode(desk.fine("DELETE", "/scopes/web", status=202), type=schemas.AnnouncedBody)
     desk.advance("10m")
 
     assert [event.resources for event in answer.events] == [["web_0"], ["web_1"]]
@@ -158,7 +160,7 @@ def test_deleting_a_set_without_machines_leads_to_no_event() -> None:
 
     answer = desk.fine("DELETE", "/scopes/web", status=202)
 
-    assert msgspec.json.decode(answer, type=shapes.Announced).events == []
+    assert msgspec.json.decode(answer, type=schemas.AnnouncedBody).events == []
     assert desk.refused("GET", "/scopes/web").status == 404
 
 
@@ -166,7 +168,7 @@ def test_a_scope_is_shown_with_what_is_true_of_it_as_a_whole() -> None:
     desk = office(WEB)
     (event,) = desk.cause("restart", "web_0").events
 
-    assert desk.scope("web") == shapes.Scope(
+    assert desk.scope("web") == schemas.ScopeBody(
         id="web",
         set="web",
         kind=ScopeKind.SCALE_SET,
@@ -181,7 +183,7 @@ def test_a_scope_is_shown_with_what_is_true_of_it_as_a_whole() -> None:
         update_domains=5,
         fault_domains=5,
         terminate_notice=None,
-        approvals=shapes.Approvals(user_reboot=False, user_redeploy=False, all_instances_down=True),
+        approvals=schemas.ApprovalsBody(user_reboot=False, user_redeploy=False, all_instances_down=True),
         walk=None,
     )
 
@@ -204,7 +206,9 @@ def test_a_set_is_made_as_asked() -> None:
     scope = desk.scope("web.zone1")
     assert scope.machines == ["web_0", "web_2"]
     assert (scope.zone, scope.terminate_notice, scope.update_domains) == ("1", "10m", 3)
-    assert scope.approvals == shapes.Approvals(user_reboot=True, user_redeploy=False, all_instances_down=True)
+    assert scope.approvals == schemas.ApprovalsBody(
+        user_reboot=True, user_redeploy=False, all_instances_down=True
+    )
     assert desk.stage.machine("web_2").tags == (("team", "shop"),)
 
 
@@ -254,7 +258,7 @@ def test_a_changed_notice_counts_for_an_instance_once_it_is_upgraded() -> None:
     before = [desk.machine(name).latest_model_applied for name in ("web_0", "web_1")]
     upgraded = desk.fine("POST", "/scopes/web/upgrade", {"machines": ["web_0"]})
 
-    assert msgspec.json.decode(changed, type=shapes.Scopes).scopes[0].terminate_notice == "10m"
+    assert msgspec.json.decode(changed, type=schemas.ScopesBody).scopes[0].terminate_notice == "10m"
     assert before == [False, False]
     assert names(upgraded) == ["web_0"]
     assert [desk.machine(name).latest_model_applied for name in ("web_0", "web_1")] == [True, False]
@@ -294,7 +298,7 @@ def test_what_a_scope_approves_by_itself_is_changed_one_by_one() -> None:
     desk.fine("PATCH", "/scopes/web", {"approvals": {"user_reboot": True}})
     desk.fine("PATCH", "/scopes/web", {"approvals": {"all_instances_down": False}})
 
-    assert desk.scope("web").approvals == shapes.Approvals(
+    assert desk.scope("web").approvals == schemas.ApprovalsBody(
         user_reboot=True, user_redeploy=False, all_instances_down=False
     )
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fairwarning.operator.app import create_app
 from tests.engine.disk import WEB, broken
-from tests.operator.office import address, office
+from tests.operator.operator_client import address, office
 
 
 def test_a_server_that_cannot_keep_changes_is_not_healthy_until_it_can() -> None:

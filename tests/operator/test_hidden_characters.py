@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
-from tests.operator.office import office
+from tests.operator.operator_client import office
 
 WEB = Blueprint(name="web")
 RESTART: Json = {"cause": "restart", "machines": ["web_0"]}

@@ -14,11 +14,11 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Cancel, Command, CreateSet, Schedule, SetPower
 from fairwarning.core.history import HistoryEntry
 from fairwarning.core.model import EventId, MachineRef, PowerState, ScopeId, VmName, derive_id
-from fairwarning.operator import shapes
+from fairwarning.operator import schemas
 from fairwarning.operator.history import follow
-from fairwarning.operator.rendered import Told
+from fairwarning.operator.rendered_feed import FeedMessage
 from fairwarning.streams import Streams
-from tests.operator.office import Office, office
+from tests.operator.operator_client import Office, office
 from tests.stage import NOON, run
 
 WEB = Blueprint(name="web", count=3)
@@ -52,7 +52,7 @@ def restart(machine: str) -> Schedule:
     return Schedule(id=derive_id(machine), cause="restart", machines=(ref,))
 
 
-async def collect(feed: AsyncGenerator[list[Told], None]) -> list[HistoryEntry]:
+async def collect(feed: AsyncGenerator[list[FeedMessage], None]) -> list[HistoryEntry]:
     """Return all lines of a feed that ends."""
     return [one.line async for told in feed for one in told if one.line is not None]
 
@@ -62,7 +62,7 @@ async def anext_of(messages: AsyncGenerator[bytes, None]) -> bytes:
     return await anext(messages)
 
 
-async def take(feed: AsyncGenerator[list[Told], None], count: int) -> list[HistoryEntry | None]:
+async def take(feed: AsyncGenerator[list[FeedMessage], None], count: int) -> list[HistoryEntry | None]:
     """Return the next few lines of a feed, None for silence."""
     taken: list[HistoryEntry | None] = []
     while len(taken) < count:
@@ -113,7 +113,7 @@ def test_the_history_of_one_event_leaves_out_all_others() -> None:
 def test_nobody_knows_the_history_of_an_unknown_event() -> None:
     desk = office(WEB)
 
-    assert desk.history("?event=E1") == shapes.History(history=[], next=None)
+    assert desk.history("?event=E1") == schemas.HistoryBody(history=[], next=None)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
@@ -153,7 +153,7 @@ def test_a_line_of_the_feed_is_numbered_named_and_the_same_as_in_the_history() -
     assert response.headers["content-type"].partition(";")[0] == "text/event-stream"
     history = desk.history().history
     told = messages(response)
-    assert [msgspec.json.decode(one.data, type=shapes.Line) for one in told] == history
+    assert [msgspec.json.decode(one.data, type=schemas.HistoryLineBody) for one in told] == history
     assert [(int(one.id), one.event) for one in told] == [(line.seq, line.kind) for line in history]
 
 
@@ -175,7 +175,7 @@ def test_a_feed_cannot_resume_from_what_is_no_number(given: str) -> None:
     response = desk.send("GET", "/feed", headers={"Last-Event-ID": given})
 
     assert response.status_code == 422
-    assert msgspec.json.decode(response.content, type=shapes.Problem).field == "Last-Event-ID"
+    assert msgspec.json.decode(response.content, type=schemas.ProblemBody).field == "Last-Event-ID"
 
 
 def test_a_feed_tells_the_past_and_then_the_present_each_line_once() -> None:

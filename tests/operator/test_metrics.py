@@ -4,7 +4,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import ScopeKind
-from tests.operator.office import Office, office
+from tests.operator.operator_client import Office, office
 
 WEB = Blueprint(name="web", count=3)
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)

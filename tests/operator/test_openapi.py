@@ -19,9 +19,9 @@ from schemathesis.specs.openapi.checks import (
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.operator.openapi import document
-from fairwarning.operator.route import Route
+from fairwarning.operator.route import OperatorRoute
 from fairwarning.operator.routes import ROUTES
-from tests.operator.office import URL, office
+from tests.operator.operator_client import URL, office
 
 if TYPE_CHECKING:
     from schemathesis.specs.openapi.schemas import OpenApiOperation
@@ -55,7 +55,7 @@ def members(value: Json) -> dict[str, Json]:
     return value
 
 
-def operation(route: Route) -> "OpenApiOperation":
+def operation(route: OperatorRoute) -> "OpenApiOperation":
     """Return one operation of the API as it describes itself, over a small fleet."""
     desk = office(WEB)
     # A closing server ends its feeds, so that each can be read to its end.
@@ -81,7 +81,9 @@ def conforms(case: "Case[OpenApiOperation]") -> None:
 
 # A parameter of ours, not schemathesis' own: that gives every operation the same node id.
 @pytest.mark.parametrize("route", [pytest.param(one, id=f"{one.method} {one.path}") for one in ROUTES])
-def test_no_request_makes_the_server_fail_or_answer_otherwise_than_the_document_says(route: Route) -> None:
+def test_no_request_makes_the_server_fail_or_answer_otherwise_than_the_document_says(
+    route: OperatorRoute,
+) -> None:
     subject = operation(route)
     plan = HypothesisTestConfig(
         project=subject.schema.config,

@@ -7,16 +7,16 @@ import pytest
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import MachineRef
-from fairwarning.operator import shapes
-from tests.operator.office import Office, office
+from fairwarning.operator import schemas
+from tests.operator.operator_client import Office, office
 
 WEB = Blueprint(name="web")
 
 
-def problem(response: httpx2.Response) -> shapes.Problem:
+def problem(response: httpx2.Response) -> schemas.ProblemBody:
     """Return the problem in an answer."""
     assert response.headers["content-type"] == "application/problem+json"
-    return msgspec.json.decode(response.content, type=shapes.Problem)
+    return msgspec.json.decode(response.content, type=schemas.ProblemBody)
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import httpx2
 import msgspec
 
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.operator import shapes
+from fairwarning.operator import schemas
 from fairwarning.operator.history import follow
 from tests.console.lobby import Lobby, lobby
-from tests.operator.office import Office, office
+from tests.operator.operator_client import Office, office
 from tests.stage import run
 
 WEB = Blueprint(name="web", count=3)
@@ -41,10 +41,10 @@ def test_a_pruned_history_says_where_it_begins() -> None:
 
     page = desk.history()
 
-    assert isinstance(page.begins, shapes.Beginning)
+    assert isinstance(page.begins, schemas.BeginningBody)
     assert page.begins.seq == upto + 1
     assert page.begins.at == page.history[0].at
-    assert page.gap == shapes.Gap(after=0, upto=upto)
+    assert page.gap == schemas.GapBody(after=0, upto=upto)
     assert [line.kind for line in page.history] == ["scheduled"]
 
 
@@ -54,7 +54,7 @@ def test_who_has_seen_all_that_was_pruned_has_missed_nothing() -> None:
 
     page = desk.history(f"?after={upto}")
 
-    assert isinstance(page.begins, shapes.Beginning)
+    assert isinstance(page.begins, schemas.BeginningBody)
     assert page.gap is msgspec.UNSET
 
 
@@ -67,7 +67,7 @@ def test_a_reader_of_the_feed_is_told_of_the_gap_and_goes_on() -> None:
 
     gap, *lines = [message for message in httpx2.EventSource(response) if message.data]
     assert (gap.event, gap.id) == ("gap", "")
-    assert msgspec.json.decode(gap.data, type=shapes.Gap) == shapes.Gap(after=2, upto=upto)
+    assert msgspec.json.decode(gap.data, type=schemas.GapBody) == schemas.GapBody(after=2, upto=upto)
     assert [one.event for one in lines] == ["scheduled"]
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from fairwarning.core.changes import Published, ScopeRemoved
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.ports import Entry
-from fairwarning.engine.wakeups import Sleeper, Wakeups
+from fairwarning.wakeups import Sleeper, Wakeups
 
 
 class LaggingError(Exception):

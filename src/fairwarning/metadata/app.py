@@ -15,14 +15,13 @@ from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Profile
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
+from fairwarning.http1.messages import JSON, RESET, CacheableGet, Reply, Request, Response
+from fairwarning.http1.throttle import Rate
 from fairwarning.metadata import instance
-from fairwarning.metadata.guest import facts_of
-from fairwarning.metadata.hangup import HANG_UP
-from fairwarning.metadata.http import JSON, Reply, Request, Response
-from fairwarning.metadata.poller import Poll, Poller
-from fairwarning.metadata.query import (
-    STRANGER,
-    Refused,
+from fairwarning.metadata.checks import (
+    FORBIDDEN,
+    TOO_MANY,
+    CheckFailedError,
     bad_version,
     check_forwarded,
     check_metadata_header,
@@ -33,10 +32,11 @@ from fairwarning.metadata.query import (
     refusal,
     tags,
 )
-from fairwarning.metadata.scheduled import ScheduledEvents, seconds_to_wait
-from fairwarning.metadata.throttle import TOO_MANY, Rate
-from fairwarning.metadata.views import View
-from fairwarning.metadata.watch import Watch
+from fairwarning.metadata.fast_path import GuestFastPath
+from fairwarning.metadata.instance import facts_of
+from fairwarning.metadata.long_poll import LongPoll
+from fairwarning.metadata.scheduled_events import ScheduledEvents, seconds_to_wait
+from fairwarning.metadata.views import MachineView
 
 #: How long an endpoint that never answers keeps a caller, at the most.
 LONGEST_SILENCE = 600.0
@@ -55,7 +55,7 @@ class MetadataApp:
         self._profile = profile
         self._token = identity
         self._rate = Rate(profile.requests_per_second, profile.burst)
-        self._pollers: dict[MachineRef, Poller] = {}
+        self._pollers: dict[MachineRef, GuestFastPath] = {}
         self._events = ScheduledEvents(engine, profile)
         self._shapes = self._events.shapes
         engine.faults.watch(lambda machine, fault: self._look_again(machine))
@@ -72,7 +72,7 @@ class MetadataApp:
     def answer(self, machine: MachineRef | None, request: Request) -> Reply:
         """Return the answer, or the promise of one."""
         if machine is None:
-            return STRANGER
+            return FORBIDDEN
         fault = self._engine.faults.of(machine, asyncio.get_running_loop().time())
         return self._healthy(machine, request) if fault is None else self._ailing(machine, request, fault)
 
@@ -85,7 +85,7 @@ class MetadataApp:
             case EndpointFault.BROKEN:
                 return error(500, "Internal server error")
             case EndpointFault.RESET:
-                return HANG_UP
+                return RESET
             case EndpointFault.EMPTY if request.method == "GET":
                 return Response(200)
             case EndpointFault.EMPTY | EndpointFault.LATE | EndpointFault.RESTART:
@@ -98,7 +98,7 @@ class MetadataApp:
         silent = fault.ailment is EndpointFault.TIMEOUT
         await asyncio.sleep(min(fault.until - now, LONGEST_SILENCE) if silent else fault.delay)
         if silent:
-            return HANG_UP
+            return RESET
         reply = self._healthy(machine, request)
         return reply if isinstance(reply, Response) else await reply
 
@@ -112,16 +112,16 @@ class MetadataApp:
             reply = route(machine, request)
         except FairWarningError as problem:
             return refusal(problem)
-        return reply if isinstance(reply, Response | Watch) else _finish(reply)
+        return reply if isinstance(reply, Response | LongPoll) else _finish(reply)
 
-    def poller(self, machine: MachineRef) -> Poller:
+    def poller(self, machine: MachineRef) -> GuestFastPath:
         """Return what is known of a machine that polls."""
         found = self._pollers.get(machine)
         if found is None:
-            found = self._pollers[machine] = Poller(self._engine, machine.scope, self._rate)
+            found = self._pollers[machine] = GuestFastPath(self._engine, machine.scope, self._rate)
         return found
 
-    def prepare(self, request: Request) -> Poll | None:
+    def prepare(self, request: Request) -> CacheableGet | None:
         """Return what a request always asks for, if it is a plain poll that passes every check."""
         if not (request.method == "GET" and request.keep_alive and request.version == "1.1"):
             return None
@@ -129,12 +129,16 @@ class MetadataApp:
             return None
         try:
             asked = _checked(request)
-        except Refused:
+        except CheckFailedError:
             return None
         version, has = asked.get("api-version", ""), tags(request)
-        return None if version not in self._shapes or "wait" in asked or "*" in has else Poll(version, has)
+        return (
+            None
+            if version not in self._shapes or "wait" in asked or "*" in has
+            else CacheableGet(version, has)
+        )
 
-    def replay(self, machine: MachineRef, view: View) -> None:
+    def replay(self, machine: MachineRef, view: MachineView) -> None:
         """Show a machine something else than its scope's document, for good."""
         self._events.views.replay(machine, view)
         self._look_again(machine)
@@ -185,7 +189,7 @@ class MetadataApp:
         seconds = seconds_to_wait(wait, request)
         reply = self._events.poll(machine, version, request, seconds)
         fault = self._engine.faults.of(machine, asyncio.get_running_loop().time())
-        if fault is None and isinstance(reply, Response | Watch):
+        if fault is None and isinstance(reply, Response | LongPoll):
             self.poller(machine).sight = self._events.sight(machine)
         return reply
 
@@ -194,10 +198,10 @@ class MetadataApp:
         if machine in self._pollers:
             self._pollers[machine].sight = None
 
-    def _unserved(self, version: str) -> Refused:
+    def _unserved(self, version: str) -> CheckFailedError:
         # R-07: a date we do not serve is a page that is not there; anything else is a mistake.
         if well_formed(version) and self._profile.unsupported_version_status == 404:
-            return Refused(error(404, f"API is not found: api-version {version} is not served here"))
+            return CheckFailedError(error(404, f"API is not found: api-version {version} is not served here"))
         return bad_version(sorted(self._shapes, reverse=True))
 
     def _instance(self, machine: MachineRef, request: Request) -> Response:
@@ -258,7 +262,7 @@ def _only_get(request: Request) -> None:
 def _peek(request: Request, name: str) -> str | None:
     try:
         return parameters(request.query).get(name)
-    except Refused:
+    except CheckFailedError:
         return None
 
 

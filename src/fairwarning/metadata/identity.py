@@ -6,7 +6,7 @@ from socket import inet_aton, inet_ntoa
 
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import MachineRef
-from fairwarning.metadata.numbers import Numbers
+from fairwarning.metadata.machine_numbers import MachineNumbers
 
 #: The addresses that machines have on the shared loopback listener, in order of their numbers.
 FIRST_ADDRESS, LAST_ADDRESS = IPv4Address("127.1.0.1"), IPv4Address("127.255.255.254")
@@ -20,7 +20,7 @@ class Inventory:
     A machine's address follows from its number, unless it was named by who operates the network.
     """
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: MachineNumbers) -> None:
         self._numbers = numbers
         #: For every number that was given, whether its machine is answered.
         self._answered = bytearray()

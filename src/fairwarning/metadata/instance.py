@@ -8,12 +8,14 @@ in this module reads or waits: facts in, bytes out.
     └── LeafNeedsText   a single value was asked for as JSON
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 from fairwarning.core.document.render import Json, compact
 from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.core.errors import FairWarningError
-from fairwarning.metadata.instance_fields import FIELDS, DataDisk, Facts, Value
+from fairwarning.core.model import Machine, ScopeKind, ScopeProperties, derive_id
+from fairwarning.metadata.instance_fields import FIELDS, DataDisk, InstanceFacts, Value
 
 __all__ = [
     "DataDisk",
@@ -34,7 +36,7 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _Cells = Sequence[tuple[Sequence[str], Value]]
 
 
-class NoSuchElement(FairWarningError):
+class NoSuchElementError(FairWarningError):
     """The route leads to nothing in this document."""
 
     status_hint = 404
@@ -44,7 +46,7 @@ class NoSuchElement(FairWarningError):
         self.route = tuple(route)
 
 
-class LeafNeedsText(FairWarningError):
+class LeafNeedsTextError(FairWarningError):
     """A single value was asked for as JSON."""
 
     status_hint = 400
@@ -53,7 +55,7 @@ class LeafNeedsText(FairWarningError):
         super().__init__("the element is a single value and has no JSON form; ask for format=text")
 
 
-def document(facts: Facts, version: str) -> Json:
+def document(facts: InstanceFacts, version: str) -> Json:
     """Return everything a guest of ``version`` may read about its machine."""
     return _grow([(field.path.split("."), field.value(facts)) for field in FIELDS if field.shown_in(version)])
 
@@ -75,7 +77,7 @@ def walk(document: Json, route: Sequence[str]) -> Json:
     for key in keys:
         children = _children(node)
         if key not in children:
-            raise NoSuchElement(keys)
+            raise NoSuchElementError(keys)
         node = children[key]
     return node
 
@@ -89,7 +91,7 @@ def render(node: Json, *, text: bool) -> tuple[str, bytes]:
     if text:
         return _TEXT, _as_text(node).encode()
     if not _branches(node):
-        raise LeafNeedsText
+        raise LeafNeedsTextError
     return _JSON, compact(node)
 
 
@@ -138,3 +140,30 @@ def _as_text(node: Json) -> str:
         return str(node)
     # I-06: a directory listing; what has children of its own ends in a slash.
     return "\n".join(f"{key}/" if _branches(child) else key for key, child in _children(node).items())
+
+
+def facts_of(machine: Machine, scope: ScopeProperties) -> InstanceFacts:
+    """Return the machine as ``/metadata/instance`` shows it.
+
+    Addresses are made up from the machine's id, so that they stay the same for its whole life.
+    """
+    digest = hashlib.sha256(machine.vm_id.encode()).digest()
+    subnet = f"10.{digest[0]}.{digest[1]}"
+    uniform = scope.kind is ScopeKind.SCALE_SET
+    return InstanceFacts(
+        name=machine.name,
+        vm_id=machine.vm_id,
+        update_domain=machine.update_domain if scope.update_domains else None,
+        fault_domain=machine.fault_domain,
+        zone=scope.zone,
+        tags=machine.tags,
+        scale_set=scope.set_name if scope.kind.scales else "",
+        flexible=scope.kind is ScopeKind.FLEXIBLE_SET,
+        placement_group_id=derive_id("placement group", scope.id).lower() if uniform else "",
+        priority="Spot" if machine.spot else "Regular",
+        eviction_policy=machine.eviction.value if machine.spot else "",
+        computer_name=(computer_name(scope.set_name, int(machine.instance)) if uniform else machine.name),
+        private_ip=f"{subnet}.{4 + digest[2] % 250}",
+        subnet=f"{subnet}.0",
+        mac="000D3A" + digest[3:6].hex().upper(),
+    )

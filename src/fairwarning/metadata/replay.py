@@ -16,7 +16,7 @@ from fairwarning.core.model import EventId, MachineRef, ScopeKind
 from fairwarning.core.policy import whole_second
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.metadata.views import Sheet, View
+from fairwarning.metadata.views import DocumentSource, MachineView
 
 #: Is told what a machine has approved of its recording, and when.
 Told = Callable[[datetime, MachineRef, tuple[EventId, ...]], None]
@@ -29,7 +29,7 @@ def nobody(at: datetime, machine: MachineRef, ids: tuple[EventId, ...]) -> None:
 async def play(
     engine: Engine,
     tapes: Mapping[str, MachineRecording],
-    show: Callable[[MachineRef, View], None],
+    show: Callable[[MachineRef, MachineView], None],
     told: Told = nobody,
 ) -> None:
     """Show machines what was recorded, from now on; those that the fleet does not have are brought up."""
@@ -62,10 +62,10 @@ class Replay:
         self._began = asyncio.get_running_loop().time()
         self._offsets = [self._since(one.at).total_seconds() for one in tape.documents]
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> DocumentSource:
         """Return what the machine was shown at this point of its recording."""
         one = self._current()
-        return Sheet(one.incarnation, partial(self._write, one))
+        return DocumentSource(one.incarnation, partial(self._write, one))
 
     def due(self) -> float:
         """Return when the next document is to be shown."""

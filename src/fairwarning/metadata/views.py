@@ -22,11 +22,11 @@ from fairwarning.core.fleet import visible
 from fairwarning.core.model import EventId, MachineRef, Scope, VmName
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
-from fairwarning.metadata.http import JSON, Response
+from fairwarning.http1.messages import JSON, Response
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class DocumentSource:
     """One document, before it is written down under a number and in the shape of an api-version."""
 
     incarnation: int
@@ -38,10 +38,10 @@ class Sheet:
         return Response(200, body, (("ETag", f'"{self.incarnation}"'),), JSON)
 
 
-class View(Protocol):
+class MachineView(Protocol):
     """What one machine is shown, and what it may approve there."""
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> DocumentSource:
         """Return what is shown now."""
         ...
 
@@ -58,17 +58,17 @@ class View(Protocol):
         ...
 
 
-class Plain:
+class ScopeView:
     """What a machine's scope is about, as it concerns this machine."""
 
     def __init__(self, engine: Engine, machine: MachineRef) -> None:
         self._engine = engine
         self._machine = machine
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> DocumentSource:
         """Return the scope's document."""
         scope = self._engine.scope(self._machine.scope)
-        return Sheet(scope.incarnation, partial(_write, scope, self._machine.name))
+        return DocumentSource(scope.incarnation, partial(_write, scope, self._machine.name))
 
     def due(self) -> float:
         """Return never: only what happens to the scope changes its document."""
@@ -80,17 +80,17 @@ class Plain:
         await self._engine.handle(Approve(scope=scope, ids=ids, machine=name, by=name))
 
 
-class Late:
+class DelayedView:
     """Another view, as it was a while ago."""
 
-    def __init__(self, source: View, fault: ActiveFault) -> None:
+    def __init__(self, source: MachineView, fault: ActiveFault) -> None:
         self._source = source
         self._delay = fault.delay
         self._until = fault.until
         self._shown = source.sheet()
-        self._coming: deque[tuple[float, Sheet]] = deque()
+        self._coming: deque[tuple[float, DocumentSource]] = deque()
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> DocumentSource:
         """Return what the source showed a while ago."""
         self.turn()
         return self._shown
@@ -116,18 +116,18 @@ class Late:
         await self._source.approve(ids)
 
 
-class Recounted:
+class RenumberedView:
     """Another view, whose documents are counted from 1 again."""
 
-    def __init__(self, source: View, fault: ActiveFault) -> None:
+    def __init__(self, source: MachineView, fault: ActiveFault) -> None:
         self._source = source
         self._until = fault.until
         self._behind = source.sheet().incarnation - 1
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> DocumentSource:
         """Return what the source shows, under a smaller number."""
         sheet = self._source.sheet()
-        return Sheet(sheet.incarnation - self._behind, sheet.write)
+        return DocumentSource(sheet.incarnation - self._behind, sheet.write)
 
     def due(self) -> float:
         """Return when the source changes by itself, or the fault is over."""
@@ -139,9 +139,9 @@ class Recounted:
 
 
 #: The faults that are about what is shown; all others are about how.
-_ALTERED: Mapping[EndpointFault, Callable[[View, ActiveFault], View]] = {
-    EndpointFault.LATE: Late,
-    EndpointFault.RESTART: Recounted,
+_ALTERED: Mapping[EndpointFault, Callable[[MachineView, ActiveFault], MachineView]] = {
+    EndpointFault.LATE: DelayedView,
+    EndpointFault.RESTART: RenumberedView,
 }
 
 
@@ -150,12 +150,12 @@ class Views:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._own: dict[MachineRef, View] = {}
-        self._replays: dict[MachineRef, View] = {}
+        self._own: dict[MachineRef, MachineView] = {}
+        self._replays: dict[MachineRef, MachineView] = {}
         self._followers: dict[MachineRef, asyncio.Task[None]] = {}
         engine.faults.watch(self._ail)
 
-    def of(self, machine: MachineRef) -> View | None:
+    def of(self, machine: MachineRef) -> MachineView | None:
         """Return what a machine is shown of its own; None if it shares its scope's document."""
         if machine not in self._own:
             return None
@@ -163,16 +163,16 @@ class Views:
         self._engine.faults.of(machine, asyncio.get_running_loop().time())
         return self._own.get(machine)
 
-    def whole(self, machine: MachineRef) -> View:
+    def whole(self, machine: MachineRef) -> MachineView:
         """Return what a machine is shown, of its own or shared."""
-        return self.of(machine) or Plain(self._engine, machine)
+        return self.of(machine) or ScopeView(self._engine, machine)
 
     def due(self, machine: MachineRef) -> float:
         """Return when a machine will be shown something else whatever happens to its scope, in loop time."""
         view = self.of(machine)
         return inf if view is None else view.due()
 
-    def replay(self, machine: MachineRef, view: View) -> None:
+    def replay(self, machine: MachineRef, view: MachineView) -> None:
         """Show a machine something else for good."""
         self._replays[machine] = self._own[machine] = view
 
@@ -186,8 +186,8 @@ class Views:
         source = self._replays.get(machine)
         altered = None if fault is None else _ALTERED.get(fault.ailment)
         if fault is not None and altered is not None:
-            self._own[machine] = view = altered(source or Plain(self._engine, machine), fault)
-            if isinstance(view, Late):
+            self._own[machine] = view = altered(source or ScopeView(self._engine, machine), fault)
+            if isinstance(view, DelayedView):
                 self._followers[machine] = asyncio.create_task(self._follow(machine, view))
         elif source is not None:
             self._own[machine] = source
@@ -199,7 +199,7 @@ class Views:
         if follower is not None:
             follower.cancel()
 
-    async def _follow(self, machine: MachineRef, view: Late) -> None:
+    async def _follow(self, machine: MachineRef, view: DelayedView) -> None:
         """Let a view know of every change, even if nobody looks at it."""
         with suppress(UnknownScopeError):
             while True:

@@ -16,7 +16,7 @@ OPEN = frozenset({"/healthz"})
 _CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
 
 
-class Access:
+class OperatorAccess:
     """Lets a request through to the app, or answers that it may not."""
 
     def __init__(self, app: ASGIApp, token: str | None, throttle: Throttle) -> None:

@@ -15,10 +15,10 @@ from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.prometheus import MetricFamily
-from fairwarning.operator.access import Access
-from fairwarning.operator.desk import Desk, Management
+from fairwarning.operator.access import OperatorAccess
+from fairwarning.operator.context import ManagementEndpoint, OperatorContext
 from fairwarning.operator.problems import refuse
-from fairwarning.operator.route import Route
+from fairwarning.operator.route import OperatorRoute
 from fairwarning.operator.routes import ROUTES
 from fairwarning.streams import Streams
 from fairwarning.throttle import Throttle
@@ -36,7 +36,7 @@ def create_app(
     throttle: Throttle | None = None,
     loopback: bool = True,
     closing: asyncio.Event | None = None,
-    management: Callable[[], Awaitable[Management | None]] | None = None,
+    management: Callable[[], Awaitable[ManagementEndpoint | None]] | None = None,
     journeys: TimeControl | None = None,
     counted: Callable[[], Iterable[MetricFamily]] = tuple,
     streams: Streams | None = None,
@@ -47,7 +47,7 @@ def create_app(
     """
     if not loopback and not token:
         raise ValueError("off loopback the operator API needs a token")
-    desk = Desk(
+    desk = OperatorContext(
         engine=engine,
         endpoints=endpoints,
         alternatives=alternatives or _no_other_way,
@@ -60,7 +60,7 @@ def create_app(
     )
     app = Starlette(
         routes=list(_doors(desk, ROUTES)),
-        middleware=[Middleware(Access, token=token, throttle=throttle or Throttle())],
+        middleware=[Middleware(OperatorAccess, token=token, throttle=throttle or Throttle())],
         exception_handlers=dict.fromkeys(_REFUSED, refuse),
     )
     app.router.redirect_slashes = False
@@ -79,15 +79,17 @@ async def _no_other_face() -> None:
     """A server with no management face."""
 
 
-def _doors(desk: Desk, routes: Iterable[Route]) -> Iterable[Door]:
-    by_path: dict[str, dict[str, Route]] = {}
+def _doors(desk: OperatorContext, routes: Iterable[OperatorRoute]) -> Iterable[Door]:
+    by_path: dict[str, dict[str, OperatorRoute]] = {}
     for route in routes:
         by_path.setdefault(route.path, {})[route.method] = route
     for path, methods in by_path.items():
         yield Door(path, _endpoint(desk, methods), methods=list(methods))
 
 
-def _endpoint(desk: Desk, methods: dict[str, Route]) -> Callable[[Request], Awaitable[ASGIApp]]:
+def _endpoint(
+    desk: OperatorContext, methods: dict[str, OperatorRoute]
+) -> Callable[[Request], Awaitable[ASGIApp]]:
     async def endpoint(request: Request) -> ASGIApp:
         method = "GET" if request.method == "HEAD" else request.method
         return await methods[method].serve(desk, request)

@@ -11,25 +11,25 @@ from fairwarning.core.model import Event, EventId, MachineRef, ScopeId
 from fairwarning.core.unpolled import events_caused_by, unpolled_hint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.operator import shapes
-from fairwarning.operator.desk import Desk
+from fairwarning.operator import schemas
+from fairwarning.operator.context import OperatorContext
 from fairwarning.operator.fleet import scopes_called
-from fairwarning.operator.problems import naming
+from fairwarning.operator.problems import field_context
 
 
-async def events(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Events:
+async def events(desk: OperatorContext, _: str, asked: schemas.Nothing) -> schemas.EventsBody:
     """Return every pending event, scope by scope, in order of creation."""
     pending = (event for scope in desk.engine.scopes().values() for event in scope.events.values())
-    return shapes.Events(events=[event_shape(event) for event in pending])
+    return schemas.EventsBody(events=[event_shape(event) for event in pending])
 
 
-async def event(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Event:
+async def event(desk: OperatorContext, name: str, asked: schemas.Nothing) -> schemas.EventBody:
     """Return one pending event."""
     scope_id, event_id = desk.engine.directory.event(name)
     return event_shape(_afterwards(desk.engine, scope_id, event_id, ()))
 
 
-async def cause(desk: Desk, _: str, asked: shapes.EventWanted) -> shapes.Announced:
+async def cause(desk: OperatorContext, _: str, asked: schemas.EventWanted) -> schemas.AnnouncedBody:
     """Do something to machines; the answer comes once guests can see it."""
     command = Schedule(
         id=new_event_id(),
@@ -43,46 +43,46 @@ async def cause(desk: Desk, _: str, asked: shapes.EventWanted) -> shapes.Announc
     return _announced(desk.engine, command.id, await desk.engine.handle(command))
 
 
-async def delete_machine(desk: Desk, name: str, asked: shapes.Removal) -> shapes.Announced:
+async def delete_machine(desk: OperatorContext, name: str, asked: schemas.Removal) -> schemas.AnnouncedBody:
     """Delete a machine, with the notice its model calls for."""
     ref = desk.engine.directory.machine(name)
     command = Schedule(id=new_event_id(), cause="delete", machines=(ref,), force=asked.force, by=asked.who)
     return _announced(desk.engine, command.id, await desk.engine.handle(command))
 
 
-async def delete_set(desk: Desk, name: str, asked: shapes.Removal) -> shapes.Announced:
+async def delete_set(desk: OperatorContext, name: str, asked: schemas.Removal) -> schemas.AnnouncedBody:
     """Delete all machines of a set, with their notice, and then the set."""
     ids = scopes_called(desk.engine, name)
     command = DeleteScopes(id=new_event_id(), scopes=ids, force=asked.force, by=asked.who)
     return _announced(desk.engine, command.id, await desk.engine.handle(command))
 
 
-async def approve(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Event:
+async def approve(desk: OperatorContext, name: str, asked: schemas.Asker) -> schemas.EventBody:
     """Say that an event need not wait any longer, and return it as it is then."""
     scope_id, event_id = desk.engine.directory.event(name)
     changes = await desk.engine.handle(Approve(scope=scope_id, ids=(event_id,), by=asked.who))
     return event_shape(_afterwards(desk.engine, scope_id, event_id, changes))
 
 
-async def cancel(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Event:
+async def cancel(desk: OperatorContext, name: str, asked: schemas.Asker) -> schemas.EventBody:
     """Withdraw an event that has not started, and return it as it was, Gone."""
     scope_id, event_id = desk.engine.directory.event(name)
     changes = await desk.engine.handle(Cancel(scope=scope_id, id=event_id, by=asked.who))
     return event_shape(_afterwards(desk.engine, scope_id, event_id, changes))
 
 
-async def causes(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Causes:
+async def causes(desk: OperatorContext, _: str, asked: schemas.Nothing) -> schemas.CausesBody:
     """Return everything that can be done to a machine."""
     rows = [
-        shapes.Cause(name=name, type=one.kind, source=one.source, summary=one.summary)
+        schemas.CauseBody(name=name, type=one.kind, source=one.source, summary=one.summary)
         for name, one in CAUSES.items()
     ]
-    return shapes.Causes(causes=rows)
+    return schemas.CausesBody(causes=rows)
 
 
-def event_shape(one: Event) -> shapes.Event:
+def event_shape(one: Event) -> schemas.EventBody:
     """Return an event as the operator sees it."""
-    return shapes.Event(
+    return schemas.EventBody(
         id=one.id,
         scope=one.scope,
         cause=one.cause,
@@ -103,15 +103,15 @@ def event_shape(one: Event) -> shapes.Event:
     )
 
 
-def _machines(engine: Engine, asked: shapes.EventWanted) -> tuple[MachineRef, ...]:
+def _machines(engine: Engine, asked: schemas.EventWanted) -> tuple[MachineRef, ...]:
     if asked.host is not None:
         if asked.machines:
             raise InvalidError("host", "name machines or a host, not both")
-        with naming("host"):
+        with field_context("host"):
             return engine.directory.on_host(asked.host)
     refs = []
     for number, name in enumerate(asked.machines):
-        with naming(f"machines[{number}]"):
+        with field_context(f"machines[{number}]"):
             refs.append(engine.directory.machine(name))
     return tuple(refs)
 
@@ -130,9 +130,9 @@ def _changed(changes: Iterable[Change]) -> dict[EventId, Event]:
     return {change.event.id: change.event for change in changes if isinstance(change, EventChanged)}
 
 
-def _announced(engine: Engine, first: EventId, changes: Sequence[Change]) -> shapes.Announced:
+def _announced(engine: Engine, first: EventId, changes: Sequence[Change]) -> schemas.AnnouncedBody:
     announced = events_caused_by(first, changes)
-    return shapes.Announced(
+    return schemas.AnnouncedBody(
         events=[event_shape(one) for one in announced],
         warned=any(one.seen for one in announced),
         hint=unpolled_hint(engine.scopes(), announced),

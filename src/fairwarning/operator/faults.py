@@ -3,12 +3,12 @@
 import asyncio
 
 from fairwarning.engine.faults import ActiveFault
-from fairwarning.operator import shapes
-from fairwarning.operator.desk import Desk
+from fairwarning.operator import schemas
+from fairwarning.operator.context import OperatorContext
 from fairwarning.operator.fleet import machine_shape
 
 
-async def put(desk: Desk, name: str, asked: shapes.FaultWanted) -> shapes.Machine:
+async def put(desk: OperatorContext, name: str, asked: schemas.FaultWanted) -> schemas.MachineBody:
     """Let a machine's endpoint misbehave, for a while or until it is healed."""
     ref = desk.engine.directory.machine(name)
     now = asyncio.get_running_loop().time()
@@ -17,7 +17,7 @@ async def put(desk: Desk, name: str, asked: shapes.FaultWanted) -> shapes.Machin
     return machine_shape(desk, ref)
 
 
-async def heal(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Machine:
+async def heal(desk: OperatorContext, name: str, asked: schemas.Asker) -> schemas.MachineBody:
     """Let a machine's endpoint work again."""
     ref = desk.engine.directory.machine(name)
     await desk.engine.faults.cure(ref, asked.who)

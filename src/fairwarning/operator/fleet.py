@@ -17,28 +17,28 @@ from fairwarning.core.scaleset import latest_model_applied
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.formats import durations
-from fairwarning.operator import shapes
-from fairwarning.operator.desk import Desk
-from fairwarning.operator.problems import Refusal, naming
-from fairwarning.operator.walks import walk_shape
+from fairwarning.operator import schemas
+from fairwarning.operator.context import OperatorContext
+from fairwarning.operator.problems import BadRequestError, field_context
+from fairwarning.operator.rollouts import walk_shape
 
 
-async def machines(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Machines:
+async def machines(desk: OperatorContext, _: str, asked: schemas.Nothing) -> schemas.MachinesBody:
     """Return every machine, scope by scope."""
     return machines_shape(desk, list(desk.engine.refs()))
 
 
-async def machine(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Machine:
+async def machine(desk: OperatorContext, name: str, asked: schemas.Nothing) -> schemas.MachineBody:
     """Return one machine."""
     return machine_shape(desk, desk.engine.directory.machine(name))
 
 
-async def management(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Management:
+async def management(desk: OperatorContext, _: str, asked: schemas.Nothing) -> schemas.ManagementBody:
     """Return where the management face is."""
     face = await desk.management()
     if face is None:
-        raise Refusal(404, "this server has no management face")
-    return shapes.Management(
+        raise BadRequestError(404, "this server has no management face")
+    return schemas.ManagementBody(
         arm=face.url,
         ca=str(face.ca),
         certificate=face.certificate,
@@ -47,33 +47,37 @@ async def management(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Manage
     )
 
 
-async def set_power(desk: Desk, name: str, asked: shapes.PowerWanted) -> shapes.Machine:
+async def set_power(desk: OperatorContext, name: str, asked: schemas.PowerWanted) -> schemas.MachineBody:
     """Start or stop a machine and return it."""
     ref = desk.engine.directory.machine(name)
     await desk.engine.handle(SetPower(machine=ref, power=asked.power, by=asked.who))
     return machine_shape(desk, ref)
 
 
-async def scopes(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Scopes:
+async def scopes(desk: OperatorContext, _: str, asked: schemas.Nothing) -> schemas.ScopesBody:
     """Return every scope."""
-    return shapes.Scopes(scopes=[scope_shape(desk.engine, scope) for scope in desk.engine.scopes().values()])
+    return schemas.ScopesBody(
+        scopes=[scope_shape(desk.engine, scope) for scope in desk.engine.scopes().values()]
+    )
 
 
-async def scope(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Scope:
+async def scope(desk: OperatorContext, name: str, asked: schemas.Nothing) -> schemas.ScopeBody:
     """Return one scope."""
     return scope_shape(desk.engine, desk.engine.scope(ScopeId(name)))
 
 
-async def make(desk: Desk, _: str, asked: shapes.ScopeWanted) -> shapes.Scopes:
+async def make(desk: OperatorContext, _: str, asked: schemas.ScopeWanted) -> schemas.ScopesBody:
     """Bring up a set and return its scopes."""
     command = CreateSet(seed=new_event_id(), blueprint=_blueprint(asked), by=asked.who)
     changes = await desk.engine.handle(command)
     await desk.welcome([c.machine.ref for c in changes if isinstance(c, MachineChanged)])
     made = [change.scope for change in changes if isinstance(change, ScopeMade)]
-    return shapes.Scopes(scopes=[scope_shape(desk.engine, desk.engine.scope(scope_id)) for scope_id in made])
+    return schemas.ScopesBody(
+        scopes=[scope_shape(desk.engine, desk.engine.scope(scope_id)) for scope_id in made]
+    )
 
 
-async def change(desk: Desk, name: str, asked: shapes.ScopeChange) -> shapes.Scopes:
+async def change(desk: OperatorContext, name: str, asked: schemas.ScopeChange) -> schemas.ScopesBody:
     """Change what a set wants of its instances, or what it approves by itself, and return its scopes."""
     engine = desk.engine
     ids = scopes_called(engine, name)
@@ -85,10 +89,10 @@ async def change(desk: Desk, name: str, asked: shapes.ScopeChange) -> shapes.Sco
         for scope_id in ids:
             approvals = _approvals(asked.approvals, engine.scope(scope_id).facts.approvals)
             await engine.handle(SetApprovals(scope=scope_id, approvals=approvals, by=asked.who))
-    return shapes.Scopes(scopes=[scope_shape(engine, engine.scope(scope_id)) for scope_id in ids])
+    return schemas.ScopesBody(scopes=[scope_shape(engine, engine.scope(scope_id)) for scope_id in ids])
 
 
-async def grow(desk: Desk, name: str, asked: shapes.Growth) -> shapes.Machines:
+async def grow(desk: OperatorContext, name: str, asked: schemas.Growth) -> schemas.MachinesBody:
     """Add machines to a scope and return them."""
     command = AddMachines(seed=new_event_id(), scope=ScopeId(name), count=asked.count, by=asked.who)
     changes = await desk.engine.handle(command)
@@ -97,7 +101,7 @@ async def grow(desk: Desk, name: str, asked: shapes.Growth) -> shapes.Machines:
     return machines_shape(desk, new)
 
 
-async def upgrade(desk: Desk, name: str, asked: shapes.UpgradeWanted) -> shapes.Machines:
+async def upgrade(desk: OperatorContext, name: str, asked: schemas.UpgradeWanted) -> schemas.MachinesBody:
     """Bring instances of a set to its latest model and return them."""
     engine = desk.engine
     ids = scopes_called(engine, name)
@@ -117,18 +121,18 @@ def scopes_called(engine: Engine, name: str) -> tuple[ScopeId, ...]:
     return found or (ScopeId(name),)
 
 
-def machines_shape(desk: Desk, refs: Iterable[MachineRef]) -> shapes.Machines:
+def machines_shape(desk: OperatorContext, refs: Iterable[MachineRef]) -> schemas.MachinesBody:
     """Return the machines that are still there, as the operator sees them."""
     known = desk.engine.scopes()
     there = (ref for ref in refs if ref.scope in known and ref.name in known[ref.scope].machines)
-    return shapes.Machines(machines=[machine_shape(desk, ref) for ref in there])
+    return schemas.MachinesBody(machines=[machine_shape(desk, ref) for ref in there])
 
 
-def machine_shape(desk: Desk, ref: MachineRef) -> shapes.Machine:
+def machine_shape(desk: OperatorContext, ref: MachineRef) -> schemas.MachineBody:
     """Return a machine as the operator sees it."""
     one = desk.engine.machine(ref)
     its = desk.engine.scope(ref.scope)
-    return shapes.Machine(
+    return schemas.MachineBody(
         name=one.name,
         scope=one.scope,
         set=its.facts.set_name,
@@ -148,11 +152,11 @@ def machine_shape(desk: Desk, ref: MachineRef) -> shapes.Machine:
     )
 
 
-def scope_shape(engine: Engine, its: Scope) -> shapes.Scope:
+def scope_shape(engine: Engine, its: Scope) -> schemas.ScopeBody:
     """Return a scope as the operator sees it."""
     facts = its.facts
     notice, approvals = facts.model.terminate_notice, facts.approvals
-    return shapes.Scope(
+    return schemas.ScopeBody(
         id=its.id,
         set=facts.set_name,
         kind=facts.kind,
@@ -167,7 +171,7 @@ def scope_shape(engine: Engine, its: Scope) -> shapes.Scope:
         update_domains=facts.update_domains,
         fault_domains=facts.fault_domains,
         terminate_notice=None if notice is None else durations.for_people(notice),
-        approvals=shapes.Approvals(
+        approvals=schemas.ApprovalsBody(
             user_reboot=approvals.user_reboot,
             user_redeploy=approvals.user_redeploy,
             all_instances_down=approvals.all_instances_down,
@@ -179,7 +183,7 @@ def scope_shape(engine: Engine, its: Scope) -> shapes.Scope:
 def _members(engine: Engine, ids: tuple[ScopeId, ...], names: list[str]) -> list[MachineRef]:
     refs = []
     for number, name in enumerate(names):
-        with naming(f"machines[{number}]"):
+        with field_context(f"machines[{number}]"):
             plain = VmName(name)
             own = [MachineRef(one, plain) for one in ids if plain in engine.scope(one).machines]
             ref = own[0] if own else engine.directory.machine(name)
@@ -189,7 +193,7 @@ def _members(engine: Engine, ids: tuple[ScopeId, ...], names: list[str]) -> list
     return refs
 
 
-def _blueprint(asked: shapes.ScopeWanted) -> Blueprint:
+def _blueprint(asked: schemas.ScopeWanted) -> Blueprint:
     notice = asked.terminate_notice
     return Blueprint(
         name=asked.name,
@@ -210,7 +214,7 @@ def _blueprint(asked: shapes.ScopeWanted) -> Blueprint:
     )
 
 
-def _approvals(asked: shapes.ApprovalsWanted, now: ApprovalSettings) -> ApprovalSettings:
+def _approvals(asked: schemas.ApprovalsWanted, now: ApprovalSettings) -> ApprovalSettings:
     reboot, redeploy, down = asked.user_reboot, asked.user_redeploy, asked.all_instances_down
     return ApprovalSettings(
         user_reboot=now.user_reboot if reboot is UNSET else reboot,

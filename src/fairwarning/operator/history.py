@@ -17,10 +17,10 @@ from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import LaggingError, Subscription
 from fairwarning.engine.ports import Entry
 from fairwarning.engine.retention import beginning
-from fairwarning.operator import shapes
-from fairwarning.operator.desk import Desk
-from fairwarning.operator.problems import Refusal
-from fairwarning.operator.rendered import Rendered, Told, line_shape, missing
+from fairwarning.operator import schemas
+from fairwarning.operator.context import OperatorContext
+from fairwarning.operator.problems import BadRequestError
+from fairwarning.operator.rendered_feed import FeedMessage, RenderedFeed, line_shape, missing
 from fairwarning.streams import EVENT_STREAM
 
 #: How many journal lines are read at a time.
@@ -32,27 +32,27 @@ HEARTBEAT = timedelta(seconds=15)
 RESUME = "Last-Event-ID"
 
 
-async def history(desk: Desk, _: str, asked: shapes.HistoryPage) -> shapes.History:
+async def history(desk: OperatorContext, _: str, asked: schemas.HistoryPage) -> schemas.HistoryBody:
     """Return a page of the history, of one event or of all."""
     event = None if asked.event is None else read_event_id(asked.event, "event")
     found, following = await _page(desk.engine, asked, event)
     # Looked for last: what was pruned while the page was read is told of too.
     first = await beginning(desk.engine.store)
     if first is None:
-        return shapes.History(history=found, next=following)
+        return schemas.HistoryBody(history=found, next=following)
     upto = first.seq - 1
-    return shapes.History(
+    return schemas.HistoryBody(
         history=found,
         next=following,
-        begins=shapes.Beginning(seq=first.seq, at=first.at),
-        gap=shapes.Gap(after=asked.after, upto=upto) if asked.after < upto else UNSET,
+        begins=schemas.BeginningBody(seq=first.seq, at=first.at),
+        gap=schemas.GapBody(after=asked.after, upto=upto) if asked.after < upto else UNSET,
     )
 
 
 async def _page(
-    engine: Engine, asked: shapes.HistoryPage, event: EventId | None
-) -> tuple[list[shapes.Line], int | None]:
-    found: list[shapes.Line] = []
+    engine: Engine, asked: schemas.HistoryPage, event: EventId | None
+) -> tuple[list[schemas.HistoryLineBody], int | None]:
+    found: list[schemas.HistoryLineBody] = []
     async with aclosing(_journal(engine, asked.after, event)) as entries:
         async for entry in entries:
             told = line(entry.seq, entry.at, entry.change)
@@ -63,12 +63,12 @@ async def _page(
     return found, None
 
 
-async def feed(desk: Desk, request: Request, asked: shapes.FeedStart) -> ASGIApp:
+async def feed(desk: OperatorContext, request: Request, asked: schemas.FeedStart) -> ASGIApp:
     """Return the live history, from where the listener left off or from now on."""
     # A browser that connects again repeats its query and says in the header how far it came.
     given = request.headers.get(RESUME, "")
     if given and not (given.isascii() and given.isdecimal() and len(given) <= 15):
-        raise Refusal(422, f"{RESUME}: must be the number of a line, not {given[:40]!r}", RESUME)
+        raise BadRequestError(422, f"{RESUME}: must be the number of a line, not {given[:40]!r}", RESUME)
     if request.method == "HEAD":
         return Response(media_type=EVENT_STREAM)
     after = int(given) if given else asked.after
@@ -82,14 +82,14 @@ async def follow(
     closing: asyncio.Event,
     heartbeat: timedelta = HEARTBEAT,
     *,
-    rendered: Rendered | None = None,
+    rendered: RenderedFeed | None = None,
     pace: Callable[[], timedelta] = timedelta,
-) -> AsyncGenerator[list[Told], None]:
+) -> AsyncGenerator[list[FeedMessage], None]:
     """Yield the history behind ``after`` and then live, each line once; nothing when all has been quiet."""
-    pulse, rendered = _Pulse(heartbeat), rendered or Rendered()
+    pulse, rendered = _Pulse(heartbeat), rendered or RenderedFeed()
     async with aclosing(_entries(engine, after, closing, pulse)) as batches:
         async for entries in batches:
-            if isinstance(entries, shapes.Gap):
+            if isinstance(entries, schemas.GapBody):
                 told = [missing(entries.after, entries.upto)]
             else:
                 told = [one for one in map(rendered.of, entries) if one is not None]
@@ -116,7 +116,7 @@ class _Pulse:
 
 async def _entries(
     engine: Engine, after: int | None, closing: asyncio.Event, pulse: _Pulse
-) -> AsyncGenerator[Sequence[Entry] | shapes.Gap, None]:
+) -> AsyncGenerator[Sequence[Entry] | schemas.GapBody, None]:
     # Listening begins before the journal is read: what is kept meanwhile arrives twice and is told once.
     with engine.feed.listen() as listener, _woken_by(closing, listener):
         behind, told_of = True, 0
@@ -126,7 +126,7 @@ async def _entries(
                     async for page in missed:
                         upto = await engine.store.pruned()
                         if upto > max(after, told_of):
-                            yield shapes.Gap(after=after, upto=upto)
+                            yield schemas.GapBody(after=after, upto=upto)
                             told_of = upto
                         after = page[-1].seq
                         yield page
@@ -170,7 +170,7 @@ async def _pages(
         after = entries[-1].seq
 
 
-async def _messages(batches: AsyncGenerator[list[Told], None]) -> AsyncGenerator[bytes, None]:
+async def _messages(batches: AsyncGenerator[list[FeedMessage], None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(batches):
         yield b": listening\n\n"
         async for told in batches:

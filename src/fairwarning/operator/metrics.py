@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from fairwarning.core.model import Scope, ScopeKind
 from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample, render_metrics
-from fairwarning.operator.desk import Desk
+from fairwarning.operator.context import OperatorContext
 
 
-async def text(desk: Desk) -> str:
+async def text(desk: OperatorContext) -> str:
     """Return what monitoring reads."""
     newest = await desk.engine.store.newest()
     scopes = list(desk.engine.scopes().values())

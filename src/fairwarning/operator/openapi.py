@@ -7,8 +7,8 @@ import msgspec
 
 import fairwarning
 from fairwarning.core.document.render import Json
-from fairwarning.operator.route import WITH_BODY, Route
-from fairwarning.operator.shapes import Problem
+from fairwarning.operator.route import WITH_BODY, OperatorRoute
+from fairwarning.operator.schemas import ProblemBody
 
 _REF = "#/components/schemas/{name}"
 #: Where a class name stands in the schemas: as a key, as a title, in a reference.
@@ -37,11 +37,11 @@ _PROBLEM: Json = {
 Object = dict[str, Json]
 
 
-def document(routes: Sequence[Route]) -> Object:
+def document(routes: Sequence[OperatorRoute]) -> Object:
     """Return the description of these routes."""
     asked = [route.asked for route in routes]
     answers = [route.answer for route in routes if route.answer is not None]
-    schemas = _components([*asked, *answers, Problem])
+    schemas = _components([*asked, *answers, ProblemBody])
     return {
         "openapi": "3.1.0",
         "info": {
@@ -72,7 +72,7 @@ def _component(class_name: str) -> str:
     return _PUBLISHED.get(class_name) or class_name.removesuffix("Body")
 
 
-def _paths(routes: Iterable[Route], schemas: Mapping[str, Object]) -> Object:
+def _paths(routes: Iterable[OperatorRoute], schemas: Mapping[str, Object]) -> Object:
     paths: dict[str, Object] = {}
     for route in routes:
         path = _NAMES.sub(r"{\1}", route.path)
@@ -80,7 +80,7 @@ def _paths(routes: Iterable[Route], schemas: Mapping[str, Object]) -> Object:
     return {path: operations for path, operations in paths.items()}
 
 
-def _operation(route: Route, schemas: Mapping[str, Object]) -> Object:
+def _operation(route: OperatorRoute, schemas: Mapping[str, Object]) -> Object:
     schema = schemas[_component(route.asked.__name__)]
     parameters: list[Json] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
@@ -105,7 +105,7 @@ def _query(schema: Object) -> list[Json]:
     return [{"name": name, "in": "query", "schema": member} for name, member in members.items()]
 
 
-def _answer(route: Route) -> Object:
+def _answer(route: OperatorRoute) -> Object:
     if route.status == 204:
         return {"description": route.summary}
     # What is no Struct is an object all the same: this document, or each message of a stream.
@@ -119,6 +119,6 @@ def _ref(shape: type[msgspec.Struct]) -> Object:
     return {"$ref": _REF.format(name=_component(shape.__name__))}
 
 
-def _operation_id(route: Route) -> str:
+def _operation_id(route: OperatorRoute) -> str:
     words = _NAMES.sub("one", route.path.removeprefix("/fleet/v1")).replace(".", "_")
     return "_".join([route.method.lower(), *filter(None, words.split("/"))])

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from fairwarning.core.errors import FairWarningError, InvalidError
-from fairwarning.operator.shapes import Problem
+from fairwarning.operator.schemas import ProblemBody
 from fairwarning.streams import TooManyStreamsError
 
 _PLACE = re.compile(r" - at (?:`key` in )?`\$?\.?(?P<path>.*)`\Z")
@@ -41,7 +41,7 @@ _KINDS: Mapping[str, str] = {
 }
 
 
-class Refusal(FairWarningError):
+class BadRequestError(FairWarningError):
     """The request itself is at fault."""
 
     def __init__(self, status: int, detail: str, field: str | None = None) -> None:
@@ -50,7 +50,7 @@ class Refusal(FairWarningError):
         self.field = field
 
 
-class Misnamed(FairWarningError):
+class FieldError(FairWarningError):
     """A member of the body names something that does not exist or is not one thing."""
 
     def __init__(self, field: str, error: FairWarningError) -> None:
@@ -60,15 +60,15 @@ class Misnamed(FairWarningError):
 
 
 @contextmanager
-def naming(field: str) -> Iterator[None]:
+def field_context(field: str) -> Iterator[None]:
     """Let refusals of the block say which member of the body they are about."""
     try:
         yield
     except FairWarningError as error:
-        raise Misnamed(field, error) from error
+        raise FieldError(field, error) from error
 
 
-def malformed(error: msgspec.ValidationError, wanted: type[msgspec.Struct]) -> Refusal:
+def malformed(error: msgspec.ValidationError, wanted: type[msgspec.Struct]) -> BadRequestError:
     """Return the refusal of a value that is not of the type it should be, and the choice if there is one."""
     text = str(error)
     place = _PLACE.search(text)
@@ -80,7 +80,7 @@ def malformed(error: msgspec.ValidationError, wanted: type[msgspec.Struct]) -> R
     said = said[:1].lower() + said[1:]
     if choices := _choices(wanted, path):
         said = f"{said}; must be one of {', '.join(choices)}"
-    return Refusal(422, f"{path}: {said}" if path else said, path or None)
+    return BadRequestError(422, f"{path}: {said}" if path else said, path or None)
 
 
 def _choices(wanted: type[msgspec.Struct], member: str) -> list[str]:
@@ -102,7 +102,7 @@ def answer(
 ) -> Response:  # fmt: skip
     """Return a problem document."""
     named: str | UnsetType = UNSET if field is None else field
-    problem = Problem(
+    problem = ProblemBody(
         type=f"urn:fairwarning:problem:{kind}" if kind else "about:blank",
         title=title or HTTPStatus(status).phrase,
         status=status,
@@ -117,9 +117,9 @@ def answer(
 async def refuse(request: Request, error: Exception) -> Response:
     """Answer what the core or the engine refused."""
     match error:
-        case Misnamed(field=field, error=reason):
+        case FieldError(field=field, error=reason):
             return _refused(reason, field)
-        case Refusal(status=status, field=field):
+        case BadRequestError(status=status, field=field):
             return answer(status, str(error), field=field)
         case InvalidError(field=field):
             return _refused(error, field)

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from fairwarning.operator.desk import Desk
-from fairwarning.operator.problems import Refusal, malformed
+from fairwarning.operator.context import OperatorContext
+from fairwarning.operator.problems import BadRequestError, malformed
 
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 Answer = TypeVar("Answer", bound=msgspec.Struct)
@@ -23,14 +23,14 @@ WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class OperatorRoute:
     """One method of one path, which has at most one name in it."""
 
     method: str
     path: str
     summary: str
     asked: type[msgspec.Struct]
-    serve: Callable[[Desk, Request], Awaitable[ASGIApp]]
+    serve: Callable[[OperatorContext, Request], Awaitable[ASGIApp]]
     answer: type[msgspec.Struct] | None = None
     status: int = 200
     media_type: str = "application/json"
@@ -41,18 +41,18 @@ def route(
     method: str,
     path: str,
     summary: str,
-    handler: Callable[[Desk, str, Asked], Awaitable[Answer]],
+    handler: Callable[[OperatorContext, str, Asked], Awaitable[Answer]],
     asked: type[Asked],
     answer: type[Answer],
     status: int = 200,
-) -> Route:
+) -> OperatorRoute:
     """Return the row of a handler that takes a typed wish and returns a typed answer."""
 
-    async def serve(desk: Desk, request: Request) -> ASGIApp:
+    async def serve(desk: OperatorContext, request: Request) -> ASGIApp:
         said = await handler(desk, _name(request), await read(request, asked))
         return Response(msgspec.json.encode(said), status, media_type="application/json")
 
-    return Route(
+    return OperatorRoute(
         method=method, path=path, summary=summary, asked=asked, answer=answer, status=status, serve=serve
     )
 
@@ -61,16 +61,16 @@ def silent(
     method: str,
     path: str,
     summary: str,
-    handler: Callable[[Desk, str, Asked], Awaitable[None]],
+    handler: Callable[[OperatorContext, str, Asked], Awaitable[None]],
     asked: type[Asked],
-) -> Route:
+) -> OperatorRoute:
     """Return the row of a handler that has nothing to say."""
 
-    async def serve(desk: Desk, request: Request) -> ASGIApp:
+    async def serve(desk: OperatorContext, request: Request) -> ASGIApp:
         await handler(desk, _name(request), await read(request, asked))
         return Response(status_code=204)
 
-    return Route(method=method, path=path, summary=summary, asked=asked, status=204, serve=serve)
+    return OperatorRoute(method=method, path=path, summary=summary, asked=asked, status=204, serve=serve)
 
 
 async def read(request: Request, wanted: type[Asked]) -> Asked:
@@ -82,7 +82,7 @@ async def read(request: Request, wanted: type[Asked]) -> Asked:
     except msgspec.ValidationError as error:
         raise malformed(error, wanted) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"the body is not JSON: {error}") from error
+        raise BadRequestError(400, f"the body is not JSON: {error}") from error
 
 
 async def _body(request: Request) -> bytes:
@@ -90,7 +90,7 @@ async def _body(request: Request) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > MOST_BYTES:
-            raise Refusal(413, f"the body is larger than {MOST_BYTES} bytes")
+            raise BadRequestError(413, f"the body is larger than {MOST_BYTES} bytes")
     return body
 
 
@@ -98,7 +98,7 @@ def _query(request: Request) -> dict[str, str]:
     query: dict[str, str] = {}
     for key, value in request.query_params.multi_items():
         if key in query:
-            raise Refusal(422, f"{key}: given twice", key)
+            raise BadRequestError(422, f"{key}: given twice", key)
         query[key] = value
     return query
 

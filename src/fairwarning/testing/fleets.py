@@ -27,12 +27,12 @@ from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import LaggingError
 from fairwarning.engine.time_control import advance_to
 from fairwarning.formats import durations
+from fairwarning.http1.limits import Limits
+from fairwarning.http1.messages import Reply, Request, Response
+from fairwarning.http1.server import HttpServer
+from fairwarning.http1.throttle import Rate
 from fairwarning.metadata.app import MetadataApp
-from fairwarning.metadata.doors import Doors, Plan
-from fairwarning.metadata.http import Reply, Request, Response
-from fairwarning.metadata.limits import Limits
-from fairwarning.metadata.server import MetadataServer
-from fairwarning.metadata.throttle import Rate
+from fairwarning.metadata.listeners import Listeners, ListenPlan
 from fairwarning.store.memory import MemoryStore
 from fairwarning.testing.events import Event, id_of, shown, told
 from fairwarning.testing.thread import THREAD
@@ -42,7 +42,7 @@ _UNHURRIED = 1e9
 #: A handler that is still being answered when its test ends does not hold up the next one.
 _LIMITS = Limits(grace=0.05, steps=Rate(_UNHURRIED, _UNHURRIED))
 #: Any free port for each machine, so that tests can run side by side, shared by no two machines.
-_PLAN = Plan(port=0, own=MOST_MACHINES * 10)
+_PLAN = ListenPlan(port=0, own=MOST_MACHINES * 10)
 
 
 class Fleet:
@@ -52,8 +52,8 @@ class Fleet:
         self._clock = ManualClock(whole_second(SystemClock().now()))
         self._engine = Engine(MemoryStore(), self._clock, SimulatedDriver(), profile.policy)
         self._app = MetadataApp(self._engine, profile)
-        self._server = MetadataServer[MachineRef](self._answer, self._clock.now, _LIMITS)
-        self._doors = Doors(self._server, _PLAN, self._engine.store)
+        self._server = HttpServer[MachineRef](self._answer, self._clock.now, _LIMITS)
+        self._doors = Listeners(self._server, _PLAN, self._engine.store)
         self._requests = Counter[MachineRef]()
 
     # -- what there is

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import Event, EventId, ScopeKind
+from fairwarning.formats.timestamps import http_date
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
@@ -23,10 +24,6 @@ TRANSIENT = frozenset({404, 410, 429})
 
 #: Longer than any id of ours: what a guest sends may end up in a history that people read.
 LONGEST_ID = 64
-
-#: HTTP's names of days and months, whatever language the machine speaks.
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 _Field: TypeAlias = Callable[[Event, DocumentShape, ScopeKind], Json]
 
@@ -47,13 +44,6 @@ def compact(value: Json) -> bytes:
 def render_not_before(instant: datetime, shape: DocumentShape) -> str:
     """Return an instant in the form of an api-version (V-07)."""
     return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if shape.iso_dates else http_date(instant)
-
-
-def http_date(instant: datetime) -> str:
-    """Return an instant as HTTP writes it, such as ``Mon, 19 Sep 2016 18:29:47 GMT``."""
-    utc = instant.astimezone(UTC)
-    day, month = _DAYS[utc.weekday()], _MONTHS[utc.month - 1]
-    return f"{day}, {utc.day:02} {month} {utc.year:04} {utc:%H:%M:%S} GMT"
 
 
 def start_request(event: str) -> bytes:
