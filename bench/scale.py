@@ -14,8 +14,8 @@ from bench import growth, pending
 from bench.report import Figure, Section, claim
 from fairwarning.arm import operations
 from fairwarning.arm.app import ROUTES
-from fairwarning.arm.call import Call, Reply
-from fairwarning.arm.room import SUBSCRIPTION, Room
+from fairwarning.arm.call import ArmRequest, ArmResponse
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.routing import match
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Approve, CreateSet
@@ -75,7 +75,7 @@ class Town:
         self._waiting: list[tuple[ScopeId, EventId]] = []
         self._clock = ManualClock(SystemClock().now())
         self.engine = Engine(MemoryStore(), self._clock, SimulatedDriver(), Policy(start_enabled=True))
-        self._room = Room(self.engine, welcome=_nobody)
+        self._room = ArmContext(self.engine, welcome=_nobody)
 
     async def open(self) -> None:
         """Build everything."""
@@ -108,10 +108,10 @@ class Town:
         """List the instances of one set."""
         await self._send("GET", f"{HOME}/virtualMachineScaleSets/s0/virtualMachines")
 
-    async def _send(self, method: str, path: str) -> Reply:
-        await operations.settle(self._room)
+    async def _send(self, method: str, path: str) -> ArmResponse:
+        await operations.complete_finished(self._room)
         route, names = match(ROUTES, method, path)
-        call = Call(method=method, path=path, query={"api-version": "2024-07-01"}, base="https://x")
+        call = ArmRequest(method=method, path=path, query={"api-version": "2024-07-01"}, base="https://x")
         return await route.handler(self._room, replace(call, names=names))
 
 

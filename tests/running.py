@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import httpx2
 
-from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.arm.context import SUBSCRIPTION
 from fairwarning.config import Settings
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json

@@ -9,7 +9,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from fairwarning.arm import app as arm
-from fairwarning.arm.room import SUBSCRIPTION, Room
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.tokens import Tokens
 from fairwarning.config import SHORTEST_TOKEN, Settings
 from fairwarning.console import app as console
@@ -18,7 +18,7 @@ from fairwarning.core.errors import InvalidError
 from fairwarning.operator import app as operator
 from fairwarning.serve import Service
 from fairwarning.throttle import MEMORY, MOST_CALLERS, MOST_WAITING, PAUSES, Throttle, TooManyGuessesError
-from tests.arm.front import KEY, Wall
+from tests.arm.arm_client import KEY, Wall
 from tests.console.lobby import proof
 from tests.stage import Stage, run
 
@@ -57,7 +57,7 @@ class Faces:
     def __init__(self) -> None:
         self.stage, self.wall, self.rests = Stage(Blueprint(name="web")), Wall(), Rests()
         self.tokens = Tokens(KEY, self.wall, TOKEN)
-        room = Room(self.stage.engine, welcome=_no_doors)
+        room = ArmContext(self.stage.engine, welcome=_no_doors)
         run(room.open())
         throttle, engine = self.rests.throttle, self.stage.engine
         self.arm = arm.create_app(room, base_url="https://here", tokens=self.tokens, throttle=throttle)

@@ -50,7 +50,7 @@ from fairwarning.throttle import Throttle
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from fairwarning.arm.room import Room
+    from fairwarning.arm.context import ArmContext
     from fairwarning.arm.tls import Certificates
     from fairwarning.arm.tokens import Tokens
     from fairwarning.operator.context import ManagementEndpoint
@@ -77,7 +77,7 @@ class Service:
         self._replayed = replayed
         self._stack = AsyncExitStack()
         self._throttle = Throttle()
-        self._arm_room: Room | None = None
+        self._arm_room: ArmContext | None = None
         self._shares = shares(available())
         self._listeners: list[HttpListener] = []
         self._counters: list[Callable[[], Iterable[MetricFamily]]] = []
@@ -274,7 +274,7 @@ class Service:
         certificates = await asyncio.to_thread(_certificates, self._arm_directory(), host)
 
         from fairwarning.arm.app import create_app
-        from fairwarning.arm.room import SUBSCRIPTION, TENANT
+        from fairwarning.arm.context import SUBSCRIPTION, TENANT
         from fairwarning.operator.context import ManagementEndpoint
 
         room = await self._room()
@@ -301,13 +301,13 @@ class Service:
         kept = await self.engine.store.documents()
         return needed((key, json.loads(text)) for key, text in kept.items())
 
-    async def _room(self) -> "Room":
-        from fairwarning.arm.room import Pace, Room
+    async def _room(self) -> "ArmContext":
+        from fairwarning.arm.context import ArmContext, RetryAfter
 
         settings = self._settings
         hurried = settings.manual_clock or settings.profile.policy.speed > 1
-        pace = Pace("x-ms-retry-after-ms", "100") if hurried else Pace()
-        room = Room(self.engine, welcome=self._welcome, pace=pace)
+        pace = RetryAfter("x-ms-retry-after-ms", "100") if hurried else RetryAfter()
+        room = ArmContext(self.engine, welcome=self._welcome, pace=pace)
         await room.open()
         self._arm_room = room
         return room

@@ -9,10 +9,10 @@ from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
 
 from fairwarning.arm import operations, operations_routes
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, RetryAfter, group_document, group_id
 from fairwarning.arm.errors import translate
-from fairwarning.arm.room import SUBSCRIPTION, Pace, Room, group_document, group_id
-from fairwarning.arm.routing import Route, match
+from fairwarning.arm.routing import ArmRoute, match
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
@@ -33,7 +33,7 @@ class Azure:
 
     def __init__(
         self,
-        *tables: Iterable[Route],
+        *tables: Iterable[ArmRoute],
         blueprints: Sequence[Blueprint] = (),
         watched: bool = True,
         policy: Policy | None = None,
@@ -48,44 +48,46 @@ class Azure:
 
     # -- what clients send
 
-    def send(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
+    def send(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
         """Send one request and return the answer, whatever it is; the path may bring a query along."""
         return run(self.answer(method, path, body, version=version))
 
-    async def answer(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
+    async def answer(
+        self, method: str, path: str, body: Json = None, *, version: str = VERSION
+    ) -> ArmResponse:
         """Return the answer to a request; for tests that send several at once."""
         parts = urlsplit(path if path.startswith(("/", BASE)) else f"{ROOT}/providers/{path}")
         query = {"api-version": version, **dict(parse_qsl(parts.query))}
-        call = Call(method=method, path=parts.path, query=query, body=body, base=BASE)
+        call = ArmRequest(method=method, path=parts.path, query=query, body=body, base=BASE)
         try:
-            await operations.settle(self.room)
+            await operations.complete_finished(self.room)
             route, names = match(self.routes, method, parts.path)
             return await route.handler(self.room, replace(call, names=names))
         except FairWarningError as problem:
             refusal = translate(problem)
-            return Reply(status=refusal.status, body=refusal.body())
+            return ArmResponse(status=refusal.status, body=refusal.body())
 
     def get(self, path: str, *, version: str = VERSION) -> Json:
         """Return what there is at a path."""
         return self.fine("GET", path, version=version).body
 
-    def put(self, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
+    def put(self, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
         """Put a document where it is granted."""
         return self.fine("PUT", path, body, version=version)
 
-    def patch(self, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
+    def patch(self, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
         """Change a document where it is granted."""
         return self.fine("PATCH", path, body, version=version)
 
-    def post(self, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
+    def post(self, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
         """Ask for something to be done where it is granted."""
         return self.fine("POST", path, body, version=version)
 
-    def delete(self, path: str, *, version: str = VERSION) -> Reply:
+    def delete(self, path: str, *, version: str = VERSION) -> ArmResponse:
         """Delete something where it is granted."""
         return self.fine("DELETE", path, version=version)
 
-    def fine(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
+    def fine(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
         """Send a request that is granted and return the answer."""
         reply = self.send(method, path, body, version=version)
         assert reply.status < 400, reply
@@ -99,20 +101,20 @@ class Azure:
         assert reply.status >= 400, reply
         return (
             reply.status,
-            str(child(reply.body, "error", "code")),
-            str(child(reply.body, "error", "message")),
+            str(get_path(reply.body, "error", "code")),
+            str(get_path(reply.body, "error", "message")),
         )
 
     def names(self, path: str) -> list[str]:
         """Return the names of what a list holds, in order."""
-        found = child(self.get(path), "value")
+        found = get_path(self.get(path), "value")
         assert isinstance(found, list)
-        return [str(child(one, "name")) for one in found]
+        return [str(get_path(one, "name")) for one in found]
 
-    def progress(self, reply: Reply) -> str:
+    def progress(self, reply: ArmResponse) -> str:
         """Return how far the operation is that an answer told of; without one it is done already."""
         url = header(reply, "Azure-AsyncOperation")
-        return "Succeeded" if url is None else str(child(self.get(url), "status"))
+        return "Succeeded" if url is None else str(get_path(self.get(url), "status"))
 
     # -- what guests, operators and time do
 
@@ -143,8 +145,10 @@ class Azure:
         self.stage.restart()
         self.room = self._open()
 
-    def _open(self) -> Room:
-        room = Room(self.stage.engine, welcome=self._welcome, pace=Pace("x-ms-retry-after-ms", "100"))
+    def _open(self) -> ArmContext:
+        room = ArmContext(
+            self.stage.engine, welcome=self._welcome, pace=RetryAfter("x-ms-retry-after-ms", "100")
+        )
         run(room.open())
         return room
 
@@ -152,7 +156,7 @@ class Azure:
         self.welcomed.extend(machines)
 
 
-def header(reply: Reply, name: str) -> str | None:
+def header(reply: ArmResponse, name: str) -> str | None:
     """Return a header of an answer."""
     return next((value for key, value in reply.headers if key.lower() == name.lower()), None)
 
@@ -164,5 +168,5 @@ def at(document: Json, *path: str | int) -> Json:
             assert isinstance(document, list)
             document = document[step]
         else:
-            document = child(document, step)
+            document = get_path(document, step)
     return document

@@ -1,8 +1,8 @@
 """A resource group to deploy templates to, and short words for writing them."""
 
-from fairwarning.arm.budget import Budget
-from fairwarning.arm.context import Surroundings
-from fairwarning.arm.templates import Planned, outputs, plan
+from fairwarning.arm.templates.budget import Budget
+from fairwarning.arm.templates.context import DeploymentTarget
+from fairwarning.arm.templates.plan import PlannedResource, outputs, plan
 from fairwarning.core.document.render import Json
 
 SUBSCRIPTION = "22222222-2222-4222-8222-222222222222"
@@ -19,7 +19,7 @@ class Cloud:
         self.documents: dict[str, Json] = {}
         self.cpu = 0.0
         self.budget = self.new_budget()
-        self.surroundings = Surroundings(
+        self.surroundings = DeploymentTarget(
             subscription=SUBSCRIPTION,
             group="lab",
             group_document={"id": ROOT, "name": "lab", "location": "westeurope"},
@@ -30,7 +30,7 @@ class Cloud:
     def new_budget(self) -> Budget:
         return Budget(lambda: self.cpu)
 
-    def plan(self, template: Json, parameters: Json = None) -> tuple[Planned, ...]:
+    def plan(self, template: Json, parameters: Json = None) -> tuple[PlannedResource, ...]:
         return plan(template, parameters, self.surroundings, self.budget)
 
     def outputs(self, template: Json, parameters: Json = None) -> dict[str, Json]:

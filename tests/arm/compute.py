@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from fairwarning.arm import availability_sets, cloud_services, instances, maintenance, scalesets, vms
-from fairwarning.arm.call import merged
+from fairwarning.arm import maintenance
+from fairwarning.arm.call import deep_merge
+from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.policy import Policy
@@ -58,7 +59,7 @@ def model(**properties: Json) -> dict[str, Json]:
 
 def both(one: Json, other: Json) -> Json:
     """Return two bodies as one."""
-    return merged(one, other)
+    return deep_merge(one, other)
 
 
 def capacity_of(azure: Azure, path: str) -> Json:

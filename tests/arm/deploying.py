@@ -1,7 +1,8 @@
 """Short words for deploying templates over the management face, and a template of a scale set."""
 
-from fairwarning.arm import availability_sets, deployments, groups, network, scalesets, vms
-from fairwarning.arm.call import Reply
+from fairwarning.arm import deployments, groups, network
+from fairwarning.arm.call import ArmResponse
+from fairwarning.arm.compute import availability_sets, scalesets, vms
 from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
@@ -58,7 +59,7 @@ def body(written: Json, /, **parameters: Json) -> Json:
     return {"properties": {"mode": "incremental", "template": written, "parameters": given}}
 
 
-def deploy(azure: Azure, written: Json, path: str = ONE, /, **parameters: Json) -> Reply:
+def deploy(azure: Azure, written: Json, path: str = ONE, /, **parameters: Json) -> ArmResponse:
     return azure.put(path, body(written, **parameters))
 
 
@@ -66,7 +67,7 @@ def facts(azure: Azure, *path: str | int, name: str = ONE) -> Json:
     return at(azure.get(name), "properties", *path)
 
 
-def deploy_set(azure: Azure, count: int = 2) -> Reply:
+def deploy_set(azure: Azure, count: int = 2) -> ArmResponse:
     return deploy(azure, SET, count=count, adminPassword="secret")
 
 

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 import httpx2
 
-from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.arm.context import SUBSCRIPTION
 from fairwarning.core.document.render import Json
 from tests.cli.server import Server, until, up
 

@@ -11,11 +11,11 @@ import httpx2
 import pytest
 
 from fairwarning.arm import app as arm
-from fairwarning.arm.call import Call, Reply
-from fairwarning.arm.room import SUBSCRIPTION, TENANT, Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.call import ArmRequest, ArmResponse
+from fairwarning.arm.context import SUBSCRIPTION, TENANT, ArmContext
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.document.render import Json
-from tests.arm.front import ONE, URL, Front, front
+from tests.arm.arm_client import ONE, URL, Front, front
 
 VERSIONED = "api-version=2022-12-01"
 COMPUTE = f"{ONE}/providers/Microsoft.Compute"
@@ -204,10 +204,10 @@ def test_every_answer_has_an_id_of_its_own(door: Front) -> None:
 def test_a_failure_of_ours_is_logged_and_tells_nothing_about_itself(
     door: Front, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(room: Room, call: Call) -> Reply:
+    async def broken(room: ArmContext, call: ArmRequest) -> ArmResponse:
         raise RuntimeError("the shelf fell down")
 
-    monkeypatch.setattr(arm, "ROUTES", (Route("GET", "/broken", broken),))
+    monkeypatch.setattr(arm, "ROUTES", (ArmRoute("GET", "/broken", broken),))
     with caplog.at_level(logging.CRITICAL, "fairwarning.arm"):
         response = door.send("GET", f"/broken?{VERSIONED}")
 

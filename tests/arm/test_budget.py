@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fairwarning.arm.budget import SECONDS, SIZE, STEPS, Budget, OverBudgetError
-from fairwarning.arm.errors import InvalidTemplate
+from fairwarning.arm.errors import InvalidTemplateError
+from fairwarning.arm.templates.budget import SECONDS, SIZE, STEPS, Budget, OverBudgetError
 from fairwarning.core.document.render import Json
 from tests.arm.cloud import Cloud, resource, template
 from tests.arm.deploying import DEPLOYMENTS, ONE, body, deploy, deployable, facts
@@ -235,12 +235,12 @@ def test_a_template_of_800_resources_has_enough(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("text", ['"\\ud800"', "1e999", "-1e999"])
 def test_json_that_could_not_be_written_again_is_refused(cloud: Cloud, text: str) -> None:
-    with pytest.raises(InvalidTemplate, match="is not JSON"):
+    with pytest.raises(InvalidTemplateError, match="is not JSON"):
         cloud.plan(template(resource("a", properties={"k": f"[json('{text}')]"})))
 
 
 def test_an_expression_may_be_as_long_as_in_azure(cloud: Cloud) -> None:
-    with pytest.raises(InvalidTemplate, match="longer than 24576 characters"):
+    with pytest.raises(InvalidTemplateError, match="longer than 24576 characters"):
         cloud.plan(template(resource("a", properties={"k": f"['{'x' * 24_575}']"})))
 
 

@@ -11,9 +11,9 @@ from fairwarning.arm.app import (
     MOST_OPEN_BYTES,
     MOST_RESOURCE_BYTES,
 )
-from fairwarning.arm.jsonc import strict
+from fairwarning.arm.templates.jsonc import strict
+from tests.arm.arm_client import ONE, Front, front
 from tests.arm.azure import Azure
-from tests.arm.front import ONE, Front, front
 
 GROUP = f"{ONE}/resourceGroups/lab"
 VERSION = "?api-version=2022-12-01"

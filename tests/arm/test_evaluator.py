@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from fairwarning.arm.call import Reply
+from fairwarning.arm.call import ArmResponse
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.evaluator import MOST_WAITING, SWITCH_INTERVAL, Evaluator
+from fairwarning.arm.templates.evaluator import MOST_WAITING, SWITCH_INTERVAL, Evaluator
 from tests.arm.azure import ROOT, Azure
 from tests.arm.cloud import resource, template
 from tests.arm.deploying import ONE, body, deployable
@@ -51,7 +51,7 @@ def held() -> tuple[Azure, Held]:
 def test_other_requests_are_answered_while_a_template_is_evaluated() -> None:
     azure, clock = held()
 
-    async def story() -> tuple[Reply, bool, Reply]:
+    async def story() -> tuple[ArmResponse, bool, ArmResponse]:
         with clock.released():
             deploying = asyncio.create_task(azure.answer("PUT", ONE, SMALL))
             await asyncio.to_thread(clock.reached.wait)

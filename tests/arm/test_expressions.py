@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from fairwarning.arm.budget import Budget
-from fairwarning.arm.errors import InvalidTemplate
-from fairwarning.arm.expressions import Evaluation, Function, Trees, calls
-from fairwarning.arm.functions import PURE
+from fairwarning.arm.errors import InvalidTemplateError
+from fairwarning.arm.templates.budget import Budget
+from fairwarning.arm.templates.expressions import Evaluation, TemplateFunction, Trees, calls
+from fairwarning.arm.templates.functions import PURE
 from fairwarning.core.document.render import Json
 
 VM: Json = {"properties": {"vmId": "7", "nics": [{"id": "a"}, {"id": "b"}]}, "Zones": []}
-FUNCTIONS = {**PURE, "vm": Function(0, 0, lambda a: VM)}
+FUNCTIONS = {**PURE, "vm": TemplateFunction(0, 0, lambda a: VM)}
 
 
 def trees() -> Trees:
@@ -193,7 +193,7 @@ def test_a_guid_depends_on_its_arguments_alone() -> None:
     ],
 )
 def test_a_bad_expression_is_refused_by_its_name(text: str, problem: str) -> None:
-    with pytest.raises(InvalidTemplate) as refused:
+    with pytest.raises(InvalidTemplateError) as refused:
         evaluate(text)
 
     assert problem in str(refused.value)
@@ -204,7 +204,7 @@ def test_an_expression_that_was_refused_is_refused_again() -> None:
     evaluation = Evaluation(FUNCTIONS, trees())
 
     for _ in range(2):
-        with pytest.raises(InvalidTemplate, match="expected the end"):
+        with pytest.raises(InvalidTemplateError, match="expected the end"):
             evaluation.text("['a' 'b']")
 
 
@@ -226,7 +226,7 @@ LONG = "padLeft('', 131072, 'x')"
     ],
 )
 def test_an_expression_cannot_grow_out_of_hand(expression: str) -> None:
-    with pytest.raises(InvalidTemplate):
+    with pytest.raises(InvalidTemplateError):
         evaluate(f"[{expression}]")
 
 
@@ -266,13 +266,13 @@ WORDS = [
 
 @given(some.lists(some.sampled_from(WORDS), max_size=12).map("".join))
 def test_whatever_is_written_has_a_value_or_is_refused(expression: str) -> None:
-    with suppress(InvalidTemplate):
+    with suppress(InvalidTemplateError):
         evaluate(f"[{expression}]")
 
 
 @given(some.sampled_from(sorted(FUNCTIONS)), some.lists(some.sampled_from(VALUES), max_size=4))
 def test_whatever_a_function_is_given_it_has_a_value_or_refuses(function: str, values: list[str]) -> None:
-    with suppress(InvalidTemplate):
+    with suppress(InvalidTemplateError):
         evaluate(f"[{function}({', '.join(values)})]")
 
 

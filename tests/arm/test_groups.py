@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from fairwarning.arm import availability_sets, cloud_services, groups, network, resources, scalesets, vms
-from fairwarning.arm.call import Reply
+from fairwarning.arm import groups, network, resources
+from fairwarning.arm.call import ArmResponse
+from fairwarning.arm.compute import availability_sets, cloud_services, scalesets, vms
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
@@ -241,7 +242,7 @@ def test_a_group_that_is_made_anew_survives_everybody_who_asks_after_the_old_one
     url = str(header(cloud.delete(HOME_GROUP), "Azure-AsyncOperation"))
     cloud.advance("6m")
 
-    async def all_at_once() -> list[Reply]:
+    async def all_at_once() -> list[ArmResponse]:
         polls = [cloud.answer("GET", url) for _ in range(10)]
         makers = [cloud.answer("PUT", HOME_GROUP, {"location": "eastus"}) for _ in range(10)]
         return await asyncio.gather(*polls, *makers)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.arm.arm_client import ONE, front
 from tests.arm.cloud import resource, template
 from tests.arm.deploying import deploy, deployable, facts
-from tests.arm.front import ONE, front
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.arm.jsonc import strict
+from fairwarning.arm.templates.jsonc import strict
 from fairwarning.core.document.render import Json
 
 JSON = st.recursive(

@@ -9,10 +9,10 @@ import httpx2
 import jwt
 import pytest
 
-from fairwarning.arm.room import TENANT
+from fairwarning.arm.context import TENANT
 from fairwarning.arm.tokens import ACCESS, REFRESH, machine_token, signed_by
 from fairwarning.store.memory import MemoryStore
-from tests.arm.front import KEY, ONE, URL, Front, Wall, front
+from tests.arm.arm_client import KEY, ONE, URL, Front, Wall, front
 from tests.stage import run
 
 SERVICE_PRINCIPAL = {

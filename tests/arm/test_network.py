@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from fairwarning.arm import network, vms
-from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.arm import network
+from fairwarning.arm.compute import vms
+from fairwarning.arm.context import SUBSCRIPTION
 from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 

@@ -1,7 +1,8 @@
 """What clients wait for: how far it is, how it ended, and for how long anybody remembers."""
 
-from fairwarning.arm import groups, operations, vms
-from fairwarning.arm.call import Call, Reply
+from fairwarning.arm import groups, operations
+from fairwarning.arm.call import ArmRequest, ArmResponse
+from fairwarning.arm.compute import vms
 from fairwarning.arm.operations import Operation
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
@@ -10,14 +11,14 @@ from tests.stage import run
 
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 DB_ID = f"{HOME}/Microsoft.Compute/virtualMachines/db"
-CALL = Call(method="POST", path=DB_ID, query={"api-version": VERSION}, base=BASE)
+CALL = ArmRequest(method="POST", path=DB_ID, query={"api-version": VERSION}, base=BASE)
 
 
 def azure() -> Azure:
     return Azure(groups.ROUTES, vms.ROUTES, blueprints=[DB])
 
 
-def begin(cloud: Azure, *events: EventId, resource: str = DB_ID, name: str = "one") -> Reply:
+def begin(cloud: Azure, *events: EventId, resource: str = DB_ID, name: str = "one") -> ArmResponse:
     """Begin an operation that waits for events, and answer as a POST would."""
     now = operations.instant(cloud.stage.now)
     operation = Operation(id=name, started_at=now, events=events, resource=resource)
@@ -63,7 +64,7 @@ def test_the_answer_to_a_put_has_no_location() -> None:
 
     assert [name for name, _ in reply.headers] == ["Azure-AsyncOperation", "x-ms-retry-after-ms"]
     assert reply.status == 200
-    assert at_once == Reply(status=201, body={"name": "db"})
+    assert at_once == ArmResponse(status=201, body={"name": "db"})
 
 
 def test_every_answer_but_the_last_says_when_to_ask_again() -> None:
@@ -184,10 +185,10 @@ def test_the_documents_of_what_is_gone_go_with_it() -> None:
     )
     operations.accepted(cloud.room, CALL, operation)
 
-    run(operations.settle(cloud.room))
+    run(operations.complete_finished(cloud.room))
     during = [key for key, _ in cloud.room.documents("/a")]
     cloud.advance("20m")
-    run(operations.settle(cloud.room))
+    run(operations.complete_finished(cloud.room))
 
     assert during == ["/a", "/a/b", "/ab"]
     assert [key for key, _ in cloud.room.documents("/a")] == ["/ab"]

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.arm import groups, operations, vms
+from fairwarning.arm import groups, operations
+from fairwarning.arm.compute import vms
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
 from fairwarning.core.policy import Retention

@@ -32,7 +32,7 @@ from azure.mgmt.maintenance.models import ScheduledEventsIdList
 from azure.mgmt.resource.resources import ResourceManagementClient
 from azure.mgmt.resource.resources.models import ResourceGroup
 
-from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.arm.context import SUBSCRIPTION
 from tests.arm.live import HOME, SOON, Live, live, options
 from tests.cli.server import until
 

@@ -18,7 +18,7 @@ from azure.mgmt.compute.models import (
 from azure.mgmt.maintenance.aio import MaintenanceManagementClient
 from azure.mgmt.maintenance.models import ScheduledEventsIdList
 
-from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.arm.context import SUBSCRIPTION
 from fairwarning.core.document.render import Json
 from tests.arm.live import HOME, SOON, Guest, Live, Warned, live, options
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from fairwarning.arm.templates import Planned
+from fairwarning.arm.templates.plan import PlannedResource
 from fairwarning.core.document.render import Json
 from tests.arm.cloud import COMPUTE, NETWORK, SUBSCRIPTION, Cloud, resource, template
 
 
-def names(planned: tuple[Planned, ...]) -> list[str]:
+def names(planned: tuple[PlannedResource, ...]) -> list[str]:
     return [one.name for one in planned]
 
 

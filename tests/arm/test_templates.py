@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.arm.coercion import coerce
+from fairwarning.arm.templates.coercion import coerce
 from fairwarning.core.document.render import Json
 from tests.arm.cloud import COMPUTE, NETWORK, ROOT, SUBSCRIPTION, TENANT, Cloud, resource, template
 

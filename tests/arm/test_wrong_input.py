@@ -7,10 +7,10 @@ import httpx2
 import pytest
 
 from fairwarning.arm import app
-from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.arm.routing import Route
+from fairwarning.arm.context import SUBSCRIPTION
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.document.render import Json
-from tests.arm.front import ONE, Front, front
+from tests.arm.arm_client import ONE, Front, front
 
 COMPUTE = f"{ONE}/resourceGroups/lab/providers/Microsoft.Compute"
 VERSION = "api-version=2024-07-01"
@@ -110,7 +110,7 @@ def door() -> Front:
     return face
 
 
-def filled(route: Route, **instead: str) -> str:
+def filled(route: ArmRoute, **instead: str) -> str:
     """Return a path that the route answers."""
     own = [name for kind, name in OTHERS.items() if f"/{kind}/{{name}}" in route.template]
     names = THERE | {"name": (*own, THERE["name"])[0]} | instead
@@ -126,7 +126,7 @@ def check(answer: httpx2.Response, what: str) -> None:
         assert error["message"], what
 
 
-def changing() -> Iterator[Route]:
+def changing() -> Iterator[ArmRoute]:
     # What is deleted is missed by the other cases.
     return (route for route in app.ROUTES if route.method in ("PUT", "PATCH", "POST"))
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from fairwarning.arm.call import child
-from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.arm.call import get_path
+from fairwarning.arm.context import SUBSCRIPTION
 from fairwarning.core.document.render import Json
 from tests.arm.live import Live
 
@@ -45,10 +45,10 @@ def put(cloud: Live, version: str) -> tuple[str, Json]:
 def test_the_request_works_at_the_version_that_knows_the_profile(cloud: Live) -> None:
     status, answer = put(cloud, "2019-03-01")
 
-    profile = child(answer, "properties", "virtualMachineProfile", "scheduledEventsProfile")
+    profile = get_path(answer, "properties", "virtualMachineProfile", "scheduledEventsProfile")
     assert status == "200"
-    assert child(profile, "terminateNotificationProfile") == {"notBeforeTimeout": "PT5M", "enable": True}
-    assert child(answer, "sku", "capacity") == 2
+    assert get_path(profile, "terminateNotificationProfile") == {"notBeforeTimeout": "PT5M", "enable": True}
+    assert get_path(answer, "sku", "capacity") == 2
 
 
 @pytest.mark.rule("T-01")
@@ -57,5 +57,5 @@ def test_an_older_version_does_not_know_the_profile(cloud: Live) -> None:
 
     message = "Could not find member 'scheduledEventsProfile' on object of type 'VirtualMachineProfile'"
     assert status == "400"
-    assert child(answer, "error", "code") == "BadRequest"
-    assert str(child(answer, "error", "message")).startswith(message)
+    assert get_path(answer, "error", "code") == "BadRequest"
+    assert str(get_path(answer, "error", "message")).startswith(message)

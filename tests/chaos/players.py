@@ -14,7 +14,7 @@ from typing import TypedDict
 
 import httpx2
 
-from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.arm.context import SUBSCRIPTION
 from fairwarning.core.document.render import Json
 from tests.chaos.ledger import Ledger, Line, Machine, full
 from tests.cli.server import Server

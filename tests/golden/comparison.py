@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from fairwarning.arm.room import SUBSCRIPTION, TENANT
+from fairwarning.arm.context import SUBSCRIPTION, TENANT
 from fairwarning.core.document.render import Json
 from tests.fixtures.release import KEPT
 

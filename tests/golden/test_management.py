@@ -1,6 +1,6 @@
 """The management API: what is there, how far operations are, and what its requests are answered."""
 
-from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.arm.context import SUBSCRIPTION
 from fairwarning.core.document.render import Json
 from tests.arm.cloud import resource, template
 from tests.arm.compute import VM, both, model, profile, scale_set

@@ -20,13 +20,9 @@ from starlette.websockets import WebSocketClose
 
 from fairwarning.access import caller
 from fairwarning.arm import (
-    availability_sets,
-    cloud_services,
     deployments,
     groups,
     images,
-    instances,
-    jsonc,
     login,
     lookups,
     maintenance,
@@ -34,13 +30,13 @@ from fairwarning.arm import (
     operations,
     operations_routes,
     resources,
-    scalesets,
-    vms,
 )
-from fairwarning.arm.call import Call, Reply
+from fairwarning.arm.call import ArmRequest, ArmResponse
+from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.errors import AzureError, check_resource_name, translate
-from fairwarning.arm.room import SUBSCRIPTION, Room
-from fairwarning.arm.routing import Route, match
+from fairwarning.arm.routing import ArmRoute, match
+from fairwarning.arm.templates import jsonc
 from fairwarning.arm.tokens import Tokens
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
@@ -50,7 +46,7 @@ from fairwarning.throttle import Throttle
 log = logging.getLogger("fairwarning.arm")
 
 #: Everything that is answered to who shows a token.
-ROUTES: tuple[Route, ...] = (
+ROUTES: tuple[ArmRoute, ...] = (
     *lookups.ROUTES,
     *images.ROUTES,
     *groups.ROUTES,
@@ -87,28 +83,28 @@ _SUBSCRIPTION = re.compile(r"/subscriptions/([^/]+)", re.IGNORECASE)
 #: What az sends to these paths may be almost JSON.
 _TEMPLATE = re.compile(r"/deployments/[^/]+(?:/validate|/whatIf)?/?\Z", re.IGNORECASE)
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-Found = tuple[Route, Mapping[str, str]]
+Found = tuple[ArmRoute, Mapping[str, str]]
 _FORM = "application/x-www-form-urlencoded"
 
 
-class Unauthorized(AzureError):
+class UnauthorizedError(AzureError):
     """The request shows no token, or not one of ours; the challenge says what would help."""
 
     def __init__(self, code: str, message: str, challenge: str) -> None:
         super().__init__(401, code, message, headers=(("WWW-Authenticate", challenge),))
 
 
-class Reception:
+class ArmApp:
     """Answers every request: reads it, checks it, and hands it to its route."""
 
-    def __init__(self, room: Room, base_url: str, tokens: Tokens, throttle: Throttle) -> None:
+    def __init__(self, room: ArmContext, base_url: str, tokens: Tokens, throttle: Throttle) -> None:
         self._room = room
         self._throttle = throttle
         self._base_url = base_url
         self._tokens = tokens
 
     @cached_property
-    def _open(self) -> tuple[Route, ...]:
+    def _open(self) -> tuple[ArmRoute, ...]:
         return (*login.routes(self._tokens, self._throttle), *images.OPEN)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,13 +127,13 @@ class Reception:
         response.headers["x-ms-request-id"] = request_id
         await response(scope, receive, send)
 
-    async def _reply(self, request: Request) -> Reply:
+    async def _reply(self, request: Request) -> ArmResponse:
         path = _path(request)
         opened = self._opened(request, path)
         route, names = opened or await self._route(request, path)
         most = MOST_OPEN_BYTES if opened is not None else _most(path)
         body = await _body(request, most)
-        call = Call(
+        call = ArmRequest(
             method=request.method,
             path=path,
             names=names,
@@ -146,7 +142,7 @@ class Reception:
             base=self._base(request),
             caller=caller(request.client),
         )
-        await operations.settle(self._room)
+        await operations.complete_finished(self._room)
         return await route.handler(self._room, call)
 
     def _opened(self, request: Request, path: str) -> Found | None:
@@ -169,12 +165,14 @@ class Reception:
         base = self._base(request)
         if scheme.lower() != "bearer" or not token.strip():
             message = "Authentication failed: the request shows no bearer token."
-            raise Unauthorized("AuthenticationFailed", message, self._tokens.challenge(base, shown=False))
+            raise UnauthorizedError(
+                "AuthenticationFailed", message, self._tokens.challenge(base, shown=False)
+            )
         if not self._tokens.holds(token.strip()):
             if not self._tokens.signed(token.strip()):
                 await self._throttle.wrong(caller(request.client))
             message = "The access token has expired, or another server has made it."
-            raise Unauthorized(
+            raise UnauthorizedError(
                 "InvalidAuthenticationToken", message, self._tokens.challenge(base, shown=True)
             )
 
@@ -201,15 +199,17 @@ class Reception:
         return f"https://{host}" if _HOST.fullmatch(host) else self._base_url
 
 
-def create_app(room: Room, *, base_url: str, tokens: Tokens, throttle: Throttle | None = None) -> Starlette:
+def create_app(
+    room: ArmContext, *, base_url: str, tokens: Tokens, throttle: Throttle | None = None
+) -> Starlette:
     """Return the app; ``base_url`` is for clients that do not say how they call us."""
     app = Starlette()
     # No pattern of the library matches every path that a client may write, line breaks included.
-    app.router.default = Reception(room, base_url, tokens, throttle or Throttle())
+    app.router.default = ArmApp(room, base_url, tokens, throttle or Throttle())
     return app
 
 
-def _matched(routes: Iterable[Route], method: str, path: str) -> Found:
+def _matched(routes: Iterable[ArmRoute], method: str, path: str) -> Found:
     routes = tuple(routes)
     try:
         route, names = match(routes, method, path)
@@ -303,10 +303,10 @@ def _check_depth(document: Json) -> None:
 
 
 def _refusal(problem: AzureError, method: str) -> Response:
-    return _response(Reply(status=problem.status, body=problem.body(), headers=problem.headers), method)
+    return _response(ArmResponse(status=problem.status, body=problem.body(), headers=problem.headers), method)
 
 
-def _response(reply: Reply, method: str) -> Response:
+def _response(reply: ArmResponse, method: str) -> Response:
     empty = reply.body is None or method == "HEAD"
     response = Response(
         b"" if empty else msgspec.json.encode(reply.body),

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from fairwarning.arm.budget import Budget
 from fairwarning.arm.errors import AzureError
+from fairwarning.arm.templates.budget import Budget
 from fairwarning.core.document.render import Json
 
 if TYPE_CHECKING:
-    from fairwarning.arm.room import Room
+    from fairwarning.arm.context import ArmContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ArmRequest:
     """A request, matched to a route: ``names`` are what the path calls things by, in their own case."""
 
     method: str
@@ -44,7 +44,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ArmResponse:
     """An answer; None is an empty body."""
 
     status: int = 200
@@ -52,10 +52,10 @@ class Reply:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-Handler: TypeAlias = "Callable[[Room, Call], Awaitable[Reply]]"
+Handler: TypeAlias = "Callable[[ArmContext, ArmRequest], Awaitable[ArmResponse]]"
 
 
-def child(document: Json, *path: str) -> Json:
+def get_path(document: Json, *path: str) -> Json:
     """Return what stands at a path of a document, or None; keys are matched without regard to case."""
     for key in path:
         if not isinstance(document, dict):
@@ -64,7 +64,7 @@ def child(document: Json, *path: str) -> Json:
     return document
 
 
-def merged(old: Json, new: Json) -> Json:
+def deep_merge(old: Json, new: Json) -> Json:
     """Return ``old`` with ``new`` laid over it: objects merge, everything else is replaced."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
@@ -72,5 +72,5 @@ def merged(old: Json, new: Json) -> Json:
     after = dict(old)
     for name, value in new.items():
         key = known.get(name.lower(), name)
-        after[key] = merged(after[key], value) if key in after else value
+        after[key] = deep_merge(after[key], value) if key in after else value
     return after

@@ -30,7 +30,7 @@ class AzureError(FairWarningError):
         return {"error": error}
 
 
-class InvalidTemplate(FairWarningError):
+class InvalidTemplateError(FairWarningError):
     """The template cannot be deployed; says where in it and why."""
 
     status_hint = 400

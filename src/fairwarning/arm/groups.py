@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from fairwarning.arm import operations
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
+from fairwarning.arm.context import ArmContext, Document, core_group, group_document, group_id
 from fairwarning.arm.errors import AzureError, invalid
-from fairwarning.arm.room import Document, Room, core_group, group_document, group_id
-from fairwarning.arm.routing import Route
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.blueprint import check_name
 from fairwarning.core.changes import Change
 from fairwarning.core.commands import DeleteScopes
@@ -30,16 +30,16 @@ _TYPES = {
 }
 
 
-def standing(room: Room, name: str) -> Document:
+def require_active_group(room: ArmContext, name: str) -> Document:
     """Return a group that something can be put into, or refuse."""
     group = room.group(name)
-    if child(group, "properties", "provisioningState") == "Deleting":
+    if get_path(group, "properties", "provisioningState") == "Deleting":
         message = f"The resource group '{name}' is in deprovisioning state and cannot perform this operation."
         raise AzureError(409, "ResourceGroupBeingDeleted", message)
     return group
 
 
-async def put(room: Room, call: Call) -> Reply:
+async def put(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Make a group, or change its tags."""
     name, body = call.names["group"], call.fields()
     async with room.lock(group_id(name)):
@@ -47,44 +47,44 @@ async def put(room: Room, call: Call) -> Reply:
             _check_name(name)
             group = group_document(name, _location(body), _tags(body.get("tags")))
             await room.keep({group_id(name): group})
-            return Reply(status=201, body=group)
-        group = standing(room, name)
+            return ArmResponse(status=201, body=group)
+        group = require_active_group(room, name)
         if "location" in body and _location(body) != group["location"]:
             message = (
                 f"Invalid resource group location '{body['location']}'. "
                 f"The Resource group already exists in location '{group['location']}'."
             )
             raise AzureError(409, "InvalidResourceGroupLocation", message)
-        return Reply(body=await _tagged(room, group, body.get("tags")))
+        return ArmResponse(body=await _tagged(room, group, body.get("tags")))
 
 
-async def patch(room: Room, call: Call) -> Reply:
+async def patch(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Change the tags of a group, if the request speaks of them."""
     name, body = call.names["group"], call.fields()
     async with room.lock(group_id(name)):
-        group = standing(room, name)
-        return Reply(body=await _tagged(room, group, body["tags"]) if "tags" in body else group)
+        group = require_active_group(room, name)
+        return ArmResponse(body=await _tagged(room, group, body["tags"]) if "tags" in body else group)
 
 
-async def get(room: Room, call: Call) -> Reply:
+async def get(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return a group."""
-    return Reply(body=room.group(call.names["group"]))
+    return ArmResponse(body=room.group(call.names["group"]))
 
 
-async def head(room: Room, call: Call) -> Reply:
+async def head(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Say whether there is such a group."""
     room.group(call.names["group"])
-    return Reply(status=204)
+    return ArmResponse(status=204)
 
 
-async def listed(room: Room, call: Call) -> Reply:
+async def listed(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return all groups."""
     prefix = group_id("")
     groups: list[Json] = [g for key, g in room.documents(prefix) if "/" not in key[len(prefix) :]]
-    return Reply(body={"value": groups})
+    return ArmResponse(body={"value": groups})
 
 
-async def delete(room: Room, call: Call) -> Reply:
+async def delete(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Delete a group: its machines first, with their warnings, then everything else."""
     name = call.names["group"]
     async with room.lock(group_id(name)):
@@ -109,7 +109,11 @@ async def delete(room: Room, call: Call) -> Reply:
 
 
 async def _remove(
-    room: Room, call: Call, group: Document, operation: operations.Operation, scopes: tuple[ScopeId, ...]
+    room: ArmContext,
+    call: ArmRequest,
+    group: Document,
+    operation: operations.Operation,
+    scopes: tuple[ScopeId, ...],
 ) -> operations.Operation:
     deleting: Document = {**group, "properties": {"provisioningState": "Deleting"}}
     told = operation.waiting_for((), _going(room.engine.scope(one) for one in scopes))
@@ -131,7 +135,7 @@ def _going(scopes: Iterable[Scope]) -> Iterable[EventId]:
     return (e.id for scope in scopes for e in scope.events.values() if e.cause == "delete")
 
 
-async def _tagged(room: Room, group: Document, tags: Json) -> Document:
+async def _tagged(room: ArmContext, group: Document, tags: Json) -> Document:
     after: Document = {**group, "tags": _tags(tags)}
     if after != group:
         await room.keep({str(group["id"]): after})
@@ -168,11 +172,11 @@ def _tags(tags: Json) -> dict[str, Json]:
     return tags
 
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", _ALL, listed),
-    Route("PUT", _ONE, put),
-    Route("GET", _ONE, get),
-    Route("HEAD", _ONE, head),
-    Route("PATCH", _ONE, patch),
-    Route("DELETE", _ONE, delete),
+ROUTES: tuple[ArmRoute, ...] = (
+    ArmRoute("GET", _ALL, listed),
+    ArmRoute("PUT", _ONE, put),
+    ArmRoute("GET", _ONE, get),
+    ArmRoute("HEAD", _ONE, head),
+    ArmRoute("PATCH", _ONE, patch),
+    ArmRoute("DELETE", _ONE, delete),
 )

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from fairwarning.arm.call import Call, Reply
-from fairwarning.arm.room import Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.call import ArmRequest, ArmResponse
+from fairwarning.arm.context import ArmContext
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.document.render import Json
 
 _WINDOWS = "MicrosoftWindowsServer", "WindowsServer"
@@ -36,7 +36,7 @@ IMAGE_VERSION = "1.0.0"
 _IMAGES = tuple(image for images in ALIASES.values() for image in images.values())
 
 
-async def aliases(room: Room, call: Call) -> Reply:
+async def aliases(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return the document in which az looks up short names of images."""
     value: Json = {
         system: {
@@ -51,38 +51,38 @@ async def aliases(room: Room, call: Call) -> Reply:
         }
         for system, images in ALIASES.items()
     }
-    return Reply(body={"outputs": {"aliases": {"type": "object", "value": value}}})
+    return ArmResponse(body={"outputs": {"aliases": {"type": "object", "value": value}}})
 
 
-async def publishers(room: Room, call: Call) -> Reply:
+async def publishers(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return who publishes images."""
     return _listed(call, (image[0] for image in _IMAGES))
 
 
-async def offers(room: Room, call: Call) -> Reply:
+async def offers(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return what a publisher offers."""
     wanted = call.names["publisher"].lower()
     return _listed(call, (image[1] for image in _IMAGES if image[0].lower() == wanted))
 
 
-async def skus(room: Room, call: Call) -> Reply:
+async def skus(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return the kinds of an offer."""
     wanted = call.names["publisher"].lower(), call.names["offer"].lower()
     found = (image[2] for image in _IMAGES if (image[0].lower(), image[1].lower()) == wanted)
     return _listed(call, found)
 
 
-async def versions(room: Room, call: Call) -> Reply:
+async def versions(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return the one version that every image has, known to us or not."""
     return _listed(call, (IMAGE_VERSION,))
 
 
-async def version(room: Room, call: Call) -> Reply:
+async def version(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return what an image is like; what it runs is known by who publishes it."""
     asked = call.names["version"]
     name = IMAGE_VERSION if asked.lower() == "latest" else asked
     windows = call.names["publisher"].lower().startswith("microsoftwindows")
-    return Reply(
+    return ArmResponse(
         body={
             "location": call.names["location"],
             "name": name,
@@ -107,10 +107,10 @@ async def version(room: Room, call: Call) -> Reply:
     )
 
 
-def _listed(call: Call, names: Iterable[str]) -> Reply:
+def _listed(call: ArmRequest, names: Iterable[str]) -> ArmResponse:
     """Return names as look-ups of images do: a bare list."""
     location = call.names["location"]
-    return Reply(
+    return ArmResponse(
         body=[
             {"location": location, "name": name, "id": f"{call.path}/{name}"} for name in dict.fromkeys(names)
         ]
@@ -123,12 +123,12 @@ _SKUS = f"{_OFFERS}/{{offer}}/skus"
 _VERSIONS = f"{_SKUS}/{{sku}}/versions"
 
 #: What az fetches without showing a token.
-OPEN = (Route("GET", "/aliases.json", aliases),)
+OPEN = (ArmRoute("GET", "/aliases.json", aliases),)
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", _PUBLISHERS, publishers),
-    Route("GET", _OFFERS, offers),
-    Route("GET", _SKUS, skus),
-    Route("GET", _VERSIONS, versions),
-    Route("GET", f"{_VERSIONS}/{{version}}", version),
+ROUTES: tuple[ArmRoute, ...] = (
+    ArmRoute("GET", _PUBLISHERS, publishers),
+    ArmRoute("GET", _OFFERS, offers),
+    ArmRoute("GET", _SKUS, skus),
+    ArmRoute("GET", _VERSIONS, versions),
+    ArmRoute("GET", f"{_VERSIONS}/{{version}}", version),
 )

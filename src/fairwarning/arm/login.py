@@ -8,9 +8,9 @@ import base64
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from fairwarning.arm.call import Call, Reply
-from fairwarning.arm.room import TENANT, Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.call import ArmRequest, ArmResponse
+from fairwarning.arm.context import TENANT, ArmContext
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.tokens import ACCESS, DEVICE, IDENTITY, LIFE, REFRESH, REFRESH_LIFE, Tokens
 from fairwarning.core.document.render import Json, compact
 from fairwarning.throttle import Throttle
@@ -27,13 +27,13 @@ _SUFFIXES: Mapping[str, Json] = {
     "azureDataLakeAnalyticsCatalogAndJob": f"dla.{_NOWHERE}",
 }
 
-Answer = Callable[[Tokens, Call], Reply]
+Answer = Callable[[Tokens, ArmRequest], ArmResponse]
 
 
-async def endpoints(room: Room, call: Call) -> Reply:
+async def endpoints(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Say what there is at this address, in the shape of the version asked for."""
     shape = _SHAPES.get(call.version, _cloud)
-    return Reply(body=shape(call.base))
+    return ArmResponse(body=shape(call.base))
 
 
 def _cloud(base: str) -> Json:
@@ -77,11 +77,11 @@ _SHAPES: Mapping[str, Callable[[str], Json]] = {
 }
 
 
-async def configuration(room: Room, call: Call) -> Reply:
+async def configuration(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Say where an authority gives its tokens; of ADFS at the old place, of any other at the new."""
     authority = f"{call.base}/{call.names['tenant']}"
     oauth = f"{authority}/oauth2" if call.names["tenant"].lower() == "adfs" else f"{authority}/oauth2/v2.0"
-    return Reply(
+    return ArmResponse(
         body={
             "issuer": authority,
             "authorization_endpoint": f"{oauth}/authorize",
@@ -96,18 +96,18 @@ async def configuration(room: Room, call: Call) -> Reply:
     )
 
 
-async def instance(room: Room, call: Call) -> Reply:
+async def instance(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Say where the authority describes itself, to those who ask about it first."""
     where = f"{call.base}/{TENANT}/v2.0/.well-known/openid-configuration"
-    return Reply(body={"tenant_discovery_endpoint": where, "api-version": "1.1", "metadata": []})
+    return ArmResponse(body={"tenant_discovery_endpoint": where, "api-version": "1.1", "metadata": []})
 
 
-async def keys(room: Room, call: Call) -> Reply:
+async def keys(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Give no keys: nobody but us can check what we signed."""
-    return Reply(body={"keys": []})
+    return ArmResponse(body={"keys": []})
 
 
-async def token(tokens: Tokens, throttle: Throttle, room: Room, call: Call) -> Reply:
+async def token(tokens: Tokens, throttle: Throttle, room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Give a token to who may have one; who shows the wrong secret waits for the answer."""
     grant = _GRANTS.get(_said(call, "grant_type"))
     if grant is None:
@@ -120,13 +120,13 @@ async def token(tokens: Tokens, throttle: Throttle, room: Room, call: Call) -> R
     return reply
 
 
-async def device_code(tokens: Tokens, room: Room, call: Call) -> Reply:
+async def device_code(tokens: Tokens, room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Give a code that is as good as confirmed: there is nobody to ask."""
     if tokens.secret is not None:
         return _refused(
             "unauthorized_client", "this server asks for its token; log in as a service principal"
         )
-    return Reply(
+    return ArmResponse(
         body={
             "device_code": tokens.make(call.base, use=DEVICE),
             "user_code": "FAIR-WARN",
@@ -138,24 +138,24 @@ async def device_code(tokens: Tokens, room: Room, call: Call) -> Reply:
     )
 
 
-def _client(tokens: Tokens, call: Call) -> Reply:
+def _client(tokens: Tokens, call: ArmRequest) -> ArmResponse:
     if not tokens.admits(_said(call, "client_secret")):
         return _refused("invalid_client", "the client secret is not the token of this server", 401)
-    return Reply(body=_access(tokens, call))
+    return ArmResponse(body=_access(tokens, call))
 
 
-def _device(tokens: Tokens, call: Call) -> Reply:
+def _device(tokens: Tokens, call: ArmRequest) -> ArmResponse:
     # One client calls it by its old name.
     code = _said(call, "device_code") or _said(call, "code")
     if not tokens.holds(code, DEVICE):
         return _refused("invalid_grant", "the device code is not one of ours")
-    return Reply(body=_for_a_person(tokens, call))
+    return ArmResponse(body=_for_a_person(tokens, call))
 
 
-def _refresh(tokens: Tokens, call: Call) -> Reply:
+def _refresh(tokens: Tokens, call: ArmRequest) -> ArmResponse:
     if not tokens.holds(_said(call, "refresh_token"), REFRESH):
         return _refused("invalid_grant", "the refresh token is not one of ours")
-    return Reply(body=_for_a_person(tokens, call))
+    return ArmResponse(body=_for_a_person(tokens, call))
 
 
 _GRANTS: Mapping[str, Answer] = {
@@ -166,7 +166,7 @@ _GRANTS: Mapping[str, Answer] = {
 }
 
 
-def _access(tokens: Tokens, call: Call) -> dict[str, Json]:
+def _access(tokens: Tokens, call: ArmRequest) -> dict[str, Json]:
     life = int(LIFE.total_seconds())
     audience = _said(call, "resource") or _said(call, "scope").removesuffix("/.default") or call.base
     subject = _said(call, "client_id") or "dev"
@@ -178,7 +178,7 @@ def _access(tokens: Tokens, call: Call) -> dict[str, Json]:
     }
 
 
-def _for_a_person(tokens: Tokens, call: Call) -> dict[str, Json]:
+def _for_a_person(tokens: Tokens, call: ArmRequest) -> dict[str, Json]:
     who = base64.urlsafe_b64encode(compact({"uid": "dev", "utid": TENANT})).decode().rstrip("=")
     return {
         **_access(tokens, call),
@@ -189,27 +189,27 @@ def _for_a_person(tokens: Tokens, call: Call) -> dict[str, Json]:
     }
 
 
-def _said(call: Call, name: str) -> str:
+def _said(call: ArmRequest, name: str) -> str:
     said = call.fields().get(name)
     return said if isinstance(said, str) else ""
 
 
-def _refused(error: str, description: str, status: int = 400) -> Reply:
-    return Reply(status=status, body={"error": error, "error_description": description})
+def _refused(error: str, description: str, status: int = 400) -> ArmResponse:
+    return ArmResponse(status=status, body={"error": error, "error_description": description})
 
 
-def routes(tokens: Tokens, throttle: Throttle) -> tuple[Route, ...]:
+def routes(tokens: Tokens, throttle: Throttle) -> tuple[ArmRoute, ...]:
     """Return the routes that need no token, because they are the way to one."""
-    give: Callable[[Room, Call], Awaitable[Reply]] = partial(token, tokens, throttle)
-    code: Callable[[Room, Call], Awaitable[Reply]] = partial(device_code, tokens)
+    give: Callable[[ArmContext, ArmRequest], Awaitable[ArmResponse]] = partial(token, tokens, throttle)
+    code: Callable[[ArmContext, ArmRequest], Awaitable[ArmResponse]] = partial(device_code, tokens)
     return (
-        Route("GET", "/metadata/endpoints", endpoints),
-        Route("GET", "/{tenant}/.well-known/openid-configuration", configuration),
-        Route("GET", "/{tenant}/v2.0/.well-known/openid-configuration", configuration),
-        Route("GET", "/{tenant}/discovery/instance", instance),
-        Route("GET", "/{tenant}/discovery/keys", keys),
-        Route("POST", "/{tenant}/oauth2/token", give),
-        Route("POST", "/{tenant}/oauth2/v2.0/token", give),
-        Route("POST", "/{tenant}/oauth2/devicecode", code),
-        Route("POST", "/{tenant}/oauth2/v2.0/devicecode", code),
+        ArmRoute("GET", "/metadata/endpoints", endpoints),
+        ArmRoute("GET", "/{tenant}/.well-known/openid-configuration", configuration),
+        ArmRoute("GET", "/{tenant}/v2.0/.well-known/openid-configuration", configuration),
+        ArmRoute("GET", "/{tenant}/discovery/instance", instance),
+        ArmRoute("GET", "/{tenant}/discovery/keys", keys),
+        ArmRoute("POST", "/{tenant}/oauth2/token", give),
+        ArmRoute("POST", "/{tenant}/oauth2/v2.0/token", give),
+        ArmRoute("POST", "/{tenant}/oauth2/devicecode", code),
+        ArmRoute("POST", "/{tenant}/oauth2/v2.0/devicecode", code),
     )

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairwarning.arm.call import Call, Reply
+from fairwarning.arm.call import ArmRequest, ArmResponse
+from fairwarning.arm.context import SUBSCRIPTION, TENANT, ArmContext
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.room import SUBSCRIPTION, TENANT, Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.document.render import Json
 
 #: Regions: name, how it is shown, geography, latitude, longitude, partner.
@@ -56,7 +56,7 @@ PROVIDERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class MachineSize:
     """A size of machines."""
 
     name: str
@@ -66,19 +66,19 @@ class Size:
 
 
 SIZES = (
-    Size("Standard_B1s", 1, 1, 2),
-    Size("Standard_B2s", 2, 4, 4),
-    Size("Standard_B2ms", 2, 8, 4),
-    Size("Standard_DS1_v2", 1, 3.5, 4),
-    Size("Standard_DS2_v2", 2, 7, 8),
-    Size("Standard_DS3_v2", 4, 14, 16),
-    Size("Standard_D2s_v3", 2, 8, 4),
-    Size("Standard_D4s_v3", 4, 16, 8),
-    Size("Standard_D2s_v5", 2, 8, 4),
-    Size("Standard_D4s_v5", 4, 16, 8),
-    Size("Standard_D8s_v5", 8, 32, 16),
-    Size("Standard_E2s_v5", 2, 16, 4),
-    Size("Standard_F2s_v2", 2, 4, 4),
+    MachineSize("Standard_B1s", 1, 1, 2),
+    MachineSize("Standard_B2s", 2, 4, 4),
+    MachineSize("Standard_B2ms", 2, 8, 4),
+    MachineSize("Standard_DS1_v2", 1, 3.5, 4),
+    MachineSize("Standard_DS2_v2", 2, 7, 8),
+    MachineSize("Standard_DS3_v2", 4, 14, 16),
+    MachineSize("Standard_D2s_v3", 2, 8, 4),
+    MachineSize("Standard_D4s_v3", 4, 16, 8),
+    MachineSize("Standard_D2s_v5", 2, 8, 4),
+    MachineSize("Standard_D4s_v5", 4, 16, 8),
+    MachineSize("Standard_D8s_v5", 8, 32, 16),
+    MachineSize("Standard_E2s_v5", 2, 16, 4),
+    MachineSize("Standard_F2s_v2", 2, 4, 4),
 )
 
 #: What every size can do.
@@ -95,7 +95,7 @@ _ABLE: Mapping[str, str] = {
 _IN_LOCATION = re.compile(r"location\s+eq\s+'([^']*)'", re.IGNORECASE)
 
 
-async def tenants(room: Room, call: Call) -> Reply:
+async def tenants(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return the one tenant."""
     tenant: Json = {
         "id": f"/tenants/{TENANT}",
@@ -107,17 +107,17 @@ async def tenants(room: Room, call: Call) -> Reply:
         "tenantCategory": "Home",
         "tenantType": "AAD",
     }
-    return Reply(body={"value": [tenant]})
+    return ArmResponse(body={"value": [tenant]})
 
 
-async def subscriptions(room: Room, call: Call) -> Reply:
+async def subscriptions(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return the one subscription, as a list."""
-    return Reply(body={"value": [_subscription()], "count": {"type": "Total", "value": 1}})
+    return ArmResponse(body={"value": [_subscription()], "count": {"type": "Total", "value": 1}})
 
 
-async def subscription(room: Room, call: Call) -> Reply:
+async def subscription(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return the one subscription."""
-    return Reply(body=_subscription())
+    return ArmResponse(body=_subscription())
 
 
 def _subscription() -> Json:
@@ -137,9 +137,9 @@ def _subscription() -> Json:
     }
 
 
-async def locations(room: Room, call: Call) -> Reply:
+async def locations(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return the regions."""
-    return Reply(body={"value": [_location(*row) for row in _LOCATIONS]})
+    return ArmResponse(body={"value": [_location(*row) for row in _LOCATIONS]})
 
 
 def _location(name: str, shown: str, geography: str, latitude: str, longitude: str, partner: str) -> Json:
@@ -166,17 +166,17 @@ def _location(name: str, shown: str, geography: str, latitude: str, longitude: s
     }
 
 
-async def providers(room: Room, call: Call) -> Reply:
+async def providers(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return who answers for which kinds of resources."""
-    return Reply(body={"value": [_provider(name) for name in PROVIDERS]})
+    return ArmResponse(body={"value": [_provider(name) for name in PROVIDERS]})
 
 
-async def provider(room: Room, call: Call) -> Reply:
+async def provider(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return one of those who answer for kinds of resources."""
     asked = call.names["namespace"]
     for name in PROVIDERS:
         if name.lower() == asked.lower():
-            return Reply(body=_provider(name))
+            return ArmResponse(body=_provider(name))
     message = f"The resource namespace '{asked}' is invalid; known are {', '.join(PROVIDERS)}."
     raise AzureError(404, "InvalidResourceNamespace", message)
 
@@ -201,14 +201,14 @@ def _provider(name: str) -> Json:
     }
 
 
-async def compute_skus(room: Room, call: Call) -> Reply:
+async def compute_skus(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return the sizes with what they can do, in every region or the one asked for."""
     asked = _IN_LOCATION.search(call.query.get("$filter", ""))
     wanted = LOCATIONS if asked is None else tuple(one for one in LOCATIONS if one == asked[1].lower())
-    return Reply(body={"value": [_sku(size, location) for location in wanted for size in SIZES]})
+    return ArmResponse(body={"value": [_sku(size, location) for location in wanted for size in SIZES]})
 
 
-def _sku(size: Size, location: str) -> Json:
+def _sku(size: MachineSize, location: str) -> Json:
     able = {"vCPUs": f"{size.cores}", "MemoryGB": f"{size.memory:g}", "MaxDataDiskCount": f"{size.disks}"}
     return {
         "resourceType": "virtualMachines",
@@ -223,9 +223,9 @@ def _sku(size: Size, location: str) -> Json:
     }
 
 
-async def sizes(room: Room, call: Call) -> Reply:
+async def sizes(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return the sizes of machines."""
-    return Reply(
+    return ArmResponse(
         body={
             "value": [
                 {
@@ -242,10 +242,10 @@ async def sizes(room: Room, call: Call) -> Reply:
     )
 
 
-async def usages(room: Room, call: Call) -> Reply:
+async def usages(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return how much there is of everything: more than anybody will use."""
     names = {"cores": "Total Regional vCPUs", "virtualMachines": "Virtual Machines"}
-    return Reply(
+    return ArmResponse(
         body={
             "value": [
                 {
@@ -263,16 +263,16 @@ async def usages(room: Room, call: Call) -> Reply:
 _ONE = "/subscriptions/{subscription}"
 _COMPUTE = f"{_ONE}/providers/Microsoft.Compute"
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", "/tenants", tenants),
-    Route("GET", "/subscriptions", subscriptions),
-    Route("GET", _ONE, subscription),
-    Route("GET", f"{_ONE}/locations", locations),
-    Route("GET", "/providers", providers),
-    Route("GET", f"{_ONE}/providers", providers),
-    Route("GET", f"{_ONE}/providers/{{namespace}}", provider),
-    Route("POST", f"{_ONE}/providers/{{namespace}}/register", provider),
-    Route("GET", f"{_COMPUTE}/skus", compute_skus),
-    Route("GET", f"{_COMPUTE}/locations/{{location}}/vmSizes", sizes),
-    Route("GET", f"{_COMPUTE}/locations/{{location}}/usages", usages),
+ROUTES: tuple[ArmRoute, ...] = (
+    ArmRoute("GET", "/tenants", tenants),
+    ArmRoute("GET", "/subscriptions", subscriptions),
+    ArmRoute("GET", _ONE, subscription),
+    ArmRoute("GET", f"{_ONE}/locations", locations),
+    ArmRoute("GET", "/providers", providers),
+    ArmRoute("GET", f"{_ONE}/providers", providers),
+    ArmRoute("GET", f"{_ONE}/providers/{{namespace}}", provider),
+    ArmRoute("POST", f"{_ONE}/providers/{{namespace}}/register", provider),
+    ArmRoute("GET", f"{_COMPUTE}/skus", compute_skus),
+    ArmRoute("GET", f"{_COMPUTE}/locations/{{location}}/vmSizes", sizes),
+    ArmRoute("GET", f"{_COMPUTE}/locations/{{location}}/usages", usages),
 )

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from fairwarning.arm import places
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm import resource_ids
+from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
+from fairwarning.arm.context import ArmContext
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.operations import instant
-from fairwarning.arm.places import AVAILABILITY_SETS, GROUPED, SCALE_SETS, VMS
-from fairwarning.arm.room import Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.resource_ids import AVAILABILITY_SETS, GROUPED, SCALE_SETS, VMS
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.commands import Approve
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Event, EventId, EventSource, EventType
@@ -24,17 +24,17 @@ _IMPACTS: Mapping[EventType, str] = {
 }
 
 
-async def acknowledge(room: Room, call: Call) -> Reply:
+async def acknowledge(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Approve one event."""
     _check_id(call.names["event"])
     if not await _approve(room, call, call.names["event"]):
         raise AzureError(404, "InvalidScheduledEventId", "Scheduled event not found")
-    return Reply(body={"value": "Successfully approved scheduled event"})
+    return ArmResponse(body={"value": "Successfully approved scheduled event"})
 
 
-async def acknowledge_list(room: Room, call: Call) -> Reply:
+async def acknowledge_list(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Approve several events; where some are not there the answer says which."""
-    asked = child(call.fields(), "value")
+    asked = get_path(call.fields(), "value")
     if not isinstance(asked, list) or not asked or not all(isinstance(one, str) for one in asked):
         raise invalid("value", "it must be a list of the ids of scheduled events")
     ids = [str(one) for one in asked]
@@ -42,7 +42,7 @@ async def acknowledge_list(room: Room, call: Call) -> Reply:
         _check_id(one)
     done = [(one, await _approve(room, call, one)) for one in ids]
     if all(approved for _, approved in done):
-        return Reply(body={"value": "Successfully approved scheduled events"})
+        return ArmResponse(body={"value": "Successfully approved scheduled events"})
     details: list[Json] = [
         {"target": one, "code": "OK", "message": "Successfully approved scheduled event"}
         if approved
@@ -51,12 +51,12 @@ async def acknowledge_list(room: Room, call: Call) -> Reply:
     ]
     message = "Some of the scheduled events could not be approved; the details say which."
     error: Json = {"code": "MultiStatusResponse", "message": message, "details": details}
-    return Reply(status=207, body={"error": error})
+    return ArmResponse(status=207, body={"error": error})
 
 
-async def updates(room: Room, call: Call) -> Reply:
+async def updates(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Show the maintenance of the platform that is planned or under way."""
-    resource = places.resource_id(call.names["group"], _type(call), call.names["name"])
+    resource = resource_ids.resource_id(call.names["group"], _type(call), call.names["name"])
     shown: list[Json] = [
         {
             "maintenanceScope": "Host",
@@ -69,10 +69,10 @@ async def updates(room: Room, call: Call) -> Reply:
         for event in _events(room, call)
         if event.source is EventSource.PLATFORM and event.kind in _IMPACTS
     ]
-    return Reply(body={"value": shown})
+    return ArmResponse(body={"value": shown})
 
 
-async def _approve(room: Room, call: Call, event_id: str) -> bool:
+async def _approve(room: ArmContext, call: ArmRequest, event_id: str) -> bool:
     wanted = EventId(event_id.upper())
     event = next((one for one in _events(room, call) if one.id == wanted), None)
     if event is None:
@@ -81,20 +81,20 @@ async def _approve(room: Room, call: Call, event_id: str) -> bool:
     return True
 
 
-def _events(room: Room, call: Call) -> Iterator[Event]:
+def _events(room: ArmContext, call: ArmRequest) -> Iterator[Event]:
     """Yield the events of the resource: of a set all, of a machine those that name it."""
     kind = _type(call)
     if kind == VMS:
-        machine = places.demand_vm(room, call)
+        machine = resource_ids.require_vm(room, call)
         for event in room.engine.scope(machine.scope).events.values():
             if machine.name in event.resources:
                 yield event
         return
-    for scope in places.demand(room, kind, call.names["group"], call.names["name"]):
+    for scope in resource_ids.require(room, kind, call.names["group"], call.names["name"]):
         yield from scope.events.values()
 
 
-def _type(call: Call) -> str:
+def _type(call: ArmRequest) -> str:
     kind = _TYPES.get(call.names["type"].lower())
     if kind is None:
         message = f"Resources of type {call.names['type']} have no scheduled events."
@@ -110,8 +110,8 @@ def _check_id(event_id: str) -> None:
 
 _RESOURCE = f"{GROUPED}/{{type}}/{{name}}/providers/Microsoft.Maintenance"
 
-ROUTES: tuple[Route, ...] = (
-    Route("POST", f"{_RESOURCE}/scheduledevents/{{event}}/acknowledge", acknowledge),
-    Route("POST", f"{_RESOURCE}/scheduledevents", acknowledge_list),
-    Route("GET", f"{_RESOURCE}/updates", updates),
+ROUTES: tuple[ArmRoute, ...] = (
+    ArmRoute("POST", f"{_RESOURCE}/scheduledevents/{{event}}/acknowledge", acknowledge),
+    ArmRoute("POST", f"{_RESOURCE}/scheduledevents", acknowledge_list),
+    ArmRoute("GET", f"{_RESOURCE}/updates", updates),
 )

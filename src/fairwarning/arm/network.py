@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import unquote
 
-from fairwarning.arm.call import Call, Reply, child, merged
-from fairwarning.arm.coercion import coerce
+from fairwarning.arm.call import ArmRequest, ArmResponse, deep_merge, get_path
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Document
 from fairwarning.arm.errors import AzureError, invalid, not_found
-from fairwarning.arm.groups import standing
-from fairwarning.arm.places import page, vm, vm_id
-from fairwarning.arm.room import SUBSCRIPTION, Document, Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.groups import require_active_group
+from fairwarning.arm.resource_ids import page, vm, vm_id
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.arm.templates.coercion import coerce
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import derive_id
 
@@ -59,7 +59,7 @@ _GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)", re.IGNORECAS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class NetworkResource:
     """Where a document belongs; a list has one kind more than it has names."""
 
     root: str
@@ -88,7 +88,7 @@ class Place:
             return None
         return f"{self.root}/providers/{self.namespace}/{self.kinds[0]}/{self.names[0]}"
 
-    def known_as(self, document: Document | None) -> "Place":
+    def known_as(self, document: Document | None) -> "NetworkResource":
         """Return the same place, in the spelling it was first called by."""
         return self if document is None else replace(self, names=(*self.names[:-1], str(document["name"])))
 
@@ -108,18 +108,18 @@ def keeps(kind: str) -> bool:
     return False
 
 
-def place(room: Room, call: Call, *, make: bool = False) -> Place:
+def place(room: ArmContext, call: ArmRequest, *, make: bool = False) -> NetworkResource:
     """Return what a path means; whatever is to be made there needs a group that stands."""
     found = _PATH.fullmatch(re.sub(r"/{2,}", "/", unquote(call.path)).rstrip("/"))
     if found is None:
         raise AzureError(404, "NotFound", f"No resource answers at {call.path}.")
     root, location, group = f"/subscriptions/{SUBSCRIPTION}", "", _GROUP.match(found[1])
     if group is not None:
-        document = standing(room, group[1]) if make else room.group(group[1])
+        document = require_active_group(room, group[1]) if make else room.group(group[1])
         root = f"{document['id']}{found[1][group.end() :]}"
         location = str(document["location"])
     steps = found[3].split("/")
-    return Place(
+    return NetworkResource(
         root=root,
         group="" if group is None else group[1],
         location=location,
@@ -129,7 +129,7 @@ def place(room: Room, call: Call, *, make: bool = False) -> Place:
     )
 
 
-async def put(room: Room, call: Call) -> Reply:
+async def put(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Keep a document in the place of what was there."""
     where = place(room, call, make=True)
     body = coerce(call.fields())
@@ -140,22 +140,22 @@ async def put(room: Room, call: Call) -> Reply:
         after = completed(where.known_as(old), body)
         await room.keep({where.id: after})
         # A disk that was created would surprise the clients; a network never does.
-        return Reply(status=201 if old is None and where.namespace == _NETWORK else 200, body=after)
+        return ArmResponse(status=201 if old is None and where.namespace == _NETWORK else 200, body=after)
 
 
-async def patch(room: Room, call: Call) -> Reply:
+async def patch(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Lay a document over what is there."""
     where = place(room, call, make=True)
     async with room.lock(where.id):
         known = room.document(where.id)
         if known is None:
             raise where.missing()
-        after = completed(where.known_as(known), merged(known, coerce(call.fields())))
+        after = completed(where.known_as(known), deep_merge(known, coerce(call.fields())))
         await room.keep({where.id: after})
-        return Reply(body=after)
+        return ArmResponse(body=after)
 
 
-async def get(room: Room, call: Call) -> Reply:
+async def get(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return a document."""
     where = place(room, call)
     if where.holder is None:
@@ -165,26 +165,26 @@ async def get(room: Room, call: Call) -> Reply:
         found = next((item for item in items if _called(item, where.names[-1])), None)
     if not found:
         raise where.missing()
-    return Reply(body=found)
+    return ArmResponse(body=found)
 
 
-async def delete(room: Room, call: Call) -> Reply:
+async def delete(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Forget a document; what is not there is gone already."""
     where = place(room, call)
     async with room.lock(where.holder or where.id):
         if where.holder is not None:
             return await _delete_item(room, where, where.holder)
         if room.document(where.id) is None:
-            return Reply(status=204)
+            return ArmResponse(status=204)
         await room.keep({where.id: None})
-        return Reply()
+        return ArmResponse()
 
 
-async def listed(room: Room, call: Call) -> Reply:
+async def listed(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return all documents of a type, of a group or of the subscription."""
     where = place(room, call)
     if where.holder is not None:
-        return Reply(body={"value": [*_items(room, where, where.holder)]})
+        return ArmResponse(body={"value": [*_items(room, where, where.holder)]})
     prefix = f"{where.id}/" if where.group else f"{where.root}/"
     wanted = where.type.lower()
     owners = _owners(room, where)
@@ -192,7 +192,7 @@ async def listed(room: Room, call: Call) -> Reply:
     return page(call, ((str(one["id"]), partial(_shown, one, owners)) for one in found))
 
 
-def completed(where: Place, body: Json) -> Document:
+def completed(where: NetworkResource, body: Json) -> Document:
     """Return a document with what Azure fills in."""
     document = dict(body) if isinstance(body, dict) else {}
     facts = document.get("properties")
@@ -207,7 +207,7 @@ def completed(where: Place, body: Json) -> Document:
     return {**document, **told, **({"location": location} if location else {}), "properties": facts}
 
 
-def _owners(room: Room, where: Place) -> Mapping[str, str]:
+def _owners(room: ArmContext, where: NetworkResource) -> Mapping[str, str]:
     """Return the machines that interfaces belong to; only the machines' documents know."""
     owners: dict[str, str] = {}
     if where.type != _INTERFACES:
@@ -217,21 +217,21 @@ def _owners(room: Room, where: Place) -> Mapping[str, str]:
         if not machine or "/" in machine:
             continue
         living = vm(room, group.rpartition("/")[2], machine)
-        attached = child(document, "properties", "networkProfile", "networkInterfaces")
+        attached = get_path(document, "properties", "networkProfile", "networkInterfaces")
         if living is not None and isinstance(attached, list):
-            owners |= {str(child(one, "id")).lower(): vm_id(room, living) for one in attached}
+            owners |= {str(get_path(one, "id")).lower(): vm_id(room, living) for one in attached}
     return owners
 
 
 def _shown(document: Document | None, owners: Mapping[str, str]) -> Document:
-    facts = child(document, "properties")
+    facts = get_path(document, "properties")
     if document is None or not isinstance(facts, dict) or str(document["id"]).lower() not in owners:
         return document or {}
     owner: Document = {"id": owners[str(document["id"]).lower()]}
     return {**document, "properties": {**facts, "virtualMachine": owner}}
 
 
-async def _put_item(room: Room, where: Place, holder: str, body: Json) -> Reply:
+async def _put_item(room: ArmContext, where: NetworkResource, holder: str, body: Json) -> ArmResponse:
     known, name = _holder(room, where, holder), where.names[-1]
     new = not any(_called(item, name) for item in _items(room, where, holder))
     item: Document = {**(body if isinstance(body, dict) else {}), "name": name}
@@ -239,19 +239,19 @@ async def _put_item(room: Room, where: Place, holder: str, body: Json) -> Reply:
     after = _with_items(where, known, [*items, item] if new else items)
     await room.keep({holder: after})
     found = next(one for one in _listed(after, where.kinds[-1]) if _called(one, name))
-    return Reply(status=201 if new else 200, body=found)
+    return ArmResponse(status=201 if new else 200, body=found)
 
 
-async def _delete_item(room: Room, where: Place, holder: str) -> Reply:
+async def _delete_item(room: ArmContext, where: NetworkResource, holder: str) -> ArmResponse:
     known = room.document(holder)
     if known is None or not any(_called(item, where.names[-1]) for item in _listed(known, where.kinds[-1])):
-        return Reply(status=204)
+        return ArmResponse(status=204)
     left = [item for item in _listed(known, where.kinds[-1]) if not _called(item, where.names[-1])]
     await room.keep({holder: _with_items(where, known, left)})
-    return Reply()
+    return ArmResponse()
 
 
-def _with_items(where: Place, known: Document, items: list[Json]) -> Document:
+def _with_items(where: NetworkResource, known: Document, items: list[Json]) -> Document:
     facts = known.get("properties")
     facts = dict(facts) if isinstance(facts, dict) else {}
     wanted = where.kinds[-1]
@@ -260,7 +260,7 @@ def _with_items(where: Place, known: Document, items: list[Json]) -> Document:
     return {**known, "properties": facts}
 
 
-def _holder(room: Room, where: Place, holder: str) -> Document:
+def _holder(room: ArmContext, where: NetworkResource, holder: str) -> Document:
     known = room.document(holder)
     if known is None:
         message = f"Nothing can be done inside of '{holder}': it was not found."
@@ -268,17 +268,17 @@ def _holder(room: Room, where: Place, holder: str) -> Document:
     return known
 
 
-def _items(room: Room, where: Place, holder: str) -> list[Json]:
+def _items(room: ArmContext, where: NetworkResource, holder: str) -> list[Json]:
     return _listed(_holder(room, where, holder), where.kinds[-1])
 
 
 def _listed(document: Document, name: str) -> list[Json]:
-    found = child(document, "properties", name)
+    found = get_path(document, "properties", name)
     return found if isinstance(found, list) else []
 
 
 def _called(item: Json, name: str) -> bool:
-    return str(child(item, "name")).lower() == name.lower()
+    return str(get_path(item, "name")).lower() == name.lower()
 
 
 def _list(path: str, value: Json) -> Json:
@@ -344,18 +344,20 @@ _FILLED: Mapping[str, Callable[[str, Document], Document]] = {
 }
 
 
-def _routes(namespace: str, kind: str) -> tuple[Route, ...]:
+def _routes(namespace: str, kind: str) -> tuple[ArmRoute, ...]:
     subscription = f"/subscriptions/{{subscription}}/providers/{namespace}/{kind}"
     group = f"/subscriptions/{{subscription}}/resourceGroups/{{group}}/providers/{namespace}/{kind}"
     item, inside = f"{group}/{{name}}", f"{group}/{{name}}/{{list}}"
-    routes = [Route("GET", subscription, listed), Route("GET", group, listed)]
-    routes += [Route("GET", item, get), Route("PUT", item, put), Route("DELETE", item, delete)]
-    routes.append(Route("PATCH", item, patch))
+    routes = [ArmRoute("GET", subscription, listed), ArmRoute("GET", group, listed)]
+    routes += [ArmRoute("GET", item, get), ArmRoute("PUT", item, put), ArmRoute("DELETE", item, delete)]
+    routes.append(ArmRoute("PATCH", item, patch))
     if namespace == _NETWORK:
         part = f"{inside}/{{item}}"
-        routes += [Route("GET", inside, listed), Route("GET", part, get)]
-        routes += [Route("PUT", part, put), Route("DELETE", part, delete)]
+        routes += [ArmRoute("GET", inside, listed), ArmRoute("GET", part, get)]
+        routes += [ArmRoute("PUT", part, put), ArmRoute("DELETE", part, delete)]
     return tuple(routes)
 
 
-ROUTES: tuple[Route, ...] = tuple(route for namespace, kind in STORED for route in _routes(namespace, kind))
+ROUTES: tuple[ArmRoute, ...] = tuple(
+    route for namespace, kind in STORED for route in _routes(namespace, kind)
+)

@@ -1,8 +1,8 @@
 """What az waits for: an operation is under way for as long as its events are.
 
 An operation keeps no state of its own but the events it waits for and the documents that go with them, so a
-server that was restarted knows how far it is. What is over is found to be so when somebody asks: ``settle``
-comes before the answer to every request.
+server that was restarted knows how far it is. What is over is found to be so when somebody asks:
+``complete_finished`` comes before the answer to every request.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Document
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.room import SUBSCRIPTION, Document, Room
 from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import UnknownEventError
@@ -62,7 +62,7 @@ class Operation:
         }
 
 
-class Ledger:
+class OperationRegistry:
     """What is under way, by the resource it is about and by everything above that."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
@@ -81,7 +81,7 @@ class Ledger:
             self.closing[operation.key] = operation
         self._ages.append((datetime.fromisoformat(operation.started_at) + KEPT, operation, False))
 
-    def busy(self, room: Room, resource: str) -> bool:
+    def busy(self, room: ArmContext, resource: str) -> bool:
         """Whether anything is under way there; what is over is forgotten on the way."""
         known = self._below.get(resource.lower(), {})
         while known:
@@ -91,7 +91,7 @@ class Ledger:
             self._forget(oldest)
         return False
 
-    def stale(self, room: Room, now: datetime) -> list[str]:
+    def stale(self, room: ArmContext, now: datetime) -> list[str]:
         """Return the keys of operations that nobody will ask about any more, and forget them."""
         found: list[str] = []
         while self._ages and self._ages[0][0] <= now:
@@ -114,14 +114,14 @@ class Ledger:
 
 
 #: Of each room that is open; read from its documents when it is first asked for.
-_LEDGERS: WeakKeyDictionary[Room, Ledger] = WeakKeyDictionary()
+_LEDGERS: WeakKeyDictionary[ArmContext, OperationRegistry] = WeakKeyDictionary()
 
 
-def ledger(room: Room) -> Ledger:
+def registry(room: ArmContext) -> OperationRegistry:
     """Return what a room has under way."""
     found = _LEDGERS.get(room)
     if found is None:
-        found = Ledger(_read(key, known) for key, known in room.documents(PREFIX))
+        found = OperationRegistry(_read(key, known) for key, known in room.documents(PREFIX))
         _LEDGERS[room] = found
     return found
 
@@ -132,26 +132,28 @@ def begun(operation_id: str, resource: str, changes: Iterable[Change], now: date
     return operation.waiting_for(changes)
 
 
-def accepted(room: Room, call: Call, operation: Operation) -> Reply:
+def accepted(room: ArmContext, call: ArmRequest, operation: Operation) -> ArmResponse:
     """Return the answer to a POST or DELETE that takes its time."""
-    ledger(room).add(operation)
+    registry(room).add(operation)
     url = _url(call, operation)
     headers = (("Azure-AsyncOperation", url), ("Location", f"{url}&monitor=true"), hint(room))
-    return Reply(status=202, headers=headers)
+    return ArmResponse(status=202, headers=headers)
 
 
-def created(room: Room, call: Call, operation: Operation, document: Json, *, new: bool) -> Reply:
+def created(
+    room: ArmContext, call: ArmRequest, operation: Operation, document: Json, *, new: bool
+) -> ArmResponse:
     """Return the answer to a PUT or PATCH; without a Location, or az would read its result from there."""
-    ledger(room).add(operation)
+    registry(room).add(operation)
     if not pending(room, operation.events):
-        return Reply(status=201 if new else 200, body=document)
+        return ArmResponse(status=201 if new else 200, body=document)
     headers = (("Azure-AsyncOperation", _url(call, operation)), hint(room))
-    return Reply(status=201 if new else 200, body=document, headers=headers)
+    return ArmResponse(status=201 if new else 200, body=document, headers=headers)
 
 
-async def status(room: Room, call: Call) -> Reply:
+async def status(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Say how far an operation is."""
-    await settle(room)
+    await complete_finished(room)
     told = await outcome(room, call.names["operation"])
     if told is None:
         message = f"Operation {call.names['operation']} was not found."
@@ -159,25 +161,25 @@ async def status(room: Room, call: Call) -> Reply:
     under_way = told["status"] == "InProgress"
     again = (hint(room),) if under_way else ()
     if call.query.get("monitor") == "true":
-        return Reply(status=202 if under_way else 200, headers=again)
-    return Reply(body=told, headers=again)
+        return ArmResponse(status=202 if under_way else 200, headers=again)
+    return ArmResponse(body=told, headers=again)
 
 
-async def outcome(room: Room, operation_id: str) -> Document | None:
+async def outcome(room: ArmContext, operation_id: str) -> Document | None:
     """Return how far an operation is and how it ended; None if nobody knows of it any more."""
     key = f"{PREFIX}{operation_id}".lower()
     known = room.document(key)
     if known is None:
         return None
     told: Document = {"startTime": known["started_at"], "status": "InProgress", "name": operation_id}
-    if key in ledger(room).closing or pending(room, _events(known)):
+    if key in registry(room).closing or pending(room, _events(known)):
         return told
     return told | await _verdict(room, _read(key, known))
 
 
-async def settle(room: Room) -> None:
+async def complete_finished(room: ArmContext) -> None:
     """Let go of the documents of what is gone by now, and of operations that ended long ago."""
-    book = ledger(room)
+    book = registry(room)
     if any(True for _ in _over(room, book)):
         async with book.lock:
             for operation in list(_over(room, book)):
@@ -192,17 +194,17 @@ def needed(documents: Iterable[tuple[str, Document]]) -> set[EventId]:
     return {event for key, known in documents if key.startswith(PREFIX) for event in _events(known)}
 
 
-def pending(room: Room, events: Iterable[EventId]) -> bool:
+def pending(room: ArmContext, events: Iterable[EventId]) -> bool:
     """Whether any of the events is still there."""
     return any(_there(room, event) for event in events)
 
 
-def busy(room: Room, resource: str) -> bool:
+def busy(room: ArmContext, resource: str) -> bool:
     """Whether an operation on the resource, or on something below it, is under way."""
-    return ledger(room).busy(room, resource)
+    return registry(room).busy(room, resource)
 
 
-def hint(room: Room) -> tuple[str, str]:
+def hint(room: ArmContext) -> tuple[str, str]:
     """Return the header that says when to ask again; without one clients wait for half a minute."""
     return room.pace.header, room.pace.value
 
@@ -212,11 +214,11 @@ def instant(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _over(room: Room, book: Ledger) -> Iterator[Operation]:
+def _over(room: ArmContext, book: OperationRegistry) -> Iterator[Operation]:
     return (one for one in book.closing.values() if not pending(room, one.events))
 
 
-async def _conclude(room: Room, book: Ledger, operation: Operation) -> None:
+async def _conclude(room: ArmContext, book: OperationRegistry, operation: Operation) -> None:
     verdict = await _verdict(room, operation)
     left: dict[str, Document | None] = {operation.key: replace(operation, removes=()).document()}
     for resource in operation.removes:
@@ -224,13 +226,13 @@ async def _conclude(room: Room, book: Ledger, operation: Operation) -> None:
         if verdict["status"] == "Succeeded":
             below = room.documents(resource) if resource.endswith("/") else ()
             left |= {key: None for key, _ in below} | {resource: None}
-        elif child(known, "properties", "provisioningState") == "Deleting" and known is not None:
+        elif get_path(known, "properties", "provisioningState") == "Deleting" and known is not None:
             left[resource] = {**known, "properties": {"provisioningState": "Succeeded"}}
     await room.keep(left)
     book.closing.pop(operation.key, None)
 
 
-async def _verdict(room: Room, operation: Operation) -> Document:
+async def _verdict(room: ArmContext, operation: Operation) -> Document:
     """Return how it ended and when; an event that was withdrawn takes its operation along."""
     ended = datetime.fromisoformat(operation.started_at)
     for event in operation.events:
@@ -246,7 +248,7 @@ async def _verdict(room: Room, operation: Operation) -> Document:
     return {"endTime": instant(ended), "status": "Succeeded"}
 
 
-def _there(room: Room, event: EventId) -> bool:
+def _there(room: ArmContext, event: EventId) -> bool:
     try:
         room.engine.directory.event(event)
     except UnknownEventError:
@@ -262,7 +264,7 @@ def _lineage(resource: str) -> Iterator[str]:
 
 
 def _read(key: str, known: Document) -> Operation:
-    removes = child(known, "removes")
+    removes = get_path(known, "removes")
     return Operation(
         id=key.removeprefix(PREFIX),
         started_at=str(known["started_at"]),
@@ -273,11 +275,11 @@ def _read(key: str, known: Document) -> Operation:
 
 
 def _events(known: Document) -> tuple[EventId, ...]:
-    found = child(known, "events")
+    found = get_path(known, "events")
     return tuple(EventId(str(event)) for event in found) if isinstance(found, list) else ()
 
 
-def _url(call: Call, operation: Operation) -> str:
+def _url(call: ArmRequest, operation: Operation) -> str:
     version = quote(call.version or "2024-07-01")
     return (
         f"{call.base}/subscriptions/{SUBSCRIPTION}/providers/{operation.provider}/locations/westeurope"

@@ -1,12 +1,12 @@
 """Where clients ask how far an operation is."""
 
 from fairwarning.arm.operations import status
-from fairwarning.arm.routing import Route
+from fairwarning.arm.routing import ArmRoute
 
 _PROVIDERS = ("Microsoft.Compute", "Microsoft.Resources")
 
-ROUTES: tuple[Route, ...] = tuple(
-    Route(
+ROUTES: tuple[ArmRoute, ...] = tuple(
+    ArmRoute(
         "GET",
         f"/subscriptions/{{subscription}}/providers/{provider}/locations/{{location}}/operations/{{operation}}",
         status,

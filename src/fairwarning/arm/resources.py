@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Document
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.places import KINDS, VMS, page, set_id, vm_id
-from fairwarning.arm.room import SUBSCRIPTION, Document, Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.resource_ids import KINDS, VMS, page, set_id, vm_id
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Scope, ScopeKind
 
@@ -25,7 +25,7 @@ _LIVING = frozenset(f"Microsoft.Compute/{kind}".lower() for kind in KINDS)
 Test = Callable[[Document], bool]
 
 
-async def listed(room: Room, call: Call) -> Reply:
+async def listed(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Return all resources of a group or of the subscription that the filter lets through."""
     group = call.names.get("group")
     if group is not None:
@@ -35,7 +35,7 @@ async def listed(room: Room, call: Call) -> Reply:
     return page(call, ((str(one["id"]), partial(dict, one)) for one in found if all(t(one) for t in tests)))
 
 
-def everything(room: Room) -> Iterator[Document]:
+def everything(room: ArmContext) -> Iterator[Document]:
     """Yield every resource that stands by itself, in short."""
     for resource in dict.fromkeys(chain.from_iterable(_ids(room, s) for s in room.engine.scopes().values())):
         yield _short(room, resource)
@@ -45,17 +45,17 @@ def everything(room: Room) -> Iterator[Document]:
             yield {name: document[name] for name in _SHOWN if name in document}
 
 
-def _ids(room: Room, scope: Scope) -> Iterator[str]:
+def _ids(room: ArmContext, scope: Scope) -> Iterator[str]:
     if scope.facts.kind is not ScopeKind.STANDALONE:
         yield set_id(room, scope)
     if scope.facts.kind in KINDS[VMS]:
         yield from (vm_id(room, machine) for machine in scope.machines.values())
 
 
-def _short(room: Room, resource: str) -> Document:
+def _short(room: ArmContext, resource: str) -> Document:
     group, _, rest = resource.partition("/providers/")
     kind, _, name = rest.rpartition("/")
-    location = child(room.document(group), "location")
+    location = get_path(room.document(group), "location")
     told: Document = {"id": resource, "name": name, "type": kind, "location": location, "tags": {}}
     known = room.document(resource) or {}
     return told | {word: known[word] for word in _SHOWN if word in known}
@@ -83,7 +83,7 @@ def _member(name: str) -> Callable[[Document], list[str]]:
 
 
 def _tags(document: Document) -> dict[str, Json]:
-    tags = child(document, "tags")
+    tags = get_path(document, "tags")
     return tags if isinstance(tags, dict) else {}
 
 
@@ -97,7 +97,7 @@ _FILTERS: Mapping[str, Callable[[Document], list[str]]] = {
 }
 
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", f"{_SUBSCRIPTION}/resources", listed),
-    Route("GET", f"{_SUBSCRIPTION}/resourceGroups/{{group}}/resources", listed),
+ROUTES: tuple[ArmRoute, ...] = (
+    ArmRoute("GET", f"{_SUBSCRIPTION}/resources", listed),
+    ArmRoute("GET", f"{_SUBSCRIPTION}/resourceGroups/{{group}}/resources", listed),
 )

@@ -11,7 +11,7 @@ from fairwarning.arm.errors import AzureError
 
 
 @dataclass(frozen=True)
-class Route:
+class ArmRoute:
     """A method, a path with ``{names}`` in it, and who answers."""
 
     method: str
@@ -28,7 +28,7 @@ class Route:
         return re.compile(text, re.IGNORECASE)
 
 
-def match(routes: Iterable[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+def match(routes: Iterable[ArmRoute], method: str, path: str) -> tuple[ArmRoute, Mapping[str, str]]:
     """Return the route that answers, and what the path calls things by.
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from fairwarning.arm.room import TENANT
+from fairwarning.arm.context import TENANT
 from fairwarning.core.document.render import Json, compact
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.ports import Store

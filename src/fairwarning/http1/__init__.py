@@ -2,5 +2,5 @@
 
 The metadata API is built on it. Bytes go in and actions come out (``parser.py``); a connection answers
 requests in order and in time (``connection.py``); two transports carry the bytes, epoll on Linux and asyncio
-elsewhere. Imports ``formats`` and ``wakeups`` alone. Start with ``server.py``; ``docs/poll.md`` follows a poll.
+elsewhere. Imports ``formats`` and ``wakeups`` alone. Start with ``server.py``; see ``docs/poll.md``.
 """

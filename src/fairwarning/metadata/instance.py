@@ -19,9 +19,9 @@ from fairwarning.metadata.instance_fields import FIELDS, DataDisk, InstanceFacts
 
 __all__ = [
     "DataDisk",
-    "Facts",
-    "LeafNeedsText",
-    "NoSuchElement",
+    "InstanceFacts",
+    "LeafNeedsTextError",
+    "NoSuchElementError",
     "computer_name",
     "document",
     "render",

@@ -92,4 +92,4 @@ ROUTES: tuple[OperatorRoute, ...] = (
           serve=_metrics, media_type=MEDIA_TYPE),
     route("GET", "/healthz", "whether the server answers and keeps changes", _health, _Nothing,
           schemas.HealthBody),
-)  # fmt: skip
+)

@@ -7,10 +7,10 @@ then made up, the same each time.
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from fairwarning.arm import places
-from fairwarning.arm.call import child, merged
+from fairwarning.arm import resource_ids
+from fairwarning.arm.call import deep_merge, get_path
+from fairwarning.arm.context import TENANT, ArmContext, Document
 from fairwarning.arm.operations import instant
-from fairwarning.arm.room import TENANT, Document, Room
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import (
     ApprovalSettings,
@@ -35,38 +35,38 @@ _IMAGE: Document = {
 _PROVISIONING = {"Succeeded": "Provisioning succeeded", "Updating": "Updating", "Deleting": "Deleting"}
 
 
-def virtual_machine(room: Room, machine: Machine) -> Document:
+def virtual_machine(room: ArmContext, machine: Machine) -> Document:
     """Return a machine that is a resource of its own."""
     scope = room.engine.scope(machine.scope)
-    identifier = places.vm_id(room, machine)
-    put = places.kept(room, identifier, machine.vm_id)
-    base = over(_bare_machine(room, scope, machine), put)
+    identifier = resource_ids.vm_id(room, machine)
+    put = resource_ids.kept(room, identifier, machine.vm_id)
+    base = overlay(_bare_machine(room, scope, machine), put)
     facts: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning(scope, machine),
         **_membership(room, scope),
         **_priority(machine),
-        **_profile(machine, child(put, "properties", "scheduledEventsProfile") is not None),
+        **_profile(machine, get_path(put, "properties", "scheduledEventsProfile") is not None),
     }
     if scope.facts.kind is ScopeKind.STANDALONE:
-        facts |= policy(scope.facts.approvals, child(put, "properties", "scheduledEventsPolicy"))
-    return _laid(base, identifier, str(machine.name), f"Microsoft.Compute/{places.VMS}", facts)
+        facts |= policy(scope.facts.approvals, get_path(put, "properties", "scheduledEventsPolicy"))
+    return _laid(base, identifier, str(machine.name), f"Microsoft.Compute/{resource_ids.VMS}", facts)
 
 
-def instance(room: Room, machine: Machine, model: Document) -> Document:
+def instance(room: ArmContext, machine: Machine, model: Document) -> Document:
     """Return an instance of a scale set, whose document is ``model``."""
     scope = room.engine.scope(machine.scope)
     latest = machine.model.number == scope.facts.model.number
     applied: Document = {"latestModelApplied": latest, "modelDefinitionApplied": "VirtualMachineScaleSet"}
-    sku = {"name": child(model, "sku", "name"), "tier": "Standard"}
+    sku = {"name": get_path(model, "sku", "name"), "tier": "Standard"}
     if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-        return over(
+        return overlay(
             virtual_machine(room, machine),
             {"instanceId": machine.name, "sku": sku, "properties": {**applied, **_protection({}, machine)}},
         )
     identifier = instance_id(room, machine)
-    put = places.kept(room, identifier, machine.vm_id)
-    base = over(_bare_instance(room, scope, machine, model), put)
+    put = resource_ids.kept(room, identifier, machine.vm_id)
+    base = overlay(_bare_instance(room, scope, machine, model), put)
     facts: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning(scope, machine),
@@ -74,49 +74,49 @@ def instance(room: Room, machine: Machine, model: Document) -> Document:
         **_protection(put, machine),
         **_priority(machine),
     }
-    kind = f"Microsoft.Compute/{places.SCALE_SETS}/virtualMachines"
+    kind = f"Microsoft.Compute/{resource_ids.SCALE_SETS}/virtualMachines"
     shown = _laid(base, identifier, str(machine.name), kind, facts)
     return {**shown, "instanceId": machine.instance, "sku": sku}
 
 
-def instance_id(room: Room, machine: Machine) -> str:
+def instance_id(room: ArmContext, machine: Machine) -> str:
     """Return the id of an instance of a scale set."""
     scope = room.engine.scope(machine.scope)
     if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-        return places.vm_id(room, machine)
-    return f"{places.set_id(room, scope)}/virtualMachines/{machine.instance}"
+        return resource_ids.vm_id(room, machine)
+    return f"{resource_ids.set_id(room, scope)}/virtualMachines/{machine.instance}"
 
 
-def scale_set(room: Room, scopes: Sequence[Scope]) -> Document:
+def scale_set(room: ArmContext, scopes: Sequence[Scope]) -> Document:
     """Return a scale set, given its scopes: one, or one per zone."""
     facts = scopes[0].facts
-    identifier = places.set_id(room, scopes[0])
+    identifier = resource_ids.set_id(room, scopes[0])
     put = room.document(identifier) or {}
-    base = over(_bare_set(room, scopes), put)
+    base = overlay(_bare_set(room, scopes), put)
     number = max(scope.facts.model.number for scope in scopes)
     sku: Document = {"capacity": sum(len(remaining(scope)) for scope in scopes)}
-    told = child(put, "properties", "virtualMachineProfile", "scheduledEventsProfile") is not None
+    told = get_path(put, "properties", "virtualMachineProfile", "scheduledEventsProfile") is not None
     shown: Document = {
         "provisioningState": "Deleting" if facts.deleting else "Succeeded",
         "uniqueId": derive_id("set", facts.set_id).lower(),
         "orchestrationMode": "Flexible" if facts.kind is ScopeKind.FLEXIBLE_SET else "Uniform",
-        "upgradePolicy": {"mode": _mode(facts, child(put, "properties", "upgradePolicy", "mode"))},
+        "upgradePolicy": {"mode": _mode(facts, get_path(put, "properties", "upgradePolicy", "mode"))},
         "platformFaultDomainCount": facts.fault_domains,
         "virtualMachineProfile": _notices(facts.model.terminate_notice, facts.model.image_notice, told),
-        **policy(facts.approvals, child(put, "properties", "scheduledEventsPolicy")),
+        **policy(facts.approvals, get_path(put, "properties", "scheduledEventsPolicy")),
     }
-    kind = f"Microsoft.Compute/{places.SCALE_SETS}"
+    kind = f"Microsoft.Compute/{resource_ids.SCALE_SETS}"
     return {
-        **_laid(over(base, {"sku": sku}), identifier, facts.set_name, kind, shown),
+        **_laid(overlay(base, {"sku": sku}), identifier, facts.set_name, kind, shown),
         "etag": f'"{number}"',
     }
 
 
-def availability_set(room: Room, scope: Scope) -> Document:
+def availability_set(room: ArmContext, scope: Scope) -> Document:
     """Return an availability set."""
-    identifier = places.set_id(room, scope)
+    identifier = resource_ids.set_id(room, scope)
     put = room.document(identifier) or {}
-    group = places.group_name(room, scope)
+    group = resource_ids.group_name(room, scope)
     bare: Document = {
         "location": room.group(group)["location"],
         "tags": {},
@@ -126,14 +126,16 @@ def availability_set(room: Room, scope: Scope) -> Document:
     facts: Document = {
         "platformUpdateDomainCount": scope.facts.update_domains,
         "platformFaultDomainCount": scope.facts.fault_domains,
-        "virtualMachines": [{"id": places.resource_id(group, places.VMS, name)} for name in scope.machines],
-        **policy(scope.facts.approvals, child(put, "properties", "scheduledEventsPolicy")),
+        "virtualMachines": [
+            {"id": resource_ids.resource_id(group, resource_ids.VMS, name)} for name in scope.machines
+        ],
+        **policy(scope.facts.approvals, get_path(put, "properties", "scheduledEventsPolicy")),
     }
-    kind = f"Microsoft.Compute/{places.AVAILABILITY_SETS}"
-    return _laid(over(bare, put), identifier, scope.facts.set_name, kind, facts)
+    kind = f"Microsoft.Compute/{resource_ids.AVAILABILITY_SETS}"
+    return _laid(overlay(bare, put), identifier, scope.facts.set_name, kind, facts)
 
 
-def instance_view(room: Room, machine: Machine) -> Document:
+def instance_view(room: ArmContext, machine: Machine) -> Document:
     """Return how a machine is doing."""
     scope = room.engine.scope(machine.scope)
     state = provisioning(scope, machine)
@@ -166,12 +168,12 @@ def instance_view(room: Room, machine: Machine) -> Document:
     }
 
 
-def over(document: Json, more: Document) -> Document:
+def overlay(document: Json, more: Document) -> Document:
     """Return a document with another laid over it; tags are not merged but replaced."""
-    after = merged(document, more)
+    after = deep_merge(document, more)
     if not isinstance(after, dict):
         return {}
-    tags = child(more, "tags")
+    tags = get_path(more, "tags")
     return after if tags is None else {**after, "tags": tags}
 
 
@@ -187,14 +189,14 @@ def storable(document: Document, *model: str) -> Document:
 
 def expanded(document: Document, view: Document) -> Document:
     """Return a document with how its machine is doing."""
-    return over(document, {"properties": {"instanceView": view}})
+    return overlay(document, {"properties": {"instanceView": view}})
 
 
-def power(room: Room, machine: Machine) -> tuple[str, str]:
+def power(room: ArmContext, machine: Machine) -> tuple[str, str]:
     """Return a machine's power state as Azure calls it; what was only switched off is not deallocated."""
     if machine.power is PowerState.RUNNING:
         return "running", "VM running"
-    if child(room.document(switched_off(machine.ref)), "vmId") == machine.vm_id:
+    if get_path(room.document(switched_off(machine.ref)), "vmId") == machine.vm_id:
         return "stopped", "VM stopped"
     return "deallocated", "VM deallocated"
 
@@ -221,7 +223,7 @@ def policy(approvals: ApprovalSettings, put: Json) -> Document:
         "userInitiatedRedeploy": {"automaticallyApprove": approvals.user_redeploy},
         "allInstancesDown": {"automaticallyApprove": approvals.all_instances_down},
     }
-    return {"scheduledEventsPolicy": merged(put if isinstance(put, dict) else {}, told)}
+    return {"scheduledEventsPolicy": deep_merge(put if isinstance(put, dict) else {}, told)}
 
 
 def iso(duration: timedelta) -> str:
@@ -237,36 +239,36 @@ def computer_name(scope: Scope, machine: Machine) -> str:
     return machine.name
 
 
-def _bare_machine(room: Room, scope: Scope, machine: Machine) -> Document:
+def _bare_machine(room: ArmContext, scope: Scope, machine: Machine) -> Document:
     model: Document = {}
     if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-        model = room.document(places.set_id(room, scope)) or {}
-    group = room.group(places.group_name(room, scope))
-    profile = child(model, "properties", "virtualMachineProfile")
+        model = room.document(resource_ids.set_id(room, scope)) or {}
+    group = room.group(resource_ids.group_name(room, scope))
+    profile = get_path(model, "properties", "virtualMachineProfile")
     properties: Document = {
-        "hardwareProfile": {"vmSize": child(model, "sku", "name") or SIZE},
-        "storageProfile": child(profile, "storageProfile") or _storage(machine),
+        "hardwareProfile": {"vmSize": get_path(model, "sku", "name") or SIZE},
+        "storageProfile": get_path(profile, "storageProfile") or _storage(machine),
         "osProfile": {"computerName": computer_name(scope, machine), "adminUsername": "ops"},
         "networkProfile": {"networkInterfaces": []},
     }
     return {
-        "location": child(model, "location") or group["location"],
+        "location": get_path(model, "location") or group["location"],
         "tags": dict(machine.tags),
         **({"zones": [scope.facts.zone]} if scope.facts.zone else {}),
         "properties": properties,
     }
 
 
-def _bare_instance(room: Room, scope: Scope, machine: Machine, model: Document) -> Document:
-    profile = child(model, "properties", "virtualMachineProfile")
-    prefix = child(profile, "osProfile", "computerNamePrefix")
+def _bare_instance(room: ArmContext, scope: Scope, machine: Machine, model: Document) -> Document:
+    profile = get_path(model, "properties", "virtualMachineProfile")
+    prefix = get_path(profile, "osProfile", "computerNamePrefix")
     name = f"{prefix}{int(machine.instance):06d}" if prefix else computer_name(scope, machine)
     properties: Document = {
-        "hardwareProfile": {"vmSize": child(model, "sku", "name")},
-        "storageProfile": child(profile, "storageProfile"),
-        "osProfile": {"computerName": name, "adminUsername": child(profile, "osProfile", "adminUsername")},
+        "hardwareProfile": {"vmSize": get_path(model, "sku", "name")},
+        "storageProfile": get_path(profile, "storageProfile"),
+        "osProfile": {"computerName": name, "adminUsername": get_path(profile, "osProfile", "adminUsername")},
         "networkProfile": {"networkInterfaces": []},
-        "networkProfileConfiguration": child(profile, "networkProfile"),
+        "networkProfileConfiguration": get_path(profile, "networkProfile"),
     }
     return {
         "location": model["location"],
@@ -276,7 +278,7 @@ def _bare_instance(room: Room, scope: Scope, machine: Machine, model: Document) 
     }
 
 
-def _bare_set(room: Room, scopes: Sequence[Scope]) -> Document:
+def _bare_set(room: ArmContext, scopes: Sequence[Scope]) -> Document:
     facts = scopes[0].facts
     some = next((machine for scope in scopes for machine in scope.machines.values()), None)
     zones: list[Json] = [scope.facts.zone for scope in scopes if scope.facts.zone]
@@ -287,7 +289,7 @@ def _bare_set(room: Room, scopes: Sequence[Scope]) -> Document:
         **(_priority(some) if some is not None else {}),
     }
     return {
-        "location": room.group(places.group_name(room, scopes[0]))["location"],
+        "location": room.group(resource_ids.group_name(room, scopes[0]))["location"],
         "tags": dict(some.tags) if some is not None else {},
         **({"zones": zones} if zones else {}),
         "sku": {"name": SIZE, "tier": "Standard"},
@@ -306,12 +308,12 @@ def _storage(machine: Machine | None) -> Document:
     return {"imageReference": dict(_IMAGE), "osDisk": disk, "dataDisks": []}
 
 
-def _membership(room: Room, scope: Scope) -> Document:
+def _membership(room: ArmContext, scope: Scope) -> Document:
     match scope.facts.kind:
         case ScopeKind.AVAILABILITY_SET:
-            return {"availabilitySet": {"id": places.set_id(room, scope)}}
+            return {"availabilitySet": {"id": resource_ids.set_id(room, scope)}}
         case ScopeKind.FLEXIBLE_SET:
-            return {"virtualMachineScaleSet": {"id": places.set_id(room, scope)}}
+            return {"virtualMachineScaleSet": {"id": resource_ids.set_id(room, scope)}}
         case _:
             return {}
 
@@ -334,11 +336,11 @@ def _notices(terminate: timedelta | None, image: bool, told: bool) -> Document:
 
 
 def _protection(put: Document, machine: Machine) -> Document:
-    told = child(put, "properties", "protectionPolicy")
+    told = get_path(put, "properties", "protectionPolicy")
     if not machine.protected and told is None:
         return {}
     base = told if isinstance(told, dict) else {}
-    return {"protectionPolicy": merged(base, {"protectFromScaleIn": machine.protected})}
+    return {"protectionPolicy": deep_merge(base, {"protectFromScaleIn": machine.protected})}
 
 
 def _mode(facts: ScopeProperties, put: Json) -> Json:
@@ -369,7 +371,7 @@ def _concerns(event: Event, machine: Machine) -> bool:
 def _laid(base: Document, identifier: str, name: str, kind: str, facts: Document) -> Document:
     """Lay what is true over what was put."""
     own: Document = {"id": identifier, "name": name, "type": kind, "properties": facts}
-    if "systemassigned" in str(child(base, "identity", "type")).lower():
+    if "systemassigned" in str(get_path(base, "identity", "type")).lower():
         principal = derive_id("principal", identifier.lower()).lower()
         own["identity"] = {"principalId": principal, "tenantId": TENANT}
-    return over(base, own)
+    return overlay(base, own)

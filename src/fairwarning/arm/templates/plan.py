@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
-from fairwarning.arm.budget import Budget, OverBudgetError
-from fairwarning.arm.context import (
+from fairwarning.arm.errors import InvalidTemplateError
+from fairwarning.arm.templates.budget import Budget, OverBudgetError
+from fairwarning.arm.templates.context import (
     MOST,
-    Context,
-    Frame,
-    Surroundings,
+    DeploymentTarget,
+    TemplateContext,
+    TemplateFrame,
     as_fields,
     as_items,
     as_text,
@@ -22,8 +23,7 @@ from fairwarning.arm.context import (
     resource_id,
     section,
 )
-from fairwarning.arm.errors import InvalidTemplate
-from fairwarning.arm.expressions import Evaluation, called, calls, known
+from fairwarning.arm.templates.expressions import Evaluation, called, calls, known
 from fairwarning.core.document.render import Json
 
 _DEPLOYMENT = "microsoft.resources/deployments"
@@ -45,7 +45,7 @@ _INSTRUCTIONS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedResource:
     """A resource that a template asks for."""
 
     id: str
@@ -65,27 +65,33 @@ class Planned:
             return self.compose()
 
 
-def plan(template: Json, parameters: Json, surroundings: Surroundings, budget: Budget) -> tuple[Planned, ...]:
+def plan(
+    template: Json, parameters: Json, surroundings: DeploymentTarget, budget: Budget
+) -> tuple[PlannedResource, ...]:
     """Return the resources of a template, each after those it depends on.
 
     Raises:
         InvalidTemplate: the template cannot be deployed.
     """
     with at("template"), budget.running():
-        context = Context(template, parameters, surroundings, budget)
+        context = TemplateContext(template, parameters, surroundings, budget)
         wanted = [resource for resource in _unrolled(template, context) if resource.wanted]
         for resource in wanted:
             resource.check()
         for name, output in section(template, "outputs").items():
             with at(f"output {name}"):
-                _check(output, Frame(context))
+                _check(output, TemplateFrame(context))
         return tuple(
-            Planned(resource.id, resource.type, resource.name, resource.api_version, resource.compose, budget)
+            PlannedResource(
+                resource.id, resource.type, resource.name, resource.api_version, resource.compose, budget
+            )
             for resource in _ordered(wanted)
         )
 
 
-def outputs(template: Json, parameters: Json, surroundings: Surroundings, budget: Budget) -> dict[str, Json]:
+def outputs(
+    template: Json, parameters: Json, surroundings: DeploymentTarget, budget: Budget
+) -> dict[str, Json]:
     """Return what a deployed template has to say, under the names that ARM gives it.
 
     Raises:
@@ -93,14 +99,14 @@ def outputs(template: Json, parameters: Json, surroundings: Surroundings, budget
     """
     said: dict[str, Json] = {}
     with at("template"), budget.running():
-        context = Context(template, parameters, surroundings, budget)
+        context = TemplateContext(template, parameters, surroundings, budget)
         _unrolled(template, context)
         for name, output in section(template, "outputs").items():
             with at(f"output {name}"):
                 declared = as_fields(output, "an output")
                 kind = as_text(declared.get("type"), "its type")
-                if _wanted(declared, Frame(context)):
-                    value = Frame(context).document(declared.get("value"))
+                if _wanted(declared, TemplateFrame(context)):
+                    value = TemplateFrame(context).document(declared.get("value"))
                     said[_camel(name)] = {"type": kind[0].upper() + kind[1:], "value": value}
         budget.weight(said)
     return said
@@ -113,7 +119,7 @@ def _camel(name: str) -> str:
     return name[:lowered].lower() + name[lowered:]
 
 
-def _check(document: Json, frame: Frame) -> set[str]:
+def _check(document: Json, frame: TemplateFrame) -> set[str]:
     """Refuse expressions that nobody could evaluate, and return the names of the functions they call."""
     found = list(calls(document, frame.context.trees))
     for call in found:
@@ -121,17 +127,17 @@ def _check(document: Json, frame: Frame) -> set[str]:
     return {call.name for call in found}
 
 
-def _wanted(document: Mapping[str, Json], frame: Frame) -> bool:
+def _wanted(document: Mapping[str, Json], frame: TemplateFrame) -> bool:
     verdict = frame.document(document.get("condition", True))
     if not isinstance(verdict, bool):
-        raise InvalidTemplate(f"its condition must be a boolean, not {called(verdict)}")
+        raise InvalidTemplateError(f"its condition must be a boolean, not {called(verdict)}")
     return verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Resource:
     written: Mapping[str, Json]
-    frame: Frame
+    frame: TemplateFrame
     id: str
     type: str
     name: str
@@ -180,7 +186,7 @@ class _Resource:
                     yield from self.frame.context.find(as_text(target, "what it refers to"))
                 except OverBudgetError:
                     raise
-                except InvalidTemplate:
+                except InvalidTemplateError:
                     continue  # it means something outside, or nothing; its turn will tell
 
     def _split(self) -> tuple[dict[str, Json], Json]:
@@ -197,18 +203,18 @@ class _Resource:
         return mine, inside["template"]
 
 
-def _unrolled(template: Json, context: Context) -> list[_Resource]:
+def _unrolled(template: Json, context: TemplateContext) -> list[_Resource]:
     resources: list[_Resource] = []
     written = as_fields(template, "a template").get("resources")
     for one in as_items(written, "resources"):
-        for resource in _expanded(one, Frame(context), None):
+        for resource in _expanded(one, TemplateFrame(context), None):
             if len(resources) == MOST:
-                raise InvalidTemplate(f"it has more than {MOST} resources")
+                raise InvalidTemplateError(f"it has more than {MOST} resources")
             resources.append(resource)
     return resources
 
 
-def _expanded(written: Json, frame: Frame, parent: _Resource | None) -> Iterator[_Resource]:
+def _expanded(written: Json, frame: TemplateFrame, parent: _Resource | None) -> Iterator[_Resource]:
     document = as_fields(written, "a resource")
     with at(f"resource {document.get('name')}"):
         copy = document.get("copy")
@@ -224,7 +230,9 @@ def _expanded(written: Json, frame: Frame, parent: _Resource | None) -> Iterator
             yield from family
 
 
-def _family(document: Mapping[str, Json], frame: Frame, parent: _Resource | None) -> Iterator[_Resource]:
+def _family(
+    document: Mapping[str, Json], frame: TemplateFrame, parent: _Resource | None
+) -> Iterator[_Resource]:
     resource = _resource(document, frame, parent)
     for name in {name.lower() for name in resource.names}:
         frame.context.named.setdefault(name, []).append(resource.id)
@@ -233,7 +241,7 @@ def _family(document: Mapping[str, Json], frame: Frame, parent: _Resource | None
         yield from _expanded(child, frame, resource)
 
 
-def _resource(document: Mapping[str, Json], frame: Frame, parent: _Resource | None) -> _Resource:
+def _resource(document: Mapping[str, Json], frame: TemplateFrame, parent: _Resource | None) -> _Resource:
     kind, name = _text(document, "type", frame), _text(document, "name", frame)
     if parent is not None and "/" not in kind:
         kind, name = f"{parent.type}/{kind}", f"{parent.name}/{name}"
@@ -249,11 +257,11 @@ def _resource(document: Mapping[str, Json], frame: Frame, parent: _Resource | No
         )
 
 
-def _text(document: Mapping[str, Json], name: str, frame: Frame) -> str:
+def _text(document: Mapping[str, Json], name: str, frame: TemplateFrame) -> str:
     return as_text(frame.document(document.get(name)), f"its {name}")
 
 
-def _root(document: Mapping[str, Json], frame: Frame) -> str:
+def _root(document: Mapping[str, Json], frame: TemplateFrame) -> str:
     here = frame.context.surroundings
     if "scope" in document:  # an extension of another resource
         scope = _text(document, "scope", frame)
@@ -268,7 +276,7 @@ def _ordered(resources: Iterable[_Resource]) -> Iterator[_Resource]:
     by_id: dict[str, _Resource] = {}
     for resource in resources:
         if resource.id.lower() in by_id:
-            raise InvalidTemplate("the template defines it twice", f"resource {resource.name}")
+            raise InvalidTemplateError("the template defines it twice", f"resource {resource.name}")
         by_id[resource.id.lower()] = resource
     sorter = TopologicalSorter[str]({own: () for own in by_id})  # so that the rest stays as it is written
     for own, resource in by_id.items():
@@ -278,5 +286,5 @@ def _ordered(resources: Iterable[_Resource]) -> Iterator[_Resource]:
         order = list(sorter.static_order())
     except CycleError as error:
         circle = " -> ".join(by_id[own].name for own in error.args[1])
-        raise InvalidTemplate(f"its resources depend on each other in a circle: {circle}") from None
+        raise InvalidTemplateError(f"its resources depend on each other in a circle: {circle}") from None
     return (by_id[own] for own in order)

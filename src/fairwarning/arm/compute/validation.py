@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from fairwarning.arm.call import Call, child
-from fairwarning.arm.coercion import coerce
+from fairwarning.arm.call import ArmRequest, get_path
+from fairwarning.arm.context import Document
 from fairwarning.arm.errors import AzureError, invalid
-from fairwarning.arm.places import AVAILABILITY_SETS, SCALE_SETS, VMS
-from fairwarning.arm.room import Document
+from fairwarning.arm.resource_ids import AVAILABILITY_SETS, SCALE_SETS, VMS
+from fairwarning.arm.templates.coercion import coerce
 from fairwarning.core.blueprint import MOST_MACHINES
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
@@ -26,7 +26,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class VersionGate:
     """A property, the api-version that brought it, and what has it as a member."""
 
     path: Path
@@ -40,22 +40,22 @@ _POLICY: Path = ("properties", "scheduledEventsPolicy")
 _GRID: Path = (*_POLICY, "scheduledEventsAdditionalPublishingTargets", "eventGridAndResourceGraph")
 
 
-def _policy(since: str, owner: str, *, patch: bool = True) -> tuple[Gate, ...]:
+def _policy(since: str, owner: str, *, patch: bool = True) -> tuple[VersionGate, ...]:
     return (
-        Gate(_POLICY, since, owner, patch),
-        Gate((*_POLICY, "allInstancesDown"), "2025-04-01", "ScheduledEventsPolicy"),
-        Gate((*_GRID, "scheduledEventsApiVersion"), "2025-04-01", "EventGridAndResourceGraph"),
+        VersionGate(_POLICY, since, owner, patch),
+        VersionGate((*_POLICY, "allInstancesDown"), "2025-04-01", "ScheduledEventsPolicy"),
+        VersionGate((*_GRID, "scheduledEventsApiVersion"), "2025-04-01", "EventGridAndResourceGraph"),
     )
 
 
-def _profile(model: Path, since: str, owner: str) -> tuple[Gate, ...]:
+def _profile(model: Path, since: str, owner: str) -> tuple[VersionGate, ...]:
     profile = (*model, "scheduledEventsProfile")
     image = (*profile, "osImageNotificationProfile")
-    return Gate(profile, since, owner), Gate(image, "2022-11-01", "ScheduledEventsProfile")
+    return VersionGate(profile, since, owner), VersionGate(image, "2022-11-01", "ScheduledEventsProfile")
 
 
 #: T-01, by type of resource.
-GATES: Mapping[str, tuple[Gate, ...]] = {
+GATES: Mapping[str, tuple[VersionGate, ...]] = {
     SCALE_SETS: (
         *_profile(_MODEL, "2019-03-01", "VirtualMachineProfile"),
         *_policy("2024-03-01", "VirtualMachineScaleSetProperties", patch=False),
@@ -146,12 +146,12 @@ _SECRETS = frozenset({"adminpassword", "customdata"})
 _FORGETFUL = re.compile(r"(?:Standard|Basic)_[GHMN]", re.IGNORECASE)
 
 
-def read(kind: str, call: Call) -> Document:
+def read(kind: str, call: ArmRequest) -> Document:
     """Return the body of a PUT or PATCH, coerced, if it may be asked for in this way."""
     _guard(kind, call)
     body = coerce(dict(call.fields()))
     for path, (check, problem) in SHAPES.items():
-        value = child(body, *path)
+        value = get_path(body, *path)
         if value is not None and not check(value):
             raise invalid(".".join(path), problem)
     found = _without_secrets(body)
@@ -168,7 +168,7 @@ def hide(kind: str, document: Document, version: str) -> Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class EventSettings:
     """What a document asks of the core."""
 
     terminate_notice: timedelta | None
@@ -179,22 +179,24 @@ class Wishes:
     tags: tuple[tuple[str, str], ...]
 
 
-def wishes(kind: str, document: Document) -> Wishes:
+def event_settings(kind: str, document: Document) -> EventSettings:
     """Return what a document asks of the core."""
     model = _MODEL if kind == SCALE_SETS else ("properties",)
-    size = child(document, "sku", "name") or child(document, "properties", "hardwareProfile", "vmSize")
-    spot = child(document, *model, "priority") in ("Spot", "Low")
+    size = get_path(document, "sku", "name") or get_path(document, "properties", "hardwareProfile", "vmSize")
+    spot = get_path(document, *model, "priority") in ("Spot", "Low")
     notice = _terminate_notice(document, (*model, "scheduledEventsProfile", "terminateNotificationProfile"))
     if spot and notice is not None:
         raise SpotIsNotWarnedError  # T-05
     image = _image_notice(document, (*model, "scheduledEventsProfile", "osImageNotificationProfile"))
-    return Wishes(
+    return EventSettings(
         terminate_notice=notice,
         image_notice=image and not _FORGETFUL.match(str(size)),
-        approvals=_approvals(child(document, *_POLICY)),
+        approvals=_approvals(get_path(document, *_POLICY)),
         spot=spot,
-        eviction=EvictionPolicy(str(child(document, *model, "evictionPolicy") or EvictionPolicy.DEALLOCATE)),
-        tags=_tags(child(document, "tags")),
+        eviction=EvictionPolicy(
+            str(get_path(document, *model, "evictionPolicy") or EvictionPolicy.DEALLOCATE)
+        ),
+        tags=_tags(get_path(document, "tags")),
     )
 
 
@@ -206,31 +208,31 @@ def fixed(name: str) -> AzureError:
 
 def count(document: Json, *path: str) -> int | None:
     """Return a number of a document that was read, or None."""
-    found = child(document, *path)
+    found = get_path(document, *path)
     return int(found) if isinstance(found, int | str) else None
 
 
 def texts(document: Json, *path: str) -> tuple[str, ...]:
     """Return a list of a document that was read; nothing is an empty one."""
-    found = child(document, *path)
+    found = get_path(document, *path)
     return tuple(str(one) for one in found) if isinstance(found, list) else ()
 
 
 def _terminate_notice(document: Document, path: Path) -> timedelta | None:
-    text = child(document, *path, "notBeforeTimeout")
+    text = get_path(document, *path, "notBeforeTimeout")
     notice = _duration(text, (*path, "notBeforeTimeout"))
     shortest, longest = TERMINATE_NOTICE
     if notice is not None and not shortest <= notice <= longest:
         raise invalid(".".join((*path, "notBeforeTimeout")), f"{text} is not between PT5M and PT15M")
-    enabled = child(document, *path, "enable") is True
+    enabled = get_path(document, *path, "enable") is True
     return (notice or NOTICE[EventType.TERMINATE]) if enabled else None
 
 
 def _image_notice(document: Document, path: Path) -> bool:
-    text = child(document, *path, "notBeforeTimeout")
+    text = get_path(document, *path, "notBeforeTimeout")
     if _duration(text, (*path, "notBeforeTimeout")) not in (None, timedelta(minutes=15)):
         raise invalid(".".join((*path, "notBeforeTimeout")), f"{text} is not PT15M")
-    return child(document, *path, "enable") is True
+    return get_path(document, *path, "enable") is True
 
 
 def _duration(text: Json, path: Path) -> timedelta | None:
@@ -247,7 +249,7 @@ def _duration(text: Json, path: Path) -> timedelta | None:
 
 def _approvals(policy: Json) -> ApprovalSettings:
     def says(name: str, *, default: bool) -> bool:
-        told = child(policy, name, "automaticallyApprove")
+        told = get_path(policy, name, "automaticallyApprove")
         return told if isinstance(told, bool) else default
 
     return ApprovalSettings(
@@ -261,10 +263,10 @@ def _tags(tags: Json) -> tuple[tuple[str, str], ...]:
     return tuple((key, str(value)) for key, value in tags.items()) if isinstance(tags, dict) else ()
 
 
-def _guard(kind: str, call: Call) -> None:
+def _guard(kind: str, call: ArmRequest) -> None:
     for gate in GATES.get(kind, ()):
         late = _before(call.version, gate.since) or (call.method == "PATCH" and not gate.patch)
-        if late and child(call.body, *gate.path) is not None:
+        if late and get_path(call.body, *gate.path) is not None:
             member, where = gate.path[-1], ".".join(gate.path)
             raise AzureError(
                 400,

@@ -7,11 +7,12 @@ starting is done on the spot.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
-from fairwarning.arm import operations, views
-from fairwarning.arm.call import Call, Reply
+from fairwarning.arm import operations
+from fairwarning.arm.call import ArmRequest, ArmResponse
+from fairwarning.arm.compute import render
+from fairwarning.arm.context import ArmContext, Document
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.operations import Operation
-from fairwarning.arm.room import Document, Room
 from fairwarning.core.changes import Change, EventChanged
 from fairwarning.core.commands import DeleteScopes, Schedule, SetPower
 from fairwarning.core.errors import NotSpotError
@@ -38,8 +39,14 @@ IDLE = ("reapply",)
 
 
 async def act(
-    room: Room, call: Call, verb: str, resource: str, refs: Sequence[MachineRef], *, everybody: bool = False
-) -> Reply:
+    room: ArmContext,
+    call: ArmRequest,
+    verb: str,
+    resource: str,
+    refs: Sequence[MachineRef],
+    *,
+    everybody: bool = False,
+) -> ArmResponse:
     """Do to machines what a verb says, and answer; where it is for everybody, the stopped are left alone."""
     if verb in ANNOUNCED:
         if everybody:
@@ -48,12 +55,12 @@ async def act(
         return operations.accepted(room, call, operation)
     if verb in SWITCHED:
         await asyncio.gather(*(_switch(room, call, verb, ref) for ref in refs))
-    return Reply(status=200)
+    return ArmResponse(status=200)
 
 
 async def announce(
-    room: Room,
-    call: Call,
+    room: ArmContext,
+    call: ArmRequest,
     cause: str,
     resource: str,
     refs: Sequence[MachineRef],
@@ -62,7 +69,7 @@ async def announce(
     removes: tuple[str, ...] = (),
 ) -> Operation:
     """Cause something and return the operation that waits for it; a delete waits for those under way too."""
-    under_way = going(room, refs) if cause == "delete" else {}
+    under_way = pending_deletes(room, refs) if cause == "delete" else {}
     # T-09: who forces a delete hastens those that wait already.
     left = tuple(ref for ref in refs if force or ref not in under_way)
     start = Operation(
@@ -81,14 +88,14 @@ async def announce(
 
 
 async def remove(
-    room: Room, call: Call, resource: str, scopes: Sequence[Scope], removes: tuple[str, ...]
+    room: ArmContext, call: ArmRequest, resource: str, scopes: Sequence[Scope], removes: tuple[str, ...]
 ) -> Operation:
     """Delete whole scopes and return the operation that waits until they are gone."""
     refs = [ref for scope in scopes for ref in scope.refs()]
     start = Operation(
         id=new_event_id().lower(),
         started_at=operations.instant(room.engine.clock.now()),
-        events=tuple(sorted(set(going(room, refs).values()))),
+        events=tuple(sorted(set(pending_deletes(room, refs).values()))),
         resource=resource,
         removes=removes,
     )
@@ -98,7 +105,7 @@ async def remove(
     return joined(start, changes, refs, "delete")
 
 
-async def evict(room: Room, call: Call, refs: Sequence[MachineRef]) -> Reply:
+async def evict(room: ArmContext, call: ArmRequest, refs: Sequence[MachineRef]) -> ArmResponse:
     """Evict Spot machines, as a test of what they make of it (T-24)."""
     command = Schedule(id=new_event_id(), cause="evict", machines=tuple(refs), by=call.by)
     try:
@@ -106,10 +113,10 @@ async def evict(room: Room, call: Call, refs: Sequence[MachineRef]) -> Reply:
     except NotSpotError:
         message = "Operation 'simulateEviction' is allowed only for Spot Virtual Machines"
         raise AzureError(409, "OperationNotAllowed", message) from None
-    return Reply(status=204)
+    return ArmResponse(status=204)
 
 
-def going(room: Room, refs: Iterable[MachineRef]) -> dict[MachineRef, EventId]:
+def pending_deletes(room: ArmContext, refs: Iterable[MachineRef]) -> dict[MachineRef, EventId]:
     """Return the deletes that are under way, by machine."""
     asked = set(refs)
     return {
@@ -141,7 +148,7 @@ def joined(start: Operation, changes: Iterable[Change], refs: Iterable[MachineRe
     )
 
 
-def forced(call: Call) -> bool:
+def forced(call: ArmRequest) -> bool:
     """Whether a delete is not to wait for anybody (T-09)."""
     return call.query.get("forceDeletion", "").lower() == "true"
 
@@ -153,8 +160,8 @@ def _kept(
     return {operation.key: operation.document()}
 
 
-async def _switch(room: Room, call: Call, verb: str, ref: MachineRef) -> None:
-    mark = views.switched_off(ref)
+async def _switch(room: ArmContext, call: ArmRequest, verb: str, ref: MachineRef) -> None:
+    mark = render.switched_off(ref)
     off: Document = {"vmId": room.engine.machine(ref).vm_id}
     noted: Mapping[str, Document | None] = {mark: off if verb == "powerOff" else None}
     await room.handle(SetPower(machine=ref, power=SWITCHED[verb], by=call.by), lambda changes: noted)

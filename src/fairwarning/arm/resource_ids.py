@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from urllib.parse import quote
 
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
+from fairwarning.arm.context import ArmContext, Document, core_group, group_id
 from fairwarning.arm.errors import AzureError, not_found
-from fairwarning.arm.room import Document, Room, core_group, group_id
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import AmbiguousNameError, UnknownMachineError
 from fairwarning.core.model import HOME_GROUP, Machine, MachineRef, Scope, ScopeKind, VmName, in_group
@@ -42,26 +42,26 @@ def resource_id(group: str, kind: str, name: str) -> str:
     return f"{group_id(group)}/providers/Microsoft.Compute/{kind}/{name}"
 
 
-def group_name(room: Room, scope: Scope) -> str:
+def group_name(room: ArmContext, scope: Scope) -> str:
     """Return a scope's resource group, written as its maker wrote it."""
     name = scope.facts.group or HOME_GROUP
     known = room.document(group_id(name))
     return name if known is None else str(known["name"])
 
 
-def set_id(room: Room, scope: Scope) -> str:
+def set_id(room: ArmContext, scope: Scope) -> str:
     """Return the id of the resource that a scope is, or is a zone of."""
     order = (AVAILABILITY_SETS, CLOUD_SERVICES, SCALE_SETS, VMS)
     kind = next(kind for kind in order if scope.facts.kind in KINDS[kind])
     return resource_id(group_name(room, scope), kind, scope.facts.set_name)
 
 
-def vm_id(room: Room, machine: Machine) -> str:
+def vm_id(room: ArmContext, machine: Machine) -> str:
     """Return the id of a machine that is a resource of its own."""
     return resource_id(group_name(room, room.engine.scope(machine.scope)), VMS, machine.name)
 
 
-def scopes(room: Room, kind: str, group: str, name: str) -> tuple[Scope, ...]:
+def scopes(room: ArmContext, kind: str, group: str, name: str) -> tuple[Scope, ...]:
     """Return the scopes of a set, one or one per zone; none means that there is no such set."""
     there = room.engine.scopes()
     known = room.document(resource_id(group, kind, name))
@@ -73,7 +73,7 @@ def scopes(room: Room, kind: str, group: str, name: str) -> tuple[Scope, ...]:
     return tuple(there[one] for one in ids if one in there and there[one].facts.kind in KINDS[kind])
 
 
-def demand(room: Room, kind: str, group: str, name: str) -> tuple[Scope, ...]:
+def require(room: ArmContext, kind: str, group: str, name: str) -> tuple[Scope, ...]:
     """Return the scopes of a set, or refuse."""
     room.group(group)
     found = scopes(room, kind, group, name)
@@ -90,7 +90,7 @@ def spelled(scope: Scope, name: str) -> VmName | None:
     return next((one for one in scope.machines if one.lower() == meant), None)
 
 
-def vm(room: Room, group: str, name: str) -> Machine | None:
+def vm(room: ArmContext, group: str, name: str) -> Machine | None:
     """Return the machine that is a virtual machine of this name, if there is one."""
     known = room.document(resource_id(group, VMS, name))
     called = _called(room, name if known is None else str(known["name"]))
@@ -103,7 +103,7 @@ def vm(room: Room, group: str, name: str) -> Machine | None:
     return None
 
 
-def demand_vm(room: Room, call: Call) -> Machine:
+def require_vm(room: ArmContext, call: ArmRequest) -> Machine:
     """Return the virtual machine a request is about, or refuse."""
     room.group(call.names["group"])
     found = vm(room, call.names["group"], call.names["name"])
@@ -112,13 +112,13 @@ def demand_vm(room: Room, call: Call) -> Machine:
     return found
 
 
-def kept(room: Room, key: str, vm: str) -> Document:
+def kept(room: ArmContext, key: str, vm: str) -> Document:
     """Return what is kept of a machine; a document of an earlier machine of that name does not count."""
     known = room.document(key)
-    return known if known is not None and child(known, "properties", "vmId") == vm else {}
+    return known if known is not None and get_path(known, "properties", "vmId") == vm else {}
 
 
-async def drop(room: Room, key: str, gone: Callable[[], bool]) -> None:
+async def drop(room: ArmContext, key: str, gone: Callable[[], bool]) -> None:
     """Let go of the document of something that is no more."""
     if room.document(key) is None:
         return
@@ -131,7 +131,7 @@ def reference(value: Json, kind: str, target: str) -> tuple[str, str] | None:
     """Return the group and the name in a reference to a resource; None where there is none."""
     if value is None:
         return None
-    identifier = child(value, "id")
+    identifier = get_path(value, "id")
     found = _REFERENCE.fullmatch(identifier) if isinstance(identifier, str) else None
     if found is None or found[2].lower() != kind.lower():
         message = f"The value of {target}.id is not the id of a resource of type Microsoft.Compute/{kind}."
@@ -139,7 +139,7 @@ def reference(value: Json, kind: str, target: str) -> tuple[str, str] | None:
     return found[1], found[3]
 
 
-def wanted(room: Room, call: Call, kind: str) -> Iterator[Scope]:
+def wanted(room: ArmContext, call: ArmRequest, kind: str) -> Iterator[Scope]:
     """Yield the scopes of a type, of the request's group or of all."""
     group = call.names.get("group")
     if group is not None:
@@ -149,7 +149,7 @@ def wanted(room: Room, call: Call, kind: str) -> Iterator[Scope]:
             yield scope
 
 
-def page(call: Call, found: Iterable[tuple[str, Callable[[], Document]]]) -> Reply:
+def page(call: ArmRequest, found: Iterable[tuple[str, Callable[[], Document]]]) -> ArmResponse:
     """Return one page of a list: what comes after the token, in order of the ids, and where the rest is."""
     after = call.query.get("$skiptoken", "")
     rest = sorted((one for one in found if one[0] > after), key=lambda one: one[0])
@@ -158,10 +158,10 @@ def page(call: Call, found: Iterable[tuple[str, Callable[[], Document]]]) -> Rep
         query = {**call.query, "$skiptoken": rest[PAGE - 1][0]}
         text = "&".join(f"{quote(key, safe='$')}={quote(value, safe='')}" for key, value in query.items())
         body["nextLink"] = f"{call.base}{call.path}?{text}"
-    return Reply(body=body)
+    return ArmResponse(body=body)
 
 
-def _meant(room: Room, group: str, name: str) -> Iterator[MachineRef]:
+def _meant(room: ArmContext, group: str, name: str) -> Iterator[MachineRef]:
     """Yield who is meant in the home group, where no document knows how names are spelled."""
     for scope in () if core_group(group) else room.engine.scopes().values():
         found = spelled(scope, name) if scope.facts.kind in KINDS[VMS] and not scope.facts.group else None
@@ -169,7 +169,7 @@ def _meant(room: Room, group: str, name: str) -> Iterator[MachineRef]:
             yield MachineRef(scope.id, found)
 
 
-def _called(room: Room, name: str) -> tuple[MachineRef, ...]:
+def _called(room: ArmContext, name: str) -> tuple[MachineRef, ...]:
     if "/" in name:
         return ()
     try:

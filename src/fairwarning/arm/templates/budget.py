@@ -8,7 +8,7 @@ node of an expression, one value of a document or one round of a loop, and a kil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fairwarning.arm.errors import InvalidTemplate
+from fairwarning.arm.errors import InvalidTemplateError
 from fairwarning.core.document.render import Json
 
 DEEPEST = 64  # levels of nesting, in an expression as well as in a document
@@ -24,7 +24,7 @@ _READ = 1024  # characters that are read in one step
 _GLANCE = 256  # steps between two looks at the clock
 
 
-class OverBudgetError(InvalidTemplate):
+class OverBudgetError(InvalidTemplateError):
     """Evaluating the template costs more than it may."""
 
     def within(self, expression: str) -> "OverBudgetError":
@@ -122,12 +122,12 @@ class Budget:
             known = self._weighed[id(value)] = value, *self._sum(value, depth)
         _, weight, height = known
         if depth + height > DEEPEST:
-            raise InvalidTemplate(f"it evaluates to more than {DEEPEST} levels of nesting")
+            raise InvalidTemplateError(f"it evaluates to more than {DEEPEST} levels of nesting")
         return weight, height
 
     def _sum(self, value: list[Json] | dict[str, Json], depth: int) -> tuple[int, int]:
         if depth > DEEPEST:
-            raise InvalidTemplate(f"it evaluates to more than {DEEPEST} levels of nesting")
+            raise InvalidTemplateError(f"it evaluates to more than {DEEPEST} levels of nesting")
         self.make_items(1 + len(value))
         self.step(len(value))
         weight, height = _NODE, 0
@@ -137,5 +137,5 @@ class Budget:
             part, below = self._weigh(inner, depth + 1)
             weight, height = weight + part, max(height, below + 1)
             if weight > LARGEST:
-                raise InvalidTemplate(f"it evaluates to more than {LARGEST} characters")
+                raise InvalidTemplateError(f"it evaluates to more than {LARGEST} characters")
         return weight, height

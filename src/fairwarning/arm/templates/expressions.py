@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Never, TypeAlias, assert_never
 
-from fairwarning.arm.budget import DEEPEST, Budget, OverBudgetError
-from fairwarning.arm.errors import InvalidTemplate
+from fairwarning.arm.errors import InvalidTemplateError
+from fairwarning.arm.templates.budget import DEEPEST, Budget, OverBudgetError
 from fairwarning.core.document.render import Json
 
 LONGEST = 24_576  # characters of an expression, as in Azure
@@ -35,14 +35,14 @@ _WORDS: Mapping[type, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class LiteralNode:
     """A value that stands for itself."""
 
     value: str | int
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A function and what it is given; functions are known by their lower-case names."""
 
     name: str
@@ -51,18 +51,18 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberAccess:
     """One property of an object, or one item of an array."""
 
     whole: "Node"
     key: "Node"
 
 
-Node: TypeAlias = Literal | Call | Member
+Node: TypeAlias = LiteralNode | FunctionCall | MemberAccess
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class FunctionArguments:
     """What a function was given, read as the types the function needs."""
 
     function: str
@@ -102,19 +102,19 @@ class Arguments:
 
     def _refuse(self, place: int, wanted: str) -> Never:
         found = called(self.values[place])
-        raise InvalidTemplate(f"{self.function}: argument {place + 1} must be {wanted}, not {found}")
+        raise InvalidTemplateError(f"{self.function}: argument {place + 1} must be {wanted}, not {found}")
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class TemplateFunction:
     """What a name in a template calls, and how many arguments it takes."""
 
     least: int
     most: int
-    act: Callable[[Arguments], Json]
+    act: Callable[[FunctionArguments], Json]
 
 
-Functions: TypeAlias = Mapping[str, Function]
+Functions: TypeAlias = Mapping[str, TemplateFunction]
 
 
 def called(value: Json) -> str:
@@ -130,7 +130,7 @@ def whole(text: str) -> int:
     """
     number = int(text) if _WHOLE.fullmatch(text) else None
     if number is None or number not in _WHOLES:
-        raise InvalidTemplate(f"{text[:40]!r} is not a 64-bit integer")
+        raise InvalidTemplateError(f"{text[:40]!r} is not a 64-bit integer")
     return number
 
 
@@ -158,7 +158,9 @@ class Trees:
         if known is not None:
             return known
         if len(expression) > LONGEST:
-            raise InvalidTemplate(f"an expression is longer than {LONGEST} characters: [{expression[:80]}")
+            raise InvalidTemplateError(
+                f"an expression is longer than {LONGEST} characters: [{expression[:80]}"
+            )
         self.budget.step(len(expression) // 2)
         parser = _Parser(expression)
         node = parser.node(0)
@@ -167,7 +169,7 @@ class Trees:
         return node
 
 
-def calls(value: Json, trees: Trees) -> Iterator[Call]:
+def calls(value: Json, trees: Trees) -> Iterator[FunctionCall]:
     """Yield every function call in the expressions of a document."""
     waiting: list[Json | Node] = [value]
     while waiting:
@@ -180,10 +182,10 @@ def calls(value: Json, trees: Trees) -> Iterator[Call]:
                 waiting.extend(items)
             case dict() as fields:
                 waiting.extend([*fields, *fields.values()])
-            case Call() as call:
+            case FunctionCall() as call:
                 yield call
                 waiting.extend(call.arguments)
-            case Member(whole=node, key=key):
+            case MemberAccess(whole=node, key=key):
                 waiting.extend([node, key])
             case _:
                 pass
@@ -205,7 +207,7 @@ class _Parser:
         self._refuse(f"unexpected {self._expression[position:].lstrip()[:1]!r}")
 
     def _refuse(self, problem: str) -> Never:
-        raise InvalidTemplate(f"{problem} in the expression [{self._expression[:200]}]")
+        raise InvalidTemplateError(f"{problem} in the expression [{self._expression[:200]}]")
 
     def _take(self) -> tuple[str, str]:
         token = self._tokens[self._next]
@@ -226,14 +228,14 @@ class _Parser:
     def node(self, depth: int) -> Node:
         """Read one value with the properties and items taken from it."""
         if depth > DEEPEST:
-            raise InvalidTemplate(f"an expression nests deeper than {DEEPEST} levels")
+            raise InvalidTemplateError(f"an expression nests deeper than {DEEPEST} levels")
         node = self._plain(depth)
         steps = depth
         while self._at(".") or self._at("["):
             steps += 1
             if steps > DEEPEST:
-                raise InvalidTemplate(f"an expression nests deeper than {DEEPEST} levels")
-            node = Member(node, self._key(depth))
+                raise InvalidTemplateError(f"an expression nests deeper than {DEEPEST} levels")
+            node = MemberAccess(node, self._key(depth))
         return node
 
     def _key(self, depth: int) -> Node:
@@ -246,15 +248,15 @@ class _Parser:
         kind, text = self._take()
         if kind != "name":
             self._refuse(f"expected a property name after '.', not {repr(text) if text else 'the end'}")
-        return Literal(text)
+        return LiteralNode(text)
 
     def _plain(self, depth: int) -> Node:
         kind, text = self._take()
         match kind:
             case "text":
-                return Literal(text[1:-1].replace("''", "'"))
+                return LiteralNode(text[1:-1].replace("''", "'"))
             case "whole":
-                return Literal(whole(text))
+                return LiteralNode(whole(text))
             case "name":
                 return self._call(text, depth)
             case _:
@@ -270,7 +272,7 @@ class _Parser:
                 self.expect(",")
             arguments.append(self.node(depth + 1))
         self.expect(")")
-        return Call(name.lower(), tuple(arguments), name)
+        return FunctionCall(name.lower(), tuple(arguments), name)
 
 
 class Evaluation:
@@ -296,29 +298,29 @@ class Evaluation:
         """Return the value of a tree."""
         self._budget.step()
         match node:
-            case Literal(value=value):
+            case LiteralNode(value=value):
                 return value
-            case Member(whole=inner, key=key):
+            case MemberAccess(whole=inner, key=key):
                 return member(self.node(inner), self.node(key), self._budget)
-            case Call(name="if", arguments=(test, yes, no)):
-                verdict = Arguments("if", [self.node(test)], self._budget).claim(0)
+            case FunctionCall(name="if", arguments=(test, yes, no)):
+                verdict = FunctionArguments("if", [self.node(test)], self._budget).claim(0)
                 return self.node(yes if verdict else no)
-            case Call():
+            case FunctionCall():
                 return self._call(node)
             case _:
                 assert_never(node)
 
-    def _call(self, call: Call) -> Json:
+    def _call(self, call: FunctionCall) -> Json:
         function, budget = known(call, self._functions), self._budget
         values = [self.node(argument) for argument in call.arguments]
         budget.look()
         budget.read(sum(map(budget.weight, values)))
-        value = function.act(Arguments(call.spelling, values, budget))
+        value = function.act(FunctionArguments(call.spelling, values, budget))
         budget.take(value)
         return value
 
 
-def known(call: Call, functions: Functions) -> Function:
+def known(call: FunctionCall, functions: Functions) -> TemplateFunction:
     """Return the function a template calls.
 
     Raises:
@@ -326,11 +328,11 @@ def known(call: Call, functions: Functions) -> Function:
     """
     function = functions.get(call.name)
     if function is None:
-        raise InvalidTemplate(f"the template function {call.spelling!r} is not supported")
+        raise InvalidTemplateError(f"the template function {call.spelling!r} is not supported")
     count = len(call.arguments)
     if not function.least <= count <= function.most:
         bound = f"at least {function.least}" if count < function.least else f"at most {function.most}"
-        raise InvalidTemplate(f"{call.spelling}: takes {bound} arguments, not {count}")
+        raise InvalidTemplateError(f"{call.spelling}: takes {bound} arguments, not {count}")
     return function
 
 
@@ -348,13 +350,13 @@ def member(whole: Json, key: Json, budget: Budget) -> Json:
             folded = {name.lower(): name for name in whole}
             name = folded.get(key.lower())
             if name is None:
-                raise InvalidTemplate(
+                raise InvalidTemplateError(
                     f"there is no property {key!r} among {', '.join(whole) or 'none'}"[:400]
                 )
             return whole[name]
         case list(), int() if 0 <= key < len(whole):
             return whole[key]
         case list(), int():
-            raise InvalidTemplate(f"there is no item {key} in an array of {len(whole)}")
+            raise InvalidTemplateError(f"there is no item {key} in an array of {len(whole)}")
         case _:
-            raise InvalidTemplate(f"{called(whole)} has no member {key!r}")
+            raise InvalidTemplateError(f"{called(whole)} has no member {key!r}")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from fairwarning.arm.budget import Budget
 from fairwarning.arm.errors import AzureError
+from fairwarning.arm.templates.budget import Budget
 from fairwarning.core.document.render import Json
 from fairwarning.engine.clock import cpu_seconds
 

@@ -10,7 +10,7 @@ import httpx2
 from starlette.applications import Starlette
 
 from fairwarning.arm.app import create_app
-from fairwarning.arm.room import SUBSCRIPTION, Room
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.tokens import Tokens
 from fairwarning.core.document.render import Json
 from tests.asgi import ask
@@ -92,6 +92,6 @@ def front(*, key: str = KEY, secret: str | None = None) -> Front:
     """Return the front door of a new server."""
     stage, wall = Stage(), Wall()
     tokens = Tokens(key, wall, secret)
-    room = Room(stage.engine, welcome=_no_doors)
+    room = ArmContext(stage.engine, welcome=_no_doors)
     run(room.open())
     return Front(create_app(room, base_url=URL, tokens=tokens), tokens, wall, stage)

@@ -2,13 +2,14 @@
 
 from functools import partial
 
-from fairwarning.arm import actions, gates, groups, places, views
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm import groups, resource_ids
+from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
+from fairwarning.arm.compute import actions, render, validation
+from fairwarning.arm.context import ArmContext, Document, core_group
 from fairwarning.arm.errors import invalid, not_found
 from fairwarning.arm.operations import accepted
-from fairwarning.arm.places import CLOUD_SERVICES, GROUPED, SUBSCRIBED
-from fairwarning.arm.room import Document, Room, core_group
-from fairwarning.arm.routing import Route
+from fairwarning.arm.resource_ids import CLOUD_SERVICES, GROUPED, SUBSCRIBED
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.blueprint import Blueprint, role_of
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.document.render import Json
@@ -20,28 +21,28 @@ Roles = tuple[tuple[str, int], ...]
 _TYPE = f"Microsoft.Compute/{CLOUD_SERVICES}"
 
 
-async def get(room: Room, call: Call) -> Reply:
+async def get(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Show a cloud service."""
-    return Reply(body=_rendered(room, _scope(room, call)))
+    return ArmResponse(body=_rendered(room, _scope(room, call)))
 
 
-async def list_all(room: Room, call: Call) -> Reply:
+async def list_all(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Show a page of the cloud services of a group, or of all."""
     found = [
-        (places.set_id(room, scope).lower(), partial(_rendered, room, scope))
-        for scope in places.wanted(room, call, CLOUD_SERVICES)
+        (resource_ids.set_id(room, scope).lower(), partial(_rendered, room, scope))
+        for scope in resource_ids.wanted(room, call, CLOUD_SERVICES)
     ]
-    return places.page(call, found)
+    return resource_ids.page(call, found)
 
 
-async def put(room: Room, call: Call) -> Reply:
+async def put(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Bring a cloud service up, or change what is said of the one that is there."""
     group, name = call.names["group"], call.names["name"]
-    location = groups.standing(room, group)["location"]
-    body = gates.read(CLOUD_SERVICES, call)
-    key = places.resource_id(group, CLOUD_SERVICES, name)
+    location = groups.require_active_group(room, group)["location"]
+    body = validation.read(CLOUD_SERVICES, call)
+    key = resource_ids.resource_id(group, CLOUD_SERVICES, name)
     async with room.lock(key):
-        scopes = places.scopes(room, CLOUD_SERVICES, group, name)
+        scopes = resource_ids.scopes(room, CLOUD_SERVICES, group, name)
         if scopes:
             return await _change(room, scopes[0], body)
         blueprint = Blueprint(
@@ -50,25 +51,25 @@ async def put(room: Room, call: Call) -> Reply:
         kept: Document = {"location": location, "tags": {}, **body, "name": name}
         command = CreateSet(seed=new_event_id(), blueprint=blueprint, by=call.by)
         await room.handle(command, lambda changes: {key: kept})
-        return Reply(status=201, body=_rendered(room, _scope(room, call)))
+        return ArmResponse(status=201, body=_rendered(room, _scope(room, call)))
 
 
-async def delete(room: Room, call: Call) -> Reply:
+async def delete(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Delete a cloud service; one that is not there is gone already."""
     group, name = call.names["group"], call.names["name"]
     room.group(group)
-    async with room.lock(places.resource_id(group, CLOUD_SERVICES, name)):
-        scopes = places.scopes(room, CLOUD_SERVICES, group, name)
+    async with room.lock(resource_ids.resource_id(group, CLOUD_SERVICES, name)):
+        scopes = resource_ids.scopes(room, CLOUD_SERVICES, group, name)
         if not scopes:
-            return Reply(status=204)
-        identifier = places.set_id(room, scopes[0])
+            return ArmResponse(status=204)
+        identifier = resource_ids.set_id(room, scopes[0])
         return accepted(room, call, await actions.remove(room, call, identifier, scopes, (identifier,)))
 
 
-async def act(verb: str, room: Room, call: Call) -> Reply:
+async def act(verb: str, room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Do to some role instances, or to all, what a verb says."""
     scope = _scope(room, call)
-    asked = child(call.fields(), "roleInstances")
+    asked = get_path(call.fields(), "roleInstances")
     everybody = asked is None or asked == ["*"]
     if everybody:
         machines = list(scope.machines.values())
@@ -77,67 +78,67 @@ async def act(verb: str, room: Room, call: Call) -> Reply:
     else:
         raise invalid("roleInstances", "it must be a list of strings")
     refs = [machine.ref for machine in machines]
-    return await actions.act(room, call, verb, places.set_id(room, scope), refs, everybody=everybody)
+    return await actions.act(room, call, verb, resource_ids.set_id(room, scope), refs, everybody=everybody)
 
 
-async def list_instances(room: Room, call: Call) -> Reply:
+async def list_instances(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Show a page of a cloud service's role instances."""
     scope = _scope(room, call)
     found = [(str(m.name).lower(), partial(_instance_shown, room, scope, m)) for m in scope.machines.values()]
-    return places.page(call, found)
+    return resource_ids.page(call, found)
 
 
-async def get_instance(room: Room, call: Call) -> Reply:
+async def get_instance(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Show a role instance."""
     scope = _scope(room, call)
-    return Reply(body=_instance_shown(room, scope, _instance(scope, call.names["instance"], call)))
+    return ArmResponse(body=_instance_shown(room, scope, _instance(scope, call.names["instance"], call)))
 
 
-async def view_instance(room: Room, call: Call) -> Reply:
+async def view_instance(room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Show how a role instance is doing."""
     scope = _scope(room, call)
     machine = _instance(scope, call.names["instance"], call)
-    view = views.instance_view(room, machine)
+    view = render.instance_view(room, machine)
     names = ("platformUpdateDomain", "platformFaultDomain", "statuses")
-    return Reply(body={name: view[name] for name in names})
+    return ArmResponse(body={name: view[name] for name in names})
 
 
-async def act_on_instance(verb: str, room: Room, call: Call) -> Reply:
+async def act_on_instance(verb: str, room: ArmContext, call: ArmRequest) -> ArmResponse:
     """Do to a role instance what a verb says."""
     scope = _scope(room, call)
     machine = _instance(scope, call.names["instance"], call)
     return await actions.act(room, call, verb, _instance_id(room, scope, machine), (machine.ref,))
 
 
-def _scope(room: Room, call: Call) -> Scope:
-    return places.demand(room, CLOUD_SERVICES, call.names["group"], call.names["name"])[0]
+def _scope(room: ArmContext, call: ArmRequest) -> Scope:
+    return resource_ids.require(room, CLOUD_SERVICES, call.names["group"], call.names["name"])[0]
 
 
-def _instance(scope: Scope, name: str, call: Call) -> Machine:
+def _instance(scope: Scope, name: str, call: ArmRequest) -> Machine:
     for machine in scope.machines.values():
         if machine.name.lower() == name.lower():
             return machine
     raise not_found(_TYPE, f"{scope.facts.set_name}/roleInstances/{name}", call.names["group"])
 
 
-async def _change(room: Room, scope: Scope, body: Document) -> Reply:
+async def _change(room: ArmContext, scope: Scope, body: Document) -> ArmResponse:
     before = _rendered(room, scope)
-    after = views.over(before, body)
+    after = render.overlay(before, body)
     if _roles(after) != _roles(before):
-        raise gates.fixed("roleProfile.roles")
-    await room.keep({places.set_id(room, scope): after})
-    return Reply(body=_rendered(room, scope))
+        raise validation.fixed("roleProfile.roles")
+    await room.keep({resource_ids.set_id(room, scope): after})
+    return ArmResponse(body=_rendered(room, scope))
 
 
 def _roles(document: Json) -> Roles:
-    roles = child(document, "properties", "roleProfile", "roles")
+    roles = get_path(document, "properties", "roleProfile", "roles")
     if not isinstance(roles, list) or not roles:
         raise invalid("properties.roleProfile.roles", "name at least one role")
     return tuple(_role(role) for role in roles)
 
 
 def _role(role: Json) -> tuple[str, int]:
-    name, capacity = child(role, "name"), child(role, "sku", "capacity")
+    name, capacity = get_path(role, "name"), get_path(role, "sku", "capacity")
     if not isinstance(name, str):
         raise invalid("properties.roleProfile.roles", "each role has a name")
     if not isinstance(capacity, int) or isinstance(capacity, bool):
@@ -145,19 +146,19 @@ def _role(role: Json) -> tuple[str, int]:
     return name, capacity
 
 
-def _rendered(room: Room, scope: Scope) -> Document:
-    identifier = places.set_id(room, scope)
+def _rendered(room: ArmContext, scope: Scope) -> Document:
+    identifier = resource_ids.set_id(room, scope)
     put = room.document(identifier) or {}
     counts: dict[str, int] = {}
     for machine in scope.machines.values():
         role = role_of(machine.name)
         counts[role] = counts.get(role, 0) + 1
-    told = child(put, "properties", "roleProfile", "roles")
+    told = get_path(put, "properties", "roleProfile", "roles")
     made: list[Json] = [
-        {"name": role, "sku": {"name": views.SIZE, "tier": "Standard", "capacity": count}}
+        {"name": role, "sku": {"name": render.SIZE, "tier": "Standard", "capacity": count}}
         for role, count in counts.items()
     ]
-    group = room.group(places.group_name(room, scope))
+    group = room.group(resource_ids.group_name(room, scope))
     bare: Document = {"location": group["location"], "tags": {}, "properties": {}}
     facts: Document = {
         "provisioningState": "Deleting" if scope.facts.deleting else "Succeeded",
@@ -165,20 +166,20 @@ def _rendered(room: Room, scope: Scope) -> Document:
         "roleProfile": {"roles": told if isinstance(told, list) else made},
     }
     own: Document = {"id": identifier, "name": scope.facts.set_name, "type": _TYPE, "properties": facts}
-    return views.over(views.over(bare, put), own)
+    return render.overlay(render.overlay(bare, put), own)
 
 
-def _instance_id(room: Room, scope: Scope, machine: Machine) -> str:
-    return f"{places.set_id(room, scope)}/roleInstances/{machine.name}"
+def _instance_id(room: ArmContext, scope: Scope, machine: Machine) -> str:
+    return f"{resource_ids.set_id(room, scope)}/roleInstances/{machine.name}"
 
 
-def _instance_shown(room: Room, scope: Scope, machine: Machine) -> Document:
+def _instance_shown(room: ArmContext, scope: Scope, machine: Machine) -> Document:
     return {
         "id": _instance_id(room, scope, machine),
         "name": machine.name,
         "type": f"{_TYPE}/roleInstances",
         "location": _rendered(room, scope)["location"],
-        "sku": {"name": views.SIZE, "tier": "Standard"},
+        "sku": {"name": render.SIZE, "tier": "Standard"},
         "properties": {"networkProfile": {"networkInterfaces": []}},
     }
 
@@ -187,15 +188,15 @@ _VERBS = ("restart", "reimage")
 _ONE = f"{GROUPED}/{CLOUD_SERVICES}/{{name}}"
 _INSTANCE = f"{_ONE}/roleInstances/{{instance}}"
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", f"{SUBSCRIBED}/{CLOUD_SERVICES}", list_all),
-    Route("GET", f"{GROUPED}/{CLOUD_SERVICES}", list_all),
-    Route("GET", _ONE, get),
-    Route("PUT", _ONE, put),
-    Route("DELETE", _ONE, delete),
-    *(Route("POST", f"{_ONE}/{verb}", partial(act, verb)) for verb in _VERBS),
-    Route("GET", f"{_ONE}/roleInstances", list_instances),
-    Route("GET", _INSTANCE, get_instance),
-    Route("GET", f"{_INSTANCE}/instanceView", view_instance),
-    *(Route("POST", f"{_INSTANCE}/{verb}", partial(act_on_instance, verb)) for verb in _VERBS),
+ROUTES: tuple[ArmRoute, ...] = (
+    ArmRoute("GET", f"{SUBSCRIBED}/{CLOUD_SERVICES}", list_all),
+    ArmRoute("GET", f"{GROUPED}/{CLOUD_SERVICES}", list_all),
+    ArmRoute("GET", _ONE, get),
+    ArmRoute("PUT", _ONE, put),
+    ArmRoute("DELETE", _ONE, delete),
+    *(ArmRoute("POST", f"{_ONE}/{verb}", partial(act, verb)) for verb in _VERBS),
+    ArmRoute("GET", f"{_ONE}/roleInstances", list_instances),
+    ArmRoute("GET", _INSTANCE, get_instance),
+    ArmRoute("GET", f"{_INSTANCE}/instanceView", view_instance),
+    *(ArmRoute("POST", f"{_INSTANCE}/{verb}", partial(act_on_instance, verb)) for verb in _VERBS),
 )

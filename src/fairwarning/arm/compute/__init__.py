@@ -1,0 +1,1 @@
+"""Virtual machines and their sets: what Microsoft.Compute answers."""
