@@ -19,7 +19,7 @@ from fairwarning.operator import app as operator
 from fairwarning.serve import Service
 from fairwarning.throttle import MEMORY, MOST_CALLERS, MOST_WAITING, PAUSES, Throttle, TooManyGuessesError
 from tests.arm.arm_client import KEY, Wall
-from tests.console.lobby import proof
+from tests.console.console_client import proof
 from tests.stage import Stage, run
 
 TOKEN = "correct horse battery"

@@ -197,7 +197,7 @@ class Service:
         self._counters += [lambda: server.figures().families(), lambda: families(self._listeners)]
 
     async def _open_operator(self) -> None:
-        from fairwarning.console.beside import Beside
+        from fairwarning.console.lazy_mount import LazyMount
         from fairwarning.operator.app import create_app
         from fairwarning.streams import Streams
 
@@ -221,7 +221,7 @@ class Service:
             counted=self._counted,
             streams=self._streams,
         )
-        both = Beside(app, lambda: self._console(closing, journeys))
+        both = LazyMount(app, lambda: self._console(closing, journeys))
         self.operator_url = await self._stack.enter_async_context(_served(listener, both, host, port))
         self._stack.callback(closing.set)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from fairwarning.console.fleet import MANY
+from fairwarning.console.pages.fleet import MANY
 from tests.browser.chromium import PATIENCE, OpenTab
 from tests.cli.server import Server, up
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 from starlette.routing import Match, Route
 
 from fairwarning.console.app import FILES as STATIC
-from fairwarning.console.routes import PAGES
+from fairwarning.console.pages.routes import PAGES
 from fairwarning.core.document.render import Json
 from tests.browser.chromium import OpenTab
 from tests.browser.scene import FLEET, SIGHTS, Scene, staged

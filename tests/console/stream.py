@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from starlette.types import Message
 
-from tests.console.lobby import Lobby
+from tests.console.console_client import Lobby
 from tests.stage import run
 
 

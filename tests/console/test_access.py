@@ -10,7 +10,7 @@ from fairwarning.console.app import create_app
 from fairwarning.console.sessions import LIFE, Sessions
 from fairwarning.core.blueprint import Blueprint
 from tests.conftest import NOON
-from tests.console.lobby import Found, Lobby, lobby, proof, text
+from tests.console.console_client import Found, Lobby, lobby, proof, text
 from tests.stage import Stage
 
 WEB = Blueprint(name="web", count=2)

@@ -8,13 +8,13 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairwarning.console.access import HEADERS
-from fairwarning.console.beside import Beside
-from fairwarning.console.frame import MENU
+from fairwarning.console.layout import MENU
+from fairwarning.console.lazy_mount import LazyMount
 from fairwarning.console.page import MOST_FIELDS, Fields, fields
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
-from tests.console.lobby import Found, lobby, proof, text
+from tests.console.console_client import Found, lobby, proof, text
 from tests.stage import run
 
 WEB = Blueprint(name="web", count=3)
@@ -213,7 +213,7 @@ def _says(word: str) -> ASGIApp:
     ],
 )
 def test_the_console_has_what_the_operator_api_has_not(path: str, answered: str) -> None:
-    both = Beside(_says("api"), lambda: _says("console"))
+    both = LazyMount(_says("api"), lambda: _says("console"))
     sent: list[bytes] = []
 
     async def receive() -> dict[str, object]:
@@ -236,7 +236,7 @@ def test_the_console_is_loaded_with_its_first_visitor_and_once() -> None:
         loaded.append("console")
         return _says("console")
 
-    both = Beside(_says("api"), load)
+    both = LazyMount(_says("api"), load)
 
     async def receive() -> dict[str, object]:
         return {"type": "http.request"}
@@ -250,7 +250,7 @@ def test_the_console_is_loaded_with_its_first_visitor_and_once() -> None:
 
 
 def test_starting_a_server_loads_nothing_that_only_pages_need() -> None:
-    program = "import sys, fairwarning.serve, fairwarning.console.beside; print('jinja2' in sys.modules)"
+    program = "import sys, fairwarning.serve, fairwarning.console.lazy_mount; print('jinja2' in sys.modules)"
 
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

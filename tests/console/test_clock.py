@@ -8,7 +8,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventStatus
 from fairwarning.core.policy import Policy
 from tests.conftest import NOON
-from tests.console.lobby import lobby, text
+from tests.console.console_client import lobby, text
 
 WEB = Blueprint(name="web", count=2)
 

@@ -9,7 +9,7 @@ from fairwarning.console.app import create_app
 from fairwarning.console.forms import CHOICES
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EvictionPolicy, MachineRef, ScopeKind
-from tests.console.lobby import Found, Lobby, lobby, text
+from tests.console.console_client import Found, Lobby, lobby, text
 
 WEB = Blueprint(name="web", count=3)
 SET = "/create/scale-set"

@@ -5,11 +5,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fairwarning.console import events, journal
+from fairwarning.console import journal
+from fairwarning.console.pages import events
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Approve, Schedule
 from fairwarning.core.model import ScopeId, ScopeKind
-from tests.console.lobby import Found, Lobby, lobby, text
+from tests.console.console_client import Found, Lobby, lobby, text
 from tests.console.stream import live
 
 WEB = Blueprint(name="web", count=3, terminate_notice=timedelta(minutes=5))

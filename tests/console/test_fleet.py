@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.console import fleet
+from fairwarning.console.pages import fleet
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import Policy
 from fairwarning.engine.faults import ActiveFault
-from tests.console.lobby import Found, Lobby, lobby, text
+from tests.console.console_client import Found, Lobby, lobby, text
 
 WEB = Blueprint(name="web", count=3)
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)

@@ -4,13 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.console.forms import (
-    CHOICES,
-    WALK_DEFAULTS,
-    Form,
-    draft,
-    walk_wish,
-)
+from fairwarning.console.forms import CHOICES, ROLLOUT_DEFAULTS, Form, draft, rollout_form
 from fairwarning.console.page import Fields
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import MAINTENANCE
@@ -185,9 +179,9 @@ def test_a_draft_names_the_machines_it_would_lead_to() -> None:
 @pytest.mark.parametrize("cause", MAINTENANCE)
 def test_every_maintenance_of_the_form_may_be_walked(cause: str) -> None:
     stage = Stage(Blueprint(name="web", count=2))
-    form = Form(written(scope="web", cause=cause, notice="1h30m"), WALK_DEFAULTS)
+    form = Form(written(scope="web", cause=cause, notice="1h30m"), ROLLOUT_DEFAULTS)
 
-    wish = walk_wish(form, stage.engine.scopes())
+    wish = rollout_form(form, stage.engine.scopes())
 
     assert form.errors == {}
     assert wish.notice == span("1h30m")
@@ -205,8 +199,8 @@ def test_every_maintenance_of_the_form_may_be_walked(cause: str) -> None:
     ],
 )
 def test_a_walk_with_mistakes_says_which(values: dict[str, str], field: str, words: str) -> None:
-    form = Form(written(**values), WALK_DEFAULTS)
+    form = Form(written(**values), ROLLOUT_DEFAULTS)
 
-    walk_wish(form, {ScopeId("web"): None})
+    rollout_form(form, {ScopeId("web"): None})
 
     assert words in form.errors[field]

@@ -6,7 +6,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Schedule
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from fairwarning.engine.clock import new_event_id
-from tests.console.lobby import lobby
+from tests.console.console_client import lobby
 from tests.stage import run
 
 

@@ -11,7 +11,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import CreateSet, Schedule
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
-from tests.console.lobby import Found, Lobby, lobby, text
+from tests.console.console_client import Found, Lobby, lobby, text
 from tests.console.stream import live
 
 WEB = Blueprint(name="web", count=3)

@@ -9,9 +9,9 @@ import httpx2
 import pytest
 from starlette.types import Message
 
-from fairwarning.console import fleet
-from fairwarning.console.live import Shown, changed, digest, messages
+from fairwarning.console.live import ShownPage, changed, digest, messages
 from fairwarning.console.page import Fragment
+from fairwarning.console.pages import fleet
 from fairwarning.console.sessions import LIFE
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import AddMachines, Schedule
@@ -19,7 +19,7 @@ from fairwarning.core.model import ScopeId
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.time_control import TimeControl
 from tests.conftest import NOON
-from tests.console.lobby import Lobby, lobby, proof
+from tests.console.console_client import Lobby, lobby, proof
 from tests.stage import Stage, run
 
 WEB = Blueprint(name="web", count=3)
@@ -77,9 +77,9 @@ class Page:
         self.html = html
         self.looks = 0
 
-    async def look(self) -> Shown:
+    async def look(self) -> ShownPage:
         self.looks += 1
-        return Shown((part("a", self.html),))
+        return ShownPage((part("a", self.html),))
 
 
 def test_whoever_has_what_the_page_shows_is_sent_nothing() -> None:
@@ -114,8 +114,8 @@ def test_whoever_has_something_else_is_sent_all_of_it_under_its_name() -> None:
 
 
 def test_an_id_cannot_break_out_of_its_place() -> None:
-    async def look() -> Shown:
-        return Shown((part('"><script>', "text"),))
+    async def look() -> ShownPage:
+        return ShownPage((part('"><script>', "text"),))
 
     async def first() -> bytes:
         async with aclosing(messages(Feed(), TimeControl(ENGINE), look, "", asyncio.Event())) as stream:

@@ -6,14 +6,14 @@ from math import inf
 
 import pytest
 
-from fairwarning.console import machine
-from fairwarning.console.machine import LINES
+from fairwarning.console.pages import machine
+from fairwarning.console.pages.machine import LINES
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.versions import EVENT_VERSIONS
 from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
 from fairwarning.core.model import EventStatus, PowerState, ScopeKind
 from fairwarning.engine.faults import ActiveFault
-from tests.console.lobby import Found, Lobby, lobby, text
+from tests.console.console_client import Found, Lobby, lobby, text
 from tests.stage import run, span
 
 WEB = Blueprint(name="web", count=3, terminate_notice=span("5m"))

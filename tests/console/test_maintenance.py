@@ -2,11 +2,11 @@
 
 import pytest
 
-from fairwarning.console.maintenance import Domain, Progress, domains
+from fairwarning.console.pages.maintenance import Domain, DomainProgress, domains
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import StartRollout
 from fairwarning.core.model import ScopeId, ScopeKind
-from tests.console.lobby import lobby, text
+from tests.console.console_client import lobby, text
 from tests.console.stream import live
 from tests.stage import Stage
 
@@ -15,7 +15,7 @@ HERE = "/maintenance"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def progress(stage: Stage, scope: str = "app") -> list[tuple[str, Progress]]:
+def progress(stage: Stage, scope: str = "app") -> list[tuple[str, DomainProgress]]:
     """Return how far the walk of a scope is with each domain."""
     its = stage.scope(scope)
     assert its.facts.walk is not None
@@ -31,8 +31,16 @@ def test_a_walk_is_done_with_one_domain_before_it_comes_to_the_next() -> None:
     stage.advance("15m30s")
     after = progress(stage)
 
-    assert before == [("UD 0", Progress.UNDER_WAY), ("UD 1", Progress.TO_COME), ("UD 2", Progress.TO_COME)]
-    assert after == [("UD 0", Progress.DONE), ("UD 1", Progress.UNDER_WAY), ("UD 2", Progress.TO_COME)]
+    assert before == [
+        ("UD 0", DomainProgress.UNDER_WAY),
+        ("UD 1", DomainProgress.TO_COME),
+        ("UD 2", DomainProgress.TO_COME),
+    ]
+    assert after == [
+        ("UD 0", DomainProgress.DONE),
+        ("UD 1", DomainProgress.UNDER_WAY),
+        ("UD 2", DomainProgress.TO_COME),
+    ]
 
 
 @pytest.mark.rule("S-04")
@@ -40,7 +48,7 @@ def test_a_flexible_set_is_walked_by_fault_domains() -> None:
     stage = Stage(Blueprint(name="pool", count=2, kind=ScopeKind.FLEXIBLE_SET))
     stage.walk("pool")
 
-    assert progress(stage, "pool") == [("FD 0", Progress.UNDER_WAY), ("FD 1", Progress.TO_COME)]
+    assert progress(stage, "pool") == [("FD 0", DomainProgress.UNDER_WAY), ("FD 1", DomainProgress.TO_COME)]
 
 
 def test_a_domain_names_its_machines() -> None:
@@ -51,7 +59,7 @@ def test_a_domain_names_its_machines() -> None:
 
     first = domains(scope, scope.facts.walk)[0]
 
-    assert first == Domain(label="UD 0", progress=Progress.UNDER_WAY, machines=first.machines)
+    assert first == Domain(label="UD 0", progress=DomainProgress.UNDER_WAY, machines=first.machines)
     assert first.machines == ("app-0", "app-3")
 
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fairwarning.console.axis import Axis
-from fairwarning.console.story import Story, stories
+from fairwarning.console.event_timeline import EventTimeline, event_timelines
 from fairwarning.console.timeline import MOST_LANES, WIDTH, summary, timeline
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone
@@ -30,9 +30,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '"><script>alert(1)</script><!-- &amp; \x00\x1b ]]>'
 
 
-def told(stage: Stage, scope: str = "web") -> tuple[Story, ...]:
+def told(stage: Stage, scope: str = "web") -> tuple[EventTimeline, ...]:
     """Return the lives of a scope's events."""
-    return stories(stage.journal(), stage.pending(scope))
+    return event_timelines(stage.journal(), stage.pending(scope))
 
 
 def drawn(stage: Stage, window: str = "1d") -> ElementTree.Element:
@@ -274,7 +274,7 @@ def test_the_picture_has_a_name_and_tells_its_content_in_words() -> None:
     ],
 )
 def test_hostile_words_stay_words(scope: str, entry: Entry) -> None:
-    text = timeline(ScopeId(scope), stories([entry]), NOON)
+    text = timeline(ScopeId(scope), event_timelines([entry]), NOON)
 
     picture = ElementTree.fromstring(text)
     known = ("svg", "title", "desc", "rect", "text", "g", "line", "path")
@@ -299,7 +299,7 @@ def test_a_pending_event_is_told_even_if_the_journal_no_longer_reaches_back_to_i
     stage.advance("1m")
     stage.approve(event, by="web_1")
 
-    (life,) = stories([], stage.pending("web"))
+    (life,) = event_timelines([], stage.pending("web"))
 
     assert life.event.status is EventStatus.STARTED
     assert [step.what for step in life.steps] == [EventMilestone.SCHEDULED, EventMilestone.STARTED]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fairwarning.console.app import create_app
-from tests.console.lobby import address, lobby, text
+from tests.console.console_client import address, lobby, text
 from tests.engine.disk import WEB, broken
 
 

@@ -9,7 +9,7 @@ import msgspec
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator import schemas
 from fairwarning.operator.history import follow
-from tests.console.lobby import Lobby, lobby
+from tests.console.console_client import Lobby, lobby
 from tests.operator.operator_client import Office, office
 from tests.stage import run
 

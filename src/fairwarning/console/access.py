@@ -28,7 +28,7 @@ HEADERS: Mapping[str, str] = {
 }
 
 
-class Gate:
+class ConsoleGate:
     """Lets a request through to the pages, sends it to the login, or refuses it."""
 
     def __init__(self, app: ASGIApp, sessions: Sessions, throttle: Throttle) -> None:

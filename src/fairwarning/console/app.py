@@ -13,11 +13,11 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from fairwarning.console.access import LOGIN, Gate
-from fairwarning.console.door import Door
+from fairwarning.console.access import LOGIN, ConsoleGate
+from fairwarning.console.context import ConsoleContext
+from fairwarning.console.handlers import PageHandlers
 from fairwarning.console.journal import Recent
-from fairwarning.console.room import Room
-from fairwarning.console.routes import ACTIONS, PAGES
+from fairwarning.console.pages.routes import ACTIONS, PAGES
 from fairwarning.console.sessions import Sessions
 from fairwarning.core.document import render
 from fairwarning.core.document.versions import EVENT_VERSIONS, DocumentShape
@@ -55,7 +55,7 @@ def create_app(
     """
     if not loopback and not token:
         raise ValueError("off loopback the console needs a token")
-    room = Room(
+    room = ConsoleContext(
         engine=engine,
         endpoints=endpoints,
         alternatives=alternatives or (lambda machine: ()),
@@ -71,11 +71,11 @@ def create_app(
     return _guarded(room, sessions, throttle or Throttle())
 
 
-def _guarded(room: Room, sessions: Sessions, throttle: Throttle) -> Starlette:
-    door = Door(room, sessions, throttle, PAGES)
+def _guarded(room: ConsoleContext, sessions: Sessions, throttle: Throttle) -> Starlette:
+    door = PageHandlers(room, sessions, throttle, PAGES)
     app = Starlette(
         routes=_routes(door),
-        middleware=[Middleware(Gate, sessions=sessions, throttle=throttle)],
+        middleware=[Middleware(ConsoleGate, sessions=sessions, throttle=throttle)],
         exception_handlers=dict.fromkeys(
             (FairWarningError, HTTPException, ClientDisconnect, Exception), door.refuse
         ),
@@ -84,7 +84,7 @@ def _guarded(room: Room, sessions: Sessions, throttle: Throttle) -> Starlette:
     return app
 
 
-def _routes(door: Door) -> list[BaseRoute]:
+def _routes(door: PageHandlers) -> list[BaseRoute]:
     return [
         Mount("/static", StaticFiles(directory=FILES)),
         Route(LOGIN, door.ask_token, methods=["GET"]),

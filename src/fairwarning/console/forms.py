@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
-from fairwarning.console.page import Fields, Problem
-from fairwarning.console.questions import QUESTIONS, Tab
+from fairwarning.console.page import Fields, FormProblem
+from fairwarning.console.pages.create_fields import CREATE_FIELDS, Tab
 from fairwarning.core.blueprint import MOST_MACHINES, Blueprint, build, check_name
 from fairwarning.core.causes import MAINTENANCE
 from fairwarning.core.changes import MachineChanged
@@ -33,9 +33,9 @@ class Form:
         self.errors: dict[str, str] = {}
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[FormProblem, ...]:
         """What is wrong, as pages tell it."""
-        return tuple(Problem(text, field) for field, text in self.errors.items())
+        return tuple(FormProblem(text, field) for field, text in self.errors.items())
 
     def wrong(self, field: str, problem: str) -> None:
         """Note what is wrong with a field; what was noted first stays."""
@@ -69,7 +69,7 @@ class Form:
 
     def whole(self, field: str) -> int:
         """Return a whole number within the limits of the question."""
-        return self._whole(field, self.values[field], *QUESTIONS[field].limits)
+        return self._whole(field, self.values[field], *CREATE_FIELDS[field].limits)
 
     def optional(self, field: str) -> int | None:
         """Return a whole number, or None where nothing is written."""
@@ -234,7 +234,7 @@ class Draft:
 
 def draft(choice: Choice, given: Fields, now: datetime) -> Draft:
     """Return what a form asks for, checked by the rules of the core."""
-    form = Form(given, {field: QUESTIONS[field].default for field in choice.fields})
+    form = Form(given, {field: CREATE_FIELDS[field].default for field in choice.fields})
     blueprint = choice.read(form)
     if form.errors:
         return Draft(form=form, blueprint=blueprint)
@@ -248,7 +248,7 @@ def draft(choice: Choice, given: Fields, now: datetime) -> Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WalkWish:
+class RolloutForm:
     """A maintenance somebody wants to take through a scope."""
 
     scope: ScopeId
@@ -256,14 +256,14 @@ class WalkWish:
     notice: timedelta | None
 
 
-def walk_wish(form: Form, scopes: Mapping[ScopeId, object]) -> WalkWish:
+def rollout_form(form: Form, scopes: Mapping[ScopeId, object]) -> RolloutForm:
     """Return the walk a form asks for; only a form without errors is to be heeded."""
     scope = ScopeId(form.values["scope"])
     if not scope:
         form.wrong("scope", "choose a scope")
     elif scope not in scopes:
         form.wrong("scope", f"no scope is called {scope[:80]}")
-    return WalkWish(
+    return RolloutForm(
         scope=scope,
         cause=form.chosen("cause", {name: name for name in MAINTENANCE}),
         notice=form.duration("notice"),
@@ -271,4 +271,4 @@ def walk_wish(form: Form, scopes: Mapping[ScopeId, object]) -> WalkWish:
 
 
 #: What the form of a walk holds at first.
-WALK_DEFAULTS: Mapping[str, str] = {"scope": "", "cause": "host-update", "notice": ""}
+ROLLOUT_DEFAULTS: Mapping[str, str] = {"scope": "", "cause": "host-update", "notice": ""}

@@ -41,7 +41,7 @@ MOST_PAGES = 256
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
-class Shown:
+class ShownPage:
     """What a page shows at one time, and what is sent to those who saw it at another."""
 
     def __init__(self, fragments: Sequence[Fragment]) -> None:
@@ -50,7 +50,7 @@ class Shown:
         self._fragments = fragments
         self._messages: dict[str | None, bytes] = {}
 
-    def message(self, before: "Shown | None") -> bytes:
+    def message(self, before: "ShownPage | None") -> bytes:
         """Return what brings a page from what it showed before to this, rendered once for all who need it."""
         name = None if before is None else before.name
         if name not in self._messages:
@@ -60,7 +60,7 @@ class Shown:
 
 
 #: Returns what a page shows; None once whoever looks may do so no longer.
-Look = Callable[[], Awaitable[Shown | None]]
+Look = Callable[[], Awaitable[ShownPage | None]]
 
 #: What had been told, and how time had moved; who looked at the same moment saw the same.
 Moment = tuple[int, asyncio.Event]
@@ -75,7 +75,7 @@ class Looks:
         self._pace = pace
         self._newest: dict[Hashable, _Look] = {}
 
-    async def at(self, page: Hashable, see: Callable[[], Awaitable[Sequence[Fragment]]]) -> Shown:
+    async def at(self, page: Hashable, see: Callable[[], Awaitable[Sequence[Fragment]]]) -> ShownPage:
         """Return what a page shows, not older than this call unless nothing has happened since."""
         look = self._newest.pop(page, None)
         if look is None or not (look.awaited or self._fresh(look)):
@@ -114,14 +114,14 @@ class _Look:
         moment: Callable[[], Moment],
         before: "_Look | None",
         pace: timedelta,
-    ) -> Shown:
+    ) -> ShownPage:
         loop = asyncio.get_running_loop()
         if before is not None:
             await asyncio.wait([before.task])
             await asyncio.sleep(before.rest_until - loop.time())
         self.awaited, self.moment, began = False, moment(), loop.time()
         self.rest_until = began + pace.total_seconds()
-        shown = Shown(await see())
+        shown = ShownPage(await see())
         self.rest_until = max(self.rest_until, loop.time() + (loop.time() - began) * SHARE)
         return shown
 
@@ -158,7 +158,7 @@ async def messages(
     yield b": listening\n\n"
     # That there is news matters here, not what it is: a listener that loses lines is told so, and looks.
     with feed.listen(size=2) as listener:
-        before: Shown | None = None
+        before: ShownPage | None = None
         while not closing.is_set():
             moved = journeys.moved
             now = await look()

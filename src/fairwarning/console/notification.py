@@ -1,6 +1,6 @@
 """How az gives the termination notification to a set that is there already, which nothing here can do."""
 
-from fairwarning.console.words import all_spot
+from fairwarning.console.formatting import all_spot
 from fairwarning.core.model import HOME_GROUP, Scope, ScopeProperties
 
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from starlette.responses import Response
 
-from fairwarning.console.room import Room
+from fairwarning.console.context import ConsoleContext
 from fairwarning.core.errors import FairWarningError, InvalidError
 
 #: How whoever presses a button here is called in the history.
@@ -52,7 +52,7 @@ def fields(text: str) -> Fields:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FormProblem:
     """Why a form was not accepted, and the field at fault if it is one."""
 
     text: str
@@ -68,7 +68,7 @@ class Visit:
     name: str = ""
     query: Fields = Fields()
     form: Fields = Fields()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FormProblem, ...] = ()
     #: What every form has to bring along.
     csrf: str = ""
 
@@ -92,7 +92,7 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class PageView:
     """What a page shows: a template, what it needs to know, and the fragments that are in it."""
 
     title: str
@@ -109,7 +109,7 @@ class Done:
     said: str = ""
 
 
-class NoPage(FairWarningError):
+class NoPageError(FairWarningError):
     """Nothing is to be seen at this address."""
 
     status_hint = 404
@@ -119,18 +119,18 @@ class NoPage(FairWarningError):
         self.path = path
 
 
-class Mistaken(FairWarningError):
+class FormError(FairWarningError):
     """A form has mistakes in it; each is told next to its field."""
 
     status_hint = 422
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[FormProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(one.text for one in self.problems))
 
 
-Show = Callable[[Room, Visit], Awaitable[View | Response]]
-Act = Callable[[Room, Visit], Awaitable[Done]]
+Show = Callable[[ConsoleContext, Visit], Awaitable[PageView | Response]]
+Act = Callable[[ConsoleContext, Visit], Awaitable[Done]]
 
 
 @dataclass(frozen=True, slots=True)

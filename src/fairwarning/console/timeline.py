@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fairwarning.console.axis import Axis, day
-from fairwarning.console.story import Story
+from fairwarning.console.event_timeline import EventTimeline
 from fairwarning.console.svg import Attribute, tag, words
 from fairwarning.core.model import ScopeId
 from fairwarning.formats.durations import for_people
@@ -64,7 +64,7 @@ LEGEND: tuple[tuple[str, str], ...] = (
 class Lane:
     """One event's place in the picture."""
 
-    story: Story
+    story: EventTimeline
     axis: Axis
     now: datetime
     top: float
@@ -80,7 +80,7 @@ class Lane:
         return self.bar + _BAR / 2
 
 
-def timeline(scope: ScopeId, told: Sequence[Story], now: datetime, window: timedelta = DAY) -> str:
+def timeline(scope: ScopeId, told: Sequence[EventTimeline], now: datetime, window: timedelta = DAY) -> str:
     """Return the picture of a scope's events, as far as they lie within ``window`` of now."""
     recent = [one for one in told if one.end is None or one.end.at >= now - window]
     shown = recent[-MOST_LANES:]
@@ -109,7 +109,7 @@ def timeline(scope: ScopeId, told: Sequence[Story], now: datetime, window: timed
     )  # fmt: skip
 
 
-def _axis(shown: Sequence[Story], now: datetime, window: timedelta) -> Axis:
+def _axis(shown: Sequence[EventTimeline], now: datetime, window: timedelta) -> Axis:
     """Return the axis that all of it fits on, up to now unless all of it is over."""
     begins = min((one.event.created_at for one in shown), default=now - timedelta(minutes=15))
     ends = max((max(one.event.not_before, one.until(now)) for one in shown), default=now)
@@ -118,18 +118,18 @@ def _axis(shown: Sequence[Story], now: datetime, window: timedelta) -> Axis:
     return Axis(begin - air, end + air, _LEFT, _RIGHT)
 
 
-def _described(shown: Sequence[Story], older: int, now: datetime) -> str:
+def _described(shown: Sequence[EventTimeline], older: int, now: datetime) -> str:
     """Return the picture in words, for those who cannot see it."""
     lines = [f"{_subject(one)}: {summary(one, now)}" for one in shown] or ["no events in this time"]
     return "; ".join(lines) + (f"; {older} older events are left out" if older else "")
 
 
-def summary(story: Story, now: datetime) -> str:
+def summary(story: EventTimeline, now: datetime) -> str:
     """Return what happened to an event in one line."""
     return " · ".join(_facts(story, now))
 
 
-def _facts(story: Story, now: datetime) -> Iterator[str]:
+def _facts(story: EventTimeline, now: datetime) -> Iterator[str]:
     event, approval, end = story.event, story.approval, story.end
     made = event.created_at
     if story.sudden:
@@ -159,7 +159,7 @@ def _clock(instant: datetime, near: datetime) -> str:
     return f"{instant:%H:%M:%S}" if instant.date() == near.date() else f"{day(instant)} {instant:%H:%M:%S}"
 
 
-def _subject(story: Story) -> str:
+def _subject(story: EventTimeline) -> str:
     names = story.event.resources
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     return f"{story.event.kind} of {', '.join(names[:2])}{more}"

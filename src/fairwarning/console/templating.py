@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairwarning.console import words
+from fairwarning.console import formatting
 from fairwarning.console.page import Fragment, Visit
 from fairwarning.formats.hidden_characters import escape_hidden
 from fairwarning.formats.timestamps import iso_milliseconds
@@ -35,21 +35,21 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     found.filters.update(
-        instant=words.instant,
-        ago=words.ago,
-        countdown=words.countdown,
-        span=words.span,
+        instant=formatting.instant,
+        ago=formatting.ago,
+        countdown=formatting.countdown,
+        span=formatting.span,
         stamp=iso_milliseconds,
-        time_of_day=words.time_of_day,
+        time_of_day=formatting.time_of_day,
     )
     found.globals.update(
-        called=words.called,
-        count=words.count,
-        icons=words.ICONS,
+        called=formatting.called,
+        count=formatting.count,
+        icons=formatting.ICONS,
         live_query=_live_query,
-        machine_path=words.machine_path,
-        path_to=words.path_to,
-        scope_path=words.scope_path,
+        machine_path=formatting.machine_path,
+        path_to=formatting.path_to,
+        scope_path=formatting.scope_path,
     )
     return found
 
@@ -59,7 +59,7 @@ def page(template: str, values: Mapping[str, object]) -> str:
     return _environment().get_template(template).render(values)
 
 
-class Sheet:
+class TemplateMacros:
     """The macros of one template; they know the ``visit`` they are painted for, if there is one."""
 
     def __init__(self, template: str, visit: Visit | None = None) -> None:

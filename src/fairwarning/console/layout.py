@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from fairwarning.console import paint
+from fairwarning.console import templating
+from fairwarning.console.context import ConsoleContext
 from fairwarning.console.live import digest
-from fairwarning.console.page import Fragment, View, Visit
-from fairwarning.console.room import Room
+from fairwarning.console.page import Fragment, PageView, Visit
 from fairwarning.engine.clock import ManualClock
 
 #: What there is to see, in the order of the menu.
@@ -24,9 +24,9 @@ MENU: Mapping[str, str] = {
 _BELONGS: Mapping[str, str] = {"scopes": "/", "machines": "/"}
 
 
-def fragments(room: Room, visit: Visit, problem: str = "") -> tuple[Fragment, ...]:
+def fragments(room: ConsoleContext, visit: Visit, problem: str = "") -> tuple[Fragment, ...]:
     """Return what changes by itself around every page; a ``problem`` is why there is nothing inside."""
-    engine, sheet = room.engine, paint.Sheet("_frame.html", visit)
+    engine, sheet = room.engine, templating.TemplateMacros("_frame.html", visit)
     manual, now = isinstance(engine.clock, ManualClock), engine.clock.now()
     pending = sum(len(scope.events) for scope in engine.scopes().values())
     mode, speed = "manual" if manual else "real", f"{engine.policy.speed:g}"
@@ -41,7 +41,7 @@ def fragments(room: Room, visit: Visit, problem: str = "") -> tuple[Fragment, ..
     )
 
 
-def html(room: Room, visit: Visit, view: View, *, said: str = "", leave: bool = False) -> str:
+def html(room: ConsoleContext, visit: Visit, view: PageView, *, said: str = "", leave: bool = False) -> str:
     """Return a view as a whole page; ``leave`` offers a way out to whoever had to log in."""
     around = fragments(room, visit)
     parts = (*around, *view.fragments)
@@ -57,12 +57,12 @@ def html(room: Room, visit: Visit, view: View, *, said: str = "", leave: bool = 
         "have": digest(parts),
         "now": room.engine.clock.now(),
     }
-    return paint.page(view.template, values)
+    return templating.page(view.template, values)
 
 
 def bare(template: str, title: str, visit: Visit, **values: object) -> str:
     """Return a page that says nothing about the fleet."""
-    return paint.page(template, {"title": title, "visit": visit, **values})
+    return templating.page(template, {"title": title, "visit": visit, **values})
 
 
 def _here(path: str) -> str:

@@ -13,22 +13,22 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from fairwarning.access import caller
-from fairwarning.console import frame, live
+from fairwarning.console import layout, live
 from fairwarning.console.access import HEADERS, LOGIN
+from fairwarning.console.context import ConsoleContext
 from fairwarning.console.page import (
     Action,
     Done,
+    FormError,
+    FormProblem,
     Fragment,
-    Mistaken,
-    NoPage,
+    NoPageError,
     Page,
-    Problem,
+    PageView,
     Show,
-    View,
     Visit,
     fields,
 )
-from fairwarning.console.room import Room
 from fairwarning.console.sessions import LIFE, Sessions
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.throttle import Throttle
@@ -45,7 +45,7 @@ RESUME = "last-event-id"
 Answer = Callable[[Request], Awaitable[ASGIApp]]
 
 
-class Refusal(FairWarningError):
+class FormRefusedError(FairWarningError):
     """The request itself is at fault."""
 
     def __init__(self, status: int, detail: str) -> None:
@@ -53,10 +53,12 @@ class Refusal(FairWarningError):
         self.status = status
 
 
-class Door:
+class PageHandlers:
     """Answers the requests of those who were let in."""
 
-    def __init__(self, room: Room, sessions: Sessions, throttle: Throttle, pages: Sequence[Page]) -> None:
+    def __init__(
+        self, room: ConsoleContext, sessions: Sessions, throttle: Throttle, pages: Sequence[Page]
+    ) -> None:
         self._room = room
         self._sessions = sessions
         self._throttle = throttle
@@ -103,11 +105,11 @@ class Door:
             try:
                 view = await show(self._room, visit)
             except FairWarningError as error:
-                return frame.fragments(self._room, visit, problem=str(error))
-            changing = view.fragments if isinstance(view, View) else ()
-            return (*frame.fragments(self._room, visit), *changing)
+                return layout.fragments(self._room, visit, problem=str(error))
+            changing = view.fragments if isinstance(view, PageView) else ()
+            return (*layout.fragments(self._room, visit), *changing)
 
-        async def look() -> live.Shown | None:
+        async def look() -> live.ShownPage | None:
             # Sessions end, by their own time or by logging out in another tab.
             admitted = self._sessions.admits(session, bearer)
             return await self._looks.at(visit, see) if admitted else None
@@ -121,7 +123,7 @@ class Door:
         visit = self._visit(request)
         if not self._sessions.needed:
             return RedirectResponse("/", 303)
-        return HTMLResponse(frame.bare("login.html", "Log in", visit, next=visit.query.get("next")))
+        return HTMLResponse(layout.bare("login.html", "Log in", visit, next=visit.query.get("next")))
 
     async def let_in(self, request: Request) -> ASGIApp:
         """Begin a session for whoever has the token."""
@@ -131,10 +133,10 @@ class Door:
             self._believe(visit)
             if not self._sessions.opens(visit.form.get("token")):
                 await self._throttle.wrong(caller(request.client))
-                raise Refusal(403, "this is not the token")
+                raise FormRefusedError(403, "this is not the token")
         except FairWarningError as error:
             told = replace(visit, problems=_problems(error))
-            return HTMLResponse(frame.bare("login.html", "Log in", told, next=onwards), _status(error))
+            return HTMLResponse(layout.bare("login.html", "Log in", told, next=onwards), _status(error))
         response = RedirectResponse(_local(onwards), 303)
         response.set_cookie(
             self._sessions.cookie,
@@ -159,14 +161,14 @@ class Door:
         """Answer what was refused with a page that says why."""
         status, text = _status(error), _words(request, error)
         title = HTTPStatus(status).phrase
-        page = frame.bare("error.html", title, self._visit(request), text=text)
+        page = layout.bare("error.html", title, self._visit(request), text=text)
         return HTMLResponse(page, status, headers=_ALONE)
 
     async def _shown(self, show: Show, visit: Visit, *, said: str = "", status: int = 200) -> Response:
         view = await show(self._room, visit)
-        if not isinstance(view, View):
+        if not isinstance(view, PageView):
             return view
-        page = frame.html(self._room, visit, view, said=said, leave=self._sessions.needed)
+        page = layout.html(self._room, visit, view, said=said, leave=self._sessions.needed)
         return HTMLResponse(page, status)
 
     def _visit(self, request: Request) -> Visit:
@@ -180,14 +182,16 @@ class Door:
     @staticmethod
     def _believe(visit: Visit) -> None:
         if not hmac.compare_digest(visit.form.get("csrf").encode(), visit.csrf.encode()):
-            raise Refusal(403, "this page was older than the server; nothing was done: please press again")
+            raise FormRefusedError(
+                403, "this page was older than the server; nothing was done: please press again"
+            )
 
     def _page_at(self, path: str) -> tuple[Show, str]:
         for route, show in self._pages:
             match, found = route.matches({"type": "http", "method": "GET", "path": path, "root_path": ""})
             if match is Match.FULL:
                 return show, str(found["path_params"].get("name", ""))
-        raise NoPage(path)
+        raise NoPageError(path)
 
     def _redirect(self, done: Done) -> Response:
         response = RedirectResponse(done.to, 303)
@@ -200,7 +204,7 @@ class Door:
 
 
 async def _unused(request: Request) -> Response:
-    raise NoPage(request.url.path)
+    raise NoPageError(request.url.path)
 
 
 async def _body(request: Request) -> str:
@@ -208,7 +212,7 @@ async def _body(request: Request) -> str:
     async for chunk in request.stream():
         body += chunk
         if len(body) > MOST_BYTES:
-            raise Refusal(413, f"the form is larger than {MOST_BYTES} bytes")
+            raise FormRefusedError(413, f"the form is larger than {MOST_BYTES} bytes")
     return body.decode("utf-8", "replace")
 
 
@@ -227,19 +231,19 @@ def _local(address: str) -> str:
     return address if fine and address.isprintable() else "/"
 
 
-def _problems(error: FairWarningError) -> tuple[Problem, ...]:
+def _problems(error: FairWarningError) -> tuple[FormProblem, ...]:
     match error:
-        case Mistaken(problems=problems):
+        case FormError(problems=problems):
             return problems
         case InvalidError(field=field, problem=problem):
-            return (Problem(problem, field),)
+            return (FormProblem(problem, field),)
         case _:
-            return (Problem(str(error)),)
+            return (FormProblem(str(error)),)
 
 
 def _status(error: Exception) -> int:
     match error:
-        case Refusal(status=status) | HTTPException(status_code=status):
+        case FormRefusedError(status=status) | HTTPException(status_code=status):
             return status
         case FairWarningError():
             return error.status_hint
@@ -254,7 +258,7 @@ def _words(request: Request, error: Exception) -> str:
         case FairWarningError():
             return str(error)
         case HTTPException(status_code=404):
-            return str(NoPage(request.url.path))
+            return str(NoPageError(request.url.path))
         case HTTPException(status_code=status):
             return HTTPStatus(status).phrase.lower()
         case _:

@@ -5,11 +5,11 @@ import json
 from collections.abc import Mapping
 from typing import TypeVar
 
+from fairwarning.console.context import ConsoleContext
+from fairwarning.console.formatting import machine_path
 from fairwarning.console.journal import Wanted
-from fairwarning.console.page import CONSOLE, Done, Fragment, View, Visit
-from fairwarning.console.paint import Sheet
-from fairwarning.console.room import Room
-from fairwarning.console.words import machine_path
+from fairwarning.console.page import CONSOLE, Done, Fragment, PageView, Visit
+from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.announce import deletion_warned
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.commands import Schedule, SetPower
@@ -41,7 +41,7 @@ BUTTONS: Mapping[str, str] = {
 _POWERS: Mapping[str, PowerState] = {power.value: power for power in PowerState}
 
 
-async def show(room: Room, visit: Visit) -> View:
+async def show(room: ConsoleContext, visit: Visit) -> PageView:
     """Return the machine's page."""
     machine = _machine(room, visit)
     ref = machine.ref
@@ -59,29 +59,29 @@ async def show(room: Room, visit: Visit) -> View:
         "ailments": {name: f"{name}: {meaning}" for name, meaning in FAULT_DESCRIPTIONS.items()},
     }
     parts = (*_parts(room, visit, machine, version), await _history(room, visit, ref))
-    return View(title=ref.full, template="machine.html", values=values, fragments=parts)
+    return PageView(title=ref.full, template="machine.html", values=values, fragments=parts)
 
 
-async def confirm(room: Room, visit: Visit) -> View:
+async def confirm(room: ConsoleContext, visit: Visit) -> PageView:
     """Return the page that asks whether a machine is really to be deleted."""
     machine = _machine(room, visit)
     warned = deletion_warned(room.engine.scope(machine.scope), [machine], room.engine.policy)
     values = {"machine": machine, "warned": warned}
-    return View(title=f"Delete {machine.name}", template="delete.html", values=values)
+    return PageView(title=f"Delete {machine.name}", template="delete.html", values=values)
 
 
-async def cause(room: Room, visit: Visit) -> Done:
+async def cause(room: ConsoleContext, visit: Visit) -> Done:
     """Do something to the machine."""
     label = _chosen(visit, "cause", BUTTONS)
     return await _do(room, visit, visit.form.get("cause"), label)
 
 
-async def delete(room: Room, visit: Visit) -> Done:
+async def delete(room: ConsoleContext, visit: Visit) -> Done:
     """Delete the machine, with the notice its model calls for unless that is skipped."""
     return await _do(room, visit, "delete", "Delete", force="force" in visit.form)
 
 
-async def set_power(room: Room, visit: Visit) -> Done:
+async def set_power(room: ConsoleContext, visit: Visit) -> Done:
     """Start or stop the machine."""
     machine = _machine(room, visit)
     power = _chosen(visit, "power", _POWERS)
@@ -89,7 +89,7 @@ async def set_power(room: Room, visit: Visit) -> Done:
     return Done(machine_path(machine), f"{machine.name} is {power}")
 
 
-async def put_fault(room: Room, visit: Visit) -> Done:
+async def put_fault(room: ConsoleContext, visit: Visit) -> Done:
     """Let the machine's endpoint misbehave, for a while or until it is healed."""
     machine, form = _machine(room, visit), visit.form
     now = asyncio.get_running_loop().time()
@@ -98,14 +98,14 @@ async def put_fault(room: Room, visit: Visit) -> Done:
     return Done(machine_path(machine), f"the endpoint of {machine.name} now has the fault {fault.ailment}")
 
 
-async def heal(room: Room, visit: Visit) -> Done:
+async def heal(room: ConsoleContext, visit: Visit) -> Done:
     """Let the machine's endpoint work again."""
     machine = _machine(room, visit)
     await room.engine.faults.cure(machine.ref, CONSOLE)
     return Done(machine_path(machine), f"the endpoint of {machine.name} works again")
 
 
-async def _do(room: Room, visit: Visit, cause: str, label: str, *, force: bool = False) -> Done:
+async def _do(room: ConsoleContext, visit: Visit, cause: str, label: str, *, force: bool = False) -> Done:
     machine = _machine(room, visit)
     command = Schedule(id=new_event_id(), cause=cause, machines=(machine.ref,), force=force, by=CONSOLE)
     events = events_caused_by(command.id, await room.engine.handle(command))
@@ -123,12 +123,12 @@ def _chosen(visit: Visit, field: str, choices: Mapping[str, T]) -> T:
     return choices[asked]
 
 
-def _machine(room: Room, visit: Visit) -> Machine:
+def _machine(room: ConsoleContext, visit: Visit) -> Machine:
     return room.engine.machine(room.engine.directory.machine(visit.name))
 
 
-def _parts(room: Room, visit: Visit, machine: Machine, version: str) -> tuple[Fragment, ...]:
-    scope, sheet = room.engine.scope(machine.scope), Sheet("_machine.html", visit)
+def _parts(room: ConsoleContext, visit: Visit, machine: Machine, version: str) -> tuple[Fragment, ...]:
+    scope, sheet = room.engine.scope(machine.scope), TemplateMacros("_machine.html", visit)
     ailment = room.engine.faults.ailment(machine.ref, asyncio.get_running_loop().time())
     body = room.document(machine.ref, room.versions[version])
     concerning = [event for event in scope.events.values() if machine.name in event.resources]
@@ -145,18 +145,18 @@ def _parts(room: Room, visit: Visit, machine: Machine, version: str) -> tuple[Fr
     )  # fmt: skip
 
 
-async def _history(room: Room, visit: Visit, ref: MachineRef) -> Fragment:
+async def _history(room: ConsoleContext, visit: Visit, ref: MachineRef) -> Fragment:
     wanted = Wanted(scope=ref.scope, machine=ref.name)
     found = await room.recent.excerpt(wanted, most=LINES, reach=REACH)
-    return Sheet("_machine.html", visit).fragment("history", "machine-history", ref=ref, found=found)
+    return TemplateMacros("_machine.html", visit).fragment("history", "machine-history", ref=ref, found=found)
 
 
-def _version(room: Room, visit: Visit) -> str:
+def _version(room: ConsoleContext, visit: Visit) -> str:
     asked = visit.query.get("version")
     return asked if asked in room.versions else list(room.versions)[-1]
 
 
-def _curl(room: Room, ref: MachineRef, version: str) -> str:
+def _curl(room: ConsoleContext, ref: MachineRef, version: str) -> str:
     base = room.endpoints(ref)
     return "" if base is None else snippets.poll(base, version, room.alternatives(ref))
 

@@ -1,8 +1,8 @@
 """The clock page: what time it is for the fleet, and moving it."""
 
-from fairwarning.console.page import CONSOLE, Done, View, Visit
-from fairwarning.console.paint import Sheet
-from fairwarning.console.room import Room
+from fairwarning.console.context import ConsoleContext
+from fairwarning.console.page import CONSOLE, Done, PageView, Visit
+from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.policy import SPEEDS
@@ -16,25 +16,25 @@ STEPS = ("30s", "1m", "5m", "15m", "1h", "1d")
 PACES = (1, 10, 60, 600)
 
 
-async def show(room: Room, visit: Visit) -> View:
+async def show(room: ConsoleContext, visit: Visit) -> PageView:
     """Return the clock page."""
     engine = room.engine
     manual, speed = isinstance(engine.clock, ManualClock), engine.policy.speed
-    facts = Sheet("_clock.html", visit).fragment(
+    facts = TemplateMacros("_clock.html", visit).fragment(
         "facts", "clock-facts", manual=manual, speed=speed, deadline=engine.next_deadline()
     )
     values = {"manual": manual, "speed": speed, "steps": STEPS, "paces": PACES, "speeds": SPEEDS}
-    return View(title="Clock", template="clock.html", values=values, fragments=(facts,))
+    return PageView(title="Clock", template="clock.html", values=values, fragments=(facts,))
 
 
-async def advance(room: Room, visit: Visit) -> Done:
+async def advance(room: ConsoleContext, visit: Visit) -> Done:
     """Move manual time on."""
     by = parse_duration(visit.form.get("by"), "by")
     await room.journeys.advance(by, CONSOLE)
     return Done(HERE, f"time moved on by {durations.for_people(by)}")
 
 
-async def next_deadline(room: Room, visit: Visit) -> Done:
+async def next_deadline(room: ConsoleContext, visit: Visit) -> Done:
     """Move manual time to the next deadline."""
     before = room.engine.clock.now()
     await room.journeys.to_next_deadline(CONSOLE)
@@ -44,7 +44,7 @@ async def next_deadline(room: Room, visit: Visit) -> Done:
     )
 
 
-async def set_speed(room: Room, visit: Visit) -> Done:
+async def set_speed(room: ConsoleContext, visit: Visit) -> Done:
     """Let durations pass faster or slower."""
     try:
         speed = float(visit.form.get("speed"))

@@ -1,7 +1,7 @@
 """Every page and every form there is."""
 
-from fairwarning.console import clock, create, events, fleet, history, machine, maintenance
 from fairwarning.console.page import Action, Page
+from fairwarning.console.pages import clock, create, events, fleet, history, machine, maintenance
 
 _MACHINE = Page("/machines/{name:path}", machine.show)
 _DELETION = Page("/machines/{name:path}/delete", machine.confirm)

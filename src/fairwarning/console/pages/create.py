@@ -6,13 +6,13 @@ Going from step to step changes nothing, so it is done by addresses; only the la
 from collections.abc import Mapping
 from dataclasses import replace
 
+from fairwarning.console.context import ConsoleContext
+from fairwarning.console.formatting import count, scope_path
 from fairwarning.console.forms import CHOICES, Choice, Draft, draft
 from fairwarning.console.notification import command, enabling, lacks
-from fairwarning.console.page import CONSOLE, Done, Mistaken, NoPage, View, Visit
-from fairwarning.console.paint import Sheet
-from fairwarning.console.questions import QUESTIONS, Question, Tab
-from fairwarning.console.room import Room
-from fairwarning.console.words import count, scope_path
+from fairwarning.console.page import CONSOLE, Done, FormError, NoPageError, PageView, Visit
+from fairwarning.console.pages.create_fields import CREATE_FIELDS, CreateField, Tab
+from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.changes import MachineChanged, ScopeMade
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import NameTakenError
@@ -30,12 +30,12 @@ TITLES: Mapping[Tab, str] = {
 }
 
 
-async def choose(room: Room, visit: Visit) -> View:
+async def choose(room: ConsoleContext, visit: Visit) -> PageView:
     """Return what can be made."""
-    return View(title="Create", template="create.html", values={"choices": CHOICES})
+    return PageView(title="Create", template="create.html", values={"choices": CHOICES})
 
 
-async def show(room: Room, visit: Visit) -> View:
+async def show(room: ConsoleContext, visit: Visit) -> PageView:
     """Return one step of a form; to review it is to check it first."""
     choice = _choice(visit)
     given = visit.form or visit.query
@@ -45,18 +45,18 @@ async def show(room: Room, visit: Visit) -> View:
     if tab is Tab.REVIEW and found.form.errors:
         tab = min(map(_place, found.form.errors), key=choice.tabs.index)
         visit = replace(visit, problems=found.form.problems)
-    painted = Sheet("_create.html", visit).paint(
+    painted = TemplateMacros("_create.html", visit).paint(
         "form", name=visit.name, choice=choice, tab=tab, titles=TITLES, draft=found, questions=_asked(choice)
     )
     values = {"form": painted, "choice": choice, "commands": _commands(room) if tab is Tab.MANAGEMENT else []}
-    return View(title=f"Create {choice.title.lower()}", template="create_form.html", values=values)
+    return PageView(title=f"Create {choice.title.lower()}", template="create_form.html", values=values)
 
 
-async def make(room: Room, visit: Visit) -> Done:
+async def make(room: ConsoleContext, visit: Visit) -> Done:
     """Make what the form asks for, and let its machines be reached."""
     found = _checked(room, draft(_choice(visit), visit.form, room.engine.clock.now()))
     if found.form.errors:
-        raise Mistaken(found.form.problems)
+        raise FormError(found.form.problems)
     changes = await room.engine.handle(CreateSet(seed=new_event_id(), blueprint=found.blueprint, by=CONSOLE))
     machines = [change.machine.ref for change in changes if isinstance(change, MachineChanged)]
     await room.welcome(machines)
@@ -67,11 +67,11 @@ async def make(room: Room, visit: Visit) -> Done:
 
 def _choice(visit: Visit) -> Choice:
     if visit.name not in CHOICES:
-        raise NoPage(visit.path)
+        raise NoPageError(visit.path)
     return CHOICES[visit.name]
 
 
-def _checked(room: Room, found: Draft) -> Draft:
+def _checked(room: ConsoleContext, found: Draft) -> Draft:
     name = found.blueprint.name
     if name and room.engine.directory.scopes_of_set(name):
         found.form.refuse(NameTakenError(name), "name")
@@ -83,14 +83,14 @@ def _tab(choice: Choice, asked: str) -> Tab:
 
 
 def _place(field: str) -> Tab:
-    return QUESTIONS[field].tab if field in QUESTIONS else Tab.BASICS
+    return CREATE_FIELDS[field].tab if field in CREATE_FIELDS else Tab.BASICS
 
 
-def _asked(choice: Choice) -> Mapping[str, Question]:
-    return {field: QUESTIONS[field] for field in choice.fields}
+def _asked(choice: Choice) -> Mapping[str, CreateField]:
+    return {field: CREATE_FIELDS[field] for field in choice.fields}
 
 
-def _commands(room: Room) -> list[str]:
+def _commands(room: ConsoleContext) -> list[str]:
     """Return how az gives the notification to sets that are there already."""
     lacking = {enabling(scope.facts) for scope in room.engine.scopes().values() if lacks(scope)}
     return sorted(lacking)[:MOST_COMMANDS] or [EXAMPLE]

@@ -10,9 +10,9 @@ from itertools import chain, groupby
 from markupsafe import Markup
 
 from fairwarning.console import notification
-from fairwarning.console.page import Fields, Fragment, View, Visit
-from fairwarning.console.paint import Sheet
-from fairwarning.console.room import Room
+from fairwarning.console.context import ConsoleContext
+from fairwarning.console.page import Fields, Fragment, PageView, Visit
+from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.machine_state import MachineState, machine_states
 from fairwarning.core.model import Machine, Scope, ScopeId
@@ -63,11 +63,11 @@ class Drawing:
     key: str
 
 
-async def show(room: Room, visit: Visit) -> View:
+async def show(room: ConsoleContext, visit: Visit) -> PageView:
     """Return the fleet page."""
     text = visit.query.get("q").lower()
     groups = await _matching(room, text)
-    sheet = Sheet("_fleet.html", visit)
+    sheet = TemplateMacros("_fleet.html", visit)
     draw = _counted if sum(len(group.tiles) for group in groups) > MANY else _mapped
     drawn = [draw(room, sheet, group, "fleet") for group in groups]
     body = Markup("").join(one.html for one in drawn)
@@ -75,15 +75,15 @@ async def show(room: Room, visit: Visit) -> View:
     key = "\n".join((str(everything), *(one.key for one in drawn)))
     outer = sheet.fragment("fleet", "fleet", key=key, body=body, text=text, everything=everything)
     inner = (fragment for one in drawn for fragment in one.fragments)
-    return View(title="Fleet", template="fleet.html", fragments=(_totals(sheet, groups), outer, *inner))
+    return PageView(title="Fleet", template="fleet.html", fragments=(_totals(sheet, groups), outer, *inner))
 
 
-async def show_scope(room: Room, visit: Visit) -> View:
+async def show_scope(room: ConsoleContext, visit: Visit) -> PageView:
     """Return the page of one scope."""
     scope = room.engine.scope(ScopeId(visit.name))
     tiles = list(_tiles(room, scope))
     start, pages = _start(visit.query, len(tiles)), range(0, len(tiles), PAGE)
-    sheet = Sheet("_fleet.html", visit)
+    sheet = TemplateMacros("_fleet.html", visit)
     drawn = _mapped(room, sheet, Group(scope, tiles[start : start + PAGE]), "page")
     outer = sheet.fragment(
         "page", "page", key=f"{pages} {drawn.key}", body=drawn.html, start=start, pages=pages, size=PAGE,
@@ -93,17 +93,17 @@ async def show_scope(room: Room, visit: Visit) -> View:
     facts = sheet.fragment("facts", "scope-facts", scope=scope, enabling=enabling)
     pending = sheet.fragment("pending", "scope-events", scope=scope)
     fragments = (facts, outer, *drawn.fragments, pending)
-    return View(title=scope.id, template="scope.html", values={"scope": scope}, fragments=fragments)
+    return PageView(title=scope.id, template="scope.html", values={"scope": scope}, fragments=fragments)
 
 
-def _tiles(room: Room, scope: Scope) -> Iterator[Tile]:
+def _tiles(room: ConsoleContext, scope: Scope) -> Iterator[Tile]:
     now, faults = asyncio.get_running_loop().time(), room.engine.faults
     found = machine_states(scope)
     for name, machine in scope.machines.items():
         yield Tile(machine, found[name], faults.ailment(machine.ref, now))
 
 
-async def _matching(room: Room, text: str) -> list[Group]:
+async def _matching(room: ConsoleContext, text: str) -> list[Group]:
     found = []
     for scope in list(room.engine.scopes().values()):
         tiles = [tile for tile in _tiles(room, scope) if not text or tile.mentions(text)]
@@ -113,7 +113,7 @@ async def _matching(room: Room, text: str) -> list[Group]:
     return found
 
 
-def _mapped(room: Room, sheet: Sheet, group: Group, within: str) -> Drawing:
+def _mapped(room: ConsoleContext, sheet: TemplateMacros, group: Group, within: str) -> Drawing:
     """Return a scope as a map."""
     scope, places = group.scope, _places(group.tiles)
     roomy = len(group.tiles) <= ROOMY
@@ -129,7 +129,7 @@ def _mapped(room: Room, sheet: Sheet, group: Group, within: str) -> Drawing:
     return _section(sheet, scope, head, drawn, *inner, broad=not roomy or len(columns) > NARROW)
 
 
-def _counted(room: Room, sheet: Sheet, group: Group, within: str) -> Drawing:
+def _counted(room: ConsoleContext, sheet: TemplateMacros, group: Group, within: str) -> Drawing:
     """Return a scope as numbers."""
     scope = group.scope
     domains = Counter((tile.machine.update_domain, tile.condition) for tile in group.tiles)
@@ -142,12 +142,12 @@ def _counted(room: Room, sheet: Sheet, group: Group, within: str) -> Drawing:
 @lru_cache(maxsize=16 * MANY)
 def _cell(tile: Tile) -> Fragment:
     full = tile.machine.ref.full
-    html = Sheet("_cell.html").paint("cell", id=f"cell:{full}", tile=tile)
+    html = TemplateMacros("_cell.html").paint("cell", id=f"cell:{full}", tile=tile)
     return Fragment(id=f"cell:{full}", html=html, within=f"map:{tile.machine.scope}")
 
 
 def _section(
-    sheet: Sheet, scope: Scope, head: Fragment, content: Fragment, *inner: Fragment, broad: bool
+    sheet: TemplateMacros, scope: Scope, head: Fragment, content: Fragment, *inner: Fragment, broad: bool
 ) -> Drawing:
     html = sheet.paint(
         "section", scope=scope, head=Markup(head.html), content=Markup(content.html), broad=broad
@@ -155,7 +155,7 @@ def _section(
     return Drawing(html, (head, content, *inner), f"{content.id} {broad}")
 
 
-def _head(room: Room, sheet: Sheet, group: Group, within: str) -> Fragment:
+def _head(room: ConsoleContext, sheet: TemplateMacros, group: Group, within: str) -> Fragment:
     scope = group.scope
     tally = _sorted(Counter(tile.condition for tile in group.tiles))
     return sheet.fragment(
@@ -181,7 +181,7 @@ def _sorted(tally: Mapping[MachineState, int]) -> Mapping[MachineState, int]:
     return {one: tally[one] for one in MachineState if tally.get(one)}
 
 
-def _totals(sheet: Sheet, groups: Sequence[Group]) -> Fragment:
+def _totals(sheet: TemplateMacros, groups: Sequence[Group]) -> Fragment:
     tally = _sorted(Counter(tile.condition for group in groups for tile in group.tiles))
     watched = sum(group.scope.enabled for group in groups)
     return sheet.fragment("totals", "totals", tally=tally, scopes=len(groups), watched=watched)

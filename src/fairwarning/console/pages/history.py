@@ -6,22 +6,22 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response, StreamingResponse
 
+from fairwarning.console.context import ConsoleContext
 from fairwarning.console.export import FORMATS
 from fairwarning.console.journal import KINDS, Wanted, everything
-from fairwarning.console.page import View, Visit
-from fairwarning.console.paint import Sheet
-from fairwarning.console.room import Room
+from fairwarning.console.page import PageView, Visit
+from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.errors import InvalidError
 from fairwarning.engine.retention import beginning
 
 
-async def show(room: Room, visit: Visit) -> View:
+async def show(room: ConsoleContext, visit: Visit) -> PageView:
     """Return the newest lines that are wanted, or those before a line."""
     wanted = _wanted(visit)
     found = await room.recent.excerpt(wanted, _before(visit))
     query = {name: value for name, value in asdict(wanted).items() if value}
     begins = await beginning(room.engine.store) if found.older is None else None
-    lines = Sheet("_history.html", visit).fragment(
+    lines = TemplateMacros("_history.html", visit).fragment(
         "lines",
         "lines",
         found=found,
@@ -36,10 +36,10 @@ async def show(room: Room, visit: Visit) -> View:
         "query": _query(query),
         "first": "before" not in visit.query,
     }
-    return View(title="History", template="history.html", values=values, fragments=(lines,))
+    return PageView(title="History", template="history.html", values=values, fragments=(lines,))
 
 
-async def export(room: Room, visit: Visit) -> Response:
+async def export(room: ConsoleContext, visit: Visit) -> Response:
     """Return everything that is wanted, as a file, written while the journal is read."""
     # A path that names no format has no page.
     form = FORMATS[visit.path.rpartition(".")[2]]

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 API = ("/fleet/", "/healthz", "/metrics")
 
 
-class Beside:
+class LazyMount:
     """Hands each request to the API or to the console."""
 
     def __init__(self, api: ASGIApp, console: Callable[[], ASGIApp]) -> None:

@@ -14,7 +14,7 @@ from fairwarning.streams import Streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class ConsoleContext:
     """The engine, where its machines can be reached, and what pages need of the server around it."""
 
     engine: Engine

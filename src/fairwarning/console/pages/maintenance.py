@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fairwarning.console.forms import WALK_DEFAULTS, Form, walk_wish
-from fairwarning.console.page import CONSOLE, Done, Fragment, Mistaken, View, Visit
-from fairwarning.console.paint import Sheet
-from fairwarning.console.room import Room
-from fairwarning.console.story import Story, stories
-from fairwarning.console.words import count
+from fairwarning.console.context import ConsoleContext
+from fairwarning.console.event_timeline import EventTimeline, event_timelines
+from fairwarning.console.formatting import count
+from fairwarning.console.forms import ROLLOUT_DEFAULTS, Form, rollout_form
+from fairwarning.console.page import CONSOLE, Done, FormError, Fragment, PageView, Visit
+from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.blueprint import domain
 from fairwarning.core.causes import MAINTENANCE
 from fairwarning.core.commands import StartRollout, StopRollout
@@ -23,7 +23,7 @@ HERE = "/maintenance"
 MOST_OVER = 10
 
 
-class Progress(StrEnum):
+class DomainProgress(StrEnum):
     """How far maintenance is with a domain."""
 
     DONE = "done"
@@ -32,7 +32,11 @@ class Progress(StrEnum):
 
 
 #: A sign for each, so that nobody depends on its colour.
-SIGNS: Mapping[Progress, str] = {Progress.DONE: "✓", Progress.UNDER_WAY: "▶", Progress.TO_COME: "·"}
+SIGNS: Mapping[DomainProgress, str] = {
+    DomainProgress.DONE: "✓",
+    DomainProgress.UNDER_WAY: "▶",
+    DomainProgress.TO_COME: "·",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +44,7 @@ class Domain:
     """One domain of a scope that is being walked."""
 
     label: str
-    progress: Progress
+    progress: DomainProgress
     machines: tuple[VmName, ...]
 
     @property
@@ -50,11 +54,11 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class FinishedRollout:
     """A walk that is over, as far as the journal at hand reaches."""
 
     scope: ScopeId
-    stories: tuple[Story, ...]
+    stories: tuple[EventTimeline, ...]
 
     @property
     def cancelled(self) -> int:
@@ -62,10 +66,10 @@ class Round:
         return sum(story.cancelled for story in self.stories)
 
 
-async def show(room: Room, visit: Visit) -> View:
+async def show(room: ConsoleContext, visit: Visit) -> PageView:
     """Return what is being walked, and the form that starts a walk."""
     scopes = room.engine.scopes()
-    form = Form(visit.form or visit.query, WALK_DEFAULTS)
+    form = Form(visit.form or visit.query, ROLLOUT_DEFAULTS)
     free = [scope for scope in scopes.values() if scope.facts.walk is None and scope.machines]
     values = {
         "form": form,
@@ -73,15 +77,15 @@ async def show(room: Room, visit: Visit) -> View:
         "causes": {name: f"{name}: {cause.summary}" for name, cause in MAINTENANCE.items()},
     }
     fragments = (await _walks(room, visit), await _over(room, visit))
-    return View(title="Maintenance", template="maintenance.html", values=values, fragments=fragments)
+    return PageView(title="Maintenance", template="maintenance.html", values=values, fragments=fragments)
 
 
-async def start(room: Room, visit: Visit) -> Done:
+async def start(room: ConsoleContext, visit: Visit) -> Done:
     """Start a walk."""
-    form = Form(visit.form, WALK_DEFAULTS)
-    wish = walk_wish(form, room.engine.scopes())
+    form = Form(visit.form, ROLLOUT_DEFAULTS)
+    wish = rollout_form(form, room.engine.scopes())
     if form.errors:
-        raise Mistaken(form.problems)
+        raise FormError(form.problems)
     walk_id = new_event_id()
     await room.engine.handle(
         StartRollout(id=walk_id, scope=wish.scope, cause=wish.cause, notice=wish.notice, by=CONSOLE)
@@ -91,30 +95,32 @@ async def start(room: Room, visit: Visit) -> Done:
     return Done(HERE, f"{wish.cause} walks through {wish.scope}" + (f"; {unseen}" if unseen else ""))
 
 
-async def stop(room: Room, visit: Visit) -> Done:
+async def stop(room: ConsoleContext, visit: Visit) -> Done:
     """End a walk; what it has announced and not started is withdrawn."""
     scope = ScopeId(visit.name)
     await room.engine.handle(StopRollout(scope=scope, by=CONSOLE))
     return Done(HERE, f"the walk through {scope} is stopped; what had started goes on to its end")
 
 
-async def _walks(room: Room, visit: Visit) -> Fragment:
+async def _walks(room: ConsoleContext, visit: Visit) -> Fragment:
     walks = [
         (scope, walk, domains(scope, walk), _events(scope, walk))
         for scope in room.engine.scopes().values()
         if (walk := scope.facts.walk) is not None
     ]
-    return Sheet("_maintenance.html", visit).fragment("walks", "walks", walks=walks)
+    return TemplateMacros("_maintenance.html", visit).fragment("walks", "walks", walks=walks)
 
 
-async def _over(room: Room, visit: Visit) -> Fragment:
+async def _over(room: ConsoleContext, visit: Visit) -> Fragment:
     under_way = {scope.facts.walk.id for scope in room.engine.scopes().values() if scope.facts.walk}
-    rounds: dict[str, list[Story]] = {}
-    for story in stories(await room.recent.entries()):
+    rounds: dict[str, list[EventTimeline]] = {}
+    for story in event_timelines(await room.recent.entries()):
         if story.event.walk is not None and story.event.walk not in under_way:
             rounds.setdefault(story.event.walk, []).append(story)
-    over = [Round(scope=its[0].event.scope, stories=tuple(its)) for its in reversed(rounds.values())]
-    return Sheet("_maintenance.html", visit).fragment("rounds", "rounds", rounds=over[:MOST_OVER])
+    over = [
+        FinishedRollout(scope=its[0].event.scope, stories=tuple(its)) for its in reversed(rounds.values())
+    ]
+    return TemplateMacros("_maintenance.html", visit).fragment("rounds", "rounds", rounds=over[:MOST_OVER])
 
 
 def domains(scope: Scope, walk: Rollout) -> tuple[Domain, ...]:
@@ -134,10 +140,10 @@ def domains(scope: Scope, walk: Rollout) -> tuple[Domain, ...]:
     )
 
 
-def _progress(walk: Rollout, number: int) -> Progress:
+def _progress(walk: Rollout, number: int) -> DomainProgress:
     if number == walk.current:
-        return Progress.UNDER_WAY
-    return Progress.TO_COME if number in walk.domains else Progress.DONE
+        return DomainProgress.UNDER_WAY
+    return DomainProgress.TO_COME if number in walk.domains else DomainProgress.DONE
 
 
 def _events(scope: Scope, walk: Rollout) -> Sequence[Event]:

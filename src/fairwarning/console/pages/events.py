@@ -7,10 +7,10 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 from starlette.responses import Response
 
-from fairwarning.console.page import CONSOLE, Done, Fragment, View, Visit
-from fairwarning.console.paint import Sheet
-from fairwarning.console.room import Room
-from fairwarning.console.story import Story, stories
+from fairwarning.console.context import ConsoleContext
+from fairwarning.console.event_timeline import EventTimeline, event_timelines
+from fairwarning.console.page import CONSOLE, Done, Fragment, PageView, Visit
+from fairwarning.console.templating import TemplateMacros
 from fairwarning.console.timeline import timeline
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.commands import Approve, Cancel
@@ -47,15 +47,15 @@ PICTURE = "timeline"
 REDRAWN = 10
 
 
-async def show(room: Room, visit: Visit) -> View:
+async def show(room: ConsoleContext, visit: Visit) -> PageView:
     """Return what is pending, the soonest first, and what was over lately."""
     scopes = room.engine.scopes()
     wanted = visit.query.get("scope")
     chosen = [scope for scope in scopes.values() if wanted in ("", scope.id)]
     pending = sorted(_pending(chosen), key=lambda event: (event.status, event.not_before, event.id))
-    told = stories(await room.recent.entries(ScopeId(wanted) if wanted else None))
+    told = event_timelines(await room.recent.entries(ScopeId(wanted) if wanted else None))
     over = sorted((one for one in told if one.end is not None), key=_ended, reverse=True)
-    sheet = Sheet("_events.html", visit)
+    sheet = TemplateMacros("_events.html", visit)
     fragments = (
         sheet.fragment(
             "pending", "pending", events=pending[:MOST_PENDING], total=len(pending), wanted=wanted
@@ -63,10 +63,10 @@ async def show(room: Room, visit: Visit) -> View:
         sheet.fragment("over", "over", stories=over[:MOST_OVER]),
     )
     values = {"scopes": list(scopes), "wanted": wanted}
-    return View(title="Events", template="events.html", values=values, fragments=fragments)
+    return PageView(title="Events", template="events.html", values=values, fragments=fragments)
 
 
-async def show_one(room: Room, visit: Visit) -> View:
+async def show_one(room: ConsoleContext, visit: Visit) -> PageView:
     """Return one event's story, step by step, among the events that were there at the same time."""
     story, now = await _story(room, visit.name), room.engine.clock.now()
     event, window = story.event, max(now - story.event.created_at, timedelta(hours=1))
@@ -74,24 +74,26 @@ async def show_one(room: Room, visit: Visit) -> View:
     beside = [one for one in others if one.event.id != event.id and story.meets(one, now)]
     shown = sorted((*beside[-MOST_BESIDE:], story), key=lambda one: one.event.created_at)
     fragments = (
-        Sheet("_events.html", visit).fragment("story", "story", story=story, words=STEPS),
+        TemplateMacros("_events.html", visit).fragment("story", "story", story=story, words=STEPS),
         _picture(room, event.scope, shown, window),
     )
     title = f"{event.kind} of {', '.join(event.resources[:3])}{'…' if len(event.resources) > 3 else ''}"
     values = {"event": event, "known": event.scope in room.engine.scopes()}
-    return View(title=title, template="event.html", values=values, fragments=fragments)
+    return PageView(title=title, template="event.html", values=values, fragments=fragments)
 
 
-async def show_timeline(room: Room, visit: Visit) -> View:
+async def show_timeline(room: ConsoleContext, visit: Visit) -> PageView:
     """Return the timeline of a scope."""
     scope, hours = ScopeId(visit.name), _window(visit)
     picture = _picture(room, scope, await _known(room, scope), timedelta(hours=int(hours)))
     known = scope in room.engine.scopes()
     values = {"scope": scope, "known": known, "hours": hours, "windows": WINDOWS}
-    return View(title=f"Timeline of {scope}", template="timeline.html", values=values, fragments=(picture,))
+    return PageView(
+        title=f"Timeline of {scope}", template="timeline.html", values=values, fragments=(picture,)
+    )
 
 
-async def download(room: Room, visit: Visit) -> Response:
+async def download(room: ConsoleContext, visit: Visit) -> Response:
     """Return the timeline of a scope as a file."""
     scope, now = ScopeId(visit.name), room.engine.clock.now()
     drawn = timeline(scope, await _known(room, scope), now, timedelta(hours=int(_window(visit))))
@@ -100,7 +102,7 @@ async def download(room: Room, visit: Visit) -> Response:
     return Response(drawn, media_type="image/svg+xml", headers=headers)
 
 
-async def approve(room: Room, visit: Visit) -> Done:
+async def approve(room: ConsoleContext, visit: Visit) -> Done:
     """Say that an event need not wait any longer."""
     scope, event = room.engine.directory.event(visit.name)
     changes = await room.engine.handle(Approve(scope=scope, ids=(event,), by=CONSOLE))
@@ -110,14 +112,14 @@ async def approve(room: Room, visit: Visit) -> Done:
     return Done(_back(visit, event), f"{_called(event)} {said}: {_since(room, scope, event)}")
 
 
-async def cancel(room: Room, visit: Visit) -> Done:
+async def cancel(room: ConsoleContext, visit: Visit) -> Done:
     """Withdraw an event that has not started."""
     scope, event = room.engine.directory.event(visit.name)
     await room.engine.handle(Cancel(scope=scope, id=event, by=CONSOLE))
     return Done(_back(visit, event), f"{_called(event)} cancelled: nothing will happen to its machines")
 
 
-def _ended(story: Story) -> datetime:
+def _ended(story: EventTimeline) -> datetime:
     return story.event.created_at if story.end is None else story.end.at
 
 
@@ -129,7 +131,7 @@ def _called(event: EventId) -> str:
     return f"event {event[:8]}"
 
 
-def _overtaken(room: Room, scope: ScopeId, event_id: EventId) -> str:
+def _overtaken(room: ConsoleContext, scope: ScopeId, event_id: EventId) -> str:
     """Say why an approval has changed nothing."""
     there = room.engine.scopes().get(scope)
     event = None if there is None else there.events.get(event_id)
@@ -137,7 +139,7 @@ def _overtaken(room: Room, scope: ScopeId, event_id: EventId) -> str:
     return "was not waiting any more" if by is None else f"was approved already by {by}"
 
 
-def _since(room: Room, scope: ScopeId, event_id: EventId) -> str:
+def _since(room: ConsoleContext, scope: ScopeId, event_id: EventId) -> str:
     """Say what an approval has led to."""
     there = room.engine.scopes().get(scope)
     event = None if there is None else there.events.get(event_id)
@@ -162,23 +164,23 @@ def _back(visit: Visit, event: EventId) -> str:
     return places.get(visit.form.get("back"), "/events")
 
 
-async def _story(room: Room, name: str) -> Story:
+async def _story(room: ConsoleContext, name: str) -> EventTimeline:
     event_id = EventId(name.upper())
     entries = await room.engine.store.journal(event=event_id)
     pending = (scope.events.get(event_id) for scope in room.engine.scopes().values())
-    found = stories(entries, filter(None, pending))
+    found = event_timelines(entries, filter(None, pending))
     if not found:
         raise UnknownEventError(EventId(name))
     return found[0]
 
 
-async def _lives(room: Room, scope: ScopeId) -> tuple[Story, ...]:
+async def _lives(room: ConsoleContext, scope: ScopeId) -> tuple[EventTimeline, ...]:
     """Return the stories of a scope; one that is no more may still have some."""
     there = room.engine.scopes().get(scope)
-    return stories(await room.recent.entries(scope), () if there is None else there.events.values())
+    return event_timelines(await room.recent.entries(scope), () if there is None else there.events.values())
 
 
-async def _known(room: Room, scope: ScopeId) -> tuple[Story, ...]:
+async def _known(room: ConsoleContext, scope: ScopeId) -> tuple[EventTimeline, ...]:
     """Return the stories of a scope, or refuse one that nobody has heard of."""
     lives = await _lives(room, scope)
     if not lives and scope not in room.engine.scopes():
@@ -186,7 +188,9 @@ async def _known(room: Room, scope: ScopeId) -> tuple[Story, ...]:
     return lives
 
 
-def _picture(room: Room, scope: ScopeId, lives: Sequence[Story], window: timedelta) -> Fragment:
+def _picture(
+    room: ConsoleContext, scope: ScopeId, lives: Sequence[EventTimeline], window: timedelta
+) -> Fragment:
     clock = room.engine.clock
     now = clock.now()
     # Manual time moves when somebody says so; real time always does.

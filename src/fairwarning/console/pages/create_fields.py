@@ -19,7 +19,7 @@ class Tab(StrEnum):
     REVIEW = "review"
 
 
-class Sort(StrEnum):
+class FieldType(StrEnum):
     """How a field is filled in."""
 
     TEXT = "text"
@@ -30,13 +30,13 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class CreateField:
     """One field of a form."""
 
     label: str
     default: str = ""
     hint: str = ""
-    sort: Sort = Sort.TEXT
+    sort: FieldType = FieldType.TEXT
     #: What is sent, and what people read.
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     limits: tuple[int, int] = (0, 0)
@@ -53,56 +53,56 @@ DOMAINS = (1, 20)
 #: T-02: the shortest and the longest delay, in minutes.
 DELAYS = (TERMINATE_NOTICE[0] // timedelta(minutes=1), TERMINATE_NOTICE[1] // timedelta(minutes=1))
 
-QUESTIONS: Mapping[str, Question] = {
-    "name": Question(label="Name", hint="letters, digits, dot, dash or underscore"),
-    "mode": Question(
+CREATE_FIELDS: Mapping[str, CreateField] = {
+    "name": CreateField(label="Name", hint="letters, digits, dot, dash or underscore"),
+    "mode": CreateField(
         label="Orchestration mode",
         default="uniform",
-        sort=Sort.CHOICE,
+        sort=FieldType.CHOICE,
         options={"uniform": "Uniform", "flexible": "Flexible"},
         hint="instances of a uniform set are numbered: web_0, web_1",
     ),
-    "count": Question(
-        label="Machines", default="3", hint="up to 1,000", sort=Sort.NUMBER, limits=(0, MOST_MACHINES)
+    "count": CreateField(
+        label="Machines", default="3", hint="up to 1,000", sort=FieldType.NUMBER, limits=(0, MOST_MACHINES)
     ),
-    "zones": Question(label="Zones", hint="such as 1, 2, 3: a scope for each; empty for none"),
-    "priority": Question(
+    "zones": CreateField(label="Zones", hint="such as 1, 2, 3: a scope for each; empty for none"),
+    "priority": CreateField(
         label="Priority",
         default="regular",
-        sort=Sort.CHOICE,
+        sort=FieldType.CHOICE,
         options={"regular": "Regular", "spot": "Spot"},
         hint="Spot machines may be evicted at thirty seconds' notice",
     ),
-    "eviction": Question(
+    "eviction": CreateField(
         label="Eviction policy",
         default=EvictionPolicy.DEALLOCATE,
-        sort=Sort.CHOICE,
+        sort=FieldType.CHOICE,
         options={one.value: one.value for one in EvictionPolicy},
         hint="what becomes of a Spot machine that is evicted",
     ),
-    "update_domains": Question(
-        label="Update domains", hint="5 unless you say", sort=Sort.NUMBER, limits=DOMAINS
+    "update_domains": CreateField(
+        label="Update domains", hint="5 unless you say", sort=FieldType.NUMBER, limits=DOMAINS
     ),
-    "fault_domains": Question(
-        label="Fault domains", hint="2 unless you say", sort=Sort.NUMBER, limits=DOMAINS
+    "fault_domains": CreateField(
+        label="Fault domains", hint="2 unless you say", sort=FieldType.NUMBER, limits=DOMAINS
     ),
-    "roles": Question(
-        label="Roles", default="FrontEnd=2", hint="a line each, as FrontEnd=2", sort=Sort.LINES
+    "roles": CreateField(
+        label="Roles", default="FrontEnd=2", hint="a line each, as FrontEnd=2", sort=FieldType.LINES
     ),
-    "tags": Question(label="Tags", hint="a line each, as owner=ops; optional", sort=Sort.LINES),
-    "notification": Question(
+    "tags": CreateField(label="Tags", hint="a line each, as owner=ops; optional", sort=FieldType.LINES),
+    "notification": CreateField(
         label="Instance termination notification",
         default="off",
-        sort=Sort.SWITCH,
+        sort=FieldType.SWITCH,
         options={"on": "On", "off": "Off"},
         hint="an instance learns of its deletion in time, and may approve it early",
         tab=Tab.MANAGEMENT,
     ),
-    "delay": Question(
+    "delay": CreateField(
         label="Termination delay (minutes)",
         default=str(DELAYS[0]),
         hint=f"{DELAYS[0]} to {DELAYS[1]}",
-        sort=Sort.NUMBER,
+        sort=FieldType.NUMBER,
         limits=DELAYS,
         tab=Tab.MANAGEMENT,
     ),
