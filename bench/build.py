@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from bench.face import opened, populate
+from bench.server_under_test import opened, populate
 from fairwarning.store.sqlite import SqliteStore
 
 

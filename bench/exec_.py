@@ -17,14 +17,14 @@ from bench.references import quiet
 from bench.report import Figure, Section, claim
 from bench.servers import LOOPBACK, ROOT, Server, module
 from fairwarning.sandbox.addresses import METADATA, Endpoint
-from fairwarning.sandbox.errors import Forbidden
+from fairwarning.sandbox.errors import ForbiddenError
 from fairwarning.sandbox.isolate import Isolate
 from fairwarning.sandbox.redirect import Redirect
-from fairwarning.sandbox.supervise import Mode, run
+from fairwarning.sandbox.supervise import SandboxMode, run
 
 DIRECT = "direct"
 #: How a program is given the address, by what the option is called.
-MODES: Mapping[str, Callable[[Endpoint], Mode]] = {
+MODES: Mapping[str, Callable[[Endpoint], SandboxMode]] = {
     "exec": Redirect,
     "exec --isolate": lambda endpoint: Isolate(endpoint, "bench"),
 }
@@ -101,7 +101,7 @@ def main(way: str, port: str, requests: str) -> int:
         mode = MODES[way](Endpoint(IPv4Address(LOOPBACK), int(port)))
         try:
             return run(tuple(module("bench.exec_", str(METADATA), 80, requests)), mode)
-        except Forbidden as problem:
+        except ForbiddenError as problem:
             print(problem, file=sys.stderr)
             return FORBIDDEN
     print(ask((LOOPBACK if way == DIRECT else way, int(port)), int(requests)))

@@ -41,7 +41,9 @@ class Face(Server):
 def face(sets: int, machines: int, *options: str, name: str = "fairwarning") -> Iterator[Face]:
     """Run our metadata face during the block; it has answered before the block begins."""
     # Its port is its own choice: one found for it now could be somebody else's once a large fleet is made.
-    with process(module("bench.face", 0, sets, machines, "talk", *options), talking=True) as child:
+    with process(
+        module("bench.server_under_test", 0, sets, machines, "talk", *options), talking=True
+    ) as child:
         assert child.stdout is not None
         port = child.stdout.readline().decode().rpartition(":")[2]
         if not port:

@@ -134,7 +134,7 @@ def _reference(command: Callable[[int, Path], Sequence[str] | None]) -> Starter:
 
 
 def _metadata(port: int, document: Path) -> Start:
-    return Start(module("bench.face", port, 1, MACHINES), {0: PATH})
+    return Start(module("bench.server_under_test", port, 1, MACHINES), {0: PATH})
 
 
 def _operator(port: int, document: Path) -> Start:

@@ -158,7 +158,7 @@ def _wake(server: Face, guests: Guests, others: Sequence[str], word: str) -> Wok
 def _bare(answer: bytes, callers: Sequence[str], times: int) -> list[float]:
     """Return how many µs per caller it takes to write an answer to all of them, until the last has it."""
     found = []
-    with process(module("bench.bare", len(callers), len(answer)), talking=True) as child:
+    with process(module("bench.baseline", len(callers), len(answer)), talking=True) as child:
         assert child.stdin is not None
         assert child.stdout is not None
         with Lines((LOOPBACK, int(child.stdout.readline()))) as lines:

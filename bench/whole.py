@@ -16,7 +16,7 @@ from fairwarning.config import Settings, arm_address
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.policy import PROFILES
 from fairwarning.metadata.listeners import LOOPBACK
-from fairwarning.serve import Service
+from fairwarning.server import Service
 
 INTERVAL = 0.01
 

@@ -14,7 +14,7 @@ from fairwarning.config import Settings
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.policy import PROFILES, Profile
-from fairwarning.serve import Service
+from fairwarning.server import Service
 from fairwarning.testing.thread import THREAD
 from tests.cli.server import Done, call
 

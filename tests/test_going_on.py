@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.cli.client import Client
+from fairwarning.cli.client import OperatorClient
 from fairwarning.cli.up import Reporter
-from fairwarning.cli.wishes import Wishes
-from fairwarning.cli.wishes import settings as fulfilled
+from fairwarning.cli.up_settings import UpOptions
+from fairwarning.cli.up_settings import settings as fulfilled
 from fairwarning.config import Settings
 from fairwarning.core.commands import DeleteScopes, Schedule
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from fairwarning.engine.clock import ManualClock, new_event_id
 from fairwarning.engine.time_control import advance_to
-from fairwarning.serve import Service
+from fairwarning.server import Service
 
 DB = MachineRef(ScopeId("db"), VmName("db"))
 EVERYBODY = ["web_0", "web_1", "web_2", "app-0", "app-1", "app-2", "db", "batch"]
@@ -26,7 +26,7 @@ def asked(
     data: Path | None, vm: tuple[str, ...] = (), scale_set: tuple[tuple[str, int], ...] = ()
 ) -> Settings:
     """Return the settings of ``up`` with these machines, a manual clock and any free ports."""
-    wishes = Wishes(
+    wishes = UpOptions(
         scale_set=scale_set,
         flexible_set=(),
         availability_set=(),
@@ -109,7 +109,7 @@ def test_an_event_of_another_day_is_announced_with_its_date(capsys: pytest.Captu
         said = ""
         async with Service(asked(None, vm=("db",))) as service:
             now = service.engine.clock.now()
-            client = Client(service.operator_url)
+            client = OperatorClient(service.operator_url)
             reporter = Reporter(client, await service.position(), NEWEST, now, json_=False)
             try:
                 with reporter:

@@ -23,7 +23,7 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.time_control import advance_to
-from fairwarning.serve import Service
+from fairwarning.server import Service
 from fairwarning.store.sqlite import SqliteStore
 from tests.cli.server import call
 from tests.metadata.test_identity import fetch, free_base

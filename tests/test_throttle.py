@@ -16,7 +16,7 @@ from fairwarning.console import app as console
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import InvalidError
 from fairwarning.operator import app as operator
-from fairwarning.serve import Service
+from fairwarning.server import Service
 from fairwarning.throttle import MEMORY, MOST_CALLERS, MOST_WAITING, PAUSES, Throttle, TooManyGuessesError
 from tests.arm.arm_client import KEY, Wall
 from tests.console.console_client import proof

@@ -1,12 +1,12 @@
 """What a guest remembers of the events it has seen, for tests of what it plans."""
 
-from fairwarning.agent.plan import Memory, Policy, Record, Step, Work
+from fairwarning.agent.plan import AgentPolicy, EventStep, Memory, Record, Work
 from fairwarning.core.document.parse import ObservedEvent
 from fairwarning.core.model import EventId
 from tests.agent.sight import DRAIN, record, seen
 
 E1, E2 = seen(), seen("E2")
-POLICY = Policy(rules=(DRAIN,))
+POLICY = AgentPolicy(rules=(DRAIN,))
 K1 = E1.key
 
 
@@ -15,8 +15,8 @@ def remembering(*records: Record, busy: frozenset[tuple[EventId, Work]] = frozen
 
 
 def ready(event: ObservedEvent, **more: object) -> Memory:
-    return remembering(record(event, Step.READY, **more))
+    return remembering(record(event, EventStep.READY, **more))
 
 
-FAILED = remembering(record(E1, Step.FAILED, attempts=1, problem="the drain exits 1"))
-READY_1 = record(E1, Step.READY)
+FAILED = remembering(record(E1, EventStep.FAILED, attempts=1, problem="the drain exits 1"))
+READY_1 = record(E1, EventStep.READY)

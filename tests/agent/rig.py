@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from fairwarning.agent.client import Refused, Unavailable
-from fairwarning.agent.hooks import Hook, Occasion, Outcome
+from fairwarning.agent.client import RefusedError, UnavailableError
+from fairwarning.agent.hooks import Hook, HookContext, HookOutcome
 from fairwarning.agent.jobs import Job, Polled
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.loop import Agent
-from fairwarning.agent.plan import Action, Policy
-from fairwarning.agent.settings import Settings, Steps
+from fairwarning.agent.plan import Action, AgentPolicy
+from fairwarning.agent.settings import AgentSettings, Steps
 from fairwarning.core.document.parse import ObservedDocument, parse_document
 from fairwarning.core.model import EventId
 from tests.agent.sight import DRAIN, ME, NOON
@@ -25,7 +25,7 @@ class Noted:
     """A hook that does nothing but say that it was asked; what it answers can be changed."""
 
     calls: list[Call]
-    answer: Outcome = field(default_factory=lambda: Outcome(True, "done", "ours"))
+    answer: HookOutcome = field(default_factory=lambda: HookOutcome(True, "done", "ours"))
     remembered: list[str | None] = field(default_factory=list)
     deadlines: list[datetime | None] = field(default_factory=list)
     breaks: BaseException | None = None
@@ -37,7 +37,7 @@ class Noted:
     def program(self) -> str | None:
         return None
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Callable[[], datetime]) -> Outcome:
+    def run(self, occasion: HookContext, remembered: str | None, now: Callable[[], datetime]) -> HookOutcome:
         if self.breaks is not None:
             raise self.breaks
         self.calls.append((occasion.phase, occasion.event.key))
@@ -51,7 +51,7 @@ class OnPaper:
 
     def __init__(self, calls: list[Call]) -> None:
         self.calls = calls
-        self.problem: Refused | Unavailable | None = None
+        self.problem: RefusedError | UnavailableError | None = None
         self.at = NOON
 
     def now(self) -> datetime:
@@ -77,7 +77,7 @@ class InProcess:
     def approve(self, event_id: EventId) -> None:
         reply = self.cloud.post(start(event_id), self.machine)
         if reply.status != 200:
-            raise Refused(reply.status, reply.body.decode())
+            raise RefusedError(reply.status, reply.body.decode())
         self.calls.append(("approve", event_id))
 
     def poll(self) -> Polled:
@@ -91,7 +91,7 @@ class Rig:
     folder: Path
     calls: list[Call]
     endpoint: OnPaper | InProcess
-    policy: Policy = field(default_factory=lambda: Policy(rules=(DRAIN,)))
+    policy: AgentPolicy = field(default_factory=lambda: AgentPolicy(rules=(DRAIN,)))
     peers: Mapping[str, str] = field(default_factory=dict)
     check: tuple[str, ...] = ()
     dry_run: bool = False
@@ -109,9 +109,9 @@ class Rig:
             self.settings(), self.journal, self.endpoint, self.jobs.append, dry_run=self.dry_run
         )
 
-    def settings(self) -> Settings:
+    def settings(self) -> AgentSettings:
         hooks: tuple[Hook, ...] = (self.hook,)
-        return Settings(
+        return AgentSettings(
             machine=ME,
             state=self.folder,
             policy=self.policy,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from fairwarning.agent.plan import Record, Step
+from fairwarning.agent.plan import EventStep, Record
 from fairwarning.agent.rules import Rule
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
@@ -43,7 +43,7 @@ def document(*events: ObservedEvent, incarnation: int | str = 1) -> ObservedDocu
     return ObservedDocument(incarnation=incarnation, events=events)
 
 
-def record(event: ObservedEvent, step: Step, **more: object) -> Record:
+def record(event: ObservedEvent, step: EventStep, **more: object) -> Record:
     """Return what is remembered of an event that was prepared for a minute ago."""
     known = Record(event=event, rule="drain", step=step, at=NOON - timedelta(minutes=1), drains=True)
     for name, value in more.items():

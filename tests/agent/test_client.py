@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from fairwarning.agent.client import FIRST_TIMEOUT, TIMEOUT, MetadataClient, Refused, Unavailable
+from fairwarning.agent.client import FIRST_TIMEOUT, TIMEOUT, MetadataClient, RefusedError, UnavailableError
 from fairwarning.core.model import EventId
 from tests.agent.scripted import FakeClock, Line, dripping, endpoint
 
@@ -26,7 +26,7 @@ def keep_polling(client: MetadataClient, clock: FakeClock, times: int) -> list[s
         try:
             client.poll()
             problems.append("")
-        except (Unavailable, Refused) as problem:
+        except (UnavailableError, RefusedError) as problem:
             problems.append(type(problem).__name__)
         clock.wait(client.pause)
     return problems
@@ -102,9 +102,9 @@ def test_a_request_that_is_wrong_is_not_repeated(status: int) -> None:
     with endpoint(Line(status, b'{"error":"no"}')) as script:
         client = MetadataClient(script.url, clock)
 
-        with pytest.raises(Refused, match=str(status)):
+        with pytest.raises(RefusedError, match=str(status)):
             client.poll()
-        with pytest.raises(Refused, match=str(status)):
+        with pytest.raises(RefusedError, match=str(status)):
             client.approve(EventId("A"))
 
     assert [one.method for one in script.asked] == ["GET", "POST"]
@@ -138,7 +138,7 @@ def test_an_answer_that_drips_in_is_given_up_when_its_time_is_over(head: bytes) 
     with dripping(head + ONE) as url:
         client = MetadataClient(url, FakeClock(), patience=timedelta(seconds=0.2))
 
-        with pytest.raises(Unavailable, match="does not answer: the answer took too long"):
+        with pytest.raises(UnavailableError, match="does not answer: the answer took too long"):
             client.poll()
 
 
@@ -170,7 +170,7 @@ def test_an_answer_that_is_no_document_is_a_failure(body: bytes) -> None:
     with endpoint(Line(200, body)) as script:
         client = MetadataClient(script.url, FakeClock())
 
-        with pytest.raises(Unavailable, match="the document"):
+        with pytest.raises(UnavailableError, match="the document"):
             client.poll()
 
 
@@ -199,7 +199,7 @@ def test_an_approval_is_tried_again_until_it_is_accepted() -> None:
 
 def test_an_approval_that_nobody_takes_is_given_up_in_the_end() -> None:
     clock = FakeClock()
-    with endpoint(Line(503, b"")) as script, pytest.raises(Unavailable, match="503"):
+    with endpoint(Line(503, b"")) as script, pytest.raises(UnavailableError, match="503"):
         MetadataClient(script.url, clock).approve(EventId("A"))
 
     assert len(script.asked) == 6
@@ -234,7 +234,7 @@ def test_a_machine_learns_its_name_from_the_endpoint() -> None:
     ],
 )
 def test_a_name_that_is_not_told_is_not_made_up(line: Line) -> None:
-    with endpoint(line) as script, pytest.raises(Unavailable, match=r"name of this machine|answers 404"):
+    with endpoint(line) as script, pytest.raises(UnavailableError, match=r"name of this machine|answers 404"):
         MetadataClient(script.url, FakeClock()).name()
 
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fairwarning.agent import jobs
-from fairwarning.agent.client import Refused, Unavailable
-from fairwarning.agent.hooks import Occasion, Outcome
+from fairwarning.agent.client import RefusedError, UnavailableError
+from fairwarning.agent.hooks import HookContext, HookOutcome
 from fairwarning.agent.jobs import Job, Message, Polled, PollFailed
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.loop import Agent
-from fairwarning.agent.plan import Policy
-from fairwarning.agent.settings import Settings, Steps
+from fairwarning.agent.plan import AgentPolicy
+from fairwarning.agent.settings import AgentSettings, Steps
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
 from tests.agent.sight import DRAIN, ME, NOON, seen, started
@@ -48,7 +48,7 @@ class Hook:
     def program(self) -> str | None:
         return None
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Callable[[], datetime]) -> Outcome:
+    def run(self, occasion: HookContext, remembered: str | None, now: Callable[[], datetime]) -> HookOutcome:
         return self.world.hook(occasion)
 
 
@@ -78,10 +78,10 @@ class World(RuleBasedStateMachine):
         self.known: ObservedDocument | None = None
         self.journal = Journal(Path(self.scratch.name)).__enter__()
         steps = Steps(prepare=(Hook(self),), recover=(Hook(self),))
-        wishes = Settings(machine=ME, policy=Policy(rules=(DRAIN,)), steps={DRAIN.name: steps})
+        wishes = AgentSettings(machine=ME, policy=AgentPolicy(rules=(DRAIN,)), steps={DRAIN.name: steps})
         self.agent = Agent(wishes, self.journal, self, self.jobs.append)
 
-    def hook(self, occasion: Occasion) -> Outcome:
+    def hook(self, occasion: HookContext) -> HookOutcome:
         key = occasion.event.key
         if occasion.phase == "recover":
             assert self.known is not None
@@ -94,9 +94,9 @@ class World(RuleBasedStateMachine):
             raise Died
         if self.fate == "failure":
             self.failed.add(key)
-            return Outcome(False, "failed")
+            return HookOutcome(False, "failed")
         self.prepared.add(key) if occasion.phase == "prepare" else self.owed.discard(key)
-        return Outcome(True, "done")
+        return HookOutcome(True, "done")
 
     # -- the server, as the agent meets it
 
@@ -105,10 +105,10 @@ class World(RuleBasedStateMachine):
 
     def approve(self, event_id: EventId) -> None:
         if self.away:
-            raise Unavailable("away")
+            raise UnavailableError("away")
         event = self.events.get(event_id)
         if event is None:
-            raise Refused(400, "no such event")
+            raise RefusedError(400, "no such event")
         assert event.resources == (ME,), "approved for another machine"
         assert event_id in self.prepared, "approved without a successful preparation"
         self.done.append(("approve", event_id))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.discovery import NoEndpoint, answers, base_address, discover, routed, search
+from fairwarning.agent.discovery import NoEndpointError, answers, base_address, discover, routed, search
 from fairwarning.core.errors import InvalidError
 from tests.agent.scripted import FakeClock, dripping
 
@@ -94,7 +94,7 @@ def test_everything_is_tried_in_order_each_address_on_port_80_then_8080(
         environment={"SCHEDULEDEVENTSIP": "10.0.0.1"},
     )
 
-    with pytest.raises(NoEndpoint) as nobody:
+    with pytest.raises(NoEndpointError) as nobody:
         machine.discover(noon)
 
     assert machine.probed == [
@@ -277,7 +277,7 @@ def test_a_search_says_what_it_tries_and_gives_up_in_time(tmp_path: Path) -> Non
         return False
 
     environment = {"SCHEDULEDEVENTSIP": "10.0.0.9"}
-    with pytest.raises(NoEndpoint):
+    with pytest.raises(NoEndpointError):
         search(None, environment, clock, timedelta(seconds=10), tell, tmp_path, answering)
 
     assert said == [f"trying {INSIDE}", "trying http://10.0.0.9"]

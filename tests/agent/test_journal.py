@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 
 from fairwarning.agent import journal as journal_module
-from fairwarning.agent.journal import Journal, StateInUse, in_use, recall
-from fairwarning.agent.plan import Record, Step
+from fairwarning.agent.journal import Journal, StateInUseError, in_use, recall
+from fairwarning.agent.plan import EventStep, Record
 from tests.agent.sight import record, seen, started
 
-E1, E2 = record(seen("E1"), Step.PREPARING), record(seen("E2"), Step.READY, tokens={"exec a": "b"})
+E1, E2 = record(seen("E1"), EventStep.PREPARING), record(seen("E2"), EventStep.READY, tokens={"exec a": "b"})
 LOST = record(
-    started(seen("E3", duration=None)), Step.FAILED, attempts=2, problem="no", refused="why", approved=True
+    started(seen("E3", duration=None)),
+    EventStep.FAILED,
+    attempts=2,
+    problem="no",
+    refused="why",
+    approved=True,
 )
 
 
@@ -44,11 +49,11 @@ def test_a_change_is_written_only_if_something_changes(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.keep(E1)
         journal.amend(E1.event.key, lambda one: one)
-        journal.amend(E1.event.key, lambda one: replace(one, step=Step.READY))
-        journal.amend(E2.event.key, lambda one: replace(one, step=Step.READY))
+        journal.amend(E1.event.key, lambda one: replace(one, step=EventStep.READY))
+        journal.amend(E2.event.key, lambda one: replace(one, step=EventStep.READY))
 
     assert len((tmp_path / "journal.jsonl").read_bytes().splitlines()) == 2
-    assert recall(tmp_path) == {E1.event.key: replace(E1, step=Step.READY)}
+    assert recall(tmp_path) == {E1.event.key: replace(E1, step=EventStep.READY)}
 
 
 def test_a_torn_last_line_loses_only_itself(tmp_path: Path) -> None:
@@ -135,7 +140,7 @@ def test_a_second_agent_on_the_same_state_refuses_to_start(tmp_path: Path) -> No
 
     with Journal(tmp_path):
         assert in_use(tmp_path)
-        with pytest.raises(StateInUse, match="another agent works with"):
+        with pytest.raises(StateInUseError, match="another agent works with"):
             Journal(tmp_path).__enter__()
 
     assert not in_use(tmp_path)

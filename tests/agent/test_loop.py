@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.client import Refused, Unavailable
-from fairwarning.agent.coordination import Mode
-from fairwarning.agent.hooks import UNREPORTED, Outcome
+from fairwarning.agent.client import RefusedError, UnavailableError
+from fairwarning.agent.coordination import CoordinationMode
+from fairwarning.agent.hooks import UNREPORTED, HookOutcome
 from fairwarning.agent.jobs import Heard, PollFailed
-from fairwarning.agent.plan import Policy, Prepare, Step
+from fairwarning.agent.plan import AgentPolicy, EventStep, PrepareAction
 from fairwarning.agent.rules import Consent
 from fairwarning.core.commands import Cancel
 from fairwarning.core.model import EventId, ScopeId
@@ -66,12 +66,12 @@ def test_a_restart_from_its_announcement_to_its_end(web: tuple[Rig, Cloud]) -> N
 @pytest.mark.rule("C-04")
 def test_maintenance_that_is_cancelled_is_recovered_from(web: tuple[Rig, Cloud]) -> None:
     rig, fleet = web
-    rig.hook.answer = Outcome(False, "not now")
+    rig.hook.answer = HookOutcome(False, "not now")
     fleet.cause("host-update", "web_0")
     rig.poll()
 
     fleet.handle(Cancel(scope=ScopeId("web"), id=FIRST))
-    rig.hook.answer = Outcome(True, "done")
+    rig.hook.answer = HookOutcome(True, "done")
     rig.poll()
 
     assert rig.calls == [("prepare", FIRST), ("recover", FIRST)]
@@ -120,7 +120,7 @@ def test_a_failed_poll_does_not_mean_that_events_are_gone(rig: Rig) -> None:
 
 @pytest.mark.rule("C-06")
 def test_a_drain_that_fails_is_never_approved(rig: Rig) -> None:
-    rig.hook.answer = Outcome(False, "the drain exits 1")
+    rig.hook.answer = HookOutcome(False, "the drain exits 1")
 
     for _ in range(3):
         rig.show(document(E1))
@@ -232,14 +232,14 @@ def test_a_machine_two_events_need_drained_goes_back_to_work_after_both(rig: Rig
 
 def test_a_recovery_that_fails_is_repeated_until_it_works(rig: Rig) -> None:
     rig.show(document(E1))
-    rig.hook.answer = Outcome(False, "the cluster does not answer")
+    rig.hook.answer = HookOutcome(False, "the cluster does not answer")
     rig.show(document())
     rig.show(document())
     tried = rig.calls.count(("recover", "E1"))
 
     assert isinstance(rig.endpoint, OnPaper)
     rig.endpoint.at += timedelta(seconds=20)
-    rig.hook.answer = Outcome(True, "done")
+    rig.hook.answer = HookOutcome(True, "done")
     rig.show(document())
 
     assert tried == 1
@@ -253,18 +253,20 @@ def test_a_hook_that_breaks_is_a_hook_that_failed(rig: Rig, caplog: pytest.LogCa
     with caplog.at_level(logging.ERROR, "fairwarning.agent"):
         rig.show(document(E1))
 
-    assert rig.journal.records[E1.key].step is Step.FAILED
+    assert rig.journal.records[E1.key].step is EventStep.FAILED
     assert [one.message for one in caplog.records] == ["prepare_failed"]
 
 
 @pytest.mark.parametrize(
     ("problem", "sent"),
     [
-        pytest.param(Refused(400, "no such event"), 1, id="what was refused is not repeated"),
-        pytest.param(Unavailable("away"), 2, id="what did not arrive is said again"),
+        pytest.param(RefusedError(400, "no such event"), 1, id="what was refused is not repeated"),
+        pytest.param(UnavailableError("away"), 2, id="what did not arrive is said again"),
     ],
 )
-def test_an_approval_that_does_not_get_through(rig: Rig, problem: Refused | Unavailable, sent: int) -> None:
+def test_an_approval_that_does_not_get_through(
+    rig: Rig, problem: RefusedError | UnavailableError, sent: int
+) -> None:
     assert isinstance(rig.endpoint, OnPaper)
     rig.endpoint.problem = problem
     rig.begin(document(E1))
@@ -312,7 +314,7 @@ def test_a_check_may_hold_the_approval(tmp_path: Path, check: tuple[str, ...], a
 def test_neighbours_are_asked_and_their_word_is_kept(tmp_path: Path) -> None:
     calls: list[Call] = []
     pair = seen("E1", "Reboot", "web_0", "web_1")
-    policy = Policy(rules=(DRAIN,), mode=Mode.PEERS)
+    policy = AgentPolicy(rules=(DRAIN,), mode=CoordinationMode.PEERS)
     rig = Rig(tmp_path, calls, OnPaper(calls), policy=policy, peers={"web_1": "http://127.0.0.1:1"})
     rig.show(document(pair))
     alone = list(calls)
@@ -329,7 +331,7 @@ def test_a_machine_tells_neighbours_only_what_it_means(rig: Rig) -> None:
     rig.show(document(E1))
     first = rig.agent.snapshot.ready
 
-    rig.policy = Policy(rules=(replace(DRAIN, approve=Consent.NEVER),))
+    rig.policy = AgentPolicy(rules=(replace(DRAIN, approve=Consent.NEVER),))
     rig.agent.settings = rig.settings()
     rig.settle()
 
@@ -339,7 +341,7 @@ def test_a_machine_tells_neighbours_only_what_it_means(rig: Rig) -> None:
 
 def test_a_rule_that_is_gone_is_undone_by_the_one_that_covers_the_event_now(rig: Rig) -> None:
     rig.show(document(E1))
-    rig.policy = Policy(rules=(replace(DRAIN, name="renamed"),))
+    rig.policy = AgentPolicy(rules=(replace(DRAIN, name="renamed"),))
     rig.agent.settings = rig.settings()
 
     rig.show(document())
@@ -348,12 +350,12 @@ def test_a_rule_that_is_gone_is_undone_by_the_one_that_covers_the_event_now(rig:
 
 
 def test_an_approval_at_first_sight_is_remembered_before_the_hooks_have_run(rig: Rig) -> None:
-    rig.policy = Policy(rules=(replace(DRAIN, approve=Consent.IMMEDIATELY),))
+    rig.policy = AgentPolicy(rules=(replace(DRAIN, approve=Consent.IMMEDIATELY),))
     rig.agent.settings = rig.settings()
 
     actions = rig.begin(document(E1, E2))
     rig.settle()
 
-    assert sum(isinstance(action, Prepare) for action in actions) == 2
+    assert sum(isinstance(action, PrepareAction) for action in actions) == 2
     assert sorted(rig.calls) == [(what, key) for what in ("approve", "prepare") for key in ("E1", "E2")]
     assert rig.endpoint.now() == NOON

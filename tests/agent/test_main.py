@@ -13,7 +13,7 @@ import pytest
 from fairwarning import __version__
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.main import main
-from fairwarning.agent.plan import Step
+from fairwarning.agent.plan import EventStep
 from tests.agent.scripted import Line, Script, endpoint
 from tests.agent.sight import record, seen
 from tests.cli.server import call, until
@@ -121,15 +121,15 @@ def test_check_refuses_a_health_check_that_is_not_installed(
     [
         pytest.param(None, "prepare: it is new", id="what it would do"),
         pytest.param(
-            Step.READY, "approve: rule rule-1 approves after-success", id="what is about to be sent"
+            EventStep.READY, "approve: rule rule-1 approves after-success", id="what is about to be sent"
         ),
         pytest.param(
-            Step.FAILED, "wait: preparing failed, so it is not approved", id="why it is not approved"
+            EventStep.FAILED, "wait: preparing failed, so it is not approved", id="why it is not approved"
         ),
     ],
 )
 def test_explain_says_why(
-    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], step: Step | None, why: str
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], step: EventStep | None, why: str
 ) -> None:
     if step is not None:
         with Journal(tmp_path) as journal:
@@ -145,7 +145,7 @@ def test_explain_knows_that_the_agent_is_at_it(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with endpoint(Line(200, REBOOT, AT_NOON)) as script, Journal(tmp_path) as journal:
-        journal.keep(record(seen(), Step.PREPARING))
+        journal.keep(record(seen(), EventStep.PREPARING))
         main(["explain", "--config", config, "--endpoint", script.url, "--state", str(tmp_path)])
 
     assert "wait: this machine is not ready: preparing" in capsys.readouterr().out
@@ -155,7 +155,7 @@ def test_status_says_what_is_remembered(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Journal(tmp_path) as journal:
-        journal.keep(record(seen(), Step.FAILED, problem="the drain exits 1"))
+        journal.keep(record(seen(), EventStep.FAILED, problem="the drain exits 1"))
         main(["status", "--config", config, "--state", str(tmp_path)])
 
     said = capsys.readouterr().out
@@ -208,7 +208,7 @@ def test_the_same_sources_give_the_same_file(pyz: Path, tmp_path: Path) -> None:
 
 def test_the_agent_imports_only_the_standard_library_and_the_core() -> None:
     probe = (
-        "import json, sys, fairwarning.agent.main, fairwarning.agent.library\n"
+        "import json, sys, fairwarning.agent.main, fairwarning.agent.embed\n"
         "print(json.dumps({name: getattr(module, '__file__', '') for name, module in sys.modules.items()}))"
     )
     done = subprocess.run([sys.executable, "-c", probe], text=True, capture_output=True, check=True)

@@ -7,14 +7,14 @@ from datetime import timedelta
 import pytest
 
 from fairwarning.agent.client import MetadataClient
-from fairwarning.agent.recorder import LONGEST_REST, Recorder, Wish
+from fairwarning.agent.recorder import LONGEST_REST, Recorder, RecordingRequest
 from fairwarning.core.document.recording import RecordedDocument
 from tests.agent.scripted import FakeClock, Line, Script, endpoint
 
 NAME = Line(body=b"web_0")
 NO_NAME = Line(status=404, body=b'{"error":"Not found"}')
 SECOND = timedelta(seconds=1)
-WISH = Wish(version="2020-07-01", every=SECOND)
+WISH = RecordingRequest(version="2020-07-01", every=SECOND)
 
 
 def document(number: int) -> Line:

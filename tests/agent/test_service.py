@@ -10,18 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.clock import SystemClock
+from fairwarning.agent.clock import AgentSystemClock
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.logs import JsonLines
-from fairwarning.agent.service import Service
-from fairwarning.agent.settings import Settings
+from fairwarning.agent.service import AgentService
+from fairwarning.agent.settings import AgentSettings
 from fairwarning.core.errors import InvalidError
 from tests.agent.scripted import endpoint
 
 
 def test_a_thread_that_breaks_ends_the_agent_instead_of_leaving_it_blind(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        service = Service(lambda: Settings(endpoint="ftp://nowhere"), journal, SystemClock(), {})
+        service = AgentService(
+            lambda: AgentSettings(endpoint="ftp://nowhere"), journal, AgentSystemClock(), {}
+        )
 
         with pytest.raises(InvalidError, match="is no http address"):
             service.run()
@@ -43,9 +45,9 @@ def test_the_manager_is_told_from_the_beginning_to_the_end(tmp_path: Path) -> No
         listener = threading.Thread(target=listen)
         listener.start()
         with Journal(tmp_path) as journal:
-            wishes = Settings(endpoint=script.url, machine="web_0")
+            wishes = AgentSettings(endpoint=script.url, machine="web_0")
             environment = {"NOTIFY_SOCKET": f"{tmp_path}/notify"}
-            Service(lambda: wishes, journal, SystemClock(), environment).run()
+            AgentService(lambda: wishes, journal, AgentSystemClock(), environment).run()
         listener.join()
 
     assert heard[0] == b"READY=1\nSTATUS=looking for the endpoint"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.coordination import Mode
+from fairwarning.agent.coordination import CoordinationMode
 from fairwarning.agent.hooks import SettingsError
 from fairwarning.agent.rules import Consent
-from fairwarning.agent.settings import DEFAULT_STATE, Settings, Steps, load
+from fairwarning.agent.settings import DEFAULT_STATE, AgentSettings, Steps, load
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,7 +53,7 @@ prepare = [{ log = "frozen soon" }]
 """
 
 
-def read(folder: Path, text: str) -> Settings:
+def read(folder: Path, text: str) -> AgentSettings:
     path = folder / "agent.toml"
     path.write_text(text)
     return load(path)
@@ -83,7 +83,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
     assert settings.policy.margin == timedelta(seconds=10)
     assert settings.policy.freeze_threshold == 20
     assert settings.policy.pause == timedelta(minutes=1)
-    assert settings.policy.mode is Mode.PEERS
+    assert settings.policy.mode is CoordinationMode.PEERS
     assert settings.policy.takeover == timedelta(seconds=15)
     assert settings.check == ("/usr/local/bin/others-are-healthy",)
     assert settings.peers == {"web_1": "http://10.0.0.5:9169"}

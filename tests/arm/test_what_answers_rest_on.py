@@ -15,7 +15,7 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import ScopeKind
 from fairwarning.engine.ports import Commit
-from fairwarning.store.errors import StoreFailed
+from fairwarning.store.errors import StoreFailedError
 from fairwarning.store.memory import MemoryStore
 from tests.arm.azure import HOME, Azure, at, header
 from tests.arm.compute import VM, both, compute, model, profile, scale_set
@@ -25,7 +25,7 @@ from tests.store.gate import Gate, turns
 
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 SHOP = "Microsoft.Compute/virtualMachineScaleSets/shop"
-FULL_DISK = StoreFailed(Path("a full disk"), "no space is left")
+FULL_DISK = StoreFailedError(Path("a full disk"), "no space is left")
 
 
 @contextmanager

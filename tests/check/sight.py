@@ -4,24 +4,15 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 
-from fairwarning.check.observations import (
-    Announced,
-    Asked,
-    Happened,
-    Hooked,
-    Life,
-    Observed,
-    Phase,
-    Spell,
-)
-from fairwarning.check.pace import Pace
+from fairwarning.check.observations import Asked, CausedEvent, Happened, Hooked, Life, Observed, Phase, Spell
 from fairwarning.check.scenario import Scenario, understand
+from fairwarning.check.timing import Timing
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventId
 
 E1, E2 = EventId("E1"), EventId("E2")
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
-PACE = Pace(quick=True)
+PACE = Timing(quick=True)
 
 Seen = Asked | Hooked | Happened | Life | Spell
 
@@ -112,7 +103,7 @@ def spell(begun: float, ended: float) -> Spell:
 
 
 def observed(
-    *seen: Seen, events: tuple[Announced, ...] = (), ended: float = 60, served: tuple[str, ...] = ("web_0",)
+    *seen: Seen, events: tuple[CausedEvent, ...] = (), ended: float = 60, served: tuple[str, ...] = ("web_0",)
 ) -> Observed:
     """Everything, sorted into its places; the machines in ``served`` have polled at the very beginning."""
     polled = (get(0, machine=name) for name in served)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairwarning.check.judge import Outcome
-from fairwarning.check.observations import Announced
+from fairwarning.check.judge import ExpectationOutcome
+from fairwarning.check.observations import CausedEvent
 from tests.check.sight import E1, E2, Seen, drain, get, happen, life, observed, post, recover, spell
 from tests.check.verdicts import (
     AFTERWARDS,
@@ -29,9 +29,9 @@ from tests.check.verdicts import (
     told,
 )
 
-REDEPLOY = Announced(id=E2, label="redeploy", resources=("web_0",))
-NEIGHBOUR = Announced(id=E1, label="restart", resources=("web_1",))
-BOTH = Announced(id=E1, label="restart", resources=("web_0", "web_1"))
+REDEPLOY = CausedEvent(id=E2, label="redeploy", resources=("web_0",))
+NEIGHBOUR = CausedEvent(id=E1, label="restart", resources=("web_1",))
+BOTH = CausedEvent(id=E1, label="restart", resources=("web_0", "web_1"))
 SECOND = (happen(2, "scheduled", E2), happen(16, "started", E2), happen(30, "finished", E2))
 
 ONE_MACHINE = [
@@ -258,7 +258,7 @@ ONE_MACHINE = [
 
 @pytest.mark.parametrize(("expectation", "seen", "outcome", "sentence"), ONE_MACHINE)
 def test_a_verdict_says_what_was_seen(
-    expectation: Expectation, seen: tuple[Seen, ...], outcome: Outcome, sentence: str
+    expectation: Expectation, seen: tuple[Seen, ...], outcome: ExpectationOutcome, sentence: str
 ) -> None:
     verdict = told(expectation, observed(*STORY, *seen, events=(RESTART,)))
 
@@ -300,7 +300,7 @@ def test_a_drain_for_no_event_in_particular_is_not_for_one_that_has_gone() -> No
     ],
 )
 def test_a_drain_for_no_event_in_particular_lasts_until_the_machine_goes_back_to_work(
-    between: tuple[Seen, ...], outcome: Outcome
+    between: tuple[Seen, ...], outcome: ExpectationOutcome
 ) -> None:
     seen = observed(*SECOND, drain(0, 1, event=None), *between, post(3, E2), events=(REDEPLOY,))
 

@@ -8,9 +8,9 @@ from ipaddress import IPv4Address
 import pytest
 
 from fairwarning.check.messages import LARGEST_HEAD, cut
-from fairwarning.check.notebook import Notebook
+from fairwarning.check.observation_log import ObservationLog
 from fairwarning.check.observations import Asked
-from fairwarning.check.recorder import Recorder
+from fairwarning.check.recorder import EndpointRecorder
 from fairwarning.sandbox.addresses import Endpoint
 
 PATH = b"/metadata/scheduledevents?api-version=2020-07-01"
@@ -52,10 +52,10 @@ def record(answer: Answer, story: Story, version: str | None = None) -> tuple[by
         writer.close()
 
     async def play() -> tuple[bytes, list[Asked]]:
-        notebook = Notebook(asyncio.get_running_loop().time())
+        notebook = ObservationLog(asyncio.get_running_loop().time())
         async with await asyncio.start_server(endpoint, "127.0.0.1", 0) as server:
             there = Endpoint(IPv4Address("127.0.0.1"), server.sockets[0].getsockname()[1])
-            recorder = Recorder("web_0", there, notebook, version=version)
+            recorder = EndpointRecorder("web_0", there, notebook, version=version)
             async with recorder.listening() as port:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 got = await story(reader, writer)
@@ -221,7 +221,7 @@ def test_who_gives_up_is_seen_to_have_stopped_waiting() -> None:
 
 def test_a_request_ends_when_the_handler_gives_up_and_not_when_the_endpoint_lets_go() -> None:
     async def play() -> tuple[Asked, Asked]:
-        notebook = Notebook(asyncio.get_running_loop().time())
+        notebook = ObservationLog(asyncio.get_running_loop().time())
         let_go = asyncio.Event()
 
         async def endpoint(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -230,7 +230,7 @@ def test_a_request_ends_when_the_handler_gives_up_and_not_when_the_endpoint_lets
 
         async with await asyncio.start_server(endpoint, "127.0.0.1", 0) as server:
             there = Endpoint(IPv4Address("127.0.0.1"), server.sockets[0].getsockname()[1])
-            async with Recorder("web_0", there, notebook).listening() as port:
+            async with EndpointRecorder("web_0", there, notebook).listening() as port:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(b"GET " + PATH + b" HTTP/1.1\r\n\r\n")
                 await notebook.until(lambda: bool(notebook.asked))
@@ -249,8 +249,8 @@ def test_a_request_ends_when_the_handler_gives_up_and_not_when_the_endpoint_lets
 
 def test_an_endpoint_that_is_not_there_is_a_connection_that_is_cut() -> None:
     async def play() -> bytes:
-        notebook = Notebook(asyncio.get_running_loop().time())
-        recorder = Recorder("web_0", Endpoint(IPv4Address("127.0.0.1"), 1), notebook)
+        notebook = ObservationLog(asyncio.get_running_loop().time())
+        recorder = EndpointRecorder("web_0", Endpoint(IPv4Address("127.0.0.1"), 1), notebook)
         async with recorder.listening() as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:

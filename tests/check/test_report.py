@@ -4,15 +4,15 @@ import json
 from dataclasses import replace
 from xml.etree import ElementTree
 
-from fairwarning.check.judge import Outcome, Verdict
-from fairwarning.check.report import Result, as_json, as_junit, lines, summary
+from fairwarning.check.judge import ExpectationOutcome, Verdict
+from fairwarning.check.report import ScenarioResult, as_json, as_junit, lines, summary
 from tests.check.sight import after, scenario
 
-SAFE = Result(
+SAFE = ScenarioResult(
     scenario=scenario(expect="approves"),
     speed=60,
     took=after(12.34),
-    verdicts=(Verdict(expect="approves", rule="C-06", outcome=Outcome.MET),),
+    verdicts=(Verdict(expect="approves", rule="C-06", outcome=ExpectationOutcome.MET),),
 )
 UNSAFE = replace(
     SAFE,
@@ -20,16 +20,19 @@ UNSAFE = replace(
         Verdict(
             expect="approves-once",
             rule="C-08",
-            outcome=Outcome.BROKEN,
+            outcome=ExpectationOutcome.BROKEN,
             sentences=("web_0 approved restart 3 times",),
         ),
         Verdict(
-            expect="recovers", rule="C-04", outcome=Outcome.NOT_SHOWN, sentences=("nothing was to be seen",)
+            expect="recovers",
+            rule="C-04",
+            outcome=ExpectationOutcome.NOT_SHOWN,
+            sentences=("nothing was to be seen",),
         ),
         Verdict(
             expect="stays-drained",
             rule="C-10",
-            outcome=Outcome.NOT_SHOWN,
+            outcome=ExpectationOutcome.NOT_SHOWN,
             sentences=("nothing was to be seen",),
         ),
     ),

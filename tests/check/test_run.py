@@ -3,16 +3,16 @@
 import asyncio
 import os
 
-from fairwarning.check.pace import Pace
-from fairwarning.check.play import Run
-from fairwarning.check.report import Result
+from fairwarning.check.report import ScenarioResult
 from fairwarning.check.run import check
+from fairwarning.check.run_scenario import CheckRequest
 from fairwarning.check.scenario import load
+from fairwarning.check.timing import Timing
 
 
 def test_a_play_that_breaks_off_is_a_result_like_any_other() -> None:
-    ended: list[Result] = []
-    impossible = Run(("no\0program",), os.environ, Pace(quick=True))
+    ended: list[ScenarioResult] = []
+    impossible = CheckRequest(("no\0program",), os.environ, Timing(quick=True))
 
     (result,) = asyncio.run(check([load("preempt")], impossible, 1, lambda _: None, ended.append))
 

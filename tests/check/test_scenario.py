@@ -9,8 +9,8 @@ import jsonschema_rs
 import pytest
 
 from fairwarning.check.judge import ASKS_RULE
-from fairwarning.check.pace import Pace
-from fairwarning.check.scenario import Unplayable, load, schema, standard, text, understand
+from fairwarning.check.scenario import UnplayableError, load, schema, standard, text, understand
+from fairwarning.check.timing import Timing
 from fairwarning.core.document.render import Json
 from tests.check.sight import after, content
 
@@ -124,7 +124,7 @@ def test_the_standard_suite_is_of_some_size() -> None:
     ],
 )
 def test_a_scenario_that_makes_no_sense_is_refused_by_name(members: dict[str, Json], said: str) -> None:
-    with pytest.raises(Unplayable) as refusal:
+    with pytest.raises(UnplayableError) as refusal:
         understand("made.toml", content(**members))
 
     assert str(refusal.value).startswith(said)
@@ -138,7 +138,7 @@ def test_a_scenario_that_makes_no_sense_is_refused_by_name(members: dict[str, Js
     ],
 )
 def test_a_scenario_that_is_not_there_is_refused(name: str, said: str) -> None:
-    with pytest.raises(Unplayable) as refusal:
+    with pytest.raises(UnplayableError) as refusal:
         text(name)
 
     assert str(refusal.value).startswith(said)
@@ -148,7 +148,7 @@ def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "made.toml"
     path.write_text("name =")
 
-    with pytest.raises(Unplayable, match=r"made\.toml: is no TOML: "):
+    with pytest.raises(UnplayableError, match=r"made\.toml: is no TOML: "):
         load(str(path))
 
 
@@ -194,7 +194,7 @@ def test_quick_shortens_what_says_so() -> None:
         content(speed={"full": 10, "quick": 60}, limit={"full": "5m", "quick": "30s"}),
     )
 
-    full, quick = Pace(), Pace(quick=True)
+    full, quick = Timing(), Timing(quick=True)
 
     assert (full.limit(scenario), full.speed_of(scenario)) == (after(300), 10)
     assert (quick.limit(scenario), quick.speed_of(scenario)) == (after(30), 60)
@@ -203,6 +203,6 @@ def test_quick_shortens_what_says_so() -> None:
 def test_a_scenario_that_is_played_more_slowly_may_take_longer() -> None:
     scenario = understand("made.toml", content(speed=60, limit="30s"))
 
-    slow, fast = Pace(speed=20), Pace(speed=120)
+    slow, fast = Timing(speed=20), Timing(speed=120)
 
     assert (slow.limit(scenario), fast.limit(scenario)) == (after(90), after(30))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.check.report import Result
+from fairwarning.check.report import ScenarioResult
 from fairwarning.check.scenario import standard
 from tests.check.handlers.plays import Play, broken, played
 from tests.check.handlers.vices import VICES
@@ -84,7 +84,7 @@ CASES = (
 
 
 @cache
-def results(soon: bool) -> dict[Play, Result]:
+def results(soon: bool) -> dict[Play, ScenarioResult]:
     """Return how all plays went that are over soon, or all others; each is played once."""
     return played(sorted({case.play for case in CASES if case.soon is soon}), JOBS)
 

@@ -1,16 +1,16 @@
 """Everything that may be expected of a handler, a play to judge it by, and the verdict on it."""
 
-from fairwarning.check.judge import Outcome, judge
-from fairwarning.check.observations import Announced, Observed
+from fairwarning.check.judge import ExpectationOutcome, judge
+from fairwarning.check.observations import CausedEvent, Observed
 from fairwarning.core.document.render import Json
 from tests.check.sight import E1, PACE, happen, scenario
 
-RESTART = Announced(id=E1, label="restart", resources=("web_0",))
+RESTART = CausedEvent(id=E1, label="restart", resources=("web_0",))
 
 #: An event from its announcement to its end.
 STORY = (happen(1, "scheduled"), happen(16, "started"), happen(20, "finished"))
 
-MET, NOT_SHOWN, BROKEN = Outcome.MET, Outcome.NOT_SHOWN, Outcome.BROKEN
+MET, NOT_SHOWN, BROKEN = ExpectationOutcome.MET, ExpectationOutcome.NOT_SHOWN, ExpectationOutcome.BROKEN
 Expectation = dict[str, Json]
 
 APPROVES: Expectation = {"expect": "approves"}
@@ -29,6 +29,6 @@ KEEPS_ASKING: Expectation = {"expect": "keeps-asking", "within": "10s"}
 KEEPS_RUNNING: Expectation = {"expect": "keeps-running"}
 
 
-def told(expectation: Expectation, seen: Observed, *handlers: str) -> tuple[Outcome, str]:
+def told(expectation: Expectation, seen: Observed, *handlers: str) -> tuple[ExpectationOutcome, str]:
     (verdict,) = judge(scenario(*handlers, **expectation), seen, PACE)
     return verdict.outcome, "; ".join(verdict.sentences)

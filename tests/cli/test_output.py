@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fairwarning.cli.client import Line
-from fairwarning.cli.output import WIDEST, Failure, as_json, as_line, note, table
+from fairwarning.cli.client import HistoryLine
+from fairwarning.cli.output import WIDEST, FailureError, as_json, as_line, note, table
 from fairwarning.cli.watch import sentence
 
 #: Clears the screen, rings the bell, changes the colour, breaks the line, turns text around.
@@ -30,14 +30,14 @@ def test_a_column_is_no_wider_than_one_can_read(capsys: pytest.CaptureFixture[st
 
 def test_a_note_and_a_failure_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     note(STEERING)
-    Failure(STEERING, STEERING).show()
+    FailureError(STEERING, STEERING).show()
 
     assert capsys.readouterr().err.splitlines() == [SEEN, f"error: {SEEN}", f"hint: {SEEN}"]
 
 
 def test_a_sentence_of_the_history_steers_no_terminal() -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
-    line = Line(
+    line = HistoryLine(
         seq=1, at=at, kind="refused", scope="web", event=STEERING, type="approve", resources=("web_0",),
         by="web_0", reason=f"no scheduled event has the id {STEERING}",
     )  # fmt: skip

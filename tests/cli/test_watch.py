@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.cli.client import Line
+from fairwarning.cli.client import HistoryLine
 from fairwarning.cli.watch import sentence
 from fairwarning.core.history import ActionNote, OperatorAction, line
 from fairwarning.core.model import MachineRef, ScopeId, VmName
@@ -44,7 +44,7 @@ def test_what_somebody_did_to_an_endpoint_or_the_clock_is_a_sentence(
     told = line(1, NOON, remark)
 
     assert told is not None
-    seen = Line(
+    seen = HistoryLine(
         seq=told.seq,
         at=told.at,
         kind=told.kind,

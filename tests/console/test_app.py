@@ -250,7 +250,7 @@ def test_the_console_is_loaded_with_its_first_visitor_and_once() -> None:
 
 
 def test_starting_a_server_loads_nothing_that_only_pages_need() -> None:
-    program = "import sys, fairwarning.serve, fairwarning.console.lazy_mount; print('jinja2' in sys.modules)"
+    program = "import sys, fairwarning.server, fairwarning.console.lazy_mount; print('jinja2' in sys.modules)"
 
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

@@ -9,7 +9,7 @@ import httpx2
 
 from fairwarning.config import Settings
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.serve import Service
+from fairwarning.server import Service
 
 T = TypeVar("T")
 

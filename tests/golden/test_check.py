@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from fairwarning.check.judge import judge
-from fairwarning.check.observations import Announced, Asked, Hooked, Observed
-from fairwarning.check.report import Result, as_json, as_junit, lines, summary
-from fairwarning.check.scenario import Cause, Scenario, load, standard
+from fairwarning.check.observations import Asked, CausedEvent, Hooked, Observed
+from fairwarning.check.report import ScenarioResult, as_json, as_junit, lines, summary
+from fairwarning.check.scenario import CauseStep, Scenario, load, standard
 from fairwarning.core.model import EventId
 from tests.check.sight import PACE, after, drain, get, happen, life, observed, post, recover
 from tests.golden.comparison import Golden
@@ -43,9 +43,9 @@ HANDLERS: dict[str, Handler | None] = {
 
 def seen(scenario: Scenario, handler: Handler | None) -> Observed:
     """Return what there is to see of a handler while one event after the other comes and goes."""
-    causes = [step for step in scenario.steps if isinstance(step, Cause)]
+    causes = [step for step in scenario.steps if isinstance(step, CauseStep)]
     events = [
-        Announced(id=EventId(f"E{number}"), label=step.called, resources=tuple(step.machines))
+        CausedEvent(id=EventId(f"E{number}"), label=step.called, resources=tuple(step.machines))
         for number, step in enumerate(causes, 1)
     ]
     begun = {event.id: 25.0 * number + 1 for number, event in enumerate(events)}
@@ -69,9 +69,9 @@ def seen(scenario: Scenario, handler: Handler | None) -> Observed:
     return observed(*history, *lives, *done, events=tuple(events), served=tuple(scenario.handlers))
 
 
-def results(handler: Handler | None) -> list[Result]:
+def results(handler: Handler | None) -> list[ScenarioResult]:
     return [
-        Result(
+        ScenarioResult(
             scenario=scenario,
             speed=PACE.speed_of(scenario),
             took=after(12.3),

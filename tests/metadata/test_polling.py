@@ -18,7 +18,7 @@ from fairwarning.core.policy import FirstCall
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.engine.time_control import advance_to
 from fairwarning.http1.messages import Request, Response
-from fairwarning.store.errors import StoreFailed
+from fairwarning.store.errors import StoreFailedError
 from fairwarning.store.memory import MemoryStore
 from tests.guest import E1, EVENTS, METADATA, NEWEST, UNHURRIED, Cloud, cloud, error_of, start
 
@@ -339,7 +339,7 @@ def test_a_guest_is_not_told_what_ails_the_server() -> None:
             if any(
                 isinstance(change, ScopePropertiesChanged) for commit in commits for change in commit.changes
             ):
-                raise StoreFailed(Path("/var/lib/secret.db"), "disk full")
+                raise StoreFailedError(Path("/var/lib/secret.db"), "disk full")
             return await super().commit(commits)
 
     with cloud(polled=False, store=Full()) as web:

@@ -22,7 +22,7 @@ from fairwarning.engine.feed import Feed
 from fairwarning.engine.time_control import TimeControl
 from fairwarning.operator import schemas
 from fairwarning.operator.app import create_app
-from fairwarning.serve import Service
+from fairwarning.server import Service
 from fairwarning.streams import Streams
 from tests.operator.operator_client import Office, address, office
 from tests.stage import Stage, run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.delegate import Delegate
 from fairwarning.engine.ports import Commit, Entry, Store
-from fairwarning.store.errors import StoreFailed
+from fairwarning.store.errors import StoreFailedError
 
 
 class Gate(Delegate):
@@ -26,7 +26,7 @@ class Gate(Delegate):
             self.fails_after -= 1
             if self.fails_after < 0:
                 self.fails_after = None
-                raise StoreFailed(Path("a full disk"), "no space is left")
+                raise StoreFailedError(Path("a full disk"), "no space is left")
         if not self.open:
             verdict: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.put_nowait(verdict)

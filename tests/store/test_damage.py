@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import FairWarningError
-from fairwarning.store.errors import DatabaseDamaged
+from fairwarning.store.errors import DatabaseDamagedError
 from fairwarning.store.examine import examine
-from fairwarning.store.migrate import ChangedMigration
+from fairwarning.store.migrate import ChangedMigrationError
 from fairwarning.store.sqlite import DATABASE
 from tests.store.damage import (
     WAL,
@@ -45,7 +45,7 @@ def served_wrongly(sample: Sample, damages: Iterable[Damage], scratch: Path) -> 
             found = asyncio.run(read(directory))
             if found != sample.state:
                 wrong.append(f"{damage.name}: a state that was never kept")
-        except (DatabaseDamaged, ChangedMigration):
+        except (DatabaseDamagedError, ChangedMigrationError):
             pass
         except Exception as problem:  # whatever it is, it is not what was promised
             wrong.append(f"{damage.name}: {problem!r}")
@@ -147,7 +147,7 @@ def test_what_was_lost_is_missed(left: Sample, tmp_path: Path, lose: Callable[[P
     directory = left.copy(tmp_path / "copy")
     lose(directory)
 
-    with pytest.raises(DatabaseDamaged) as refusal:
+    with pytest.raises(DatabaseDamagedError) as refusal:
         asyncio.run(read(directory))
 
     assert str(directory / DATABASE) in str(refusal.value)

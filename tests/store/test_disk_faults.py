@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.store.errors import DatabaseDamaged, StoreFailed, UnknownOutcomeError
+from fairwarning.store.errors import DatabaseDamagedError, StoreFailedError, UnknownOutcomeError
 from fairwarning.store.marker import read_marker
 from fairwarning.store.sqlite import DATABASE, SqliteStore
 from tests.store.damage import WAL, fill, state
@@ -54,7 +54,9 @@ def test_a_full_disk_is_named_with_its_path_and_what_is_free(tmp_path: Path) -> 
         await store._writer.work(lambda database: database.execute("PRAGMA max_page_count = 1").close())
         large = commit(NOTHING, *made("new", *(f"m{number}" for number in range(100))))
 
-        with pytest.raises(StoreFailed, match=r"database or disk is full; [\d.]+ MB are free") as refusal:
+        with pytest.raises(
+            StoreFailedError, match=r"database or disk is full; [\d.]+ MB are free"
+        ) as refusal:
             await store.commit([large])
 
         assert str(tmp_path / DATABASE) in str(refusal.value)
@@ -100,9 +102,9 @@ def test_until_it_can_be_read_anew_nothing_is_answered_from_it(tmp_path: Path) -
         await fail_to_commit(store, tmp_path)
         with no_larger_files(0):
             for _ in range(2):
-                with pytest.raises(StoreFailed):
+                with pytest.raises(StoreFailedError):
                     await store.load()
-                with pytest.raises(StoreFailed):
+                with pytest.raises(StoreFailedError):
                     await store.commit([NEW])
 
         assert "web" in await store.load()
@@ -117,7 +119,7 @@ def test_what_was_changed_meanwhile_is_found_when_it_is_read_anew(tmp_path: Path
         content = (tmp_path / DATABASE).read_bytes()
         (tmp_path / DATABASE).write_bytes(content[:4096] + bytes(len(content) - 4096))
         (tmp_path / WAL).write_bytes(b"")
-        with pytest.raises((DatabaseDamaged, StoreFailed)):
+        with pytest.raises((DatabaseDamagedError, StoreFailedError)):
             await store.load()
 
     with_store(tmp_path, story)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.store.errors import DatabaseDamaged, WrongDatabaseError
+from fairwarning.store.errors import DatabaseDamagedError, WrongDatabaseError
 from fairwarning.store.marker import MARKER, Marker, MarkerFile, read_marker
 from fairwarning.store.migrate import migrate, migrations
 from fairwarning.store.rows import COLUMNS
@@ -65,7 +65,7 @@ def test_every_flipped_bit_of_it_is_noticed(whole: Sample) -> None:
 
     for at in range(len(content)):
         path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
-        with pytest.raises(DatabaseDamaged, match=f"{MARKER} beside it"):
+        with pytest.raises(DatabaseDamagedError, match=f"{MARKER} beside it"):
             asyncio.run(read(whole.directory))
 
 
@@ -132,5 +132,5 @@ def test_text_that_was_damaged_before_there_were_checksums_is_named(whole: Sampl
     path = whole.directory / DATABASE
     path.write_bytes(path.read_bytes().replace(b"id of web_1", b"id of we\xff\xff1"))
 
-    with pytest.raises(DatabaseDamaged, match="has a text in it that is not UTF-8"):
+    with pytest.raises(DatabaseDamagedError, match="has a text in it that is not UTF-8"):
         asyncio.run(read(whole.directory))

@@ -17,13 +17,19 @@ from fairwarning.core.history import Note
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.errors import (
-    DatabaseDamaged,
-    DataDirectoryInUse,
-    DataDirectoryUnusable,
-    StoreFailed,
+    DatabaseDamagedError,
+    DataDirectoryInUseError,
+    DataDirectoryUnusableError,
+    StoreFailedError,
 )
 from fairwarning.store.marker import MARKER
-from fairwarning.store.migrate import ChangedMigration, Migration, NewerDatabase, migrate, migrations
+from fairwarning.store.migrate import (
+    ChangedMigrationError,
+    Migration,
+    NewerDatabaseError,
+    migrate,
+    migrations,
+)
 from fairwarning.store.rows import COLUMNS, KINDS, row_checksum
 from fairwarning.store.sqlite import DATABASE, LINES, SqliteStore
 from tests.store.stores import NOTHING, commit, event, made
@@ -169,7 +175,7 @@ def test_a_closed_store_says_so_and_leaves_no_thread(tmp_path: Path) -> None:
         store = await SqliteStore.open(tmp_path)
         await store.close()
         await store.close()
-        with pytest.raises(StoreFailed, match="is not open"):
+        with pytest.raises(StoreFailedError, match="is not open"):
             await store.load()
 
     asyncio.run(story())
@@ -179,7 +185,7 @@ def test_a_closed_store_says_so_and_leaves_no_thread(tmp_path: Path) -> None:
 
 def test_a_data_directory_serves_one_server_at_a_time(tmp_path: Path) -> None:
     async def story(_: SqliteStore) -> None:
-        with pytest.raises(DataDirectoryInUse) as refusal:
+        with pytest.raises(DataDirectoryInUseError) as refusal:
             await SqliteStore.open(tmp_path)
 
         assert str(refusal.value) == f"data directory {tmp_path} is in use by another server"
@@ -197,7 +203,7 @@ def test_a_data_directory_is_made_when_missing(tmp_path: Path) -> None:
 def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
 
-    with pytest.raises(DataDirectoryUnusable, match="taken cannot be used: "):
+    with pytest.raises(DataDirectoryUnusableError, match="taken cannot be used: "):
         with_store(tmp_path / "taken", filled)
 
 
@@ -245,7 +251,7 @@ def test_a_damaged_database_is_named(tmp_path: Path, damage: Callable[[Path], No
         await store.load()
         await store.journal()
 
-    with pytest.raises(DatabaseDamaged, match=f"database {tmp_path / DATABASE} is damaged: "):
+    with pytest.raises(DatabaseDamagedError, match=f"database {tmp_path / DATABASE} is damaged: "):
         with_store(tmp_path, read)
 
 
@@ -253,7 +259,7 @@ def test_a_database_that_cannot_be_written_fails_without_keeping_anything(tmp_pa
     async def story(store: SqliteStore) -> None:
         first = await filled(store)
         edit(tmp_path, "CREATE TRIGGER full BEFORE INSERT ON journal BEGIN SELECT raise(ABORT, 'full'); END")
-        with pytest.raises(StoreFailed, match="failed: full"):
+        with pytest.raises(StoreFailedError, match="failed: full"):
             await store.commit([commit(first.after, kept(3))])
 
         assert await store.load() == first.after
@@ -307,7 +313,7 @@ def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with_store(tmp_path, filled)
     edit(tmp_path, "PRAGMA user_version = 99", "INSERT INTO migration VALUES (99, '0099-later', '')")
 
-    with pytest.raises(NewerDatabase, match="schema 99, this version knows schemas up to") as refusal:
+    with pytest.raises(NewerDatabaseError, match="schema 99, this version knows schemas up to") as refusal:
         with_store(tmp_path, filled)
 
     assert refusal.value.found == 99
@@ -339,7 +345,7 @@ def test_migrations_run_once_each_and_in_order(tmp_path: Path) -> None:
 def test_a_migration_that_was_edited_after_it_ran_is_refused(tmp_path: Path) -> None:
     bring_up(tmp_path / "x", FIRST)
 
-    with pytest.raises(ChangedMigration, match="migration 0001-first has changed since") as refusal:
+    with pytest.raises(ChangedMigrationError, match="migration 0001-first has changed since") as refusal:
         bring_up(tmp_path / "x", replace(FIRST, sql=f"{FIRST.sql} "), SECOND)
 
     assert isinstance(refusal.value, FairWarningError)

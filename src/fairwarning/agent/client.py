@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from urllib.parse import urlsplit
 
-from fairwarning.agent.clock import Clock
+from fairwarning.agent.clock import AgentClock
 from fairwarning.agent.deadline import deadline
 from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document, parse_instant
 from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, start_request
@@ -35,11 +35,11 @@ LARGEST_ANSWER = 4 * 1024 * 1024
 OFFERS_WAIT = "IMDS/fairwarning"
 
 
-class Unavailable(FairWarningError):
+class UnavailableError(FairWarningError):
     """The endpoint does not answer as it should at this moment; that says nothing about events."""
 
 
-class Refused(FairWarningError):
+class RefusedError(FairWarningError):
     """The endpoint understood the request and will not have it; asking again would not help."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -48,7 +48,7 @@ class Refused(FairWarningError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class MetadataReply:
     """What came back."""
 
     status: int
@@ -62,7 +62,7 @@ class MetadataClient:
     def __init__(
         self,
         endpoint: str,
-        clock: Clock,
+        clock: AgentClock,
         *,
         version: str = NEWEST,
         poll: timedelta = BACK_OFF[0],
@@ -95,14 +95,14 @@ class MetadataClient:
         try:
             reply = self._ask("GET", f"{self._where.path.rstrip('/')}{NAME}", timeout=self._timeout())
             _check(reply)
-        except Refused as problem:
-            raise Unavailable(f"the name of this machine is not told: {problem}") from None
+        except RefusedError as problem:
+            raise UnavailableError(f"the name of this machine is not told: {problem}") from None
         name = reply.body.decode(errors="replace").strip()
         if not name or len(name) > 256 or name.startswith(("{", "<")):
-            raise Unavailable("the name of this machine is not told: the answer is no name")
+            raise UnavailableError("the name of this machine is not told: the answer is no name")
         return name
 
-    def get(self, path: str) -> Reply:
+    def get(self, path: str) -> MetadataReply:
         """Return whatever is answered at a path, good or bad.
 
         Raises:
@@ -121,10 +121,10 @@ class MetadataClient:
         """
         try:
             return self._poll_once()
-        except (Unavailable, Refused) as problem:
+        except (UnavailableError, RefusedError) as problem:
             # What is answered after an outage may be another server's: it must not say "as you know".
             self._etag = ""
-            self.pause = AFTER_REFUSAL if isinstance(problem, Refused) else back_off(self._failures)
+            self.pause = AFTER_REFUSAL if isinstance(problem, RefusedError) else back_off(self._failures)
             self._failures += 1
             raise
 
@@ -140,7 +140,7 @@ class MetadataClient:
             try:
                 _check(self._ask("POST", self._path, body, timeout=TIMEOUT))
                 return
-            except Unavailable:
+            except UnavailableError:
                 if length is None:
                     raise
                 self._clock.wait(length)
@@ -160,7 +160,7 @@ class MetadataClient:
         try:
             document = None if reply.status == 304 else parse_document(reply.body)
         except DocumentError as problem:
-            raise Unavailable(str(problem)) from None
+            raise UnavailableError(str(problem)) from None
         self._answered = self._answered or document is not None
         self._failures = 0
         held = waiting and (document is not None or self._clock.elapsed() - begun >= LONG_POLL / 2)
@@ -180,7 +180,7 @@ class MetadataClient:
         *,
         timeout: timedelta,
         headers: Mapping[str, str] | None = None,
-    ) -> Reply:
+    ) -> MetadataReply:
         self._take_turn()
         line = HTTPConnection(
             self._where.hostname or "", self._where.port or 80, timeout=timeout.total_seconds()
@@ -193,17 +193,17 @@ class MetadataClient:
                 line.request(method, path, body, sent)
                 return self._receive(line.getresponse())
         except (OSError, HTTPException) as problem:
-            raise Unavailable(
+            raise UnavailableError(
                 f"{self._where.netloc} does not answer: {problem or type(problem).__name__}"
             ) from None
 
-    def _receive(self, response: HTTPResponse) -> Reply:
+    def _receive(self, response: HTTPResponse) -> MetadataReply:
         headers = {name.lower(): value for name, value in response.getheaders()}
         date = parse_instant(headers.get("date", ""))
         if date is not None:
             offset = date - self._clock.now()
             self.offset = offset if abs(offset) > SAME_TIME else timedelta(0)
-        return Reply(response.status, headers, response.read(LARGEST_ANSWER))
+        return MetadataReply(response.status, headers, response.read(LARGEST_ANSWER))
 
     def _take_turn(self) -> None:
         with self._pace:
@@ -218,10 +218,10 @@ def back_off(failures: int) -> timedelta:
     return BACK_OFF[min(failures, len(BACK_OFF) - 1)]
 
 
-def _check(reply: Reply) -> None:
+def _check(reply: MetadataReply) -> None:
     if 200 <= reply.status < 300:
         return
     text = reply.body[:500].decode(errors="replace").strip()
     if reply.status in TRANSIENT or reply.status >= 500:
-        raise Unavailable(f"the endpoint answers {reply.status}: {text or 'no reason given'}")
-    raise Refused(reply.status, text)
+        raise UnavailableError(f"the endpoint answers {reply.status}: {text or 'no reason given'}")
+    raise RefusedError(reply.status, text)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
-class Clock(Protocol):
+class AgentClock(Protocol):
     """Tells the time; tests bring their own."""
 
     def now(self) -> datetime:
@@ -22,7 +22,7 @@ class Clock(Protocol):
         ...
 
 
-class SystemClock:
+class AgentSystemClock:
     """The machine's own clock."""
 
     def now(self) -> datetime:

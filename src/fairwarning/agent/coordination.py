@@ -14,7 +14,7 @@ from fairwarning.core.document.parse import ObservedEvent
 from fairwarning.core.model import EventId, EventType
 
 
-class Mode(StrEnum):
+class CoordinationMode(StrEnum):
     """How machines that share an event agree."""
 
     OWN_ONLY = "own-only"
@@ -23,7 +23,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Peers:
     """What this machine knows of the others: since when each is ready for an event, and a reason to hold."""
 
     ready: Mapping[tuple[EventId, str], datetime] = field(default_factory=lambda: MappingProxyType({}))
@@ -31,7 +31,7 @@ class Surroundings:
     hold: str | None = None
 
 
-ALONE = Surroundings()
+ALONE = Peers()
 
 
 def same(name: str, me: str) -> bool:
@@ -53,8 +53,8 @@ def others(event: ObservedEvent, me: str) -> tuple[str, ...]:
 def objection(
     event: ObservedEvent,
     me: str,
-    mode: Mode,
-    around: Surroundings,
+    mode: CoordinationMode,
+    around: Peers,
     ready_at: datetime,
     takeover: timedelta,
     now: datetime,
@@ -63,18 +63,18 @@ def objection(
     rest = others(event, me)
     if not rest:
         return None
-    if mode is Mode.OWN_ONLY or event.known_kind is EventType.TERMINATE:
+    if mode is CoordinationMode.OWN_ONLY or event.known_kind is EventType.TERMINATE:
         # C-07, T-15: a Terminate is approved by its own machine alone.
         return f"it names {', '.join(rest)} too, and this machine speaks only for itself"
     # A leader whose neighbours cannot be asked answers for them: its hooks are given all the names.
-    asked = rest if mode is Mode.PEERS else tuple(name for name in rest if name in around.known)
+    asked = rest if mode is CoordinationMode.PEERS else tuple(name for name in rest if name in around.known)
     unready = [name for name in asked if (event.key, name) not in around.ready]
     if unready:
         return f"{', '.join(unready)} has not said that it is ready"
     rank = next((index for index, name in enumerate(event.resources) if same(name, me)), 0)
     if rank == 0:
         return None
-    if mode is Mode.LEADER:
+    if mode is CoordinationMode.LEADER:
         return f"{event.resources[0]} is named first and approves"
     # C-07: the next one named steps in when those before it are ready and yet stay silent.
     all_ready = max([ready_at, *(around.ready[event.key, name] for name in rest)])

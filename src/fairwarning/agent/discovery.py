@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fairwarning.agent import dhcp, leases
-from fairwarning.agent.clock import Clock
+from fairwarning.agent.clock import AgentClock
 from fairwarning.agent.deadline import deadline
 from fairwarning.core.document.parse import DocumentError, parse_document
 from fairwarning.core.document.render import EVENTS_PATH
@@ -39,7 +39,7 @@ LONGEST_ANSWER: Final = 16_000_000
 SHORTEST_TRY: Final = timedelta(milliseconds=100)
 
 
-class NoEndpoint(FairWarningError):
+class NoEndpointError(FairWarningError):
     """Nobody answers at any address that was tried."""
 
     status_hint = 503
@@ -79,7 +79,7 @@ def discover(
         if probe(candidate):
             return candidate
         tried.append(candidate)
-    raise NoEndpoint(tuple(tried))
+    raise NoEndpointError(tuple(tried))
 
 
 def base_address(setting: str) -> str:
@@ -133,7 +133,7 @@ def routed(root: Path) -> bool:
 def search(
     setting: str | None,
     environment: Mapping[str, str],
-    clock: Clock,
+    clock: AgentClock,
     within: timedelta,
     tell: Callable[[str], None],
     root: Path = Path("/"),

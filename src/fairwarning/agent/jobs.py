@@ -14,10 +14,10 @@ from http.client import HTTPConnection, HTTPException
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from fairwarning.agent.client import Refused, Unavailable
+from fairwarning.agent.client import RefusedError, UnavailableError
 from fairwarning.agent.coordination import plain
 from fairwarning.agent.deadline import deadline
-from fairwarning.agent.hooks import UNREPORTED, Hook, Occasion, Outcome, program
+from fairwarning.agent.hooks import UNREPORTED, Hook, HookContext, HookOutcome, program
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.plan import Record, Work
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
@@ -28,7 +28,7 @@ ASKING, CHECKING = timedelta(seconds=2), timedelta(seconds=30)
 LARGEST_ANSWER = 1024 * 1024
 
 
-class Verdict(StrEnum):
+class ApprovalVerdict(StrEnum):
     """What became of an approval."""
 
     ACCEPTED = "accepted"
@@ -71,7 +71,7 @@ class Finished:
 
     key: EventId
     work: Work
-    outcome: Outcome
+    outcome: HookOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Answered:
     """An approval was sent, or held back."""
 
     key: EventId
-    verdict: Verdict
+    verdict: ApprovalVerdict
     text: str = ""
 
 
@@ -105,7 +105,7 @@ class Approver(Protocol):
         """Return the time on the calendar in which NotBefore is written."""
 
 
-def prepare(steps: tuple[Hook, ...], occasion: Occasion, journal: Journal, now: Now) -> Finished:
+def prepare(steps: tuple[Hook, ...], occasion: HookContext, journal: Journal, now: Now) -> Finished:
     """Run the steps in order, up to the first that fails; each one's token is on disk when it has ended."""
     key = occasion.event.key
     for hook in steps:
@@ -116,14 +116,14 @@ def prepare(steps: tuple[Hook, ...], occasion: Occasion, journal: Journal, now: 
         journal.amend(key, partial(_token, hook.name, outcome.token))
         if not outcome.ok:
             return Finished(key, Work.PREPARE, outcome)
-    return Finished(key, Work.PREPARE, Outcome(True, "prepared"))
+    return Finished(key, Work.PREPARE, HookOutcome(True, "prepared"))
 
 
-def recover(steps: tuple[Hook, ...], occasion: Occasion, tokens: Mapping[str, str], now: Now) -> Finished:
+def recover(steps: tuple[Hook, ...], occasion: HookContext, tokens: Mapping[str, str], now: Now) -> Finished:
     """Run every step, whatever becomes of the others: as much as possible goes back to work."""
     outcomes = [_run(hook, occasion, tokens.get(hook.name), now) for hook in steps]
     failed = [outcome.message for outcome in outcomes if not outcome.ok]
-    outcome = Outcome(not failed, "; ".join(failed) or "recovered")
+    outcome = HookOutcome(not failed, "; ".join(failed) or "recovered")
     return Finished(occasion.event.key, Work.RECOVER, outcome)
 
 
@@ -134,14 +134,14 @@ def approve(
     if check:
         result = program.run(check, CHECKING, environment)
         if not result.ok:
-            return Answered(event.key, Verdict.HELD, result.message)
+            return Answered(event.key, ApprovalVerdict.HELD, result.message)
     try:
         endpoint.approve(event.id)
-    except Refused as problem:
-        return Answered(event.key, Verdict.REFUSED, str(problem))
-    except Unavailable as problem:
-        return Answered(event.key, Verdict.UNAVAILABLE, str(problem))
-    return Answered(event.key, Verdict.ACCEPTED)
+    except RefusedError as problem:
+        return Answered(event.key, ApprovalVerdict.REFUSED, str(problem))
+    except UnavailableError as problem:
+        return Answered(event.key, ApprovalVerdict.UNAVAILABLE, str(problem))
+    return Answered(event.key, ApprovalVerdict.ACCEPTED)
 
 
 def ask(neighbours: Mapping[str, str]) -> Heard:
@@ -149,12 +149,12 @@ def ask(neighbours: Mapping[str, str]) -> Heard:
     return Heard({name: _ready(name, url) for name, url in neighbours.items()})
 
 
-def _run(hook: Hook, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+def _run(hook: Hook, occasion: HookContext, remembered: str | None, now: Now) -> HookOutcome:
     try:
         return hook.run(occasion, remembered, now)
     except Exception as problem:
         # The outermost frame of a worker: a hook with a bug is a hook that failed, not the end of the agent.
-        return Outcome(False, f"{hook.name} broke: {problem!r}")
+        return HookOutcome(False, f"{hook.name} broke: {problem!r}")
 
 
 def _token(name: str, token: str | None, record: Record) -> Record:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from fairwarning.agent.plan import Record, Step
+from fairwarning.agent.plan import EventStep, Record
 from fairwarning.core.document.parse import ObservedEvent
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
@@ -28,7 +28,7 @@ MOST_LINES = 1000
 TRIES, BETWEEN_TRIES = 4, timedelta(milliseconds=50)
 
 
-class StateInUse(FairWarningError):
+class StateInUseError(FairWarningError):
     """Another agent works with this state directory."""
 
     def __init__(self, folder: Path) -> None:
@@ -64,7 +64,7 @@ class Journal:
         self._lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         if not _taken(self._lock):
             os.close(self._lock)
-            raise StateInUse(self._folder)
+            raise StateInUseError(self._folder)
         self._records = recall(self._folder)
         self._rewrite()
         return self
@@ -237,7 +237,7 @@ def _read(spelled: dict[str, Json]) -> Record:
     return Record(
         event=event,
         rule=text("rule"),
-        step=Step(text("step")),
+        step=EventStep(text("step")),
         at=datetime.fromisoformat(text("at")),
         drains=bool(spelled["drains"]),
         attempts=number("attempts"),

@@ -69,7 +69,7 @@ def address(value: bytes) -> IPv4Address | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LeaseFiles:
     """Where a system keeps its leases, and how they are written."""
 
     pattern: str
@@ -77,17 +77,17 @@ class Place:
 
 
 #: In the order in which they are read.
-PLACES: Final[Mapping[str, tuple[Place, ...]]] = {
-    "Debian, older Ubuntu": (Place("var/lib/dhcp/dhclient*.leases", dhclient),),
-    "RHEL, CentOS 6": (Place("var/lib/dhclient/dhclient-*.leases", dhclient),),
+PLACES: Final[Mapping[str, tuple[LeaseFiles, ...]]] = {
+    "Debian, older Ubuntu": (LeaseFiles("var/lib/dhcp/dhclient*.leases", dhclient),),
+    "RHEL, CentOS 6": (LeaseFiles("var/lib/dhclient/dhclient-*.leases", dhclient),),
     "RHEL 7+, SUSE": (
-        Place("var/lib/dhclient/dhclient-*.lease", dhclient),
-        Place("var/lib/NetworkManager/dhclient-*.lease", dhclient),
+        LeaseFiles("var/lib/dhclient/dhclient-*.lease", dhclient),
+        LeaseFiles("var/lib/NetworkManager/dhclient-*.lease", dhclient),
     ),
-    "systemd-networkd": (Place("run/systemd/netif/leases/*", networkd),),
-    "OpenBSD": (Place("var/db/dhclient.leases.*", dhclient),),
-    "cloud-init": (Place("run/dhclient.lease", dhclient),),
-    "dhcpcd": (Place("var/lib/dhcpcd/*.lease", packet), Place("var/db/dhcpcd/*.lease", packet)),
+    "systemd-networkd": (LeaseFiles("run/systemd/netif/leases/*", networkd),),
+    "OpenBSD": (LeaseFiles("var/db/dhclient.leases.*", dhclient),),
+    "cloud-init": (LeaseFiles("run/dhclient.lease", dhclient),),
+    "dhcpcd": (LeaseFiles("var/lib/dhcpcd/*.lease", packet), LeaseFiles("var/db/dhcpcd/*.lease", packet)),
 }
 
 

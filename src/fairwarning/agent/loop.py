@@ -12,11 +12,11 @@ from functools import partial
 from typing import assert_never
 
 from fairwarning.agent import jobs
-from fairwarning.agent.coordination import Mode, Surroundings, others
-from fairwarning.agent.figures import Figures
-from fairwarning.agent.hooks import BARE, Hook, Occasion, Outcome
+from fairwarning.agent.coordination import CoordinationMode, Peers, others
+from fairwarning.agent.hooks import BARE, Hook, HookContext, HookOutcome
 from fairwarning.agent.jobs import (
     Answered,
+    ApprovalVerdict,
     Finished,
     Heard,
     Job,
@@ -25,25 +25,25 @@ from fairwarning.agent.jobs import (
     Nameless,
     Polled,
     PollFailed,
-    Verdict,
 )
 from fairwarning.agent.journal import Journal
+from fairwarning.agent.metrics import AgentMetrics
 from fairwarning.agent.plan import (
     Action,
-    Approve,
+    ApproveAction,
+    EventStep,
     Memory,
-    Prepare,
+    PrepareAction,
     Record,
-    Recover,
-    Step,
-    Wait,
+    RecoverAction,
+    WaitAction,
     Work,
     deadline,
     drained,
     plan,
 )
 from fairwarning.agent.rules import Consent, choose
-from fairwarning.agent.settings import Settings
+from fairwarning.agent.settings import AgentSettings
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
 
@@ -70,17 +70,17 @@ class Agent:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         journal: Journal,
         endpoint: jobs.Approver,
         start: Callable[[Job], None],
         *,
-        figures: Figures | None = None,
+        figures: AgentMetrics | None = None,
         environment: Mapping[str, str] = BARE,
         dry_run: bool = False,
     ) -> None:
         self.settings = settings
-        self.figures = figures or Figures()
+        self.figures = figures or AgentMetrics()
         self._journal = journal
         self._endpoint = endpoint
         self._start = start
@@ -140,7 +140,7 @@ class Agent:
             actions = self._plan()
         self._start_hook(actions)
         for action in actions:
-            if isinstance(action, Approve):
+            if isinstance(action, ApproveAction):
                 self._approve(action)
         self._ask_neighbours()
         self._tell(actions)
@@ -148,7 +148,7 @@ class Agent:
 
     def _plan(self) -> tuple[Action, ...]:
         now = self._endpoint.now()
-        around = Surroundings(
+        around = Peers(
             ready=self._ready,
             known=frozenset(self.settings.peers),
             hold=self._hold if now < self._hold_until else None,
@@ -170,16 +170,16 @@ class Agent:
 
     def _do_at_once(self, action: Action) -> bool:
         """Take a step for which there is nothing to run; say whether there was one."""
-        if isinstance(action, Prepare) and not self._steps(action):
-            self._keep(action, Step.READY)
+        if isinstance(action, PrepareAction) and not self._steps(action):
+            self._keep(action, EventStep.READY)
             return True
-        if isinstance(action, Recover) and not self._steps(action):
+        if isinstance(action, RecoverAction) and not self._steps(action):
             self._journal.forget(action.record.event.key)
             return True
         return False
 
-    def _steps(self, action: Prepare | Recover) -> tuple[Hook, ...]:
-        if isinstance(action, Prepare):
+    def _steps(self, action: PrepareAction | RecoverAction) -> tuple[Hook, ...]:
+        if isinstance(action, PrepareAction):
             return self.settings.steps_of(action.rule.name).prepare
         rule, policy = action.record.rule, self.settings.policy
         if action.record.drains and rule not in self.settings.steps:
@@ -187,7 +187,7 @@ class Agent:
             rule = choose(action.record.event, policy.rules, policy.freeze_threshold).name
         return self.settings.steps_of(rule).recover
 
-    def _keep(self, action: Prepare, step: Step) -> None:
+    def _keep(self, action: PrepareAction, step: EventStep) -> None:
         known = self._journal.records.get(action.event.key)
         fresh = Record(
             event=action.event,
@@ -209,24 +209,24 @@ class Agent:
     def _start_hook(self, actions: tuple[Action, ...]) -> None:
         if any(work is not Work.APPROVE for _, work in self._busy):
             return
-        due = [action for action in actions if isinstance(action, Prepare | Recover)]
+        due = [action for action in actions if isinstance(action, PrepareAction | RecoverAction)]
         if not due:
             return
         action = min(due, key=_urgency)
         steps, now, machine = self._steps(action), self._endpoint.now, self._me or ""
-        if isinstance(action, Prepare):
+        if isinstance(action, PrepareAction):
             event, work = action.event, Work.PREPARE
-            self._keep(action, Step.PREPARING)
+            self._keep(action, EventStep.PREPARING)
             limit = deadline(event, self.settings.policy.margin, now())
-            occasion = Occasion(event, "prepare", machine, limit, self._dry_run)
+            occasion = HookContext(event, "prepare", machine, limit, self._dry_run)
             job: Job = partial(jobs.prepare, steps, occasion, self._journal, now)
         else:
             event, work = action.record.event, Work.RECOVER
-            attempts = action.record.attempts if action.record.step is Step.RECOVERING else 0
+            attempts = action.record.attempts if action.record.step is EventStep.RECOVERING else 0
             self._journal.keep(
-                replace(action.record, step=Step.RECOVERING, attempts=attempts, at=now(), problem="")
+                replace(action.record, step=EventStep.RECOVERING, attempts=attempts, at=now(), problem="")
             )
-            occasion = Occasion(event, "recover", machine, None, self._dry_run)
+            occasion = HookContext(event, "recover", machine, None, self._dry_run)
             job = partial(jobs.recover, steps, occasion, action.record.tokens, now)
         LOG.info(f"{work}_begun", extra={**_facts(event), "why": action.why})
         self._busy.add((event.key, work))
@@ -243,17 +243,17 @@ class Agent:
         else:
             self._journal.amend(done.key, partial(_outcome, done, self._endpoint.now()))
 
-    def _approve(self, action: Approve) -> None:
+    def _approve(self, action: ApproveAction) -> None:
         key = action.event.key
         if key not in self._journal.records:
             # An approval that comes before everything else must be remembered too.
             policy = self.settings.policy
             rule = choose(action.event, policy.rules, policy.freeze_threshold)
-            self._keep(Prepare(action.event, rule), Step.PREPARING)
+            self._keep(PrepareAction(action.event, rule), EventStep.PREPARING)
         LOG.info("approval_sent", extra={**_facts(action.event), "why": action.why, "dry_run": self._dry_run})
         self._busy.add((key, Work.APPROVE))
         if self._dry_run:
-            self.take(Answered(key, Verdict.ACCEPTED, "dry run"))
+            self.take(Answered(key, ApprovalVerdict.ACCEPTED, "dry run"))
             return
         self._start(
             partial(jobs.approve, action.event, self._endpoint, self.settings.check, self._environment)
@@ -263,17 +263,17 @@ class Agent:
         self._busy.discard((answer.key, Work.APPROVE))
         self.figures.count("approvals", answer.verdict)
         LOG.info(f"approval_{answer.verdict}", extra={"event_id": answer.key, "text": answer.text})
-        if answer.verdict is Verdict.HELD:
+        if answer.verdict is ApprovalVerdict.HELD:
             self._hold = f"the check says hold: {answer.text}"
             self._hold_until = self._endpoint.now() + CHECK_AGAIN
-        if answer.verdict is Verdict.ACCEPTED:
+        if answer.verdict is ApprovalVerdict.ACCEPTED:
             self._journal.amend(answer.key, lambda record: replace(record, approved=True))
-        if answer.verdict is Verdict.REFUSED:
+        if answer.verdict is ApprovalVerdict.REFUSED:
             self._journal.amend(answer.key, lambda record: replace(record, refused=answer.text))
 
     def _ask_neighbours(self) -> None:
         now, mode = self._endpoint.now(), self.settings.policy.mode
-        if self._asking or now < self._ask_at or mode is Mode.OWN_ONLY or self._document is None:
+        if self._asking or now < self._ask_at or mode is CoordinationMode.OWN_ONLY or self._document is None:
             return
         records = self._journal.records
         wanted = {
@@ -291,11 +291,11 @@ class Agent:
         """Whether neighbours may take this machine for ready: prepared, and not meant to hold the event."""
         policy = self.settings.policy
         rule = choose(record.event, policy.rules, policy.freeze_threshold)
-        return record.step is Step.READY and rule.approve is not Consent.NEVER
+        return record.step is EventStep.READY and rule.approve is not Consent.NEVER
 
     def _tell(self, actions: tuple[Action, ...]) -> None:
         records = self._journal.records
-        waits = {action.event.key: action.why for action in actions if isinstance(action, Wait)}
+        waits = {action.event.key: action.why for action in actions if isinstance(action, WaitAction)}
         for key, why in waits.items():
             if self._told.get(key) != why:
                 LOG.info("event_waits", extra={"event_id": key, "why": why})
@@ -309,9 +309,9 @@ class Agent:
         )
 
 
-def _urgency(action: Prepare | Recover) -> tuple[bool, datetime]:
+def _urgency(action: PrepareAction | RecoverAction) -> tuple[bool, datetime]:
     """Prepare before recovering; what may start first comes first, and what has started before all."""
-    if isinstance(action, Recover):
+    if isinstance(action, RecoverAction):
         return True, action.record.at
     return False, action.event.not_before or _EARLIEST
 
@@ -321,12 +321,12 @@ def _seen_as(event: ObservedEvent, record: Record) -> Record:
 
 
 def _outcome(done: Finished, now: datetime, record: Record) -> Record:
-    outcome: Outcome = done.outcome
+    outcome: HookOutcome = done.outcome
     problem = "" if outcome.ok else outcome.message
     attempts = record.attempts if outcome.ok else record.attempts + 1
-    step = Step.RECOVERING
+    step = EventStep.RECOVERING
     if done.work is Work.PREPARE:
-        step = Step.READY if outcome.ok else Step.FAILED
+        step = EventStep.READY if outcome.ok else EventStep.FAILED
     return replace(record, step=step, at=now, attempts=attempts, problem=problem)
 
 

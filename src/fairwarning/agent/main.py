@@ -15,12 +15,12 @@ from pathlib import Path
 
 from fairwarning import __version__
 from fairwarning.agent import logs, report
-from fairwarning.agent.client import MetadataClient, Refused, Unavailable
-from fairwarning.agent.clock import SystemClock
-from fairwarning.agent.discovery import SHORTEST_TRY, NoEndpoint, search
+from fairwarning.agent.client import MetadataClient, RefusedError, UnavailableError
+from fairwarning.agent.clock import AgentSystemClock
+from fairwarning.agent.discovery import SHORTEST_TRY, NoEndpointError, search
 from fairwarning.agent.journal import Journal, in_use, recall
-from fairwarning.agent.service import Service
-from fairwarning.agent.settings import DEFAULT_FILE, Settings, address, load
+from fairwarning.agent.service import AgentService
+from fairwarning.agent.settings import DEFAULT_FILE, AgentSettings, address, load
 from fairwarning.core.errors import FairWarningError
 
 #: How long `explain` looks for an endpoint and waits for its answer: a person is waiting for it.
@@ -42,7 +42,7 @@ def main(words: Sequence[str] | None = None, program: str = "fairwarning-agent")
     command: Callable[[argparse.Namespace, Mapping[str, str]], int] = asked.command
     try:
         return command(asked, os.environ)
-    except (NoEndpoint, Unavailable, Refused) as problem:
+    except (NoEndpointError, UnavailableError, RefusedError) as problem:
         _complain(str(problem), "hint: --endpoint http://ADDRESS:PORT names the endpoint")
         return 3
     except FairWarningError as problem:
@@ -71,10 +71,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _settings(asked: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
+def _settings(asked: argparse.Namespace, environment: Mapping[str, str]) -> AgentSettings:
     path: Path | None = asked.config
     if path is None and not DEFAULT_FILE.exists():
-        settings = Settings()
+        settings = AgentSettings()
     else:
         settings = load(path or DEFAULT_FILE, environment)
     if asked.endpoint is not None:
@@ -91,10 +91,10 @@ def _run(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
         # A rehearsal must not make the real agent believe that something has been done.
         scratch = stack.enter_context(tempfile.TemporaryDirectory()) if asked.dry_run else None
         journal = stack.enter_context(Journal(Path(scratch) if scratch else settings.state))
-        Service(
+        AgentService(
             lambda: _settings(asked, environment),
             journal,
-            SystemClock(),
+            AgentSystemClock(),
             environment,
             dry_run=asked.dry_run,
         ).run()
@@ -103,7 +103,7 @@ def _run(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
 
 def _check(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
     settings = _settings(asked, environment)
-    for line in report.rehearse(settings, settings.machine or "this-machine", SystemClock().now()):
+    for line in report.rehearse(settings, settings.machine or "this-machine", AgentSystemClock().now()):
         print(line)
     return max((_complain(problem) for problem in report.problems(settings, environment)), default=0)
 
@@ -116,7 +116,7 @@ def _status(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
 
 
 def _explain(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    settings, clock = _settings(asked, environment), SystemClock()
+    settings, clock = _settings(asked, environment), AgentSystemClock()
     end = clock.elapsed() + GIVE_UP
     endpoint = search(settings.endpoint, environment, clock, GIVE_UP, _mention)
     _mention(f"asking {endpoint}")

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeAlias
 
-from fairwarning.agent.coordination import ALONE, Mode, Surroundings, objection, same
+from fairwarning.agent.coordination import ALONE, CoordinationMode, Peers, objection, same
 from fairwarning.agent.rules import Consent, Rule, choose
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId, EventType
@@ -20,7 +20,7 @@ from fairwarning.core.model import EventId, EventType
 LONGEST_PAUSE = 5
 
 
-class Step(StrEnum):
+class EventStep(StrEnum):
     """How far this machine has got with one event; every record starts and ends in the journal."""
 
     PREPARING = "preparing"
@@ -43,7 +43,7 @@ class Record:
 
     event: ObservedEvent
     rule: str
-    step: Step
+    step: EventStep
     at: datetime
     drains: bool = False
     attempts: int = 0
@@ -62,19 +62,19 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class AgentPolicy:
     """What the owner of the machine has decided."""
 
     rules: tuple[Rule, ...] = ()
     freeze_threshold: int = 9
     margin: timedelta = timedelta(0)
     pause: timedelta = timedelta(seconds=20)
-    mode: Mode = Mode.OWN_ONLY
+    mode: CoordinationMode = CoordinationMode.OWN_ONLY
     takeover: timedelta = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepare:
+class PrepareAction:
     """Get the machine ready for the event."""
 
     event: ObservedEvent
@@ -83,7 +83,7 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True)
-class Approve:
+class ApproveAction:
     """Tell the service that the event need not wait for this machine."""
 
     event: ObservedEvent
@@ -91,7 +91,7 @@ class Approve:
 
 
 @dataclass(frozen=True, slots=True)
-class Recover:
+class RecoverAction:
     """The event has gone; put the machine back to work."""
 
     record: Record
@@ -99,14 +99,14 @@ class Recover:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitAction:
     """There is nothing to do about this event now."""
 
     event: ObservedEvent
     why: str = field(default="", compare=False)
 
 
-Action: TypeAlias = Prepare | Approve | Recover | Wait
+Action: TypeAlias = PrepareAction | ApproveAction | RecoverAction | WaitAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class _Case:
     busy: frozenset[Work]
     drained: frozenset[EventId]
     me: str
-    policy: Policy
-    around: Surroundings
+    policy: AgentPolicy
+    around: Peers
     now: datetime
 
 
@@ -128,9 +128,9 @@ def plan(
     document: ObservedDocument | None,
     memory: Memory,
     me: str | None,
-    policy: Policy,
+    policy: AgentPolicy,
     now: datetime,
-    around: Surroundings = ALONE,
+    around: Peers = ALONE,
 ) -> tuple[Action, ...]:
     """Return what is due now: for each event at least one action, be it to wait.
 
@@ -142,7 +142,7 @@ def plan(
             if document is None
             else "the name of this machine is not known yet"
         )
-        return tuple(Wait(record.event, why) for record in memory.records.values())
+        return tuple(WaitAction(record.event, why) for record in memory.records.values())
     listed = {event.key: event for event in document.events}
     drained_for = frozenset(key for key, record in memory.records.items() if key in listed and record.drains)
     actions: list[Action] = []
@@ -150,7 +150,7 @@ def plan(
         record = memory.records.get(key)
         if record is None and not any(same(name, me) for name in event.resources):
             actions.append(
-                Wait(event, f"it names {', '.join(event.resources) or 'nobody'}, not this machine")
+                WaitAction(event, f"it names {', '.join(event.resources) or 'nobody'}, not this machine")
             )
             continue
         rule = choose(event, policy.rules, policy.freeze_threshold)
@@ -187,9 +187,9 @@ def _present(case: _Case) -> Iterator[Action]:
         yield preparing
     objecting = _obstacle(case)
     if objecting is None:
-        yield Approve(case.event, f"rule {case.rule.name} approves {case.rule.approve}")
+        yield ApproveAction(case.event, f"rule {case.rule.name} approves {case.rule.approve}")
     elif preparing is None:
-        yield Wait(case.event, objecting)
+        yield WaitAction(case.event, objecting)
 
 
 def _preparation(case: _Case) -> Action | None:
@@ -198,18 +198,22 @@ def _preparation(case: _Case) -> Action | None:
         return None
     if record is None:
         # C-12: a status that is not known starts nothing. C-09: Started may be the first that is seen.
-        return Prepare(event, case.rule, "it is new") if event.scheduled or event.started else None
-    if record.step is Step.RECOVERING:
+        return PrepareAction(event, case.rule, "it is new") if event.scheduled or event.started else None
+    if record.step is EventStep.RECOVERING:
         return _recovery(
             record, case.drained, case.policy.pause, case.now, "the event is back: recovers first"
         )
-    if record.step is Step.PREPARING:
-        return Prepare(event, case.rule, "preparing was interrupted")
+    if record.step is EventStep.PREPARING:
+        return PrepareAction(event, case.rule, "preparing was interrupted")
     if _uncovered(case):
-        return Prepare(event, case.rule, f"rule {case.rule.name} covers it now")
+        return PrepareAction(event, case.rule, f"rule {case.rule.name} covers it now")
     tries = case.rule.tries if event.scheduled else 0
-    if record.step is Step.FAILED and record.attempts < tries and case.now >= record.at + case.policy.pause:
-        return Prepare(event, case.rule, f"try {record.attempts + 1} of {tries}")
+    if (
+        record.step is EventStep.FAILED
+        and record.attempts < tries
+        and case.now >= record.at + case.policy.pause
+    ):
+        return PrepareAction(event, case.rule, f"try {record.attempts + 1} of {tries}")
     return None
 
 
@@ -222,7 +226,7 @@ def _gone(
     record: Record, busy: frozenset[Work], drained: frozenset[EventId], pause: timedelta, now: datetime
 ) -> Action:
     if busy:
-        return Wait(record.event, f"it has gone; {', '.join(sorted(busy))} is still under way")
+        return WaitAction(record.event, f"it has gone; {', '.join(sorted(busy))} is still under way")
     unseen = "" if record.event.started else " without having been seen to start"
     return _recovery(record, drained, pause, now, f"it has gone{unseen}")
 
@@ -233,12 +237,12 @@ def _recovery(
     # Putting the machine back to work for one event must not undo what another one still needs (C-10).
     needed = sorted(drained - {record.event.key})
     if record.drains and needed:
-        return Wait(record.event, f"it has gone; recovers when {', '.join(needed)} has gone too")
-    if record.step is Step.RECOVERING and record.attempts:
+        return WaitAction(record.event, f"it has gone; recovers when {', '.join(needed)} has gone too")
+    if record.step is EventStep.RECOVERING and record.attempts:
         again = record.at + pause * 2 ** min(record.attempts - 1, LONGEST_PAUSE)
         if now < again:
-            return Wait(record.event, f"recovering failed: {record.problem}; again at {again:%H:%M:%S}")
-    return Recover(record, why)
+            return WaitAction(record.event, f"recovering failed: {record.problem}; again at {again:%H:%M:%S}")
+    return RecoverAction(record, why)
 
 
 def _obstacle(case: _Case) -> str | None:
@@ -282,11 +286,11 @@ def _unprepared(case: _Case) -> str | None:
     if case.rule.approve is Consent.IMMEDIATELY:
         return None
     record = case.record
-    if record is None or record.step is Step.PREPARING or Work.PREPARE in case.busy or _uncovered(case):
+    if record is None or record.step is EventStep.PREPARING or Work.PREPARE in case.busy or _uncovered(case):
         return "this machine is not ready: preparing"
-    if record.step is Step.RECOVERING:
+    if record.step is EventStep.RECOVERING:
         return "this machine is not ready: recovering"
-    if record.step is Step.FAILED and case.rule.approve is not Consent.ALWAYS:
+    if record.step is EventStep.FAILED and case.rule.approve is not Consent.ALWAYS:
         return f"preparing failed, so it is not approved: {record.problem}"
     return None
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fairwarning.agent.client import MetadataClient, Reply, Unavailable, back_off
-from fairwarning.agent.clock import Clock
+from fairwarning.agent.client import MetadataClient, MetadataReply, UnavailableError, back_off
+from fairwarning.agent.clock import AgentClock
 from fairwarning.core.document.recording import RecordedDocument, recorded
 from fairwarning.core.document.render import EVENTS_PATH, Json
 from fairwarning.core.errors import InvalidError
@@ -21,7 +21,7 @@ TICK = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RecordingRequest:
     """What is to be recorded: in which api-version, how often to look, and for how long."""
 
     version: str
@@ -29,7 +29,7 @@ class Wish:
     lasts: timedelta = durations.LONGEST_DURATION
 
 
-class Troubled(Unavailable):
+class TroubledError(UnavailableError):
     """What was answered is no document; says how long the endpoint wants to be left alone."""
 
     def __init__(self, problem: str, rest: timedelta = timedelta(0)) -> None:
@@ -43,7 +43,7 @@ class Recorder:
     def __init__(
         self,
         line: MetadataClient,
-        clock: Clock,
+        clock: AgentClock,
         *,
         keep: Callable[[RecordedDocument], None],
         tell: Callable[[str], None],
@@ -60,7 +60,7 @@ class Recorder:
         self._failures = 0
         self._problem = ""
 
-    def run(self, wish: Wish) -> None:
+    def run(self, wish: RecordingRequest) -> None:
         """Look at the document once, and again and again until time is up."""
         end = self._clock.elapsed() + wish.lasts
         rest = left = timedelta(0)
@@ -74,7 +74,7 @@ class Recorder:
         """Take one look, and return how long to rest at least."""
         try:
             one = self._document(version)
-        except Unavailable as problem:
+        except UnavailableError as problem:
             return self._complain(problem)
         if self._problem:
             self._tell("the endpoint answers again")
@@ -90,14 +90,14 @@ class Recorder:
     def _document(self, version: str) -> RecordedDocument:
         reply = self._line.get(f"{EVENTS_PATH}?api-version={version}")
         if reply.status != 200 or not reply.body.strip():
-            raise Troubled(_told(reply), _rest(reply))
+            raise TroubledError(_told(reply), _rest(reply))
         try:
             document: Json = json.loads(reply.body.decode("utf-8-sig"))
             return recorded(self._instant(), self._machine, version, document)
         except (ValueError, RecursionError):
-            raise Troubled("the endpoint answers what is not JSON") from None
+            raise TroubledError("the endpoint answers what is not JSON") from None
         except InvalidError as problem:
-            raise Troubled(f"the endpoint answers no document: {problem}") from None
+            raise TroubledError(f"the endpoint answers no document: {problem}") from None
 
     def _instant(self) -> datetime:
         """Return what the endpoint's calendar says, but let no less time pass than really does.
@@ -114,25 +114,25 @@ class Recorder:
     def _name(self) -> str | None:
         """Return the machine's name; who does not tell it is asked again with the next document."""
         if self._machine is None:
-            with suppress(Unavailable):
+            with suppress(UnavailableError):
                 self._machine = self._line.name()
         return self._machine
 
-    def _complain(self, problem: Unavailable) -> timedelta:
+    def _complain(self, problem: UnavailableError) -> timedelta:
         if str(problem) != self._problem:
             self._tell(f"{problem}; trying again")
         self._problem = str(problem)
         self._failures += 1
-        asked = problem.rest if isinstance(problem, Troubled) else timedelta(0)
+        asked = problem.rest if isinstance(problem, TroubledError) else timedelta(0)
         return max(back_off(self._failures - 1), asked)
 
 
-def _told(reply: Reply) -> str:
+def _told(reply: MetadataReply) -> str:
     text = reply.body[:200].decode(errors="replace").strip()
     return f"the endpoint answers {reply.status}: {text or 'nothing'}"
 
 
-def _rest(reply: Reply) -> timedelta:
+def _rest(reply: MetadataReply) -> timedelta:
     asked = reply.headers.get("retry-after", "")
     seconds = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 9 else 0
     return min(timedelta(seconds=seconds), LONGEST_REST)

@@ -6,33 +6,33 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from shutil import which
 
-from fairwarning.agent.coordination import Mode, Surroundings, others
-from fairwarning.agent.hooks import Occasion, program
+from fairwarning.agent.coordination import CoordinationMode, Peers, others
+from fairwarning.agent.hooks import HookContext, program
 from fairwarning.agent.jobs import CHECKING, ask
 from fairwarning.agent.plan import (
     Action,
-    Approve,
+    ApproveAction,
+    EventStep,
     Memory,
-    Prepare,
+    PrepareAction,
     Record,
-    Recover,
-    Step,
-    Wait,
+    RecoverAction,
+    WaitAction,
     Work,
     deadline,
     plan,
 )
 from fairwarning.agent.rules import choose
-from fairwarning.agent.settings import Settings
+from fairwarning.agent.settings import AgentSettings
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId, EventType
 
 #: What people are told the agent is about to do.
 _VERBS: Mapping[type[Action], str] = {
-    Prepare: "prepare",
-    Approve: "approve",
-    Recover: "recover",
-    Wait: "wait",
+    PrepareAction: "prepare",
+    ApproveAction: "approve",
+    RecoverAction: "recover",
+    WaitAction: "wait",
 }
 #: The notice each kind of event gives at best.
 _NOTICE: Mapping[EventType, timedelta] = {
@@ -45,7 +45,7 @@ _NOTICE: Mapping[EventType, timedelta] = {
 }
 
 
-def rehearse(settings: Settings, machine: str, now: datetime) -> Iterator[str]:
+def rehearse(settings: AgentSettings, machine: str, now: datetime) -> Iterator[str]:
     """Yield what would happen per type of event; hooks only describe themselves."""
     for event in _examples(machine, now):
         policy = settings.policy
@@ -55,16 +55,16 @@ def rehearse(settings: Settings, machine: str, now: datetime) -> Iterator[str]:
         steps = settings.steps_of(rule.name)
         limit = deadline(event, policy.margin, now)
         for hook in steps.prepare:
-            told = hook.run(Occasion(event, "prepare", machine, limit, True), None, lambda: now)
+            told = hook.run(HookContext(event, "prepare", machine, limit, True), None, lambda: now)
             yield f"  prepare: {told.message}"
         for hook in steps.recover:
-            told = hook.run(Occasion(event, "recover", machine, None, True), None, lambda: now)
+            told = hook.run(HookContext(event, "recover", machine, None, True), None, lambda: now)
             yield f"  recover: {told.message}"
         if not (steps.prepare or steps.recover):
             yield "  nothing to run"
 
 
-def problems(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
+def problems(settings: AgentSettings, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield what would go wrong once an event comes: types nobody announces, programs that are not there."""
     known = {kind.casefold(): str(kind) for kind in EventType}
     for rule in settings.policy.rules:
@@ -102,7 +102,7 @@ def explain(
     document: ObservedDocument | None,
     records: Mapping[EventId, Record],
     me: str | None,
-    settings: Settings,
+    settings: AgentSettings,
     now: datetime,
     working: bool,
     environment: Mapping[str, str],
@@ -111,30 +111,28 @@ def explain(
     busy: frozenset[tuple[EventId, Work]] = frozenset()
     if working:
         # What is begun in the journal is under way in the agent that runs.
-        steps = {Step.PREPARING: Work.PREPARE, Step.RECOVERING: Work.RECOVER}
+        steps = {EventStep.PREPARING: Work.PREPARE, EventStep.RECOVERING: Work.RECOVER}
         busy = frozenset((key, steps[one.step]) for key, one in records.items() if one.step in steps)
     around, memory = _ask(document, me, settings, now), Memory(records=records, busy=busy)
     actions = plan(document, memory, me, settings.policy, now, around)
-    if settings.check and any(isinstance(action, Approve) for action in actions):
+    if settings.check and any(isinstance(action, ApproveAction) for action in actions):
         result = program.run(settings.check, CHECKING, environment)
         hold = None if result.ok else f"the check says hold: {result.message}"
         actions = plan(document, memory, me, settings.policy, now, replace(around, hold=hold))
     for action in actions:
-        event = action.record.event if isinstance(action, Recover) else action.event
+        event = action.record.event if isinstance(action, RecoverAction) else action.event
         yield f"{event.key} {event.kind} {event.status}: {_VERBS[type(action)]}: {action.why}"
     if not actions:
         yield "no event is announced"
 
 
-def _ask(
-    document: ObservedDocument | None, me: str | None, settings: Settings, now: datetime
-) -> Surroundings:
-    if document is None or me is None or settings.policy.mode is Mode.OWN_ONLY:
-        return Surroundings()
+def _ask(document: ObservedDocument | None, me: str | None, settings: AgentSettings, now: datetime) -> Peers:
+    if document is None or me is None or settings.policy.mode is CoordinationMode.OWN_ONLY:
+        return Peers()
     names = {name for event in document.events for name in others(event, me) if name in settings.peers}
     heard = ask({name: settings.peers[name] for name in sorted(names)})
     ready = {(key, name): now for name, keys in heard.ready.items() for key in keys}
-    return Surroundings(ready=ready, known=frozenset(settings.peers))
+    return Peers(ready=ready, known=frozenset(settings.peers))
 
 
 def _examples(machine: str, now: datetime) -> Iterator[ObservedEvent]:

@@ -14,17 +14,17 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from fairwarning.agent import report
-from fairwarning.agent.client import MetadataClient, Refused, Unavailable, back_off
-from fairwarning.agent.clock import Clock
-from fairwarning.agent.discovery import NoEndpoint, answers, discover
-from fairwarning.agent.face import listening
-from fairwarning.agent.figures import Figures
+from fairwarning.agent.client import MetadataClient, RefusedError, UnavailableError, back_off
+from fairwarning.agent.clock import AgentClock
+from fairwarning.agent.discovery import NoEndpointError, answers, discover
 from fairwarning.agent.hooks import SettingsError
+from fairwarning.agent.http_server import listening
 from fairwarning.agent.jobs import Job, Message, Named, Nameless, Polled, PollFailed
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.loop import Agent, Snapshot
-from fairwarning.agent.notify import Supervisor
-from fairwarning.agent.settings import Settings
+from fairwarning.agent.metrics import AgentMetrics
+from fairwarning.agent.sd_notify import Supervisor
+from fairwarning.agent.settings import AgentSettings
 
 LOG = logging.getLogger("fairwarning.agent")
 
@@ -59,14 +59,14 @@ class Found:
 Note: TypeAlias = Message | Broken | Found | Reload | Stop
 
 
-class Service:
+class AgentService:
     """An agent with its threads."""
 
     def __init__(
         self,
-        load: Callable[[], Settings],
+        load: Callable[[], AgentSettings],
         journal: Journal,
-        clock: Clock,
+        clock: AgentClock,
         environment: Mapping[str, str],
         *,
         dry_run: bool = False,
@@ -80,7 +80,7 @@ class Service:
         self._inbox: SimpleQueue[Note] = SimpleQueue()
         self._ended = threading.Event()
         self._turned = clock.elapsed()
-        self.figures = Figures()
+        self.figures = AgentMetrics()
         self.snapshot = Snapshot(waits={}, records=journal.records)
         self._supervisor = Supervisor(environment)
 
@@ -183,7 +183,7 @@ class Service:
         while not self._ended.is_set():
             try:
                 self._inbox.put(Polled(client.poll()))
-            except (Unavailable, Refused) as problem:
+            except (UnavailableError, RefusedError) as problem:
                 self._inbox.put(PollFailed(str(problem)))
             named = named or self._ask_name(client)
             self._clock.wait(client.pause, self._ended)
@@ -191,7 +191,7 @@ class Service:
     def _ask_name(self, client: MetadataClient) -> bool:
         try:
             self._inbox.put(Named(client.name()))
-        except Unavailable as problem:
+        except UnavailableError as problem:
             self._inbox.put(Nameless(str(problem)))
             return False
         return True
@@ -203,7 +203,7 @@ class Service:
                 endpoint = discover(
                     self._settings.endpoint, self._environment, answers, now=self._clock.now()
                 )
-            except NoEndpoint as problem:
+            except NoEndpointError as problem:
                 LOG.warning("no_endpoint", extra={"problem": str(problem)})
                 self._clock.wait(back_off(failures), self._ended)
                 failures += 1

@@ -14,11 +14,11 @@ from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 
-from fairwarning.agent.coordination import Mode, plain
+from fairwarning.agent.coordination import CoordinationMode, plain
 from fairwarning.agent.discovery import base_address
 from fairwarning.agent.hooks import BARE, Hook, SettingsError, parse
 from fairwarning.agent.hooks.options import Options, text, words
-from fairwarning.agent.plan import Policy
+from fairwarning.agent.plan import AgentPolicy
 from fairwarning.agent.rules import Consent, Rule
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import InvalidError
@@ -70,7 +70,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class AgentSettings:
     """Everything the owner of the machine has decided."""
 
     endpoint: str | None = None
@@ -79,7 +79,7 @@ class Settings:
     listen: tuple[str, int] | None = None
     poll: timedelta = timedelta(seconds=1)
     version: str = NEWEST
-    policy: Policy = field(default_factory=Policy)
+    policy: AgentPolicy = field(default_factory=AgentPolicy)
     steps: Mapping[str, Steps] = field(default_factory=lambda: MappingProxyType({}))
     check: tuple[str, ...] = ()
     peers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -89,7 +89,7 @@ class Settings:
         return self.steps.get(rule, Steps())
 
 
-def load(path: Path, environment: Mapping[str, str] = BARE) -> Settings:
+def load(path: Path, environment: Mapping[str, str] = BARE) -> AgentSettings:
     """Return what a file says.
 
     Raises:
@@ -104,7 +104,7 @@ def load(path: Path, environment: Mapping[str, str] = BARE) -> Settings:
     return understand(content, environment)
 
 
-def understand(content: Mapping[str, object], environment: Mapping[str, str] = BARE) -> Settings:
+def understand(content: Mapping[str, object], environment: Mapping[str, str] = BARE) -> AgentSettings:
     """Return what the content of a file says.
 
     Raises:
@@ -117,7 +117,7 @@ def understand(content: Mapping[str, object], environment: Mapping[str, str] = B
     agent = Options("agent", given, _AGENT)
     raw: Mapping[str, object] = given if isinstance(given, Mapping) else {}
     rules, steps = _rules(content.get("rule", []), environment)
-    return Settings(
+    return AgentSettings(
         endpoint=_endpoint(agent),
         machine=agent.text("machine"),
         state=Path(agent.text("state") or DEFAULT_STATE),
@@ -131,14 +131,21 @@ def understand(content: Mapping[str, object], environment: Mapping[str, str] = B
     )
 
 
-def _policy(agent: Options, raw: Mapping[str, object], rules: tuple[Rule, ...]) -> Policy:
-    plain_policy = Policy()
-    return Policy(
+def _policy(agent: Options, raw: Mapping[str, object], rules: tuple[Rule, ...]) -> AgentPolicy:
+    plain_policy = AgentPolicy()
+    return AgentPolicy(
         rules=rules,
         freeze_threshold=_whole("agent.freeze_threshold", raw, plain_policy.freeze_threshold),
         margin=_duration("agent.margin", raw, plain_policy.margin),
         pause=_duration("agent.pause", raw, plain_policy.pause),
-        mode=Mode(_choice("agent.coordination", agent.text("coordination"), tuple(Mode), Mode.OWN_ONLY)),
+        mode=CoordinationMode(
+            _choice(
+                "agent.coordination",
+                agent.text("coordination"),
+                tuple(CoordinationMode),
+                CoordinationMode.OWN_ONLY,
+            )
+        ),
         takeover=_duration("agent.takeover", raw, plain_policy.takeover),
     )
 

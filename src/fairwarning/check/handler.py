@@ -12,10 +12,10 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fairwarning.check import cell
-from fairwarning.check.notebook import Notebook
+from fairwarning.check import sandbox_child
+from fairwarning.check.observation_log import ObservationLog
 from fairwarning.check.observations import Life, Phase
-from fairwarning.check.tail import KEPT, Tail
+from fairwarning.check.output_tail import KEPT, OutputTail
 
 HOOK = Path(__file__).with_name("hook.py")
 
@@ -31,9 +31,9 @@ class Handler:
     command: Sequence[str]
     environment: Mapping[str, str]
     port: int
-    notebook: Notebook
+    notebook: ObservationLog
     complaints: int
-    printed: Tail = field(default_factory=Tail)
+    printed: OutputTail = field(default_factory=OutputTail)
     _process: asyncio.subprocess.Process | None = None
     _watch: asyncio.Task[None] | None = None
     _ours: bool = False
@@ -54,7 +54,7 @@ class Handler:
             return
         self._ours = False
         self._process = await asyncio.create_subprocess_exec(
-            *cell.words(self.port, self.complaints, self.command),
+            *sandbox_child.words(self.port, self.complaints, self.command),
             pass_fds=(self.complaints,),
             env=dict(self.environment),
             stdin=asyncio.subprocess.DEVNULL,
@@ -92,7 +92,7 @@ class Handler:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class HandlerEnvironment:
     """What a handler finds on its machine."""
 
     machine: str

@@ -6,8 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
-from fairwarning.check.observations import Announced, Asked, Observed, Phase
-from fairwarning.check.pace import Pace
+from fairwarning.check.observations import Asked, CausedEvent, Observed, Phase
 from fairwarning.check.scenario import (
     AboutEvents,
     Approves,
@@ -24,6 +23,7 @@ from fairwarning.check.scenario import (
     Scenario,
     StaysDrained,
 )
+from fairwarning.check.timing import Timing
 
 #: C-01: the rule that whoever never asks breaks.
 ASKS, ASKS_RULE = "asks", "C-01"
@@ -34,7 +34,7 @@ LONGEST_ANSWER = 120
 _NOTHING = timedelta(0)
 
 
-class Outcome(StrEnum):
+class ExpectationOutcome(StrEnum):
     """What is known about an expectation."""
 
     MET = "met"
@@ -42,16 +42,16 @@ class Outcome(StrEnum):
     BROKEN = "broken"
 
 
-def worst(outcomes: Iterable[Outcome]) -> Outcome:
+def worst(outcomes: Iterable[ExpectationOutcome]) -> ExpectationOutcome:
     """Return the worst of these; of none, that all is met."""
-    return max(outcomes, key=list(Outcome).index, default=Outcome.MET)
+    return max(outcomes, key=list(ExpectationOutcome).index, default=ExpectationOutcome.MET)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that was seen, and what it means."""
 
-    outcome: Outcome
+    outcome: ExpectationOutcome
     sentence: str
 
 
@@ -61,7 +61,7 @@ class Verdict:
 
     expect: str
     rule: str
-    outcome: Outcome
+    outcome: ExpectationOutcome
     sentences: tuple[str, ...] = ()
 
 
@@ -72,7 +72,7 @@ class _Case:
     machine: str
     scenario: Scenario
     observed: Observed
-    pace: Pace
+    pace: Timing
 
     @property
     def lives(self) -> tuple[tuple[timedelta, timedelta], ...]:
@@ -84,15 +84,15 @@ class _Case:
 _Findings: TypeAlias = Iterator[Finding]
 
 
-def judge(scenario: Scenario, observed: Observed, pace: Pace) -> tuple[Verdict, ...]:
+def judge(scenario: Scenario, observed: Observed, pace: Timing) -> tuple[Verdict, ...]:
     """Return a verdict on each expectation; if a handler was never served, on that and on what it broke."""
     verdicts = tuple(_verdict(one, scenario, observed, pace) for one in scenario.expect)
     silent = [name for name in scenario.handlers if not any(one.served for one in observed.of(name))]
     if not silent:
         return verdicts
     sentences = tuple("; ".join(_never_served(name, observed)) for name in silent)
-    asks = Verdict(expect=ASKS, rule=ASKS_RULE, outcome=Outcome.BROKEN, sentences=sentences)
-    return (asks, *(one for one in verdicts if one.outcome is Outcome.BROKEN))
+    asks = Verdict(expect=ASKS, rule=ASKS_RULE, outcome=ExpectationOutcome.BROKEN, sentences=sentences)
+    return (asks, *(one for one in verdicts if one.outcome is ExpectationOutcome.BROKEN))
 
 
 def _never_served(machine: str, observed: Observed) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _said(asked: Asked) -> str:
     return f"{asked.status}: {text}" if text else f"{asked.status}"
 
 
-def _verdict(expected: Expected, scenario: Scenario, observed: Observed, pace: Pace) -> Verdict:
+def _verdict(expected: Expected, scenario: Scenario, observed: Observed, pace: Timing) -> Verdict:
     cases = [
         _Case(name, scenario, observed, pace)
         for name in scenario.handlers
@@ -152,7 +152,7 @@ def _find(expected: Expected, case: _Case) -> _Findings:
                 yield from _about(expected, case, event)
 
 
-def _about(expected: AboutEvents, case: _Case, event: Announced) -> _Findings:
+def _about(expected: AboutEvents, case: _Case, event: CausedEvent) -> _Findings:
     match expected:
         case Approves():
             yield from _approves(expected, case, event)
@@ -174,7 +174,7 @@ def _about(expected: AboutEvents, case: _Case, event: Announced) -> _Findings:
             assert_never(expected)
 
 
-def _approves(expected: Approves, case: _Case, event: Announced) -> _Findings:
+def _approves(expected: Approves, case: _Case, event: CausedEvent) -> _Findings:
     observed, me = case.observed, case.machine
     if me not in event.resources:
         return
@@ -196,7 +196,7 @@ def _approves(expected: Approves, case: _Case, event: Announced) -> _Findings:
         )
 
 
-def _never_approves(case: _Case, event: Announced) -> _Findings:
+def _never_approves(case: _Case, event: CausedEvent) -> _Findings:
     for one in case.observed.approvals(case.machine, event.id)[:1]:
         since = one.begun - (case.observed.announced(event.id) or _NOTHING)
         yield _broken(
@@ -205,7 +205,7 @@ def _never_approves(case: _Case, event: Announced) -> _Findings:
         )
 
 
-def _approves_once(case: _Case, event: Announced) -> _Findings:
+def _approves_once(case: _Case, event: CausedEvent) -> _Findings:
     final = [one for one in case.observed.approvals(case.machine, event.id) if one.final]
     if len(final) > 1:
         over = _long(final[-1].begun - final[0].begun)
@@ -215,7 +215,7 @@ def _approves_once(case: _Case, event: Announced) -> _Findings:
         )
 
 
-def _approves_only_after_drain(case: _Case, event: Announced) -> _Findings:
+def _approves_only_after_drain(case: _Case, event: CausedEvent) -> _Findings:
     accepted = [one for one in case.observed.approvals(case.machine, event.id) if one.accepted][:1]
     for approval in accepted:
         for machine in case.scenario.handlers:
@@ -223,7 +223,7 @@ def _approves_only_after_drain(case: _Case, event: Announced) -> _Findings:
                 yield from _drained_before(approval, machine, case, event)
 
 
-def _drained_before(approval: Asked, machine: str, case: _Case, event: Announced) -> _Findings:
+def _drained_before(approval: Asked, machine: str, case: _Case, event: CausedEvent) -> _Findings:
     me, drains = case.machine, case.observed.hooked(machine, Phase.DRAIN, event.id)
     if any(one.ok and one.ended is not None and one.ended <= approval.begun for one in drains):
         return
@@ -242,14 +242,14 @@ def _drained_before(approval: Asked, machine: str, case: _Case, event: Announced
         yield _not_shown(f"{me} approved {event.label}; whether {whose} was drained was not to be seen")
 
 
-def _never_drains(case: _Case, event: Announced) -> _Findings:
+def _never_drains(case: _Case, event: CausedEvent) -> _Findings:
     if case.observed.hooked(case.machine, Phase.DRAIN, event.id):
         yield _broken(f"{case.machine} was drained for {event.label} of {', '.join(event.resources)}")
     elif not _shows(case.observed, case.machine):
         yield _not_shown(f"whether {case.machine} was drained for {event.label} was not to be seen")
 
 
-def _reads(expected: Reads, case: _Case, event: Announced) -> _Findings:
+def _reads(expected: Reads, case: _Case, event: CausedEvent) -> _Findings:
     within, read = case.pace.length(expected.within), case.observed.read(case.machine, event.id)
     since = case.observed.announced(event.id) or _NOTHING
     if read is None:
@@ -259,7 +259,7 @@ def _reads(expected: Reads, case: _Case, event: Announced) -> _Findings:
         yield _broken(f"{case.machine} read of {event.label} only after {took}, not within {_long(within)}")
 
 
-def _recovers(expected: Recovers, case: _Case, event: Announced) -> _Findings:
+def _recovers(expected: Recovers, case: _Case, event: CausedEvent) -> _Findings:
     observed, me, within = case.observed, case.machine, case.pace.length(expected.within)
     if not _shows(observed, me):
         yield _not_shown(f"whether {me} was drained for {event.label} was not to be seen")
@@ -291,7 +291,7 @@ def _free(case: _Case, gone: timedelta) -> timedelta:
     return max((gone, *(begun for begun, ended in case.lives if ended > gone)))
 
 
-def _stays_drained(case: _Case, event: Announced) -> _Findings:
+def _stays_drained(case: _Case, event: CausedEvent) -> _Findings:
     observed, me = case.observed, case.machine
     drains = observed.hooked(me, Phase.DRAIN, event.id)
     if not drains:
@@ -356,11 +356,11 @@ def _shows(observed: Observed, machine: str) -> bool:
 
 
 def _broken(sentence: str) -> Finding:
-    return Finding(Outcome.BROKEN, sentence)
+    return Finding(ExpectationOutcome.BROKEN, sentence)
 
 
 def _not_shown(sentence: str) -> Finding:
-    return Finding(Outcome.NOT_SHOWN, sentence)
+    return Finding(ExpectationOutcome.NOT_SHOWN, sentence)
 
 
 def _long(length: timedelta) -> str:

@@ -16,7 +16,7 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class MessageHead:
     """The first line of a message and its headers, also as they were written."""
 
     raw: bytes
@@ -40,11 +40,11 @@ class Body:
 NO_BODY = Body(b"", b"")
 
 
-class Malformed(ConnectionError):
+class MalformedError(ConnectionError):
     """A body breaks off or makes no sense: nothing more can be understood on this connection."""
 
 
-async def read_head(stream: asyncio.StreamReader) -> Head | None:
+async def read_head(stream: asyncio.StreamReader) -> MessageHead | None:
     """Return the next head; None if the stream ends, or holds nothing of the kind."""
     try:
         raw = await stream.readuntil(_END)
@@ -53,10 +53,12 @@ async def read_head(stream: asyncio.StreamReader) -> Head | None:
     first, *lines = raw.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     a, b, c = (*first.split(" ", 2), "", "")[:3]
     pairs = (line.partition(":") for line in lines)
-    return Head(raw, (a, b, c), {name.strip().lower(): value.strip() for name, _, value in pairs})
+    return MessageHead(raw, (a, b, c), {name.strip().lower(): value.strip() for name, _, value in pairs})
 
 
-async def read_body(stream: asyncio.StreamReader, head: Head, *, otherwise: Literal["none", "rest"]) -> Body:
+async def read_body(
+    stream: asyncio.StreamReader, head: MessageHead, *, otherwise: Literal["none", "rest"]
+) -> Body:
     """Return the body that a head announces; without a length, there is none or it is the rest.
 
     Raises:
@@ -65,10 +67,10 @@ async def read_body(stream: asyncio.StreamReader, head: Head, *, otherwise: Lite
     try:
         return await _body(stream, head, otherwise)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as problem:
-        raise Malformed(f"the body of {' '.join(head.words)} cannot be read: {problem}") from problem
+        raise MalformedError(f"the body of {' '.join(head.words)} cannot be read: {problem}") from problem
 
 
-async def _body(stream: asyncio.StreamReader, head: Head, otherwise: Literal["none", "rest"]) -> Body:
+async def _body(stream: asyncio.StreamReader, head: MessageHead, otherwise: Literal["none", "rest"]) -> Body:
     if "chunked" in head.headers.get("transfer-encoding", "").lower():
         return await _chunks(stream)
     length = head.headers.get("content-length", "")

@@ -121,7 +121,7 @@ class Spell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announced:
+class CausedEvent:
     """An event that a step caused."""
 
     id: EventId
@@ -139,7 +139,7 @@ class Observed:
     happened: tuple[Happened, ...] = ()
     lives: tuple[Life, ...] = ()
     spells: tuple[Spell, ...] = ()
-    events: tuple[Announced, ...] = ()
+    events: tuple[CausedEvent, ...] = ()
     #: How many steps were still to be taken when the play was over.
     untaken: int = 0
     #: The end of what each handler printed.

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, closing, suppress
 
-from fairwarning.check.beside import beside, conversing
-from fairwarning.check.messages import LARGEST_HEAD, NO_BODY, Head, cut, read_body, read_head
-from fairwarning.check.notebook import Notebook
+from fairwarning.check.background import beside, conversing
+from fairwarning.check.messages import LARGEST_HEAD, NO_BODY, MessageHead, cut, read_body, read_head
+from fairwarning.check.observation_log import ObservationLog
 from fairwarning.check.observations import Asked
 from fairwarning.core.document.render import EVENTS_PATH
 from fairwarning.sandbox.addresses import Endpoint
@@ -20,14 +20,14 @@ from fairwarning.sandbox.addresses import Endpoint
 _VERSION = re.compile(rb"(?i)(^\S+ \S*%s\?\S*?api-version=)[^&\s]*" % EVENTS_PATH.encode())
 
 
-class Recorder:
+class EndpointRecorder:
     """The line between one machine's handler and its endpoint."""
 
     def __init__(
         self,
         machine: str,
         endpoint: Endpoint,
-        notebook: Notebook,
+        notebook: ObservationLog,
         survey: Callable[[], None] = lambda: None,
         version: str | None = None,
     ) -> None:
@@ -68,7 +68,7 @@ class _Passing:
     """What is under way on one connection: the requests that wait for an answer, oldest first."""
 
     def __init__(
-        self, machine: str, notebook: Notebook, survey: Callable[[], None], version: str | None
+        self, machine: str, notebook: ObservationLog, survey: Callable[[], None], version: str | None
     ) -> None:
         self._machine = machine
         self._notebook = notebook
@@ -87,7 +87,9 @@ class _Passing:
         with suppress(OSError):
             writer.write_eof()
 
-    async def _request(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _request(
+        self, head: MessageHead, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         # What the handler left behind before it asked, it had done before it asked.
         self._survey()
         method, target, _ = head.words
@@ -117,7 +119,9 @@ class _Passing:
                 self._notebook.abandoned(number)
         return True
 
-    async def _response(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _response(
+        self, head: MessageHead, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         if 100 <= head.status < 200:
             writer.write(head.raw)
             return

@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 from xml.etree import ElementTree
 
-from fairwarning.check.judge import Outcome, Verdict, worst
+from fairwarning.check.judge import ExpectationOutcome, Verdict, worst
 from fairwarning.check.scenario import Scenario
 from fairwarning.core.document.render import Json
 
 #: How a scenario's outcome is called in one word.
-WORDS = {Outcome.MET: "safe", Outcome.NOT_SHOWN: "not shown", Outcome.BROKEN: "UNSAFE"}
+WORDS = {
+    ExpectationOutcome.MET: "safe",
+    ExpectationOutcome.NOT_SHOWN: "not shown",
+    ExpectationOutcome.BROKEN: "UNSAFE",
+}
 
 #: How many lines of what a handler printed are repeated.
 LAST_LINES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class ScenarioResult:
     """How one scenario went; with a problem, it could not be played."""
 
     scenario: Scenario
@@ -30,7 +34,7 @@ class Result:
     problem: str | None = None
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ExpectationOutcome:
         """The worst that is known."""
         return worst(one.outcome for one in self.verdicts)
 
@@ -46,22 +50,22 @@ class Result:
             yield self.problem
         rules: dict[str, list[str]] = {}
         for verdict in self.verdicts:
-            prefix = "not shown: " if verdict.outcome is Outcome.NOT_SHOWN else ""
+            prefix = "not shown: " if verdict.outcome is ExpectationOutcome.NOT_SHOWN else ""
             for sentence in verdict.sentences:
                 rules.setdefault(prefix + sentence, []).append(verdict.rule)
         yield from (f"{sentence} ({', '.join(sorted(set(ids)))})" for sentence, ids in rules.items())
 
 
-def lines(result: Result, width: int) -> Iterator[str]:
+def lines(result: ScenarioResult, width: int) -> Iterator[str]:
     """Yield what people read about one scenario, as it ends."""
     took = f"{result.took.total_seconds():5.1f} s at speed {result.speed:g}"
     yield f"{result.scenario.name:{width}}  {result.word:10}  {took}"
     yield from (f"    {sentence}" for sentence in result.sentences)
-    if result.outcome is Outcome.BROKEN:
+    if result.outcome is ExpectationOutcome.BROKEN:
         yield from (f"    | {line}" for line in result.output.splitlines()[-LAST_LINES:])
 
 
-def summary(results: Sequence[Result]) -> str:
+def summary(results: Sequence[ScenarioResult]) -> str:
     """Return the last line."""
     counts = Counter(result.word for result in results)
     kinds = (f"{counts[word]} {word}" for word in (*WORDS.values(), "not played") if counts[word])
@@ -69,12 +73,12 @@ def summary(results: Sequence[Result]) -> str:
     return f"{len(results)} {noun}: {', '.join(kinds)}"
 
 
-def document(results: Sequence[Result]) -> Json:
+def document(results: Sequence[ScenarioResult]) -> Json:
     """Return everything for programs to read."""
     return {"scenarios": [_entry(result) for result in results]}
 
 
-def _entry(result: Result) -> Json:
+def _entry(result: ScenarioResult) -> Json:
     verdicts: list[Json] = [
         {
             "expect": one.expect,
@@ -96,12 +100,12 @@ def _entry(result: Result) -> Json:
     }
 
 
-def as_json(results: Sequence[Result]) -> str:
+def as_json(results: Sequence[ScenarioResult]) -> str:
     """Return the document as text."""
     return json.dumps(document(results), indent=2, ensure_ascii=False) + "\n"
 
 
-def as_junit(results: Sequence[Result]) -> str:
+def as_junit(results: Sequence[ScenarioResult]) -> str:
     """Return what build servers read: a suite per scenario, a case per expectation."""
     root = ElementTree.Element("testsuites", name="fairwarning check")
     for result in results:
@@ -110,8 +114,8 @@ def as_junit(results: Sequence[Result]) -> str:
             "testsuite",
             name=result.scenario.name,
             tests=str(max(len(result.verdicts), 1)),
-            failures=str(_count(result, Outcome.BROKEN)),
-            skipped=str(_count(result, Outcome.NOT_SHOWN)),
+            failures=str(_count(result, ExpectationOutcome.BROKEN)),
+            skipped=str(_count(result, ExpectationOutcome.NOT_SHOWN)),
             errors=str(int(result.problem is not None)),
             time=f"{result.took.total_seconds():.3f}",
         )
@@ -121,15 +125,15 @@ def as_junit(results: Sequence[Result]) -> str:
     return text.decode() + "\n"
 
 
-def _count(result: Result, outcome: Outcome) -> int:
+def _count(result: ScenarioResult, outcome: ExpectationOutcome) -> int:
     return sum(one.outcome is outcome for one in result.verdicts)
 
 
 #: What JUnit calls an outcome that is worth an element.
-_ELEMENTS = {Outcome.BROKEN: "failure", Outcome.NOT_SHOWN: "skipped"}
+_ELEMENTS = {ExpectationOutcome.BROKEN: "failure", ExpectationOutcome.NOT_SHOWN: "skipped"}
 
 
-def _cases(suite: ElementTree.Element, result: Result) -> None:
+def _cases(suite: ElementTree.Element, result: ScenarioResult) -> None:
     if result.problem is not None:
         case = ElementTree.SubElement(suite, "testcase", classname=result.scenario.name, name="played")
         ElementTree.SubElement(case, "error", message=_xml(result.problem))

@@ -5,23 +5,23 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from fairwarning.check.judge import judge
-from fairwarning.check.play import Run, play
-from fairwarning.check.report import Result
+from fairwarning.check.report import ScenarioResult
+from fairwarning.check.run_scenario import CheckRequest, run_scenario
 from fairwarning.check.scenario import Scenario
-from fairwarning.check.server import CannotPlay
+from fairwarning.check.server import CannotPlayError
 
 
 async def check(
     scenarios: Sequence[Scenario],
-    run: Run,
+    run: CheckRequest,
     jobs: int,
     begun: Callable[[Scenario], None],
-    ended: Callable[[Result], None],
-) -> list[Result]:
+    ended: Callable[[ScenarioResult], None],
+) -> list[ScenarioResult]:
     """Return how all scenarios went, in their order; at most ``jobs`` are played at a time."""
     turns = asyncio.Semaphore(jobs)
 
-    async def one(scenario: Scenario) -> Result:
+    async def one(scenario: Scenario) -> ScenarioResult:
         async with turns:
             begun(scenario)
             result = await _result(scenario, run)
@@ -33,15 +33,15 @@ async def check(
     return [task.result() for task in tasks]
 
 
-async def _result(scenario: Scenario, run: Run) -> Result:
+async def _result(scenario: Scenario, run: CheckRequest) -> ScenarioResult:
     loop, speed = asyncio.get_running_loop(), run.pace.speed_of(scenario)
     zero = loop.time()
     try:
-        observed = await play(scenario, run)
-    except CannotPlay as problem:
+        observed = await run_scenario(scenario, run)
+    except CannotPlayError as problem:
         took = timedelta(seconds=loop.time() - zero)
-        return Result(scenario=scenario, speed=speed, took=took, problem=str(problem))
-    return Result(
+        return ScenarioResult(scenario=scenario, speed=speed, took=took, problem=str(problem))
+    return ScenarioResult(
         scenario=scenario,
         speed=speed,
         took=timedelta(seconds=loop.time() - zero),

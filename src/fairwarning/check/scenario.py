@@ -55,7 +55,7 @@ class Speeds(_Table, frozen=True, kw_only=True):
 Length: TypeAlias = Time | Times
 
 
-class Fleet(_Table, frozen=True, kw_only=True):
+class FleetSpec(_Table, frozen=True, kw_only=True):
     """The machines there are, and how their server behaves; as the options of ``fairwarning up``."""
 
     scale_sets: dict[str, Count] = {}
@@ -83,7 +83,7 @@ class Fleet(_Table, frozen=True, kw_only=True):
         )
 
 
-class Hook(_Table, frozen=True, kw_only=True):
+class HookSpec(_Table, frozen=True, kw_only=True):
     """How the drain or recover hook that the handler is offered behaves."""
 
     takes: Length = "1s"
@@ -109,11 +109,11 @@ class When(_Table, frozen=True, kw_only=True):
     latest: Length | None = None
 
 
-class Step(When, tag_field="do", frozen=True, kw_only=True):
+class ScenarioStep(When, tag_field="do", frozen=True, kw_only=True):
     """Something that is done to the fleet or to a handler."""
 
 
-class Cause(Step, tag="cause", frozen=True, kw_only=True):
+class CauseStep(ScenarioStep, tag="cause", frozen=True, kw_only=True):
     """Do something to machines that is announced to them."""
 
     cause: str
@@ -127,20 +127,20 @@ class Cause(Step, tag="cause", frozen=True, kw_only=True):
         return self.label or self.cause
 
 
-class Cancel(Step, tag="cancel", frozen=True, kw_only=True):
+class CancelStep(ScenarioStep, tag="cancel", frozen=True, kw_only=True):
     """Withdraw events that have not started."""
 
     event: Label
 
 
-class Approve(Step, tag="approve", frozen=True, kw_only=True):
+class ApproveStep(ScenarioStep, tag="approve", frozen=True, kw_only=True):
     """Approve events as another machine, or as the operator."""
 
     event: Label
     by: Machine | None = None
 
 
-class Fault(Step, tag="fault", frozen=True, kw_only=True):
+class FaultStep(ScenarioStep, tag="fault", frozen=True, kw_only=True):
     """Let the endpoint of machines misbehave for a while; of all that have a handler, unless named."""
 
     fault: Literal["429", "410", "500", "empty", "reset", "timeout", "slow", "late", "restart"]
@@ -149,26 +149,26 @@ class Fault(Step, tag="fault", frozen=True, kw_only=True):
     machines: list[Machine] = []
 
 
-class Kill(Step, tag="kill", frozen=True, kw_only=True):
+class KillStep(ScenarioStep, tag="kill", frozen=True, kw_only=True):
     """Kill a handler, with SIGKILL; of all machines that have one, unless named."""
 
     machines: list[Machine] = []
 
 
-class Start(Step, tag="start", frozen=True, kw_only=True):
+class StartStep(ScenarioStep, tag="start", frozen=True, kw_only=True):
     """Start a handler again that was killed."""
 
     machines: list[Machine] = []
 
 
-class Reboot(Step, tag="reboot", frozen=True, kw_only=True):
+class RebootStep(ScenarioStep, tag="reboot", frozen=True, kw_only=True):
     """Kill a handler and start it again, as its machine's reboot does."""
 
     machines: list[Machine] = []
     down: Length = "1s"
 
 
-Action: TypeAlias = Cause | Cancel | Approve | Fault | Kill | Start | Reboot
+Action: TypeAlias = CauseStep | CancelStep | ApproveStep | FaultStep | KillStep | StartStep | RebootStep
 
 
 class Expectation(_Table, tag_field="expect", frozen=True, kw_only=True):
@@ -255,7 +255,7 @@ class Scenario(_Table, frozen=True, kw_only=True):
     name: Name
     summary: Sentence
     why: Annotated[str, Meta(min_length=1, max_length=600)]
-    fleet: Fleet
+    fleet: FleetSpec
     handlers: Annotated[list[Machine], Meta(min_length=1, max_length=10)]
     speed: Speed | Speeds
     ends: When
@@ -263,11 +263,11 @@ class Scenario(_Table, frozen=True, kw_only=True):
     steps: Annotated[list[Action], Meta(min_length=1)]
     expect: Annotated[list[Expected], Meta(min_length=1)]
     api_version: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] | None = None
-    drain: Hook = Hook()
-    recover: Hook = Hook(takes="0s")
+    drain: HookSpec = HookSpec()
+    recover: HookSpec = HookSpec(takes="0s")
 
 
-class Unplayable(FairWarningError):
+class UnplayableError(FairWarningError):
     """A scenario makes no sense, or there is none of this name."""
 
     def __init__(self, where: str, problem: str) -> None:
@@ -297,11 +297,11 @@ def text(name: str) -> str:
     if name in standard():
         return (_FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8")
     if not _is_one(name):
-        raise Unplayable(name, "no standard scenario is called so, and it is no .toml file")
+        raise UnplayableError(name, "no standard scenario is called so, and it is no .toml file")
     try:
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise Unplayable(name, f"cannot be read: {problem}") from None
+        raise UnplayableError(name, f"cannot be read: {problem}") from None
 
 
 def load(name: str) -> Scenario:
@@ -313,7 +313,7 @@ def load(name: str) -> Scenario:
     try:
         return understand(name, tomllib.loads(text(name)))
     except tomllib.TOMLDecodeError as problem:
-        raise Unplayable(name, f"is no TOML: {problem}") from None
+        raise UnplayableError(name, f"is no TOML: {problem}") from None
 
 
 def understand(name: str, content: dict[str, Json]) -> Scenario:
@@ -326,9 +326,9 @@ def understand(name: str, content: dict[str, Json]) -> Scenario:
         scenario = msgspec.convert(content, Scenario)
     except msgspec.ValidationError as problem:
         said, _, where = str(problem).partition(" - at `$")
-        raise Unplayable(f"{name}{f': {where[1:-1]}' if where else ''}", said) from None
+        raise UnplayableError(f"{name}{f': {where[1:-1]}' if where else ''}", said) from None
     for where, complaint in _complaints(scenario):
-        raise Unplayable(f"{name}: {where}", complaint)
+        raise UnplayableError(f"{name}: {where}", complaint)
     return scenario
 
 
@@ -358,7 +358,7 @@ def _complaints(scenario: Scenario) -> Iterator[tuple[str, str]]:
     labels: list[str] = []
     for number, step in enumerate(scenario.steps):
         yield from _about_step(f"steps[{number}]", step, scenario, labels)
-        if isinstance(step, Cause):
+        if isinstance(step, CauseStep):
             labels.append(step.called)
     yield from _known("ends.of", labels, scenario.ends.of)
     for number, one in enumerate(scenario.expect):
@@ -372,17 +372,17 @@ def _about_step(
     machines = scenario.fleet.machines
     yield from _known(f"{where}.of", labels, step.of)
     match step:
-        case Cause():
+        case CauseStep():
             yield from _known(f"{where}.cause", CAUSES, step.cause)
             yield from _known(f"{where}.machines", machines, *step.machines)
-        case Cancel():
+        case CancelStep():
             yield from _known(f"{where}.event", labels, step.event)
-        case Approve():
+        case ApproveStep():
             yield from _known(f"{where}.event", labels, step.event)
             yield from _known(f"{where}.by", machines, step.by)
-        case Fault():
+        case FaultStep():
             yield from _known(f"{where}.machines", machines, *step.machines)
-        case Kill() | Start() | Reboot():
+        case KillStep() | StartStep() | RebootStep():
             yield from _known(f"{where}.machines", scenario.handlers, *step.machines)
         case _:
             assert_never(step)

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
-from fairwarning.check.beside import beside
-from fairwarning.check.notebook import Notebook
-from fairwarning.check.observations import Announced, Happened
-from fairwarning.check.pace import Pace
-from fairwarning.check.scenario import Fleet, Scenario
-from fairwarning.check.tail import Tail
+from fairwarning.check.background import beside
+from fairwarning.check.observation_log import ObservationLog
+from fairwarning.check.observations import CausedEvent, Happened
+from fairwarning.check.output_tail import OutputTail
+from fairwarning.check.scenario import FleetSpec, Scenario
+from fairwarning.check.timing import Timing
 from fairwarning.core.document.render import EVENTS_PATH, Json, start_request
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import FairWarningError
@@ -29,11 +29,11 @@ from fairwarning.sandbox.addresses import Endpoint
 TO_START, TO_STOP = timedelta(seconds=60), timedelta(seconds=10)
 
 
-class CannotPlay(FairWarningError):
+class CannotPlayError(FairWarningError):
     """The play itself failed; that says nothing about the handler."""
 
 
-class Refused(CannotPlay):
+class StepRefusedError(CannotPlayError):
     """The server will not do what a step asks for."""
 
 
@@ -81,19 +81,19 @@ class Server:
         """
         if machine not in self._ready.metadata:
             known = ", ".join(self._ready.metadata)
-            raise CannotPlay(f"the fleet has no machine {machine}; it has {known}")
+            raise CannotPlayError(f"the fleet has no machine {machine}; it has {known}")
         where = urlsplit(self._ready.metadata[machine])
         return Endpoint(IPv4Address(where.hostname or ""), where.port or 80)
 
     async def cause(
         self, label: str, cause: str, machines: list[str], notice: str | None
-    ) -> tuple[Announced, ...]:
+    ) -> tuple[CausedEvent, ...]:
         """Do something to machines and return the events that announce it."""
         asked: dict[str, Json] = {"cause": cause, "machines": [*machines], "by": "check"}
         answer = await self._call("POST", "/events", asked if notice is None else {**asked, "notice": notice})
         events = msgspec.json.decode(answer, type=_Events).events
         return tuple(
-            Announced(id=EventId(one.id.upper()), label=label, resources=one.resources) for one in events
+            CausedEvent(id=EventId(one.id.upper()), label=label, resources=one.resources) for one in events
         )
 
     async def cancel(self, event: EventId) -> None:
@@ -120,15 +120,15 @@ class Server:
         try:
             answer = await self._http.request(method, f"{self._ready.operator}/fleet/v1{path}", json=body)
         except httpx2.TransportError as problem:
-            raise CannotPlay(f"the server does not answer: {problem}") from problem
+            raise CannotPlayError(f"the server does not answer: {problem}") from problem
         if answer.is_error:
-            raise Refused(msgspec.json.decode(answer.content, type=_Problem).detail)
+            raise StepRefusedError(msgspec.json.decode(answer.content, type=_Problem).detail)
         return answer.content
 
 
 @asynccontextmanager
 async def serving(
-    scenario: Scenario, pace: Pace, notebook: Notebook, environment: Mapping[str, str]
+    scenario: Scenario, pace: Timing, notebook: ObservationLog, environment: Mapping[str, str]
 ) -> AsyncIterator[Server]:
     """Give a server with a scenario's fleet; its history is written down as it happens.
 
@@ -136,7 +136,7 @@ async def serving(
         CannotPlay: the server does not come up.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "fairwarning.check.leash"),
+        *(sys.executable, "-m", "fairwarning.check.die_with_parent"),
         *(sys.executable, "-m", "fairwarning", "up", "--json", "--no-arm", "--port-base", "0"),
         *("--speed", f"{pace.speed_of(scenario):g}", *_options(scenario.fleet, pace)),
         env=dict(environment),
@@ -144,7 +144,7 @@ async def serving(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    said = Tail()
+    said = OutputTail()
     try:
         async with beside(said.follow(process.stderr)):
             ready = await _ready(process, said)
@@ -157,7 +157,7 @@ async def serving(
         await _stop(process)
 
 
-def _options(fleet: Fleet, pace: Pace) -> Iterator[str]:
+def _options(fleet: FleetSpec, pace: Timing) -> Iterator[str]:
     for option, sets in (("--scale-set", fleet.scale_sets), ("--availability-set", fleet.availability_sets)):
         for name, count in sets.items():
             yield from (option, f"{name}={count}")
@@ -174,18 +174,18 @@ def _options(fleet: Fleet, pace: Pace) -> Iterator[str]:
     yield from ("--timings", fleet.timings)
 
 
-async def _ready(process: asyncio.subprocess.Process, said: Tail) -> _Ready:
+async def _ready(process: asyncio.subprocess.Process, said: OutputTail) -> _Ready:
     try:
         async with asyncio.timeout(TO_START.total_seconds()):
             line = await _line(process)
             if not line:
-                raise CannotPlay(f"the server did not start: {await said.last()}")
+                raise CannotPlayError(f"the server did not start: {await said.last()}")
     except TimeoutError:
-        raise CannotPlay(f"the server did not start within {durations.for_people(TO_START)}") from None
+        raise CannotPlayError(f"the server did not start within {durations.for_people(TO_START)}") from None
     return msgspec.json.decode(line, type=_Ready)
 
 
-async def _follow(process: asyncio.subprocess.Process, said: Tail, notebook: Notebook) -> None:
+async def _follow(process: asyncio.subprocess.Process, said: OutputTail, notebook: ObservationLog) -> None:
     """Write down the history, line by line.
 
     Raises:
@@ -197,7 +197,7 @@ async def _follow(process: asyncio.subprocess.Process, said: Tail, notebook: Not
             happened = Happened(kind=line.kind, event=EventId(line.event.upper()), at=notebook.now())
             notebook.happen(happened)
     code, last = await process.wait(), await said.last()
-    raise CannotPlay(f"the server ended with exit code {code}{f': {last}' if last else ''}")
+    raise CannotPlayError(f"the server ended with exit code {code}{f': {last}' if last else ''}")
 
 
 async def _line(process: asyncio.subprocess.Process) -> bytes:

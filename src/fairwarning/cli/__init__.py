@@ -21,7 +21,7 @@ MODULES: Mapping[str, str] = {
     "cause": "fleet",
     "approve": "fleet",
     "cancel": "fleet",
-    "walk": "walk",
+    "walk": "rollout",
     "history": "fleet",
     "clock": "fleet",
     "fault": "fault",

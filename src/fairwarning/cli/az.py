@@ -14,7 +14,7 @@ import click
 
 from fairwarning import config
 from fairwarning.cli.client import connect, decode
-from fairwarning.cli.output import Failure, note
+from fairwarning.cli.output import FailureError, note
 
 CLOUD = "fairwarning"
 CA = "ca.pem"
@@ -25,7 +25,7 @@ ANY_SECRET = "dev"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Management:
+class ManagementInfo:
     """Where the management API is."""
 
     arm: str
@@ -63,7 +63,7 @@ def az_login() -> None:
     """
     az = shutil.which("az")
     if az is None:
-        raise Failure("az is not on the PATH", "install azure-cli, or put its folder on the PATH")
+        raise FailureError("az is not on the PATH", "install azure-cli, or put its folder on the PATH")
     face = _management()
     variables = environment(face)
     known = _run([az, "cloud", "show", "--name", CLOUD], variables).returncode == 0
@@ -80,7 +80,7 @@ def az_login() -> None:
         note('in this shell it is not used yet: eval "$(fairwarning az-env)"')
 
 
-def environment(face: Management) -> dict[str, str]:
+def environment(face: ManagementInfo) -> dict[str, str]:
     """Return the variables that point az at a server; writes down whom it is to trust there."""
     folder = config.state_directory() / "az" / re.sub(r"[^\w.]+", "-", urlsplit(face.arm).netloc).strip("-")
     ca = folder / CA
@@ -89,7 +89,9 @@ def environment(face: Management) -> dict[str, str]:
         if not ca.exists() or ca.read_text() != face.certificate:
             _settle(folder, face.certificate)
     except OSError as problem:
-        raise Failure(f"{folder} cannot be written: {problem.strerror}", "set XDG_STATE_HOME") from problem
+        raise FailureError(
+            f"{folder} cannot be written: {problem.strerror}", "set XDG_STATE_HOME"
+        ) from problem
     return {
         "AZURE_CONFIG_DIR": str(folder),
         # This replaces the list az comes with, so that it cannot reach Azure itself by mistake.
@@ -101,9 +103,9 @@ def environment(face: Management) -> dict[str, str]:
     }
 
 
-def _management() -> Management:
+def _management() -> ManagementInfo:
     client = connect()
-    face = decode(client.get("/arm"), Management)
+    face = decode(client.get("/arm"), ManagementInfo)
     return replace(face, arm=_reachable(face.arm, client.url))
 
 
@@ -126,7 +128,7 @@ def _settle(folder: Path, certificate: str) -> None:
     half.replace(folder / CA)
 
 
-def _places(face: Management) -> Sequence[str]:
+def _places(face: ManagementInfo) -> Sequence[str]:
     # Older versions of az do not learn the place of the aliases by themselves.
     aliases = f"{face.arm}/aliases.json"
     return "--endpoint-resource-manager", face.arm, "--endpoint-vm-image-alias-doc", aliases
@@ -140,4 +142,4 @@ def _must(words: Sequence[str], variables: Mapping[str, str]) -> None:
     done = _run(words, variables)
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise Failure(f"az {' '.join(words[1:3])} failed: {said[-1]}", *said[:-1][-3:])
+        raise FailureError(f"az {' '.join(words[1:3])} failed: {said[-1]}", *said[:-1][-3:])

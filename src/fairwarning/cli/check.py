@@ -12,13 +12,13 @@ import click
 
 from fairwarning import config
 from fairwarning.cli.options import SPEED
-from fairwarning.cli.output import Failure, note, table
+from fairwarning.cli.output import FailureError, note, table
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.hidden_characters import escape_hidden
 
 if TYPE_CHECKING:
-    from fairwarning.check.play import Run
-    from fairwarning.check.report import Result
+    from fairwarning.check.report import ScenarioResult
+    from fairwarning.check.run_scenario import CheckRequest
     from fairwarning.check.scenario import Scenario
 
 #: Scenarios mostly wait, so more of them are played at a time than there are processors.
@@ -29,7 +29,7 @@ SAFE, UNSAFE = 0, 1
 _FILE = click.Path(path_type=Path, dir_okay=False, writable=True)
 
 
-class Wishes(TypedDict):
+class CheckOptions(TypedDict):
     """What is asked for; ``command`` is what stands behind the dashes."""
 
     scenarios: tuple[str, ...]
@@ -44,7 +44,7 @@ class Wishes(TypedDict):
     show: str | None
 
 
-class CannotCheck(Failure):
+class CannotCheckError(FailureError):
     """There is nothing to check, or no way to."""
 
     exit_code = 2
@@ -73,7 +73,7 @@ class BeforeAndAfter(click.Command):
 @click.option("--list", "list_", is_flag=True, help="List the standard scenarios, and do nothing else.")
 @click.option("--show", metavar="SCENARIO", help="Print a scenario's file, and do nothing else.")
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]... -- CMD...")
-def check(**wishes: Unpack[Wishes]) -> None:
+def check(**wishes: Unpack[CheckOptions]) -> None:
     """Say whether a handler is safe: play scenarios to it and judge what it does.
 
     CMD is started on the machines that a scenario names and finds its endpoint at 169.254.169.254 (Linux, no
@@ -112,7 +112,7 @@ def _tell(show: str | None) -> None:
             return
         rows = [(name, scenario.load(name).summary) for name in scenario.standard()]
     except FairWarningError as problem:
-        raise CannotCheck(str(problem)) from problem
+        raise CannotCheckError(str(problem)) from problem
     table(("SCENARIO", "WHAT HAPPENS"), rows)
 
 
@@ -122,48 +122,48 @@ def _chosen(names: Sequence[str]) -> list["Scenario"]:
     try:
         return [load(name) for name in names or standard()]
     except FairWarningError as problem:
-        raise CannotCheck(str(problem), "fairwarning check --list shows the standard ones") from problem
+        raise CannotCheckError(str(problem), "fairwarning check --list shows the standard ones") from problem
 
 
-def _require(wishes: Wishes) -> None:
+def _require(wishes: CheckOptions) -> None:
     """Complain now about what would fail only after minutes."""
     command = wishes["command"]
     if not command:
         raise click.UsageError("which handler? write its command line behind --")
     if sys.platform != "linux":
-        raise CannotCheck("check works on Linux only")
+        raise CannotCheckError("check works on Linux only")
     if "{" not in command[0] and shutil.which(command[0]) is None:
-        raise CannotCheck(f"there is no program {command[0]}")
+        raise CannotCheckError(f"there is no program {command[0]}")
     for path in (wishes["junit"], wishes["json_"]):
         if path is not None and not path.parent.is_dir():
-            raise CannotCheck(f"{path} cannot be written: {path.parent} is no directory")
+            raise CannotCheckError(f"{path} cannot be written: {path.parent} is no directory")
 
 
-def _results(scenarios: list["Scenario"], wishes: Wishes) -> list["Result"]:
-    from fairwarning.check.pace import Pace
-    from fairwarning.check.play import Run
+def _results(scenarios: list["Scenario"], wishes: CheckOptions) -> list["ScenarioResult"]:
     from fairwarning.check.report import summary
+    from fairwarning.check.run_scenario import CheckRequest
+    from fairwarning.check.timing import Timing
 
-    run = Run(wishes["command"], config.environment({}), Pace(wishes["quick"], wishes["speed"]))
+    run = CheckRequest(wishes["command"], config.environment({}), Timing(wishes["quick"], wishes["speed"]))
     try:
         results = asyncio.run(_play(scenarios, run, wishes["jobs"]))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        raise CannotCheck("stopped before the end") from None
+        raise CannotCheckError("stopped before the end") from None
     note(summary(results))
     return results
 
 
-async def _play(scenarios: list["Scenario"], run: "Run", jobs: int) -> list["Result"]:
+async def _play(scenarios: list["Scenario"], run: "CheckRequest", jobs: int) -> list["ScenarioResult"]:
     from fairwarning.check.run import check as play_all
 
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    progress = Progress(scenarios)
+    progress = CheckProgress(scenarios)
     return await play_all(scenarios, run, jobs, progress.begin, progress.end)
 
 
-class Progress:
+class CheckProgress:
     """Tells how each scenario went, and on a terminal also which ones are being played."""
 
     def __init__(self, scenarios: Sequence["Scenario"]) -> None:
@@ -176,7 +176,7 @@ class Progress:
         self._playing.append(scenario.name)
         self._show()
 
-    def end(self, result: "Result") -> None:
+    def end(self, result: "ScenarioResult") -> None:
         """Print how a scenario went."""
         from fairwarning.check.report import lines
 
@@ -198,7 +198,7 @@ class Progress:
             click.echo("\r\x1b[K", err=True, nl=False)
 
 
-def _write(results: list["Result"], wishes: Wishes) -> None:
+def _write(results: list["ScenarioResult"], wishes: CheckOptions) -> None:
     from fairwarning.check.report import as_json, as_junit
 
     for path, render in ((wishes["junit"], as_junit), (wishes["json_"], as_json)):
@@ -206,13 +206,15 @@ def _write(results: list["Result"], wishes: Wishes) -> None:
             try:
                 path.write_text(render(results), encoding="utf-8")
             except OSError as problem:
-                raise CannotCheck(f"{path} cannot be written: {problem.strerror}") from problem
+                raise CannotCheckError(f"{path} cannot be written: {problem.strerror}") from problem
 
 
-def _exit_code(results: list["Result"], strict: bool) -> int:
-    from fairwarning.check.judge import Outcome
+def _exit_code(results: list["ScenarioResult"], strict: bool) -> int:
+    from fairwarning.check.judge import ExpectationOutcome
 
     if any(one.problem is not None for one in results):
-        return CannotCheck.exit_code
-    unsafe = {Outcome.BROKEN, Outcome.NOT_SHOWN} if strict else {Outcome.BROKEN}
+        return CannotCheckError.exit_code
+    unsafe = (
+        {ExpectationOutcome.BROKEN, ExpectationOutcome.NOT_SHOWN} if strict else {ExpectationOutcome.BROKEN}
+    )
     return UNSAFE if any(one.outcome in unsafe for one in results) else SAFE

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from fairwarning import config
-from fairwarning.cli.output import Failure, Unreachable, note
+from fairwarning.cli.output import FailureError, UnreachableError, note
 from fairwarning.core.document.render import Json
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _STATUS_HINTS: Mapping[int, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class MachineInfo:
     """One machine, as the operator sees it."""
 
     name: str
@@ -63,7 +63,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class EventInfo:
     """One pending event; of one that is over, only its id and that it is gone."""
 
     id: str
@@ -79,7 +79,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class HistoryLine:
     """One line of the history."""
 
     seq: int
@@ -94,7 +94,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class ClockInfo:
     """What time it is for the fleet."""
 
     mode: str
@@ -104,30 +104,30 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
+class MachineList:
     """An answer with machines."""
 
-    machines: tuple[Machine, ...]
+    machines: tuple[MachineInfo, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
+class EventList:
     """An answer with events, and whether anybody was there to be warned."""
 
-    events: tuple[Event, ...]
+    events: tuple[EventInfo, ...]
     warned: bool = True
     hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
+class HistoryBeginning:
     """The line from which on the history is complete."""
 
     at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class HistoryGap:
     """Lines that were pruned before they could be told."""
 
     after: int
@@ -135,16 +135,16 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class HistoryPart:
     """A page of the history."""
 
-    history: tuple[Line, ...]
+    history: tuple[HistoryLine, ...]
     next: int | None = None
-    begins: Beginning | None = None
+    begins: HistoryBeginning | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class ProblemInfo:
     """Why a request was refused."""
 
     status: int = 0
@@ -159,12 +159,12 @@ def decode(body: bytes | str, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise Failure(
+        raise FailureError(
             f"the server's answer makes no sense: {error}", "is the server another version of fairwarning?"
         ) from error
 
 
-class Client:
+class OperatorClient:
     """The operator API of one server."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
@@ -216,7 +216,7 @@ class Client:
         try:
             response = self._http.request(method, path, json=body, params=query)
         except httpx2.TransportError as error:
-            raise Unreachable(self.url, str(error)) from error
+            raise UnreachableError(self.url, str(error)) from error
         if response.is_error:
             raise _refusal(response)
         return response.content
@@ -227,19 +227,19 @@ class Client:
         while True:
             page = self.get("/history", **query)
             yield page
-            following = decode(page, History).next
+            following = decode(page, HistoryPart).next
             if following is None:
                 return
             query["after"] = following
 
     def position(self) -> int:
         """Return the number of the newest line of the history."""
-        seqs = (line.seq for page in self.history() for line in decode(page, History).history)
+        seqs = (line.seq for page in self.history() for line in decode(page, HistoryPart).history)
         return max(seqs, default=0)
 
     def now(self) -> datetime:
         """Return what time it is for the fleet."""
-        return decode(self.get("/clock"), Clock).now
+        return decode(self.get("/clock"), ClockInfo).now
 
     def feed(self, after: int, connected: Callable[[], None]) -> Iterator[str]:
         """Yield every line of the history behind ``after`` as it is written, until the connection ends."""
@@ -257,15 +257,15 @@ class Client:
                 connected()
                 for message in httpx2.EventSource(response):
                     if message.event == "gap":
-                        gap = decode(message.data, Gap)
+                        gap = decode(message.data, HistoryGap)
                         note(f"lines {gap.after + 1} to {gap.upto} of the history were pruned unread")
                     elif message.data:
                         yield message.data
         except httpx2.TransportError as error:
-            raise Unreachable(self.url, str(error)) from error
+            raise UnreachableError(self.url, str(error)) from error
 
 
-def connect() -> Client:
+def connect() -> OperatorClient:
     """Return a client of the server that the environment names."""
     import httpx2
 
@@ -278,7 +278,7 @@ def connect() -> Client:
     except (ValueError, httpx2.InvalidURL) as error:
         example = "it is like http://127.0.0.1:8080"
         raise click.UsageError(f"FAIRWARNING_URL is no address: {url!r}; {example}") from error
-    client = Client(url, token)
+    client = OperatorClient(url, token)
     click.get_current_context().call_on_close(client.close)
     return client
 
@@ -290,15 +290,15 @@ def _check_url(url: str) -> None:
         raise ValueError(url)
 
 
-def _refusal(response: "httpx2.Response") -> Failure:
+def _refusal(response: "httpx2.Response") -> FailureError:
     if "json" not in response.headers.get("content-type", ""):
-        return Failure(
+        return FailureError(
             f"{response.request.url} answers {response.status_code}, not as fairwarning does",
             "set FAIRWARNING_URL to the address that fairwarning up printed",
         )
-    problem = decode(response.content, Problem)
+    problem = decode(response.content, ProblemInfo)
     said = problem.detail or problem.title or f"the server answers {response.status_code}"
     hints = [hint for start, hint in _HINTS.items() if said.startswith(start)]
     if response.status_code in _STATUS_HINTS:
         hints.append(_STATUS_HINTS[response.status_code])
-    return Failure(said, *hints)
+    return FailureError(said, *hints)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from fairwarning.cli.client import Client, History, Machine, decode
-from fairwarning.cli.output import Failure
+from fairwarning.cli.client import HistoryPart, MachineInfo, OperatorClient, decode
+from fairwarning.cli.output import FailureError
 from fairwarning.cli.watch import timed
 from fairwarning.config import Settings
 from fairwarning.core.blueprint import Blueprint
@@ -18,7 +18,7 @@ from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import PROFILES
 
 if TYPE_CHECKING:
-    from fairwarning.serve import Service
+    from fairwarning.server import Service
 
 #: At this speed 15 minutes of notice are 3 seconds; an eviction's 30 seconds get a gentler one.
 SPEED, EVICTION_SPEED = 300.0, 15.0
@@ -33,7 +33,7 @@ PATIENCE = 20.0
 _PATH = f"{EVENTS_PATH}?api-version={NEWEST}"
 
 
-class Shown(TypedDict):
+class DemoEvent(TypedDict):
     """One event as a guest reads it."""
 
     EventId: str
@@ -43,11 +43,11 @@ class Shown(TypedDict):
     NotBefore: str
 
 
-class Document(TypedDict):
+class DemoDocument(TypedDict):
     """What a guest reads."""
 
     DocumentIncarnation: int
-    Events: list[Shown]
+    Events: list[DemoEvent]
 
 
 @click.command()
@@ -63,11 +63,11 @@ def demo() -> None:
     try:
         asyncio.run(_tell())
     except TimeoutError as problem:
-        raise Failure("the story got stuck: what was announced did not happen in time") from problem
+        raise FailureError("the story got stuck: what was announced did not happen in time") from problem
 
 
 async def _tell() -> None:
-    from fairwarning.serve import Service
+    from fairwarning.server import Service
 
     azure = PROFILES["azure"]
     fleet = (
@@ -87,7 +87,7 @@ async def _tell() -> None:
             await asyncio.wait_for(scene(stage), PATIENCE)
         click.echo("\nWhat the server wrote down (fairwarning history):\n")
         for page in await asyncio.to_thread(lambda: list(stage.client.history())):
-            for line in decode(page, History).history:
+            for line in decode(page, HistoryPart).history:
                 click.echo(f"  {timed(line, stage.began)}")
         stage.client.close()
     click.echo("\nYour turn: fairwarning up")
@@ -115,7 +115,7 @@ class Stage:
     """Where the story is played: a server, its operator's client and a stop watch."""
 
     def __init__(self, service: "Service") -> None:
-        self.client = Client(service.operator_url)
+        self.client = OperatorClient(service.operator_url)
         self._endpoints = {str(ref.name): url for ref, url in service.endpoints().items()}
         self._loop = asyncio.get_running_loop()
         self._start = self._loop.time()
@@ -133,7 +133,7 @@ class Stage:
         await asyncio.to_thread(self.client.call, "POST", "/events", {"cause": cause, "machines": [machine]})
         await guest.lives()
         body = await asyncio.to_thread(self.client.get, f"/machines/{machine}")
-        self.say("operator", f"fairwarning vms: {machine} is {decode(body, Machine).state}")
+        self.say("operator", f"fairwarning vms: {machine} is {decode(body, MachineInfo).state}")
 
 
 @dataclass
@@ -147,7 +147,7 @@ class Guest:
     status: str = ""
     told: bool = False
 
-    async def polls(self) -> list[Shown]:
+    async def polls(self) -> list[DemoEvent]:
         """Ask once for the events that name this machine."""
         document = await asyncio.to_thread(self._get)
         if not self.told:
@@ -166,7 +166,7 @@ class Guest:
                 await self._notice(event)
             await asyncio.sleep(BETWEEN_POLLS)
 
-    async def _notice(self, event: Shown) -> None:
+    async def _notice(self, event: DemoEvent) -> None:
         if event["EventStatus"] == self.status:
             return
         self.status = event["EventStatus"]
@@ -187,19 +187,19 @@ class Guest:
         """Print what the guest does."""
         self.stage.say(self.name, what)
 
-    def _get(self) -> Document:
+    def _get(self) -> DemoDocument:
         return _talk(self.base, None)
 
     def _approve(self, event: str) -> None:
         _talk(self.base, {"StartRequests": [{"EventId": event}]})
 
 
-def _talk(base: str, body: dict[str, list[dict[str, str]]] | None) -> Document:
+def _talk(base: str, body: dict[str, list[dict[str, str]]] | None) -> DemoDocument:
     import httpx2
 
     with httpx2.Client(base_url=base, headers={"Metadata": "true"}, trust_env=False) as http:
         response = http.get(_PATH) if body is None else http.post(_PATH, json=body)
     if response.is_error:
-        raise Failure(f"{base} answers {response.status_code}: {response.text}")
-    document: Document = json.loads(response.text or "{}")
+        raise FailureError(f"{base} answers {response.status_code}: {response.text}")
+    document: DemoDocument = json.loads(response.text or "{}")
     return document

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import click
 
 from fairwarning import config
-from fairwarning.cli.client import Clock, Machine, Machines, connect, decode
-from fairwarning.cli.hints import DATA_HINTS
-from fairwarning.cli.output import Failure, Unreachable, as_json, names, note, table
+from fairwarning.cli.client import ClockInfo, MachineInfo, MachineList, connect, decode
+from fairwarning.cli.data_hints import DATA_HINTS
+from fairwarning.cli.output import FailureError, UnreachableError, as_json, names, note, table
 
 OLDEST_PYTHON = (3, 11)
 OK, NOTE, WRONG = "ok", "note", "wrong"
@@ -35,7 +35,7 @@ _ELSEWHERE = "choose a directory that you may write to"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Diagnosis:
     """What was found about one thing, and what helps."""
 
     about: str
@@ -70,88 +70,88 @@ def doctor(data: Path | None, json_: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _python() -> Finding:
+def _python() -> Diagnosis:
     if sys.version_info[:2] >= OLDEST_PYTHON:
-        return Finding(about="python", verdict=OK, says=platform.python_version())
+        return Diagnosis(about="python", verdict=OK, says=platform.python_version())
     hint = "install Python 3.11 or newer"
-    return Finding(about="python", verdict=WRONG, says=f"{platform.python_version()} is too old", hint=hint)
+    return Diagnosis(about="python", verdict=WRONG, says=f"{platform.python_version()} is too old", hint=hint)
 
 
-def _server() -> Iterator[Finding]:
+def _server() -> Iterator[Diagnosis]:
     client = connect()
     try:
-        machines = decode(client.get("/machines"), Machines).machines
-        clock = decode(client.get("/clock"), Clock)
+        machines = decode(client.get("/machines"), MachineList).machines
+        clock = decode(client.get("/clock"), ClockInfo)
         client.check_health()
-    except Failure as failure:
+    except FailureError as failure:
         hint = failure.hints[0] if failure.hints else ""
-        yield Finding(about="server", verdict=WRONG, says=failure.message, hint=hint)
-        if isinstance(failure, Unreachable):
+        yield Diagnosis(about="server", verdict=WRONG, says=failure.message, hint=hint)
+        if isinstance(failure, UnreachableError):
             yield _port(client.url)
         return
-    yield Finding(about="server", verdict=OK, says=f"{client.url} answers; {len(machines)} machines")
+    yield Diagnosis(about="server", verdict=OK, says=f"{client.url} answers; {len(machines)} machines")
     yield _clock(clock)
     yield _endpoints(machines)
     yield from _guests(machines)
 
 
-def _port(url: str) -> Finding:
+def _port(url: str) -> Diagnosis:
     """Say whether a server could listen where none answers."""
     parts = urlsplit(url)
     host, port = parts.hostname or "127.0.0.1", parts.port or 80
     if not config.loopback(host):
-        return Finding(about="port", verdict=NOTE, says=f"{host} is not this machine")
+        return Diagnosis(about="port", verdict=NOTE, says=f"{host} is not this machine")
     if not _open(host, port):
-        return Finding(about="port", verdict=OK, says=f"{host}:{port} is free")
+        return Diagnosis(about="port", verdict=OK, says=f"{host}:{port} is free")
     hint = f"another program listens on port {port}; fairwarning up --port-base N takes others"
-    return Finding(about="port", verdict=WRONG, says=f"{host}:{port} is taken", hint=hint)
+    return Diagnosis(about="port", verdict=WRONG, says=f"{host}:{port} is taken", hint=hint)
 
 
-def _clock(clock: Clock) -> Finding:
+def _clock(clock: ClockInfo) -> Diagnosis:
     if clock.mode == "manual":
         hint = "the clock stands still until: fairwarning clock advance 15m"
-        return Finding(about="clock", verdict=NOTE, says="manual", hint=hint)
-    return Finding(about="clock", verdict=OK, says=f"{clock.mode}, speed {clock.speed:g}")
+        return Diagnosis(about="clock", verdict=NOTE, says="manual", hint=hint)
+    return Diagnosis(about="clock", verdict=OK, says=f"{clock.mode}, speed {clock.speed:g}")
 
 
-def _endpoints(machines: tuple[Machine, ...]) -> Finding:
+def _endpoints(machines: tuple[MachineInfo, ...]) -> Diagnosis:
     known = [(machine.name, urlsplit(machine.metadata)) for machine in machines if machine.metadata]
     dead = [name for name, at in known[:MOST_PORTS] if not _open(at.hostname or "", at.port or 80)]
     if dead:
         hint = "run doctor on the machine that runs the server, or look for a firewall"
         says = f"nothing listens for {names(dead)}"
-        return Finding(about="endpoints", verdict=WRONG, says=says, hint=hint)
+        return Diagnosis(about="endpoints", verdict=WRONG, says=says, hint=hint)
     says = f"{min(len(known), MOST_PORTS)} of {len(machines)} tried, all listen"
-    return Finding(about="endpoints", verdict=OK, says=says)
+    return Diagnosis(about="endpoints", verdict=OK, says=says)
 
 
-def _guests(machines: tuple[Machine, ...]) -> Iterator[Finding]:
+def _guests(machines: tuple[MachineInfo, ...]) -> Iterator[Diagnosis]:
     polling = sorted({machine.scope for machine in machines if machine.enabled})
     silent = sorted({machine.scope for machine in machines} - set(polling))
     if polling:
-        yield Finding(about="guests", verdict=OK, says=f"somebody polls {names(polling)}")
+        yield Diagnosis(about="guests", verdict=OK, says=f"somebody polls {names(polling)}")
     if silent:
         hint = "what users do to machines nobody polls for happens at once; poll first, or up --start-enabled"
-        yield Finding(about="guests", verdict=NOTE, says=f"nobody polls {names(silent)}", hint=hint)
+        yield Diagnosis(about="guests", verdict=NOTE, says=f"nobody polls {names(silent)}", hint=hint)
 
 
-def _data(data: Path) -> Iterator[Finding]:
-    from fairwarning.serve import examine
+def _data(data: Path) -> Iterator[Diagnosis]:
+    from fairwarning.server import examine
 
     try:
         examination = examine(data)
         yield _space(data, in_use=examination.in_use)
     except OSError as problem:
-        yield Finding(about="data", verdict=WRONG, says=f"{data}: {problem.strerror}", hint=_ELSEWHERE)
+        yield Diagnosis(about="data", verdict=WRONG, says=f"{data}: {problem.strerror}", hint=_ELSEWHERE)
         return
     if examination.problem is None:
-        yield Finding(about="database", verdict=OK, says=examination.found)
+        yield Diagnosis(about="database", verdict=OK, says=examination.found)
     else:
         hint = "; ".join(DATA_HINTS.get(type(examination.problem).__name__, ()))
-        yield Finding(about="database", verdict=WRONG, says=str(examination.problem), hint=hint)
+        yield Diagnosis(about="database", verdict=WRONG, says=str(examination.problem), hint=hint)
 
 
-def _space(data: Path, *, in_use: bool) -> Finding:
+def _space(data: Path, *, in_use: bool) -> Diagnosis:
     """Say what is free, and whether it can be had; where a server is running, that is for it to say."""
     place = data if data.exists() else data.absolute().parent
     left = shutil.disk_usage(place).free
@@ -159,7 +159,7 @@ def _space(data: Path, *, in_use: bool) -> Finding:
     verdict, advice = (NOTE, full) if left < LITTLE else (OK, "")
     if in_use:
         says = f"{data} is used by a server; {free}"
-        return Finding(about="data", verdict=verdict, says=says, hint=advice)
+        return Diagnosis(about="data", verdict=verdict, says=says, hint=advice)
     try:
         with tempfile.TemporaryFile(dir=place) as trial:
             trial.write(bytes(TRIAL))
@@ -167,8 +167,8 @@ def _space(data: Path, *, in_use: bool) -> Finding:
             os.fsync(trial.fileno())
     except OSError as problem:
         hint = full if problem.errno == errno.ENOSPC else _ELSEWHERE
-        return Finding(about="data", verdict=WRONG, says=f"{place}: {problem.strerror}; {free}", hint=hint)
-    return Finding(about="data", verdict=verdict, says=f"{data} can be written; {free}", hint=advice)
+        return Diagnosis(about="data", verdict=WRONG, says=f"{place}: {problem.strerror}; {free}", hint=hint)
+    return Diagnosis(about="data", verdict=verdict, says=f"{data} can be written; {free}", hint=advice)
 
 
 def _open(host: str, port: int) -> bool:

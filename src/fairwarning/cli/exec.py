@@ -8,8 +8,8 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from fairwarning.cli.client import Machine, connect, decode
-from fairwarning.cli.output import Failure, note
+from fairwarning.cli.client import MachineInfo, connect, decode
+from fairwarning.cli.output import FailureError, note
 from fairwarning.core.document import snippets
 
 if TYPE_CHECKING:
@@ -39,22 +39,22 @@ def exec_(name: str, isolate: bool, command: tuple[str, ...]) -> None:
       127  there is no such program
     """
     client = connect()
-    machine = decode(client.get(f"/machines/{quote(name, safe='/')}"), Machine)
+    machine = decode(client.get(f"/machines/{quote(name, safe='/')}"), MachineInfo)
     client.close()
     if machine.metadata is None:
-        raise Failure(f"machine {machine.name} has no endpoint of its own", "is it stopped, or gone?")
+        raise FailureError(f"machine {machine.name} has no endpoint of its own", "is it stopped, or gone?")
     if (address := snippets.source(machine.alternatives)) is not None:
-        raise Failure(
+        raise FailureError(
             f"machine {machine.name} has no port of its own: it is known by its address {address}",
             "the first machines of a data directory have ports; a new --data directory begins anew",
         )
     if sys.platform != "linux":
-        raise Failure("exec works on Linux only", _BY_PORT.format(url=machine.metadata))
+        raise FailureError("exec works on Linux only", _BY_PORT.format(url=machine.metadata))
     sys.exit(_run(command, machine.name, machine.metadata, isolate))
 
 
 def _run(command: tuple[str, ...], name: str, url: str, isolate: bool) -> int:
-    from fairwarning.sandbox.errors import Forbidden, NotStarted
+    from fairwarning.sandbox.errors import ForbiddenError, NotStartedError
     from fairwarning.sandbox.isolate import Isolate
     from fairwarning.sandbox.redirect import Redirect
     from fairwarning.sandbox.supervise import run
@@ -64,15 +64,15 @@ def _run(command: tuple[str, ...], name: str, url: str, isolate: bool) -> int:
         if isolate:
             try:
                 return run(command, Isolate(endpoint, name))
-            except Forbidden as reason:
+            except ForbiddenError as reason:
                 note(f"{reason}; going on without --isolate: the network is this machine's")
         return run(command, Redirect(endpoint))
-    except NotStarted as reason:
+    except NotStartedError as reason:
         note(f"error: {reason}")
         return reason.exit_code
-    except Forbidden as reason:
+    except ForbiddenError as reason:
         hints = [] if isolate else ["--isolate may work: it needs user namespaces instead"]
-        raise Failure(str(reason), *hints, _BY_PORT.format(url=url)) from reason
+        raise FailureError(str(reason), *hints, _BY_PORT.format(url=url)) from reason
 
 
 def _endpoint(name: str, url: str) -> "Endpoint":
@@ -82,5 +82,5 @@ def _endpoint(name: str, url: str) -> "Endpoint":
     try:
         host = IPv4Address(socket.gethostbyname(parts.hostname or ""))
     except (OSError, ValueError) as error:
-        raise Failure(f"the endpoint of {name} has no IPv4 address: {url}") from error
+        raise FailureError(f"the endpoint of {name} has no IPv4 address: {url}") from error
     return Endpoint(host, parts.port or 80)

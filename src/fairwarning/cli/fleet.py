@@ -9,19 +9,19 @@ import click
 
 from fairwarning.cli import watch
 from fairwarning.cli.client import (
-    Client,
-    Clock,
-    Event,
-    Events,
-    History,
-    Line,
-    Machine,
-    Machines,
+    ClockInfo,
+    EventInfo,
+    EventList,
+    HistoryLine,
+    HistoryPart,
+    MachineInfo,
+    MachineList,
+    OperatorClient,
     connect,
     decode,
 )
 from fairwarning.cli.options import EVENT, LENGTH, SPEED
-from fairwarning.cli.output import Failure, as_json, as_line, instant, member, names, note, table
+from fairwarning.cli.output import FailureError, as_json, as_line, instant, member, names, note, table
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventType
@@ -51,10 +51,10 @@ def vms(json_: bool) -> None:
         as_json(member(body, "machines"))
         return
     headings = ("NAME", "SCOPE", "STATE", "DOMAIN", "HOST", "SCOPE POLLED", "METADATA")
-    table(headings, map(_machine_row, decode(body, Machines).machines))
+    table(headings, map(_machine_row, decode(body, MachineList).machines))
 
 
-def _machine_row(machine: Machine) -> tuple[str, ...]:
+def _machine_row(machine: MachineInfo) -> tuple[str, ...]:
     polled = instant(machine.polled_at) if machine.enabled else "nobody polls"
     return (
         machine.name,
@@ -94,8 +94,8 @@ def events(watching: bool, json_: bool) -> None:
     note(f"watching {client.url}; Ctrl-C ends")
     began = client.now()
     try:
-        for text in watch.Watch(client, after):
-            as_line(text) if json_ else click.echo(watch.timed(decode(text, Line), began))
+        for text in watch.HistoryWatch(client, after):
+            as_line(text) if json_ else click.echo(watch.timed(decode(text, HistoryLine), began))
     except KeyboardInterrupt:
         return
 
@@ -104,7 +104,7 @@ def _print_events(body: bytes, json_: bool) -> None:
     if json_:
         as_json(member(body, "events"))
         return
-    pending = decode(body, Events).events
+    pending = decode(body, EventList).events
     if not pending:
         note("no events are pending")
         return
@@ -147,7 +147,7 @@ def cause(
     asked |= {key: value for key, value in (("host", host), ("notice", notice), ("kind", kind)) if value}
     body = connect().call("POST", "/events", asked)
     _print_events(body, json_)
-    if (hint := decode(body, Events).hint) is not None:
+    if (hint := decode(body, EventList).hint) is not None:
         note(hint)
 
 
@@ -183,7 +183,7 @@ def _act(verb: str, event_ids: Iterable[str], json_: bool) -> None:
     if json_:
         as_json([json.loads(body) for body in bodies])
     else:
-        table(watch.EVENT_HEADINGS, (watch.event_row(decode(body, Event)) for body in bodies))
+        table(watch.EVENT_HEADINGS, (watch.event_row(decode(body, EventInfo)) for body in bodies))
 
 
 @click.command()
@@ -217,7 +217,7 @@ def history(event: str | None, json_: bool) -> None:
             line.reason,
         )
         for page in pages
-        for line in decode(page, History).history
+        for line in decode(page, HistoryPart).history
     ]
     _must_exist(event, rows)
     table(("AT", "WHAT", "TYPE", "MACHINES", "BY", "EVENT", "REASON"), rows)
@@ -227,7 +227,7 @@ def _told(pages: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the pages of the history, and say where it begins if that is not where it began."""
     first = True
     for page in pages:
-        begins = decode(page, History).begins
+        begins = decode(page, HistoryPart).begins
         if first and begins is not None:
             note(f"history begins at {instant(begins.at)} (older lines were pruned)")
         first = False
@@ -236,7 +236,7 @@ def _told(pages: Iterator[bytes]) -> Iterator[bytes]:
 
 def _must_exist(event: str | None, told: Sized) -> None:
     if event is not None and not told:
-        raise Failure(f"no event has the id {event}", "fairwarning history tells of all there have been")
+        raise FailureError(f"no event has the id {event}", "fairwarning history tells of all there have been")
 
 
 @click.group()
@@ -252,12 +252,12 @@ def clock() -> None:
     """
 
 
-def _print_clock(client: Client, json_: bool) -> None:
+def _print_clock(client: OperatorClient, json_: bool) -> None:
     body = client.get("/clock")
     if json_:
         as_json(json.loads(body))
         return
-    now = decode(body, Clock)
+    now = decode(body, ClockInfo)
     row = now.mode, instant(now.now), f"{now.speed:g}", instant(now.next_deadline)
     table(("CLOCK", "NOW", "SPEED", "NEXT DEADLINE"), [row])
 

@@ -14,7 +14,7 @@ from fairwarning.formats.hidden_characters import escape_hidden, escape_hidden_j
 WIDEST, WIDEST_LAST = 64, 200
 
 
-class Failure(click.ClickException):
+class FailureError(click.ClickException):
     """The command could not do what it was asked; says why and what may help."""
 
     exit_code = 1
@@ -30,7 +30,7 @@ class Failure(click.ClickException):
             note(f"hint: {hint}")
 
 
-class Unreachable(Failure):
+class UnreachableError(FailureError):
     """No server answers."""
 
     exit_code = 3

@@ -11,7 +11,7 @@ from typing import TextIO
 import click
 
 from fairwarning.cli.options import DURATION, ENDPOINT
-from fairwarning.cli.output import Failure, note
+from fairwarning.cli.output import FailureError, note
 from fairwarning.core.document.recording import RecordedDocument, RecordingError, line, read
 from fairwarning.core.document.versions import NEWEST, well_formed
 from fairwarning.formats import durations
@@ -54,17 +54,17 @@ def record(endpoint: str, output: Path | None, lasts: timedelta, every: timedelt
 
 def _record(endpoint: str, output: Path | None, lasts: timedelta, every: timedelta, version: str) -> None:
     from fairwarning.agent.client import MetadataClient
-    from fairwarning.agent.clock import SystemClock
-    from fairwarning.agent.recorder import Recorder, Wish
+    from fairwarning.agent.clock import AgentSystemClock
+    from fairwarning.agent.recorder import Recorder, RecordingRequest
 
-    clock = SystemClock()
+    clock = AgentSystemClock()
     began = clock.elapsed()
     with _recording(output) as kept:
         recorder = Recorder(
             MetadataClient(endpoint, clock), clock, keep=kept.append, tell=note, last=kept.last
         )
         with _interruptible():
-            recorder.run(Wish(version=version, every=every, lasts=lasts))
+            recorder.run(RecordingRequest(version=version, every=every, lasts=lasts))
     documents = "1 document" if kept.count == 1 else f"{kept.count} documents"
     note(f"{documents} in {durations.for_people(clock.elapsed() - began)}, kept in {output or 'stdout'}")
 
@@ -109,16 +109,16 @@ def _earlier(output: Path) -> tuple[RecordedDocument, ...]:
     try:
         text = output.read_text(encoding="utf-8") if output.exists() else ""
         if text and not text.endswith("\n"):
-            raise Failure(f"{output} is no recording: its last line is cut off")
+            raise FailureError(f"{output} is no recording: its last line is cut off")
         return read(text)
     except RecordingError as problem:
-        raise Failure(f"{output} is no recording: {problem}", "choose another file with -o") from problem
+        raise FailureError(f"{output} is no recording: {problem}", "choose another file with -o") from problem
     except (OSError, ValueError) as problem:
-        raise Failure(f"{output} cannot be read: {problem}") from problem
+        raise FailureError(f"{output} cannot be read: {problem}") from problem
 
 
 def _opened(output: Path) -> TextIO:
     try:
         return output.open("a", encoding="utf-8")
     except OSError as problem:
-        raise Failure(f"{output} cannot be written: {problem.strerror}") from problem
+        raise FailureError(f"{output} cannot be written: {problem.strerror}") from problem

@@ -17,12 +17,12 @@ import click
 
 from fairwarning import config
 from fairwarning.cli import paste
-from fairwarning.cli.client import Client, Event, Events, Line, Machine, decode
-from fairwarning.cli.hints import DATA_HINTS
+from fairwarning.cli.client import EventInfo, EventList, HistoryLine, MachineInfo, OperatorClient, decode
+from fairwarning.cli.data_hints import DATA_HINTS
 from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, REPLAY, SIZE, SPEED, ZONES
-from fairwarning.cli.output import Failure, as_line, instant, names, note, table
-from fairwarning.cli.watch import Watch, print_pending, timed
-from fairwarning.cli.wishes import Wishes, settings
+from fairwarning.cli.output import FailureError, as_line, instant, names, note, table
+from fairwarning.cli.up_settings import UpOptions, settings
+from fairwarning.cli.watch import HistoryWatch, print_pending, timed
 from fairwarning.core.document import snippets
 from fairwarning.core.document.recording import MachineRecording
 from fairwarning.core.document.render import Json
@@ -33,7 +33,7 @@ from fairwarning.formats import durations
 from fairwarning.formats.hidden_characters import escape_hidden
 
 if TYPE_CHECKING:
-    from fairwarning.serve import Service
+    from fairwarning.server import Service
 
 #: More machines than this are not listed one by one.
 MOST_ROWS = 40
@@ -46,11 +46,11 @@ NOTHING_PENDING = b'{"events":[]}'
 
 #: What may help, by what went wrong.
 _HINTS: Mapping[str, tuple[str, ...]] = {
-    "CannotListen": (
+    "CannotListenError": (
         "--port-base N takes other ports, --port-base 0 any that are free",
         "--no-arm leaves out the management API",
     ),
-    "DataDirectoryInUse": ("stop the other server, or choose another --data directory",),
+    "DataDirectoryInUseError": ("stop the other server, or choose another --data directory",),
     **DATA_HINTS,
 }
 
@@ -142,7 +142,7 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.option(
     "--json", "json_", is_flag=True, help="Print JSON: the addresses, then one object per happening."
 )
-def up(**wishes: Unpack[Wishes]) -> None:
+def up(**wishes: Unpack[UpOptions]) -> None:
     """Run a stand-in for the metadata service of a small fleet, until Ctrl-C.
 
     Without machines: scale set web (3), availability set app (3), machine db and Spot machine batch, unless
@@ -162,15 +162,15 @@ def up(**wishes: Unpack[Wishes]) -> None:
     except InvalidError as problem:
         if problem.field == "address":
             raise click.UsageError(f"--address: {problem.problem}") from problem
-        raise Failure(str(problem)) from problem
+        raise FailureError(str(problem)) from problem
     except FairWarningError as problem:
-        raise Failure(str(problem), *_HINTS.get(type(problem).__name__, ())) from problem
+        raise FailureError(str(problem), *_HINTS.get(type(problem).__name__, ())) from problem
     except OSError as problem:
-        raise Failure(str(problem)) from problem
+        raise FailureError(str(problem)) from problem
 
 
 async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) -> None:
-    from fairwarning.serve import Service
+    from fairwarning.server import Service
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -186,7 +186,7 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
         async with Service(wanted, partial(_replayed, json_)) as service:
             gc.freeze()
             gc.enable()
-            client = Client(service.operator_url, wanted.token)
+            client = OperatorClient(service.operator_url, wanted.token)
             began = service.engine.clock.now()
             reporter = Reporter(client, await service.position(), version, began, json_)
             last.callback(reporter.close)
@@ -221,7 +221,7 @@ def _replayed(json_: bool, at: datetime, machine: MachineRef, ids: tuple[EventId
 
 def _make_way(ready_file: Path) -> None:
     if not ready_file.parent.is_dir():
-        raise Failure(f"{ready_file} cannot be written: {ready_file.parent} is no directory")
+        raise FailureError(f"{ready_file} cannot be written: {ready_file.parent} is no directory")
     ready_file.unlink(missing_ok=True)
 
 
@@ -284,9 +284,11 @@ def _published(path: Path | None, ready: dict[str, Json]) -> Iterator[None]:
 class Reporter:
     """Tells what happens on a server, from a thread: a terminal that is held must not hold up the guests."""
 
-    def __init__(self, client: Client, after: int, version: str, began: datetime, json_: bool) -> None:
+    def __init__(
+        self, client: OperatorClient, after: int, version: str, began: datetime, json_: bool
+    ) -> None:
         self._client = client
-        self._watch = Watch(client, after)
+        self._watch = HistoryWatch(client, after)
         self._version = version
         #: What is of any other day is told with its date.
         self._began = began
@@ -319,27 +321,27 @@ class Reporter:
             if self._json:
                 print_pending(self._pending)
             else:
-                for event in decode(self._pending, Events).events:
+                for event in decode(self._pending, EventList).events:
                     self._remind(event)
             for text in self._watch:
                 self._report(text)
 
     def _report(self, text: str) -> None:
-        line = decode(text, Line)
+        line = decode(text, HistoryLine)
         as_line(text) if self._json else click.echo(timed(line, self._began))
         if line.kind == "scheduled" and line.event is not None and not self._json:
             # The event may be over by now: then there is nothing to approve.
-            with suppress(Failure):
-                self._invite(decode(self._client.get(f"/events/{line.event}"), Event))
+            with suppress(FailureError):
+                self._invite(decode(self._client.get(f"/events/{line.event}"), EventInfo))
 
-    def _remind(self, event: Event) -> None:
+    def _remind(self, event: EventInfo) -> None:
         click.echo(
             f"{'':9}  {escape_hidden(f'{event.type} of {names(event.resources)}')} was {event.status} before"
         )
-        with suppress(Failure):
+        with suppress(FailureError):
             self._invite(event)
 
-    def _invite(self, event: Event) -> None:
+    def _invite(self, event: EventInfo) -> None:
         if event.status != "Scheduled":
             return
         starts = f"           it starts at {instant(event.not_before, self._began)}"
@@ -347,7 +349,7 @@ class Reporter:
             click.echo(f"{starts}; nobody polls {event.scope}, so nobody is told")
             return
         path = f"/machines/{event.scope}/{event.resources[0]}"
-        machine = decode(self._client.get(path), Machine)
+        machine = decode(self._client.get(path), MachineInfo)
         if machine.metadata is None:
             click.echo(f"{starts}, or once it is approved")
             return

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from fairwarning.cli.client import Client, Event, Line, decode
-from fairwarning.cli.output import Unreachable, as_line, instant, member, names, note
+from fairwarning.cli.client import EventInfo, HistoryLine, OperatorClient, decode
+from fairwarning.cli.output import UnreachableError, as_line, instant, member, names, note
 from fairwarning.formats.hidden_characters import escape_hidden
 
 #: How a line of the history reads; ``{what}`` is "Reboot of web_0".
@@ -28,19 +28,19 @@ _SENTENCES: Mapping[str, str] = {
 PAUSE = 1.0
 
 
-def sentence(line: Line) -> str:
+def sentence(line: HistoryLine) -> str:
     """Return a line of the history as a sentence."""
     what = f"{line.type} of {names(line.resources)}" if line.resources else line.type
     form = _SENTENCES.get(line.kind, "{what}: " + line.kind)
     return escape_hidden(form.format(what=what, by=line.by or "nobody", reason=line.reason))
 
 
-def timed(line: Line, now: datetime) -> str:
+def timed(line: HistoryLine, now: datetime) -> str:
     """Return a line of the history with its time, and with its date unless that is today's."""
     return f"{instant(line.at, now)}  {sentence(line)}"
 
 
-def event_row(event: Event) -> tuple[str, ...]:
+def event_row(event: EventInfo) -> tuple[str, ...]:
     """Return a pending event as a row of a table."""
     when = instant(event.not_before) if event.status == "Scheduled" else "-"
     return event.id, event.type or "-", event.status, names(event.resources), when
@@ -57,10 +57,10 @@ def print_pending(body: bytes) -> None:
 EVENT_HEADINGS = ("EVENT", "TYPE", "STATUS", "MACHINES", "NOT BEFORE")
 
 
-class Watch:
+class HistoryWatch:
     """The live history of one server; a lost connection is made again, and says so."""
 
-    def __init__(self, client: Client, after: int) -> None:
+    def __init__(self, client: OperatorClient, after: int) -> None:
         self._client = client
         self._after = after
         self._lost = False
@@ -71,9 +71,9 @@ class Watch:
         while not self.ending.is_set():
             try:
                 for text in self._client.feed(self._after, self._found):
-                    self._after = decode(text, Line).seq
+                    self._after = decode(text, HistoryLine).seq
                     yield text
-            except Unreachable:
+            except UnreachableError:
                 pass
             self._lose()
             self.ending.wait(PAUSE)

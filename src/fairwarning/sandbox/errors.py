@@ -11,7 +11,7 @@ import os
 from fairwarning.core.errors import FairWarningError
 
 
-class Forbidden(FairWarningError):
+class ForbiddenError(FairWarningError):
     """The machine does not allow what a mode needs."""
 
     def __init__(self, what: str, code: int) -> None:
@@ -20,7 +20,7 @@ class Forbidden(FairWarningError):
         self.code = code
 
 
-class NotStarted(FairWarningError):
+class NotStartedError(FairWarningError):
     """The program could not be run; carries the exit code that shells give for it."""
 
     def __init__(self, program: str, code: int) -> None:

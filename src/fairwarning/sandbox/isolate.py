@@ -16,7 +16,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from fairwarning.sandbox.addresses import METADATA, WELL_KNOWN, WIRE_SERVER, Endpoint
-from fairwarning.sandbox.errors import Forbidden
+from fairwarning.sandbox.errors import ForbiddenError
 from fairwarning.sandbox.syscalls import CLONE_NEWNET, CLONE_NEWUSER, CLONE_NEWUTS, unshare
 
 _SIOCSIFFLAGS = 0x8914
@@ -54,7 +54,7 @@ class Isolate:
         try:
             _leave()
         except OSError as error:
-            raise Forbidden("user and network namespaces", error.errno or errno.EPERM) from error
+            raise ForbiddenError("user and network namespaces", error.errno or errno.EPERM) from error
         try:
             socket.sethostname(self.name[:_LONGEST_NAME])
             _bring_up("lo")
@@ -62,7 +62,7 @@ class Isolate:
                 _add("lo", address)
             return tuple(_listen(address, port) for address, port in WELL_KNOWN)
         except OSError as error:
-            raise Forbidden("a network in a namespace", error.errno or errno.EPERM) from error
+            raise ForbiddenError("a network in a namespace", error.errno or errno.EPERM) from error
 
     def serve(self, descriptors: tuple[int, ...]) -> None:
         """Begin to carry what arrives inside to the endpoint outside, in the background."""

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from fairwarning.sandbox import seccomp, syscalls
 from fairwarning.sandbox.addresses import LONGEST, Endpoint, is_well_known
-from fairwarning.sandbox.errors import Forbidden
-from fairwarning.sandbox.seccomp import Call, Listener
+from fairwarning.sandbox.errors import ForbiddenError
+from fairwarning.sandbox.seccomp import SeccompListener, Syscall
 
 #: Linux 6.9 has descriptors of single threads, and this flag for them.
 _PIDFD_THREAD = os.O_EXCL
@@ -39,28 +39,28 @@ class Redirect:
         Raises:
             Forbidden: the kernel is too old, or a container's profile is in the way.
         """
-        number = syscalls.numbers().connect
+        number = syscalls.syscall_numbers().connect
         try:
             return (seccomp.install(number),)
         except OSError as error:
             # A tree of processes has one listener at most.
             what = "exec inside exec" if error.errno == errno.EBUSY else "seccomp notifications"
-            raise Forbidden(what, error.errno or errno.EPERM) from error
+            raise ForbiddenError(what, error.errno or errno.EPERM) from error
 
     def serve(self, descriptors: tuple[int, ...]) -> None:
         """Begin to answer for the connections of the program, in the background."""
-        listener = Listener(*descriptors)
+        listener = SeccompListener(*descriptors)
         for _ in range(_ANSWERING):
             threading.Thread(target=self._listen, args=(listener,), daemon=True).start()
 
-    def _listen(self, listener: Listener) -> None:
+    def _listen(self, listener: SeccompListener) -> None:
         while (call := listener.receive()) is not None:
             if is_well_known(_sockaddr(call)):
                 self._turn_aside(listener, call)
             else:
                 listener.proceed(call)
 
-    def _turn_aside(self, listener: Listener, call: Call) -> None:
+    def _turn_aside(self, listener: SeccompListener, call: Syscall) -> None:
         try:
             taken = _socket(call)
         except OSError:
@@ -75,7 +75,7 @@ class Redirect:
             else:
                 listener.answer(call, taken.connect_ex(self.endpoint.address_for(taken.family)))
 
-    def _write_over(self, listener: Listener, call: Call) -> None:
+    def _write_over(self, listener: SeccompListener, call: Syscall) -> None:
         _, at, _, *_ = call.arguments
         sockaddr = _sockaddr(call)
         # Another thread may have changed it by now.
@@ -90,7 +90,7 @@ class Redirect:
         listener.proceed(call)
 
 
-def _sockaddr(call: Call) -> bytes:
+def _sockaddr(call: Syscall) -> bytes:
     """Return the address that the program connects to; nothing if we may not read it."""
     _, at, length, *_ = call.arguments
     try:
@@ -100,7 +100,7 @@ def _sockaddr(call: Call) -> bytes:
         return b""
 
 
-def _socket(call: Call) -> socket.socket:
+def _socket(call: Syscall) -> socket.socket:
     """Return the very socket that the program connects, not a copy of it."""
     pidfd = _pidfd(call.thread)
     try:

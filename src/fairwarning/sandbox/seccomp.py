@@ -29,7 +29,7 @@ _NUMBER, _ARCHITECTURE = 0, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Syscall:
     """A system call that waits for our word."""
 
     id: int
@@ -44,7 +44,7 @@ def program(number: int, verdict: int) -> bytes:
     """
     steps = (
         (_LOAD, 0, 0, _ARCHITECTURE),
-        (_JUMP_IF_EQUAL, 0, 3, syscalls.numbers().audit_arch),
+        (_JUMP_IF_EQUAL, 0, 3, syscalls.syscall_numbers().audit_arch),
         (_LOAD, 0, 0, _NUMBER),
         (_JUMP_IF_EQUAL, 0, 1, number),
         (_RETURN, 0, 0, verdict),
@@ -67,13 +67,13 @@ def install(number: int) -> int:
         return syscalls.seccomp(SET_MODE_FILTER, _NEW_LISTENER, asked)
 
 
-class Listener:
+class SeccompListener:
     """Hears of the calls of a whole tree of processes, and answers them."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def receive(self) -> Call | None:
+    def receive(self) -> Syscall | None:
         """Return the next call, once there is one; None when nobody is left to make any.
 
         Several threads may wait here; each call goes to one of them.
@@ -88,9 +88,9 @@ class Listener:
                     continue
                 return None
             id_, thread, _, _, _, _, *arguments = _NOTIFICATION.unpack(buffer)
-            return Call(id_, thread, tuple(arguments))
+            return Syscall(id_, thread, tuple(arguments))
 
-    def waits(self, call: Call) -> bool:
+    def waits(self, call: Syscall) -> bool:
         """Whether the caller is still there; if so, what was read from it just now was read from *it*."""
         try:
             fcntl.ioctl(self._descriptor, _ID_VALID, call.id.to_bytes(8, "little"))
@@ -98,11 +98,11 @@ class Listener:
             return False
         return True
 
-    def proceed(self, call: Call) -> None:
+    def proceed(self, call: Syscall) -> None:
         """Let the kernel carry out the call as if we were not there."""
         self._answer(_RESPONSE.pack(call.id, 0, 0, _CONTINUE))
 
-    def answer(self, call: Call, code: int) -> None:
+    def answer(self, call: Syscall, code: int) -> None:
         """End the call with this error; 0 is success."""
         self._answer(_RESPONSE.pack(call.id, 0, -code, 0))
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from fairwarning.sandbox.errors import Forbidden, NotStarted
+from fairwarning.sandbox.errors import ForbiddenError, NotStartedError
 from fairwarning.sandbox.syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 
 #: What is handed on to the program.
@@ -36,7 +36,7 @@ _FROM_TERMINAL = 0x80
 _DESCRIPTORS_AT_MOST = 8
 
 
-class Mode(Protocol):
+class SandboxMode(Protocol):
     """A way to give a program Azure's addresses."""
 
     def enter(self) -> tuple[int, ...]:
@@ -51,13 +51,13 @@ class Mode(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Start:
     command: tuple[str, ...]
-    mode: Mode
+    mode: SandboxMode
     channel: socket.socket
     #: The signals that were blocked before we blocked more.
     mask: set[int | signal.Signals]
 
 
-def run(command: tuple[str, ...], mode: Mode) -> int:
+def run(command: tuple[str, ...], mode: SandboxMode) -> int:
     """Run a program to its end and return its exit code; 128 + n if signal n ended it.
 
     This takes the process over: whatever other children it has end with the program.
@@ -98,18 +98,18 @@ def end_descendants() -> None:
             return
 
 
-def _hear(channel: socket.socket, command: tuple[str, ...], mode: Mode) -> int:
+def _hear(channel: socket.socket, command: tuple[str, ...], mode: SandboxMode) -> int:
     """Return the program's pid once it runs."""
     said, descriptors, _, _ = socket.recv_fds(channel, 256, _DESCRIPTORS_AT_MOST)
     word, _, rest = said.decode().partition(" ")
     if word != "entered":
         code, _, what = rest.partition(" ")
-        raise Forbidden(what or "a new process", int(code or errno.EPERM))
+        raise ForbiddenError(what or "a new process", int(code or errno.EPERM))
     mode.serve(tuple(descriptors))
     # The program's end of the channel closes as it starts.
     failed = channel.recv(256)
     if failed:
-        raise NotStarted(command[0], int(failed))
+        raise NotStartedError(command[0], int(failed))
     return int(rest)
 
 
@@ -187,10 +187,10 @@ def _found(program: str) -> str:
     return path
 
 
-def _enter(mode: Mode, channel: socket.socket) -> None:
+def _enter(mode: SandboxMode, channel: socket.socket) -> None:
     try:
         descriptors = mode.enter()
-    except Forbidden as reason:
+    except ForbiddenError as reason:
         channel.send(f"forbidden {reason.code} {reason.what}".encode())
         os._exit(1)
     socket.send_fds(channel, [f"entered {os.getpid()}".encode()], list(descriptors))

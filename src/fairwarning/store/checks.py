@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fairwarning.store.errors import Unreadable
+from fairwarning.store.errors import UnreadableRowError
 from fairwarning.store.rows import COLUMNS, intact
 
 #: How many of the newest journal lines are checked when a store is opened; a longer journal takes too long.
@@ -40,7 +40,7 @@ def read_header(database: sqlite3.Connection) -> Header:
     """
     rows = list(intact("header", database.execute(rows_of("header"))))
     if len(rows) != 1:
-        raise Unreadable(f"table header has {len(rows)} rows, not one")
+        raise UnreadableRowError(f"table header has {len(rows)} rows, not one")
     ((name, commits, last_line, _),) = rows
     return Header(name.decode(), commits, last_line)
 
@@ -75,7 +75,7 @@ def check_journal_end(database: sqlite3.Connection) -> None:
     ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM journal")
     expected = read_header(database).last_line
     if last not in (expected, 0):  # an empty journal may have been pruned; its structure tells
-        raise Unreadable(f"its journal ends with line {last}, not with line {expected}")
+        raise UnreadableRowError(f"its journal ends with line {last}, not with line {expected}")
     _count(intact("journal", database.execute(_NEWEST.format(rows=rows_of("journal")))))
 
 
@@ -92,7 +92,7 @@ def check_structure(database: sqlite3.Connection, *tables: str) -> None:
     for only in [f"({table})" for table in tables] or [""]:
         found = [_text(problem) for (problem,) in database.execute(f"PRAGMA integrity_check{only}")]
         if found != ["ok"]:
-            raise Unreadable("; ".join(found[:3]))
+            raise UnreadableRowError("; ".join(found[:3]))
 
 
 def _text(said: bytes) -> str:

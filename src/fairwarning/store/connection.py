@@ -10,7 +10,12 @@ from os import W_OK, access
 from pathlib import Path
 from typing import TypeVar
 
-from fairwarning.store.errors import DatabaseDamaged, StoreFailed, UnknownOutcomeError, Unreadable
+from fairwarning.store.errors import (
+    DatabaseDamagedError,
+    StoreFailedError,
+    UnknownOutcomeError,
+    UnreadableRowError,
+)
 from fairwarning.store.rows import row_checksum
 
 Result = TypeVar("Result")
@@ -33,7 +38,7 @@ class _UnknownOutcomeError(Exception):
         self.problem = problem
 
 
-class Connection:
+class SqliteConnection:
     """A connection to the database, and the one thread that uses it."""
 
     def __init__(self, path: Path) -> None:
@@ -49,7 +54,7 @@ class Connection:
         """Do a job with the database; those who asked earlier come first."""
         database = self._database
         if database is None:
-            raise StoreFailed(self._path, "it is not open")
+            raise StoreFailedError(self._path, "it is not open")
 
         def work() -> Result:
             with explained(self._path):
@@ -115,28 +120,28 @@ def explained(path: Path) -> Iterator[None]:
     """Say what went wrong in our words; what the database said comes along."""
     try:
         yield
-    except Unreadable as problem:
-        raise DatabaseDamaged(path, str(problem)) from problem
+    except UnreadableRowError as problem:
+        raise DatabaseDamagedError(path, str(problem)) from problem
     except _UnknownOutcomeError as problem:
         raise UnknownOutcomeError(path, _said(path, problem.problem)) from problem
     except UnicodeDecodeError as problem:
         # Even what the database says about its damage may quote what is no text.
-        raise DatabaseDamaged(path, problem.object.decode(errors="replace")) from problem
+        raise DatabaseDamagedError(path, problem.object.decode(errors="replace")) from problem
     except sqlite3.ProgrammingError:
         raise
     except sqlite3.DatabaseError as problem:
         raise _explain(path, problem) from problem
 
 
-def _explain(path: Path, problem: sqlite3.DatabaseError) -> DatabaseDamaged | StoreFailed:
+def _explain(path: Path, problem: sqlite3.DatabaseError) -> DatabaseDamagedError | StoreFailedError:
     code = _code(problem)
     if "user-defined function" in str(problem):
-        return DatabaseDamaged(path, "a row without a checksum has a text in it that is not UTF-8")
+        return DatabaseDamagedError(path, "a row without a checksum has a text in it that is not UTF-8")
     if code & 0xFF in DAMAGED:
-        return DatabaseDamaged(path, str(problem))
+        return DatabaseDamagedError(path, str(problem))
     if code == sqlite3.SQLITE_READONLY and access(path, W_OK):
-        return DatabaseDamaged(path, "its header says that it must not be written")
-    return StoreFailed(path, _said(path, problem))
+        return DatabaseDamagedError(path, "its header says that it must not be written")
+    return StoreFailedError(path, _said(path, problem))
 
 
 def _said(path: Path, problem: sqlite3.DatabaseError) -> str:

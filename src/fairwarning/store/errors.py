@@ -15,11 +15,11 @@ from pathlib import Path
 from fairwarning.core.errors import FairWarningError, StorageError
 
 
-class Unreadable(Exception):
+class UnreadableRowError(Exception):
     """The database holds something that was never written to it; whoever knows its path says so."""
 
 
-class DataDirectoryInUse(FairWarningError):
+class DataDirectoryInUseError(FairWarningError):
     """Another server keeps its fleet here."""
 
     status_hint = 500
@@ -29,7 +29,7 @@ class DataDirectoryInUse(FairWarningError):
         self.directory = directory
 
 
-class DataDirectoryUnusable(FairWarningError):
+class DataDirectoryUnusableError(FairWarningError):
     """Nothing can be kept here."""
 
     status_hint = 500
@@ -40,7 +40,7 @@ class DataDirectoryUnusable(FairWarningError):
         self.problem = problem
 
 
-class DatabaseDamaged(FairWarningError):
+class DatabaseDamagedError(FairWarningError):
     """The database does not hold what was written to it."""
 
     status_hint = 500
@@ -52,13 +52,13 @@ class DatabaseDamaged(FairWarningError):
         self.problem = problem
 
 
-class WrongDatabaseError(DatabaseDamaged):
+class WrongDatabaseError(DatabaseDamagedError):
     """The database is not the one that belongs here."""
 
     state = "is not the one that belongs here"
 
 
-class StoreFailed(StorageError):
+class StoreFailedError(StorageError):
     """The database could not do what it was asked; nothing of it was kept."""
 
     outcome = ""
@@ -68,7 +68,7 @@ class StoreFailed(StorageError):
         self.path = path
 
 
-class UnknownOutcomeError(StoreFailed):
+class UnknownOutcomeError(StoreFailedError):
     """The database failed while it kept a change; whether the change was kept is unknown."""
 
     outcome = "; whether the change was kept is unknown until the database can be read again"

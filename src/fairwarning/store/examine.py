@@ -11,7 +11,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.store.checks import WITH_HEADER, check_all, check_structure
 from fairwarning.store.connection import connect, explained, transaction
 from fairwarning.store.marker import read_marker
-from fairwarning.store.migrate import NewerDatabase, migrations, schema
+from fairwarning.store.migrate import NewerDatabaseError, migrations, schema
 from fairwarning.store.sqlite import DATABASE, LOCK, READING, check_identity, check_presence
 
 
@@ -44,7 +44,7 @@ def _look(path: Path) -> str:
             check_identity(path, database, marker)
             version, known = schema(database), len(migrations())
             if version > known:
-                raise NewerDatabase(version, known)
+                raise NewerDatabaseError(version, known)
             if version < WITH_HEADER:
                 check_structure(database)
                 return f"schema {version} has no checksums; the next start of a server adds them"

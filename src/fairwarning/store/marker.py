@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairwarning.store.errors import Unreadable
+from fairwarning.store.errors import UnreadableRowError
 from fairwarning.store.rows import row_checksum
 
 MARKER = "fairwarning.json"
@@ -47,9 +47,9 @@ def read_marker(directory: Path) -> Marker | None:
         found = json.loads(text)
         marker = Marker(str(found["database"]), int(found["commits"]))
     except (ValueError, TypeError, LookupError) as problem:
-        raise Unreadable(f"{MARKER} beside it cannot be read; {_REMOVE}") from problem
+        raise UnreadableRowError(f"{MARKER} beside it cannot be read; {_REMOVE}") from problem
     if marker.encode() != text:
-        raise Unreadable(f"{MARKER} beside it does not match its checksum; {_REMOVE}")
+        raise UnreadableRowError(f"{MARKER} beside it does not match its checksum; {_REMOVE}")
     return marker
 
 

@@ -11,12 +11,12 @@ from importlib.resources import files
 from typing import Protocol
 
 from fairwarning.core.errors import FairWarningError
-from fairwarning.store.errors import Unreadable
+from fairwarning.store.errors import UnreadableRowError
 
 NOTES = "CREATE TABLE IF NOT EXISTS migration (number INTEGER PRIMARY KEY, name TEXT, checksum TEXT) STRICT"
 
 
-class NewerDatabase(FairWarningError):
+class NewerDatabaseError(FairWarningError):
     """The database was written by a later version of this program."""
 
     status_hint = 500
@@ -29,7 +29,7 @@ class NewerDatabase(FairWarningError):
         self.known = known
 
 
-class ChangedMigration(FairWarningError):
+class ChangedMigrationError(FairWarningError):
     """The database has run a migration that reads differently today."""
 
     status_hint = 500
@@ -94,12 +94,12 @@ def migrate(database: Database, steps: Sequence[Migration]) -> None:
     notes = database.execute("SELECT number, CAST(checksum AS BLOB) FROM migration")
     ran = {int(number): checksum for number, checksum in notes}
     if max(ran, default=0) != version:
-        raise Unreadable(f"it has schema {version}, yet its last migration is {max(ran, default=0)}")
+        raise UnreadableRowError(f"it has schema {version}, yet its last migration is {max(ran, default=0)}")
     if version > len(steps):
-        raise NewerDatabase(version, len(steps))
+        raise NewerDatabaseError(version, len(steps))
     for step in steps[:version]:
         if ran.get(step.number) != step.checksum.encode():
-            raise ChangedMigration(step.name)
+            raise ChangedMigrationError(step.name)
     for step in steps[version:]:
         _run(database, step)
 

@@ -42,7 +42,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.entries import event_of
-from fairwarning.store.errors import Unreadable
+from fairwarning.store.errors import UnreadableRowError
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -179,10 +179,10 @@ def intact(table: str, rows: Iterable[Stored]) -> Iterator[Stored]:
         yield row
 
 
-def _damaged(table: str, columns: Sequence[bytes]) -> Unreadable:
+def _damaged(table: str, columns: Sequence[bytes]) -> UnreadableRowError:
     names = 2 if COLUMNS[table][0] == "scope" else 1
     name = b"/".join(columns[:names]).decode(errors="backslashreplace")
-    return Unreadable(f"row {name} of table {table} does not match its checksum")
+    return UnreadableRowError(f"row {name} of table {table} does not match its checksum")
 
 
 def scope_row(scope: Scope) -> Row:
@@ -233,12 +233,12 @@ def read_entry(row: JournalRow) -> Entry:
     seq, at, _, version, kind, _, body, _ = row
     name = kind.decode(errors="replace")
     if name not in KINDS:
-        raise Unreadable(f"journal line {seq} is a {name}")
+        raise UnreadableRowError(f"journal line {seq} is a {name}")
     try:
         when = datetime.fromisoformat(at.decode())
         return Entry(seq=seq, at=when, version=version, change=KINDS[name](body))
     except ValueError as problem:
-        raise Unreadable(f"journal line {seq}: {problem}") from problem
+        raise UnreadableRowError(f"journal line {seq}: {problem}") from problem
 
 
 def read_texts(table: str, rows: Iterable[TextRow]) -> dict[str, str]:
@@ -246,7 +246,7 @@ def read_texts(table: str, rows: Iterable[TextRow]) -> dict[str, str]:
     try:
         return {key.decode(): text.decode() for key, text, _ in intact(table, rows)}
     except ValueError as problem:
-        raise Unreadable(f"table {table}: {problem}") from problem
+        raise UnreadableRowError(f"table {table}: {problem}") from problem
 
 
 def read_scopes(
@@ -276,7 +276,7 @@ def read_scopes(
                 events=MappingProxyType(events_of[facts.id]),
             )
     except (ValueError, TypeError) as problem:
-        raise Unreadable(str(problem)) from problem
+        raise UnreadableRowError(str(problem)) from problem
     return MappingProxyType(found)
 
 

@@ -33,12 +33,12 @@ from fairwarning.store.checks import (
     read_header,
     rows_of,
 )
-from fairwarning.store.connection import Connection, connect, explained, transaction
+from fairwarning.store.connection import SqliteConnection, connect, explained, transaction
 from fairwarning.store.entries import number
 from fairwarning.store.errors import (
-    DataDirectoryInUse,
-    DataDirectoryUnusable,
-    StoreFailed,
+    DataDirectoryInUseError,
+    DataDirectoryUnusableError,
+    StoreFailedError,
     UnknownOutcomeError,
     WrongDatabaseError,
 )
@@ -124,8 +124,8 @@ class SqliteStore:
         self._directory = directory
         self._path = directory / DATABASE
         self._lock = -1
-        self._writer = Connection(self._path)
-        self._reader = Connection(self._path)
+        self._writer = SqliteConnection(self._path)
+        self._reader = SqliteConnection(self._path)
         self._header = Header("", 0, 0)
         self._marker: MarkerFile | None = None
         self._loaded = False
@@ -274,9 +274,9 @@ class SqliteStore:
                 check_presence(self._path, read_marker(self._directory))
             _make_private(self._path)
         except BlockingIOError as problem:
-            raise DataDirectoryInUse(self._directory) from problem
+            raise DataDirectoryInUseError(self._directory) from problem
         except OSError as problem:
-            raise DataDirectoryUnusable(self._directory, problem.strerror or str(problem)) from problem
+            raise DataDirectoryUnusableError(self._directory, problem.strerror or str(problem)) from problem
         return _connect(self._path, WRITING)
 
     def _take_up(self, database: sqlite3.Connection) -> None:
@@ -290,7 +290,7 @@ class SqliteStore:
         try:
             self._marker = MarkerFile(self._directory, Marker(header.database, header.commits))
         except OSError as problem:
-            raise DataDirectoryUnusable(self._directory, problem.strerror or str(problem)) from problem
+            raise DataDirectoryUnusableError(self._directory, problem.strerror or str(problem)) from problem
         self._marker.put(header.commits)
 
     def _check_loaded(self) -> None:
@@ -303,7 +303,7 @@ class SqliteStore:
         self._header = read_header(database)
         ((busy, _, _),) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
-            raise StoreFailed(self._path, "somebody else is reading it")
+            raise StoreFailedError(self._path, "somebody else is reading it")
 
 
 def check_presence(path: Path, marker: Marker | None) -> None:

@@ -9,7 +9,7 @@ May import the rooms below ``serve``; of the faces it needs only the one that gu
 ``fleets.py``. pytest's fixture is in ``fairwarning_pytest.py``, beside the package.
 """
 
-from fairwarning.testing.events import Event
+from fairwarning.testing.events import FleetEvent as Event
 from fairwarning.testing.fleets import Fleet, fleet
 
 __all__ = ["Event", "Fleet", "fleet"]

@@ -9,7 +9,7 @@ from fairwarning.formats.timestamps import for_people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class FleetEvent:
     """An event as it was when it was looked at; ``Fleet.event`` looks again."""
 
     id: str
@@ -24,9 +24,9 @@ class Event:
         return f"{self.type} of {', '.join(self.machines)} ({self.id})"
 
 
-def shown(event: model.Event) -> Event:
+def shown(event: model.Event) -> FleetEvent:
     """Return an event as tests see it."""
-    return Event(
+    return FleetEvent(
         id=event.id,
         cause=event.cause,
         type=event.kind.value,
@@ -37,9 +37,9 @@ def shown(event: model.Event) -> Event:
     )
 
 
-def id_of(event: Event | str) -> EventId:
+def id_of(event: FleetEvent | str) -> EventId:
     """Return the id as we write it of an event, or of its id as somebody else does."""
-    return EventId((event.id if isinstance(event, Event) else event).upper())
+    return EventId((event.id if isinstance(event, FleetEvent) else event).upper())
 
 
 def told(line: history.HistoryEntry, now: datetime) -> str:

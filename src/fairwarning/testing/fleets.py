@@ -34,7 +34,7 @@ from fairwarning.http1.throttle import Rate
 from fairwarning.metadata.app import MetadataApp
 from fairwarning.metadata.listeners import Listeners, ListenPlan
 from fairwarning.store.memory import MemoryStore
-from fairwarning.testing.events import Event, id_of, shown, told
+from fairwarning.testing.events import FleetEvent, id_of, shown, told
 from fairwarning.testing.thread import THREAD
 
 #: Requests per second that no handler reaches.
@@ -117,11 +117,11 @@ class Fleet:
         """Let time pass; everything that falls due on the way happens at its time, in its order."""
         THREAD.run(self._advance(_length(by, "by")))
 
-    def restart(self, machine: str, *, notice: str | None = None) -> Event:
+    def restart(self, machine: str, *, notice: str | None = None) -> FleetEvent:
         """Restart a machine as a user would, with the warning that calls for."""
         return self.cause("restart", machine, notice=notice)
 
-    def cause(self, cause: str, *machines: str, notice: str | None = None, force: bool = False) -> Event:
+    def cause(self, cause: str, *machines: str, notice: str | None = None, force: bool = False) -> FleetEvent:
         """Do something to machines that leads to one event; ``fairwarning cause --help`` lists the causes."""
         refs = tuple(self._ref(name) for name in machines)
         alone = cause in CAUSES and CAUSES[cause].alone
@@ -133,36 +133,36 @@ class Fleet:
         asked = Schedule(id=new_event_id(), cause=cause, machines=refs, notice=length, force=force)
         return self._about(asked, asked.id)
 
-    def approve(self, event: Event | str, *, by: str) -> Event:
+    def approve(self, event: FleetEvent | str, *, by: str) -> FleetEvent:
         """Approve an event as one of the machines of its scope, and return it as it is then."""
         event_id = id_of(event)
         machine = self._ref(by)
         asked = Approve(scope=machine.scope, ids=(event_id,), machine=machine.name, by=machine.name)
         return self._about(asked, event_id)
 
-    def cancel(self, event: Event | str) -> Event:
+    def cancel(self, event: FleetEvent | str) -> FleetEvent:
         """Withdraw an event that has not started, and return it as it is then."""
         scope, event_id = THREAD.call(lambda: self._engine.directory.event(id_of(event)))
         return self._about(Cancel(scope=scope, id=event_id), event_id)
 
     # -- what became of it
 
-    def event(self, event: Event | str) -> Event:
+    def event(self, event: FleetEvent | str) -> FleetEvent:
         """Return an event as it is now, Gone if it is over."""
         return shown(THREAD.run(self._latest(id_of(event))))
 
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[FleetEvent, ...]:
         """Return the pending events, scope by scope, in order of creation."""
         scopes = THREAD.call(lambda: tuple(self._engine.scopes().values()))
         return tuple(shown(event) for scope in scopes for event in scope.events.values())
 
-    def history(self, event: Event | str) -> tuple[str, ...]:
+    def history(self, event: FleetEvent | str) -> tuple[str, ...]:
         """Return what happened to an event, a line each, as people read it."""
         return tuple(THREAD.run(self._told(id_of(event))))
 
     def assert_approved(
-        self, event: Event | str, *, by: str | None = None, within: str | timedelta = "10s"
-    ) -> Event:
+        self, event: FleetEvent | str, *, by: str | None = None, within: str | timedelta = "10s"
+    ) -> FleetEvent:
         """Wait for an approval, in real time and while the fleet's own stands still, and return the event.
 
         Raises:
@@ -174,7 +174,7 @@ class Fleet:
             raise AssertionError(self._disappointment(found, by, within))
         return shown(found)
 
-    def assert_not_approved(self, event: Event | str, *, during: str | timedelta = "0s") -> Event:
+    def assert_not_approved(self, event: FleetEvent | str, *, during: str | timedelta = "0s") -> FleetEvent:
         """Return the event if nobody has approved it, nor does in the real time it is watched for.
 
         Raises:
@@ -206,7 +206,7 @@ class Fleet:
     def _ref(self, machine: str) -> MachineRef:
         return THREAD.call(lambda: self._engine.directory.machine(machine))
 
-    def _about(self, command: Command, event_id: EventId) -> Event:
+    def _about(self, command: Command, event_id: EventId) -> FleetEvent:
         THREAD.run(self._carry_out(command))
         return self.event(event_id)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from fairwarning.agent.hooks.hook import Occasion, Phase
+from fairwarning.agent.hooks.hook import HookContext, Phase
 from fairwarning.core.document.parse import ObservedEvent
 from fairwarning.core.model import EventId
 from tests.conftest import NOON
@@ -29,11 +29,11 @@ def noon() -> datetime:
 
 def prepare(
     event: ObservedEvent = EVENT, deadline: datetime | None = EVENT.not_before, dry_run: bool = False
-) -> Occasion:
+) -> HookContext:
     return _occasion("prepare", event, deadline, dry_run)
 
 
-def recover(event: ObservedEvent = EVENT, dry_run: bool = False) -> Occasion:
+def recover(event: ObservedEvent = EVENT, dry_run: bool = False) -> HookContext:
     return _occasion("recover", event, None, dry_run)
 
 
@@ -55,5 +55,5 @@ def stand_in(folder: Path, name: str, script: str) -> Callable[[], list[str]]:
     return lambda: calls.read_text().splitlines() if calls.exists() else []
 
 
-def _occasion(phase: Phase, event: ObservedEvent, deadline: datetime | None, dry_run: bool) -> Occasion:
-    return Occasion(event, phase, "web_0", deadline, dry_run)
+def _occasion(phase: Phase, event: ObservedEvent, deadline: datetime | None, dry_run: bool) -> HookContext:
+    return HookContext(event, phase, "web_0", deadline, dry_run)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.hooks import UNREPORTED, Hook, Outcome, parse
-from fairwarning.agent.hooks.haproxy import FOUND, OURS, Refused, admin_state, sessions
+from fairwarning.agent.hooks import UNREPORTED, Hook, HookOutcome, parse
+from fairwarning.agent.hooks.haproxy import FOUND, OURS, HAProxyError, admin_state, sessions
 from tests.agent.hooks.occasions import in_seconds, noon, prepare, recover
 from tests.cli.server import free_port
 from tests.needs import found
@@ -51,7 +51,7 @@ class Balancer:
     def hook(self, verb: str, **options: str) -> Hook:
         return parse({"haproxy": {verb: "web/s1", "socket": self.admin, **options}})
 
-    def run(self, verb: str, remembered: str | None = None) -> Outcome:
+    def run(self, verb: str, remembered: str | None = None) -> HookOutcome:
         occasion = prepare() if verb == "drain" else recover()
         return self.hook(verb).run(occasion, remembered, noon)
 
@@ -134,7 +134,7 @@ def test_what_we_drained_is_made_ready_again(balancer: Balancer) -> None:
 
     outcome = balancer.run("ready", token)
 
-    assert outcome == Outcome(True, "web/s1 is ready")
+    assert outcome == HookOutcome(True, "web/s1 is ready")
     assert balancer.answering() == {"s1", "s2"}
 
 
@@ -149,7 +149,7 @@ def test_what_a_human_took_out_stays_out(state: str, balancer: Balancer) -> None
     drained = balancer.run("drain")
     readied = balancer.run("ready", drained.token)
 
-    assert drained == Outcome(True, "web/s1 was out of rotation already", FOUND)
+    assert drained == HookOutcome(True, "web/s1 was out of rotation already", FOUND)
     assert readied.ok
     assert balancer.state() == before != 0
 
@@ -209,7 +209,7 @@ def test_a_drain_waits_for_the_sessions_of_the_server(balancer: Balancer) -> Non
         outcome = running.result(30)
 
     assert {name for _, name in open_ones} == {"s1", "s2"}
-    assert outcome == Outcome(True, "web/s1 is drained", OURS)
+    assert outcome == HookOutcome(True, "web/s1 is drained", OURS)
 
 
 @pytest.mark.needs("haproxy")
@@ -220,7 +220,7 @@ def test_sessions_that_outlast_the_wait_are_told_of(balancer: Balancer) -> None:
     for connection, _ in open_ones:
         connection.close()
 
-    assert outcome == Outcome(True, "web/s1 is drained; sessions left: 1", OURS)
+    assert outcome == HookOutcome(True, "web/s1 is drained; sessions left: 1", OURS)
 
 
 @pytest.mark.needs("haproxy")
@@ -257,7 +257,7 @@ def test_an_order_that_is_refused_is_a_failure_and_still_ours(balancer: Balancer
     "answer", [pytest.param("", id="nothing"), pytest.param("Unknown command", id="a complaint")]
 )
 def test_an_answer_without_a_table_is_refused(answer: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(HAProxyError):
         admin_state(answer, "web/s1")
-    with pytest.raises(Refused):
+    with pytest.raises(HAProxyError):
         sessions(answer, "web/s1")

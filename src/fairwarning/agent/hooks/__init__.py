@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from fairwarning.agent.hooks.exec import Exec
 from fairwarning.agent.hooks.haproxy import HAProxy
-from fairwarning.agent.hooks.hook import BARE, UNREPORTED, Hook, Occasion, Outcome
+from fairwarning.agent.hooks.hook import BARE, UNREPORTED, Hook, HookContext, HookOutcome
 from fairwarning.agent.hooks.http import Http
 from fairwarning.agent.hooks.kubernetes import Kubernetes
 from fairwarning.agent.hooks.log import Log
@@ -17,7 +17,7 @@ from fairwarning.agent.hooks.notify import Notify
 from fairwarning.agent.hooks.options import SettingsError
 from fairwarning.agent.hooks.systemd import Systemd
 
-__all__ = ["BARE", "HOOKS", "UNREPORTED", "Hook", "Occasion", "Outcome", "SettingsError", "parse"]
+__all__ = ["BARE", "HOOKS", "UNREPORTED", "Hook", "HookContext", "HookOutcome", "SettingsError", "parse"]
 
 HOOKS: Mapping[str, Callable[[object, Mapping[str, str]], Hook]] = {
     "exec": Exec.parse,

@@ -8,7 +8,7 @@ from shlex import join
 from typing import Self
 
 from fairwarning.agent.hooks import program
-from fairwarning.agent.hooks.hook import PATIENCE, Now, Occasion, Outcome, facts, rehearsal, time_left
+from fairwarning.agent.hooks.hook import PATIENCE, HookContext, HookOutcome, Now, facts, rehearsal, time_left
 from fairwarning.agent.hooks.options import Options, words
 
 #: Longer values are cut: the kernel refuses a program with too much environment, and stdin has it all.
@@ -49,7 +49,7 @@ class Exec:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return self.words[0]
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+    def run(self, occasion: HookContext, remembered: str | None, now: Now) -> HookOutcome:
         """Run the program; only exit code 0 in time is success."""
         if occasion.dry_run:
             return rehearsal(self)
@@ -59,10 +59,10 @@ class Exec:
             {**self.environment, **variables(occasion)},
             json.dumps(facts(occasion)).encode() + b"\n",
         )
-        return Outcome(result.ok, result.message or f"{self.words[0]} exits 0")
+        return HookOutcome(result.ok, result.message or f"{self.words[0]} exits 0")
 
 
-def variables(occasion: Occasion) -> dict[str, str]:
+def variables(occasion: HookContext) -> dict[str, str]:
     """Return the environment that tells of the event; what the document does not say is empty."""
     event = occasion.event
     told = {

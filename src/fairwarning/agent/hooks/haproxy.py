@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal, Self
 
-from fairwarning.agent.hooks.hook import UNREPORTED, Now, Occasion, Outcome, rehearsal, time_left
+from fairwarning.agent.hooks.hook import UNREPORTED, HookContext, HookOutcome, Now, rehearsal, time_left
 from fairwarning.agent.hooks.options import Options, SettingsError
 from fairwarning.formats.durations import for_people
 
@@ -27,7 +27,7 @@ PIECE: Final = 65_536
 PIECES: Final = 1_000
 
 
-class Refused(Exception):
+class HAProxyError(Exception):
     """HAProxy did not do what it was told; the text is the message of the outcome."""
 
 
@@ -70,7 +70,7 @@ class HAProxy:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return None
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+    def run(self, occasion: HookContext, remembered: str | None, now: Now) -> HookOutcome:
         """Drain the server unless it is out of rotation already; make it ready only if we drained it."""
         if occasion.dry_run:
             return rehearsal(self)
@@ -79,28 +79,30 @@ class HAProxy:
             if self.verb == "ready":
                 return self._ready(line, remembered)
             return self._drain(line, remembered, min(self.wait, time_left(occasion, now)))
-        except (Refused, OSError) as problem:
-            return Outcome(False, f"haproxy at {self.socket}: {problem}", remembered)
+        except (HAProxyError, OSError) as problem:
+            return HookOutcome(False, f"haproxy at {self.socket}: {problem}", remembered)
 
-    def _drain(self, line: "_Line", remembered: str | None, wait: timedelta) -> Outcome:
+    def _drain(self, line: "_Line", remembered: str | None, wait: timedelta) -> HookOutcome:
         state = self._state(line)
         if state & MAINTENANCE or (state & DRAINED and remembered not in (OURS, UNREPORTED)):
-            return Outcome(True, f"{self.server} was out of rotation already", FOUND)
+            return HookOutcome(True, f"{self.server} was out of rotation already", FOUND)
         line.tell(f"set server {self.server} state drain")
         try:
             left = self._sessions_after(line, wait)
-        except (Refused, OSError) as problem:
+        except (HAProxyError, OSError) as problem:
             # The drain stands, and must be remembered as ours.
-            return Outcome(False, f"{self.server} is drained, its sessions are unknown: {problem}", OURS)
-        return Outcome(True, f"{self.server} is drained" + (f"; sessions left: {left}" if left else ""), OURS)
+            return HookOutcome(False, f"{self.server} is drained, its sessions are unknown: {problem}", OURS)
+        return HookOutcome(
+            True, f"{self.server} is drained" + (f"; sessions left: {left}" if left else ""), OURS
+        )
 
-    def _ready(self, line: "_Line", remembered: str | None) -> Outcome:
+    def _ready(self, line: "_Line", remembered: str | None) -> HookOutcome:
         if remembered not in (OURS, UNREPORTED):
-            return Outcome(True, f"{self.server} was not drained by us; left as it is")
+            return HookOutcome(True, f"{self.server} was not drained by us; left as it is")
         if self._state(line) & MAINTENANCE:
-            return Outcome(True, f"{self.server} is in maintenance by now; left as it is")
+            return HookOutcome(True, f"{self.server} is in maintenance by now; left as it is")
         line.tell(f"set server {self.server} state ready")
-        return Outcome(True, f"{self.server} is ready")
+        return HookOutcome(True, f"{self.server} is ready")
 
     def _state(self, line: "_Line") -> int:
         return admin_state(line.ask(f"show servers state {self._backend}"), self.server)
@@ -141,7 +143,7 @@ class _Line:
     def tell(self, command: str) -> None:
         """Give an order; it is obeyed when nothing is answered."""
         if answer := self.ask(command):
-            raise Refused(f"{command!r} is answered {answer[:200]!r}")
+            raise HAProxyError(f"{command!r} is answered {answer[:200]!r}")
 
     def _connect(self) -> socket.socket:
         if not self._place.startswith("/"):
@@ -168,7 +170,7 @@ def admin_state(answer: str, server: str) -> int:
         known = dict(zip(head, row, strict=False))
         if f"{known.get('be_name')}/{known.get('srv_name')}" == server:
             return int(known.get("srv_admin_state", "0"))
-    raise Refused(f"there is no server {server}: {answer[:200]!r}")
+    raise HAProxyError(f"there is no server {server}: {answer[:200]!r}")
 
 
 def sessions(answer: str, server: str) -> int:
@@ -178,7 +180,7 @@ def sessions(answer: str, server: str) -> int:
         known = dict(zip(head, row, strict=False))
         if f"{known.get('pxname')}/{known.get('svname')}" == server:
             return int(known.get("scur") or 0) + int(known.get("qcur") or 0)
-    raise Refused(f"there is no server {server}: {answer[:200]!r}")
+    raise HAProxyError(f"there is no server {server}: {answer[:200]!r}")
 
 
 def _table(answer: str, delimiter: str) -> tuple[list[str], list[list[str]]]:

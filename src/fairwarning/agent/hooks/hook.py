@@ -26,7 +26,7 @@ BARE: Final[Mapping[str, str]] = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/s
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class HookContext:
     """Why a hook runs."""
 
     event: ObservedEvent
@@ -37,7 +37,7 @@ class Occasion:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HookOutcome:
     """How it went; the token is handed back to the hook of the same name when it runs again for the event."""
 
     ok: bool
@@ -58,16 +58,16 @@ class Hook(Protocol):
     def program(self) -> str | None:
         """Return the program that must be installed for the hook to work, if it needs one."""
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+    def run(self, occasion: HookContext, remembered: str | None, now: Now) -> HookOutcome:
         """Do it, and return how it went; blocks until then, but not beyond the occasion's deadline."""
 
 
-def rehearsal(hook: Hook) -> Outcome:
+def rehearsal(hook: Hook) -> HookOutcome:
     """Return the outcome of a dry run."""
-    return Outcome(True, f"would {hook.describe()}")
+    return HookOutcome(True, f"would {hook.describe()}")
 
 
-def time_left(occasion: Occasion, now: Now, limit: timedelta = PATIENCE) -> timedelta:
+def time_left(occasion: HookContext, now: Now, limit: timedelta = PATIENCE) -> timedelta:
     """Return how long the hook may still take, always more than nothing."""
     if occasion.deadline is None:
         return limit
@@ -77,7 +77,7 @@ def time_left(occasion: Occasion, now: Now, limit: timedelta = PATIENCE) -> time
     return min(left - min(MARGIN, left / 4), limit)
 
 
-def facts(occasion: Occasion) -> dict[str, Json]:
+def facts(occasion: HookContext) -> dict[str, Json]:
     """Return what programs and webhooks are told, as JSON."""
     event = occasion.event
     return {

@@ -17,7 +17,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from fairwarning.agent.deadline import deadline
-from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, facts, rehearsal, time_left
+from fairwarning.agent.hooks.hook import HookContext, HookOutcome, Now, facts, rehearsal, time_left
 from fairwarning.agent.hooks.options import Options, SettingsError
 
 PREFIX: Final = "whsec_"
@@ -70,7 +70,7 @@ class Http:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return None
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+    def run(self, occasion: HookContext, remembered: str | None, now: Now) -> HookOutcome:
         """Post the event; anything but 2xx holds the approval."""
         if occasion.dry_run:
             return rehearsal(self)
@@ -83,9 +83,9 @@ class Http:
             headers = self._headers(asked, int(now().timestamp()), body)
             status, answer = _post(self.url, headers, body, time_left(occasion, now, self.limit))
         except (OSError, http.client.HTTPException, ValueError) as error:
-            return Outcome(False, f"{self.name} did not answer: {error or type(error).__name__}")
+            return HookOutcome(False, f"{self.name} did not answer: {error or type(error).__name__}")
         said = f": {answer}" if answer else ""
-        return Outcome(200 <= status <= 299, f"{self.name} answers {status}{said}")
+        return HookOutcome(200 <= status <= 299, f"{self.name} answers {status}{said}")
 
     def _headers(self, asked: str, timestamp: int, body: bytes) -> dict[str, str]:
         headers = {

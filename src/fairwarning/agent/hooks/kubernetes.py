@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Self
 
 from fairwarning.agent.hooks import program
-from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal, time_left
+from fairwarning.agent.hooks.hook import HookContext, HookOutcome, Now, rehearsal, time_left
 from fairwarning.agent.hooks.options import Options
 from fairwarning.core.document.render import Json
 
@@ -29,7 +29,7 @@ DRAIN: Final = ("--ignore-daemonsets", "--delete-emptydir-data")
 WHOLE: Final = 4_000_000
 
 
-class Refused(Exception):
+class KubectlError(Exception):
     """A kubectl command failed; the text is the message of the outcome."""
 
 
@@ -71,7 +71,7 @@ class Kubernetes:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return "kubectl"
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+    def run(self, occasion: HookContext, remembered: str | None, now: Now) -> HookOutcome:
         """Fulfil the wish through kubectl."""
         if occasion.dry_run:
             return rehearsal(self)
@@ -80,14 +80,14 @@ class Kubernetes:
             if self.verb == "uncordon":
                 return _uncordon(cluster, remembered)
             return _cordon(cluster, self.verb == "drain")
-        except Refused as refusal:
-            return Outcome(False, str(refusal), remembered)
+        except KubectlError as refusal:
+            return HookOutcome(False, str(refusal), remembered)
 
 
 class _Kubectl:
     """The commands, each within what is left of the time."""
 
-    def __init__(self, hook: Kubernetes, occasion: Occasion, now: Now) -> None:
+    def __init__(self, hook: Kubernetes, occasion: HookContext, now: Now) -> None:
         self.node = hook.node
         self.event = str(occasion.event.key)
         self._hook = hook
@@ -113,11 +113,13 @@ class _Kubectl:
         within = time_left(self._occasion, self._now)
         result = program.run(["kubectl", *words], within, self._hook.environment, shown=shown)
         if not result.ok:
-            raise Refused(f"kubectl {words[0]} of node {self.node} failed: {result.message}"[: program.SHOWN])
+            raise KubectlError(
+                f"kubectl {words[0]} of node {self.node} failed: {result.message}"[: program.SHOWN]
+            )
         return result.said
 
 
-def _cordon(cluster: _Kubectl, drain: bool) -> Outcome:
+def _cordon(cluster: _Kubectl, drain: bool) -> HookOutcome:
     before = cluster.look()
     ours = bool(before.held_for) or not before.cordoned
     if ours:
@@ -127,27 +129,27 @@ def _cordon(cluster: _Kubectl, drain: bool) -> Outcome:
     try:
         if drain:
             cluster.drain()
-    except Refused as refusal:
-        return Outcome(False, str(refusal), token)
+    except KubectlError as refusal:
+        return HookOutcome(False, str(refusal), token)
     done = "drained" if drain else "cordoned"
-    return Outcome(
+    return HookOutcome(
         True, f"node {cluster.node} is {done}" + ("" if ours else "; it was cordoned before"), token
     )
 
 
-def _uncordon(cluster: _Kubectl, remembered: str | None) -> Outcome:
+def _uncordon(cluster: _Kubectl, remembered: str | None) -> HookOutcome:
     if remembered == FOUND:
-        return Outcome(True, f"node {cluster.node} stays cordoned, as it was before")
+        return HookOutcome(True, f"node {cluster.node} stays cordoned, as it was before")
     held_for = cluster.look().held_for
     if cluster.event not in held_for:
-        return Outcome(True, f"node {cluster.node} is not held for this event; left as it is")
+        return HookOutcome(True, f"node {cluster.node} is not held for this event; left as it is")
     others = [event for event in held_for if event != cluster.event]
     if not others:
         cluster.tell("uncordon", cluster.node)
     cluster.hold(others)
     if others:
-        return Outcome(True, f"node {cluster.node} stays cordoned for {', '.join(others)}")
-    return Outcome(True, f"node {cluster.node} is uncordoned")
+        return HookOutcome(True, f"node {cluster.node} stays cordoned for {', '.join(others)}")
+    return HookOutcome(True, f"node {cluster.node} is uncordoned")
 
 
 def read_node(text: str) -> Node:
@@ -160,7 +162,7 @@ def read_node(text: str) -> Node:
         # kubectl may warn before and after it prints the object.
         message: Json = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
     except ValueError:
-        raise Refused("kubectl described the node in no JSON") from None
+        raise KubectlError("kubectl described the node in no JSON") from None
     held_for = _member(_member(message, "metadata"), "annotations")
     value = held_for.get(HELD_FOR) if isinstance(held_for, dict) else None
     spec = _member(message, "spec")

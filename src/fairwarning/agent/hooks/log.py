@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal
+from fairwarning.agent.hooks.hook import HookContext, HookOutcome, Now, rehearsal
 from fairwarning.agent.hooks.options import text
 
 LOG = logging.getLogger(__name__)
@@ -35,10 +35,10 @@ class Log:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return None
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+    def run(self, occasion: HookContext, remembered: str | None, now: Now) -> HookOutcome:
         """Write the line with the event's id, type and phase."""
         if occasion.dry_run:
             return rehearsal(self)
         event = occasion.event
         LOG.info("%s (%s, %s of event %s)", self.line, event.kind, occasion.phase, event.id)
-        return Outcome(True, self.line)
+        return HookOutcome(True, self.line)

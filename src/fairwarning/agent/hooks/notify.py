@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Self
 
 from fairwarning.agent.hooks import program
-from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal, time_left
+from fairwarning.agent.hooks.hook import HookContext, HookOutcome, Now, rehearsal, time_left
 from fairwarning.agent.hooks.options import Options, SettingsError
 
 #: A message that takes longer is not worth the notice it uses up.
@@ -45,7 +45,7 @@ class Notify:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return "apprise" if self.required else None
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+    def run(self, occasion: HookContext, remembered: str | None, now: Now) -> HookOutcome:
         """Send the message; a failure holds the approval only if telling is required."""
         if occasion.dry_run:
             return rehearsal(self)
@@ -53,18 +53,18 @@ class Notify:
         words = ["apprise", "--title", title(occasion), "--body", body(occasion), *config, "--", *self.urls]
         result = program.run(words, time_left(occasion, now, LIMIT), self.environment)
         if result.ok:
-            return Outcome(True, "notified")
-        return Outcome(not self.required, f"nobody was notified: {result.message}")
+            return HookOutcome(True, "notified")
+        return HookOutcome(not self.required, f"nobody was notified: {result.message}")
 
 
-def title(occasion: Occasion) -> str:
+def title(occasion: HookContext) -> str:
     """Return the message in one line."""
     event = occasion.event
     verb = {"prepare": "prepares for", "recover": "is back from"}[occasion.phase]
     return _plain(f"{occasion.machine} {verb} {event.kind}")
 
 
-def body(occasion: Occasion) -> str:
+def body(occasion: HookContext) -> str:
     """Return what is known about the event, a line each."""
     event = occasion.event
     lines = {

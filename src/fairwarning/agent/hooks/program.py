@@ -23,7 +23,7 @@ GRACE: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class ProgramResult:
     """What became of a program: nothing wrong, or the problem; and the end of what it said."""
 
     problem: str | None
@@ -47,7 +47,7 @@ def run(
     environment: Mapping[str, str],
     told: bytes = b"",
     shown: int = SHOWN,
-) -> Result:
+) -> ProgramResult:
     """Return what became of ``words``; after ``within``, the program and its children are killed."""
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output:
         given.write(told)
@@ -62,11 +62,11 @@ def run(
                 start_new_session=True,
             )
         except FileNotFoundError:
-            return Result(problem=f"there is no program {words[0]}", said="", missing=True)
+            return ProgramResult(problem=f"there is no program {words[0]}", said="", missing=True)
         except (OSError, ValueError) as error:
-            return Result(problem=f"{words[0]} cannot be run: {error}", said="")
+            return ProgramResult(problem=f"{words[0]} cannot be run: {error}", said="")
         problem = _watch(process, within, words[0])
-        return Result(problem=problem, said=_end(output, shown))
+        return ProgramResult(problem=problem, said=_end(output, shown))
 
 
 def _watch(process: subprocess.Popen[bytes], within: timedelta, name: str) -> str | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from fairwarning.agent.hooks import program
-from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal, time_left
+from fairwarning.agent.hooks.hook import HookContext, HookOutcome, Now, rehearsal, time_left
 from fairwarning.agent.hooks.options import Options
 
 Verb = Literal["stop", "start"]
@@ -40,7 +40,7 @@ class Systemd:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return "systemctl"
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+    def run(self, occasion: HookContext, remembered: str | None, now: Now) -> HookOutcome:
         """Stop or start every unit; systemctl waits until that is done."""
         if occasion.dry_run:
             return rehearsal(self)
@@ -48,4 +48,4 @@ class Systemd:
         result = program.run(
             ["systemctl", self.verb, "--", *self.units], time_left(occasion, now), self.environment
         )
-        return Outcome(result.ok, result.message or f"{_DONE[self.verb]} {', '.join(self.units)}")
+        return HookOutcome(result.ok, result.message or f"{_DONE[self.verb]} {', '.join(self.units)}")

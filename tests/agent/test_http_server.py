@@ -7,10 +7,10 @@ from http.client import HTTPConnection
 import pytest
 
 from fairwarning.agent import jobs
-from fairwarning.agent.face import answer, listening
-from fairwarning.agent.figures import Figures
+from fairwarning.agent.http_server import answer, listening
 from fairwarning.agent.loop import Snapshot
-from fairwarning.agent.plan import Step
+from fairwarning.agent.metrics import AgentMetrics
+from fairwarning.agent.plan import EventStep
 from fairwarning.core.model import EventId
 from tests.agent.sight import record, seen
 
@@ -20,7 +20,7 @@ DRAINED = Snapshot(
     drained=True,
     ready=(EventId("E1"),),
     waits={},
-    records={EventId("E1"): record(seen(), Step.READY)},
+    records={EventId("E1"): record(seen(), EventStep.READY)},
 )
 
 
@@ -29,7 +29,7 @@ class Shown:
     """An agent as others see it."""
 
     snapshot: Snapshot = IDLE
-    figures: Figures = field(default_factory=Figures)
+    figures: AgentMetrics = field(default_factory=AgentMetrics)
     turning: bool = True
 
 

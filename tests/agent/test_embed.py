@@ -8,8 +8,8 @@ import pytest
 
 import fairwarning
 from fairwarning import Client, Notice
-from fairwarning.agent.client import Refused
-from fairwarning.agent.library import NamesOthers
+from fairwarning.agent.client import RefusedError
+from fairwarning.agent.embed import NamesOthersError
 from fairwarning.core.document.parse import ObservedEvent
 from tests.agent.scripted import FakeClock, Line, Script, endpoint
 
@@ -95,7 +95,7 @@ def test_what_has_started_is_not_approved() -> None:
 def test_nobody_speaks_for_other_machines_by_accident() -> None:
     with endpoint(shown(PAIR)) as script:
         notice = first(script)
-        with pytest.raises(NamesOthers, match="names web_1 too"), notice.approving():
+        with pytest.raises(NamesOthersError, match="names web_1 too"), notice.approving():
             pass
         before = approvals(script)
         with notice.approving(for_all=True):
@@ -123,7 +123,7 @@ def test_an_approval_that_is_refused_is_not_passed_over() -> None:
     with endpoint(shown(A), Line(400, b""), shown(A)) as script:
         notice = first(script)
 
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedError):
             notice.approve()
 
 

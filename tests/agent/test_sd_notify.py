@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.notify import Supervisor
+from fairwarning.agent.sd_notify import Supervisor
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from fairwarning.agent.client import BACK_OFF, MetadataClient, Refused, Unavailable
-from fairwarning.agent.clock import Clock, SystemClock
+from fairwarning.agent.client import BACK_OFF, MetadataClient, RefusedError, UnavailableError
+from fairwarning.agent.clock import AgentClock, AgentSystemClock
 from fairwarning.agent.coordination import others, same
 from fairwarning.agent.discovery import answers, discover
 from fairwarning.agent.hooks import BARE
@@ -25,7 +25,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
 
 
-class NamesOthers(FairWarningError):
+class NamesOthersError(FairWarningError):
     """The event names other machines too, and an approval would speak for them."""
 
     def __init__(self, event: ObservedEvent, rest: tuple[str, ...]) -> None:
@@ -67,7 +67,7 @@ class Notice:
         """
         rest = others(self.event, self._client.machine)
         if rest and not for_all:
-            raise NamesOthers(self.event, rest)
+            raise NamesOthersError(self.event, rest)
         self._client.approve(self.event)
 
     def wait_until_gone(self) -> None:
@@ -84,10 +84,10 @@ class Client:
         *,
         machine: str | None = None,
         environment: Mapping[str, str] = BARE,
-        clock: Clock | None = None,
+        clock: AgentClock | None = None,
         stop: threading.Event | None = None,
     ) -> None:
-        self._clock = clock or SystemClock()
+        self._clock = clock or AgentSystemClock()
         self._stop = stop or threading.Event()
         base = discover(endpoint, environment, answers, now=self._clock.now())
         self._line = MetadataClient(base, self._clock, poll=BACK_OFF[0])
@@ -131,7 +131,7 @@ class Client:
         """
         try:
             self._line.approve(event.id)
-        except Refused:
+        except RefusedError:
             self._refresh()
             if event.key in self._mine():
                 raise
@@ -148,7 +148,7 @@ class Client:
         try:
             self._document = self._line.poll() or self._document
             return self._document is not None and bool(self.machine)
-        except Unavailable:
+        except UnavailableError:
             return False
 
     def _mine(self) -> dict[EventId, ObservedEvent]:

@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 import click
 
-from fairwarning.cli.client import Client, History, Line, Machines, connect, decode
+from fairwarning.cli.client import HistoryLine, HistoryPart, MachineList, OperatorClient, connect, decode
 from fairwarning.cli.fleet import json_option
 from fairwarning.cli.options import LENGTH
 from fairwarning.cli.output import as_json, as_line, note
-from fairwarning.cli.watch import Watch, timed
+from fairwarning.cli.watch import HistoryWatch, timed
 from fairwarning.core.causes import MAINTENANCE
 from fairwarning.core.document.render import Json
 
@@ -19,7 +19,7 @@ _ENDS = ("finished", "cancelled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class RolloutInfo:
     """A walk, with the events of the domain it is at; of one just begun, whether nobody is told."""
 
     scope: str
@@ -28,14 +28,14 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class ScopeInfo:
     """A scope, as far as its walk goes."""
 
     update_domains: int
-    walk: Walk | None
+    walk: RolloutInfo | None
 
 
-@click.command()
+@click.command("walk")
 @click.argument("what", metavar="CAUSE", type=click.Choice(list(MAINTENANCE)), default="host-update")
 @click.option("--scope", required=True, help="The scope to walk through.")
 @click.option("--notice", type=LENGTH, help="How long before each domain starts its guests are told.")
@@ -44,7 +44,7 @@ class Scope:
     "--stop", is_flag=True, help="End the walk that is under way; what has not started is withdrawn."
 )
 @json_option
-def walk(what: str, scope: str, notice: str | None, follow: bool, stop: bool, json_: bool) -> None:
+def rollout(what: str, scope: str, notice: str | None, follow: bool, stop: bool, json_: bool) -> None:
     """Take maintenance through a scope, one domain at a time.
 
     The next domain is announced only once the previous one is done.
@@ -63,7 +63,7 @@ def walk(what: str, scope: str, notice: str | None, follow: bool, stop: bool, js
     if notice is not None:
         asked["notice"] = notice
     answer = client.call("POST", "/walks", asked)
-    begun = decode(answer, Walk)
+    begun = decode(answer, RolloutInfo)
     if json_:
         as_json(json.loads(answer))
     if begun.hint is not None:
@@ -74,16 +74,16 @@ def walk(what: str, scope: str, notice: str | None, follow: bool, stop: bool, js
         note(f"a {what} walks through {scope}; fairwarning events --watch tells how it goes")
 
 
-def _follow(client: Client, begun: Walk, json_: bool) -> None:
+def _follow(client: OperatorClient, begun: RolloutInfo, json_: bool) -> None:
     scope = begun.scope
-    machines = [one for one in decode(client.get("/machines"), Machines).machines if one.scope == scope]
+    machines = [one for one in decode(client.get("/machines"), MachineList).machines if one.scope == scope]
     # S-04: where there are no update domains, fault domains are respected.
     by_update = _scope(client, scope).update_domains > 0
     domains = {one.name: one.update_domain if by_update else one.fault_domain for one in machines}
     began, last = client.now(), None
     try:
-        for text in Watch(client, _beginning(client, begun)):
-            line = decode(text, Line)
+        for text in HistoryWatch(client, _beginning(client, begun)):
+            line = decode(text, HistoryLine)
             if line.scope == scope:
                 as_line(text) if json_ else click.echo(f"{_progress(line, domains)}  {timed(line, began)}")
             if last is None and line.kind in _ENDS and _scope(client, scope).walk is None:
@@ -95,7 +95,7 @@ def _follow(client: Client, begun: Walk, json_: bool) -> None:
         note("the walk goes on without being watched")
 
 
-def _progress(line: Line, domains: Mapping[str, int]) -> str:
+def _progress(line: HistoryLine, domains: Mapping[str, int]) -> str:
     known = sorted(set(domains.values()))
     own = {domains[name] for name in line.resources if name in domains}
     if not own:
@@ -103,11 +103,11 @@ def _progress(line: Line, domains: Mapping[str, int]) -> str:
     return f"domain {min(own)} ({known.index(min(own)) + 1} of {len(known)})"
 
 
-def _beginning(client: Client, begun: Walk) -> int:
+def _beginning(client: OperatorClient, begun: RolloutInfo) -> int:
     """Return the place in the history just before the walk's first event."""
-    lines = decode(client.get("/history", event=begun.events[0]), History).history
+    lines = decode(client.get("/history", event=begun.events[0]), HistoryPart).history
     return lines[0].seq - 1
 
 
-def _scope(client: Client, scope: str) -> Scope:
-    return decode(client.get(f"/scopes/{quote(scope, safe='')}"), Scope)
+def _scope(client: OperatorClient, scope: str) -> ScopeInfo:
+    return decode(client.get(f"/scopes/{quote(scope, safe='')}"), ScopeInfo)

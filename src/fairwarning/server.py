@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
-log = logging.getLogger("fairwarning.serve")
+log = logging.getLogger("fairwarning.server")
 
 
 class Service:

@@ -6,7 +6,7 @@ import asyncio
 KEPT = 4000
 
 
-class Tail:
+class OutputTail:
     """What was printed last."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address
 
 from fairwarning.sandbox.addresses import Endpoint
-from fairwarning.sandbox.errors import Forbidden, NotStarted
+from fairwarning.sandbox.errors import ForbiddenError, NotStartedError
 from fairwarning.sandbox.redirect import Redirect
 from fairwarning.sandbox.supervise import run
 from fairwarning.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
@@ -25,14 +25,14 @@ def main(port: str, complaints: str, *command: str) -> int:
     os.set_inheritable(int(complaints), False)  # a handler does not complain in our name
     try:
         return run(command, Redirect(Endpoint(IPv4Address("127.0.0.1"), int(port))))
-    except (Forbidden, NotStarted) as problem:
+    except (ForbiddenError, NotStartedError) as problem:
         os.write(int(complaints), str(problem).encode())
         return 1
 
 
 def words(port: int, complaints: int, command: Sequence[str]) -> tuple[str, ...]:
     """Return the command line that runs a handler here."""
-    return (sys.executable, "-m", "fairwarning.check.cell", str(port), str(complaints), *command)
+    return (sys.executable, "-m", "fairwarning.check.sandbox_child", str(port), str(complaints), *command)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from fairwarning.check.scenario import Length, Scenario, Speeds, Times, seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Timing:
     """What was asked for: whether lengths are shortened, and a speed instead of the scenario's own."""
 
     quick: bool = False

@@ -14,7 +14,7 @@ HELP: Mapping[str, str] = {
 }
 
 
-class Figures:
+class AgentMetrics:
     """Counters that several threads may read."""
 
     def __init__(self) -> None:

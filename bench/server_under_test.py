@@ -1,9 +1,9 @@
-"""Our metadata face alone in a process, with no limit on how often machines may ask.
+"""Our metadata API alone in a process, with no limit on how often machines may ask.
 
-``python -m bench.face PORT SETS MACHINES [portable] [talk] [data=DIR]`` answers on one listener, on which
-machines are known by their source address. The fleet is kept in memory or in a directory; if there is none
-yet it is made, every set with one event pending. Who wants to ``talk`` is told the URL once all is ready, for
-port 0 is any free one, and may write words of ``bench.talk`` to its standard input.
+``python -m bench.server_under_test PORT SETS MACHINES [portable] [talk] [data=DIR]`` answers on one listener,
+where machines are known by their source address. The fleet is kept in memory or in a directory; if there is
+none yet it is made, every set with one event pending. With ``talk`` the URL is printed once all is ready
+(port 0 is any free one), and words of ``bench.operator_calls`` may be written to standard input.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
     gc.enable()
     work: list[Coroutine[object, None, None]] = [timer.run(engine, SystemClock())]
     if "talk" in options:
-        from bench.talk import talk
+        from bench.operator_calls import talk
 
         work.append(talk(engine, *doors.shared_urls()))
     running = asyncio.gather(*work)

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from fairwarning.check.tail import KEPT, Tail
+from fairwarning.check.output_tail import KEPT, OutputTail
 
 
 def followed(*said: bytes) -> str:
     """Return what is kept of all that was said."""
 
     async def follow() -> str:
-        stream, tail = asyncio.StreamReader(), Tail()
+        stream, tail = asyncio.StreamReader(), OutputTail()
         for part in said:
             stream.feed_data(part)
         stream.feed_eof()

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
 
-from fairwarning.agent.figures import Figures
 from fairwarning.agent.loop import Snapshot
+from fairwarning.agent.metrics import AgentMetrics
 from fairwarning.formats.prometheus import MEDIA_TYPE, MetricFamily, MetricType, Sample, render_metrics
 
 
-class Shown(Protocol):
+class AgentStatus(Protocol):
     """What the face shows; each is read once per question, from another thread."""
 
     @property
@@ -23,7 +23,7 @@ class Shown(Protocol):
         ...
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> AgentMetrics:
         """What was counted."""
         ...
 
@@ -34,7 +34,7 @@ class Shown(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class StatusPage:
     """One answer."""
 
     status: int
@@ -42,36 +42,36 @@ class Page:
     kind: str = "text/plain; charset=utf-8"
 
 
-def _metrics(shown: Shown) -> Page:
+def _metrics(shown: AgentStatus) -> StatusPage:
     now = shown.snapshot
     gauges = (
         _gauge("drained", "Whether work has been taken off this machine", now.drained),
         _gauge("events", "Events this machine has to do with", len(now.records)),
         _gauge("turning", "Whether the loop has turned lately", shown.turning),
     )
-    return Page(200, render_metrics((*shown.figures.families(), *gauges)), MEDIA_TYPE)
+    return StatusPage(200, render_metrics((*shown.figures.families(), *gauges)), MEDIA_TYPE)
 
 
 def _gauge(what: str, help_text: str, value: float) -> MetricFamily:
     return MetricFamily(f"fairwarning_agent_{what}", MetricType.GAUGE, help_text, (Sample(value),))
 
 
-def _healthz(shown: Shown) -> Page:
-    return Page(200, "turning\n") if shown.turning else Page(503, "the loop does not turn\n")
+def _healthz(shown: AgentStatus) -> StatusPage:
+    return StatusPage(200, "turning\n") if shown.turning else StatusPage(503, "the loop does not turn\n")
 
 
-def _readyz(shown: Shown) -> Page:
+def _readyz(shown: AgentStatus) -> StatusPage:
     # A load balancer that asks here stops sending work before the hooks are done.
-    return Page(503, "drained\n") if shown.snapshot.drained else Page(200, "at work\n")
+    return StatusPage(503, "drained\n") if shown.snapshot.drained else StatusPage(200, "at work\n")
 
 
-def _peer(shown: Shown) -> Page:
+def _peer(shown: AgentStatus) -> StatusPage:
     now = shown.snapshot
     said = {"machine": now.machine, "ready": list(now.ready), "drained": now.drained}
-    return Page(200, json.dumps(said) + "\n", "application/json")
+    return StatusPage(200, json.dumps(said) + "\n", "application/json")
 
 
-PAGES: dict[str, Callable[[Shown], Page]] = {
+PAGES: dict[str, Callable[[AgentStatus], StatusPage]] = {
     "/metrics": _metrics,
     "/healthz": _healthz,
     "/readyz": _readyz,
@@ -79,14 +79,14 @@ PAGES: dict[str, Callable[[Shown], Page]] = {
 }
 
 
-def answer(path: str, shown: Shown) -> Page:
+def answer(path: str, shown: AgentStatus) -> StatusPage:
     """Return the page at a path."""
     page = PAGES.get(path.partition("?")[0])
-    return Page(404, f"known are {', '.join(PAGES)}\n") if page is None else page(shown)
+    return StatusPage(404, f"known are {', '.join(PAGES)}\n") if page is None else page(shown)
 
 
 @contextmanager
-def listening(where: tuple[str, int], shown: Shown) -> Iterator[int]:
+def listening(where: tuple[str, int], shown: AgentStatus) -> Iterator[int]:
     """Answer at an address for as long as the block lasts; gives the port."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -13,9 +13,9 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import unquote
 
-from fairwarning.check.beside import conversing
+from fairwarning.check.background import conversing
 from fairwarning.check.messages import read_body, read_head
-from fairwarning.check.notebook import Notebook
+from fairwarning.check.observation_log import ObservationLog
 from fairwarning.check.observations import Hooked, Phase
 from fairwarning.core.model import EventId
 
@@ -35,10 +35,10 @@ class Behaviour:
     fails: bool
 
 
-class Desk:
+class HookServer:
     """Takes the calls of all machines of a play."""
 
-    def __init__(self, notebook: Notebook, behaves: Callable[[str, Phase], Behaviour]) -> None:
+    def __init__(self, notebook: ObservationLog, behaves: Callable[[str, Phase], Behaviour]) -> None:
         self._notebook = notebook
         self._behaves = behaves
         self._marked = set[tuple[str, str]]()

@@ -16,7 +16,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Schedule
 from fairwarning.core.model import EventStatus, MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import PROFILES
-from fairwarning.serve import Service
+from fairwarning.server import Service
 from tests.guest import E1
 
 DB = MachineRef(ScopeId("db"), VmName("db"))
@@ -80,7 +80,7 @@ def test_monitoring_is_told_how_often_guests_were_answered() -> None:
 
 def test_guests_are_answered_before_libraries_of_other_faces_are_loaded() -> None:
     faces = {"cryptography", "httpx2", "jinja2", "jwt", "msgspec", "sqlite3", "starlette", "uvicorn"}
-    script = "import sys, fairwarning.cli.up, fairwarning.serve; print(*sys.modules)"
+    script = "import sys, fairwarning.cli.up, fairwarning.server; print(*sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 

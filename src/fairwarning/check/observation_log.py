@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypeVar
 
-from fairwarning.check.observations import Announced, Asked, Happened, Hooked, Life, Observed, Spell
+from fairwarning.check.observations import Asked, CausedEvent, Happened, Hooked, Life, Observed, Spell
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Notebook:
+class ObservationLog:
     """What has been seen so far."""
 
     zero: float
@@ -25,7 +25,7 @@ class Notebook:
     lives: dict[int, Life] = field(default_factory=dict)
     happened: list[Happened] = field(default_factory=list)
     spells: list[Spell] = field(default_factory=list)
-    events: list[Announced] = field(default_factory=list)
+    events: list[CausedEvent] = field(default_factory=list)
     _waiting: dict[asyncio.Event, Callable[[], bool]] = field(default_factory=dict)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -61,7 +61,7 @@ class Notebook:
         """Write down a run of a handler, new or as it ended, and return its number."""
         return self._keep(self.lives, one, number)
 
-    def announce(self, events: Iterable[Announced]) -> None:
+    def announce(self, events: Iterable[CausedEvent]) -> None:
         """Write down what a step has caused."""
         self.events.extend(events)
         self.look()

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 import click
 
-from fairwarning.cli.output import Failure
+from fairwarning.cli.output import FailureError
 from fairwarning.config import SHORTEST_TOKEN, Settings, arm_address, is_token
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.recording import MachineRecording, RecordingError, by_machine, read
@@ -26,7 +26,7 @@ LONGEST_FIRST_CALL = timedelta(minutes=2)
 Counted = tuple[str, int]
 
 
-class Cast(TypedDict):
+class FleetOptions(TypedDict):
     """The machines there are to be."""
 
     scale_set: tuple[Counted, ...]
@@ -37,7 +37,7 @@ class Cast(TypedDict):
     cloud_service: tuple[Counted, ...]
 
 
-class Wishes(Cast):
+class UpOptions(FleetOptions):
     """The options of ``up``."""
 
     zones: tuple[str, ...] | None
@@ -68,7 +68,7 @@ class Wishes(Cast):
 
 
 #: Who there is if nobody is asked for.
-BARE = Cast(
+BARE = FleetOptions(
     scale_set=(("web", 3),),
     flexible_set=(),
     availability_set=(("app", 3),),
@@ -78,7 +78,7 @@ BARE = Cast(
 )
 
 
-def settings(wishes: Wishes) -> Settings:
+def settings(wishes: UpOptions) -> Settings:
     """Return the settings that fulfil the wishes."""
     for contradiction, complaint in _contradictions(wishes):
         if contradiction:
@@ -104,7 +104,7 @@ def settings(wishes: Wishes) -> Settings:
     )
 
 
-def _contradictions(wishes: Wishes) -> Iterator[tuple[object, str]]:
+def _contradictions(wishes: UpOptions) -> Iterator[tuple[object, str]]:
     """Yield what cannot be wished for together, each with what is said then."""
     yield (
         wishes["clock"] == "manual" and wishes["speed"] is not None,
@@ -131,7 +131,7 @@ def _contradictions(wishes: Wishes) -> Iterator[tuple[object, str]]:
     yield delay > LONGEST_FIRST_CALL, "--first-call-delay is at most 120s: switching on takes no longer"
 
 
-def _blueprints(wishes: Wishes, cast: Cast) -> Iterator[Blueprint]:
+def _blueprints(wishes: UpOptions, cast: FleetOptions) -> Iterator[Blueprint]:
     zones, notice = wishes["zones"] or (), wishes["terminate_notice"]
     for kind, sets, spread in (
         (ScopeKind.SCALE_SET, cast["scale_set"], zones),
@@ -149,7 +149,7 @@ def _blueprints(wishes: Wishes, cast: Cast) -> Iterator[Blueprint]:
         yield Blueprint(name=CLOUD_SERVICE, kind=ScopeKind.CLOUD_SERVICE, roles=cast["cloud_service"])
 
 
-def _profile(wishes: Wishes) -> Profile:
+def _profile(wishes: UpOptions) -> Profile:
     profile = PROFILES[wishes["profile"]]
     policy = replace(profile.policy, start_enabled=wishes["start_enabled"])
     return replace(
@@ -162,7 +162,7 @@ def _profile(wishes: Wishes) -> Profile:
     )
 
 
-def _retention(wishes: Wishes) -> Retention | None:
+def _retention(wishes: UpOptions) -> Retention | None:
     usual = Retention() if wishes["data"] is None else DEFAULT_RETENTION
     age = usual.age if wishes["keep_history"] is None else wishes["keep_history"]
     size = usual.size if wishes["keep_history_size"] is None else wishes["keep_history_size"]
@@ -184,12 +184,12 @@ def tapes_of(path: Path, machine: str | None) -> dict[str, MachineRecording]:
     try:
         return by_machine(read(path.read_text(encoding="utf-8")), machine)
     except RecordingError as problem:
-        raise Failure(f"{path} is no recording: {problem}") from problem
+        raise FailureError(f"{path} is no recording: {problem}") from problem
     except InvalidError as problem:
         hint = f"--replay MACHINE={path} says whose it is"
-        raise Failure(f"{path}: the {problem.field} {problem.problem}", hint) from problem
+        raise FailureError(f"{path}: the {problem.field} {problem.problem}", hint) from problem
     except (OSError, ValueError) as problem:
-        raise Failure(f"{path} cannot be read: {problem}") from problem
+        raise FailureError(f"{path} cannot be read: {problem}") from problem
 
 
 def _token(path: Path | None) -> str | None:
@@ -197,12 +197,12 @@ def _token(path: Path | None) -> str | None:
         return None
     token = path.read_bytes().decode("latin-1").strip()
     if not is_token(token):
-        raise Failure(
+        raise FailureError(
             f"{path} holds no token: it must be one line of printable ASCII characters", _make_token(path)
         )
     if len(token) < SHORTEST_TOKEN:
         problem = f"the token in {path} has {len(token)} characters; it needs at least {SHORTEST_TOKEN}"
-        raise Failure(problem, _make_token(path))
+        raise FailureError(problem, _make_token(path))
     return token
 
 

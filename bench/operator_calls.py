@@ -1,4 +1,4 @@
-"""What the bench may have done to the fleet of ``bench.face``: a word in, a line with what came of it out."""
+"""What the bench asks of ``bench.server_under_test``: a word in, a line with the result out."""
 
 import asyncio
 import gc

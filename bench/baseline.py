@@ -1,7 +1,7 @@
 """The least that waking guests can cost: the same bytes written to as many connections, and nothing else.
 
-``python -m bench.bare CONNECTIONS SIZE`` says its port and takes the connections. Whenever SIZE bytes come
-from standard input, everybody is written them.
+``python -m bench.baseline CONNECTIONS SIZE`` says its port and takes the connections. Whenever SIZE bytes
+come from standard input, every connection is sent them.
 """
 
 import os

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import msgspec
 
-from fairwarning.check.beside import beside
-from fairwarning.check.desk import Behaviour, Desk
-from fairwarning.check.handler import Handler, Place
-from fairwarning.check.notebook import Notebook
+from fairwarning.check.background import beside
+from fairwarning.check.handler import Handler, HandlerEnvironment
+from fairwarning.check.hook_server import Behaviour, HookServer
+from fairwarning.check.observation_log import ObservationLog
 from fairwarning.check.observations import Observed, Phase
-from fairwarning.check.pace import Pace
-from fairwarning.check.player import Player
-from fairwarning.check.recorder import Recorder
+from fairwarning.check.recorder import EndpointRecorder
 from fairwarning.check.scenario import Scenario
-from fairwarning.check.server import CannotPlay, Server, serving
+from fairwarning.check.server import CannotPlayError, Server, serving
+from fairwarning.check.steps import ScenarioSteps
+from fairwarning.check.timing import Timing
 
 #: How long a handler may take until it has been told for the first time what is scheduled.
 TO_BEGIN = timedelta(seconds=30)
@@ -31,15 +31,15 @@ LOOK = timedelta(milliseconds=100)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CheckRequest:
     """What is to be checked: the handler's command line, its environment, and the pace."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
-    pace: Pace
+    pace: Timing
 
 
-async def play(scenario: Scenario, run: Run) -> Observed:
+async def run_scenario(scenario: Scenario, run: CheckRequest) -> Observed:
     """Play a scenario from its beginning to its end.
 
     Raises:
@@ -48,21 +48,21 @@ async def play(scenario: Scenario, run: Run) -> Observed:
     try:
         return await _play(scenario, run)
     except (OSError, ValueError, msgspec.MsgspecError) as problem:
-        raise CannotPlay(f"the play broke off: {problem}") from problem
+        raise CannotPlayError(f"the play broke off: {problem}") from problem
 
 
-async def _play(scenario: Scenario, run: Run) -> Observed:
-    notebook = Notebook(asyncio.get_running_loop().time())
+async def _play(scenario: Scenario, run: CheckRequest) -> Observed:
+    notebook = ObservationLog(asyncio.get_running_loop().time())
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(serving(scenario, run.pace, notebook, run.environment))
         handlers = await stack.enter_async_context(_handlers(scenario, run, server, notebook))
-        player = Player(scenario, run.pace, server, handlers, notebook)
+        player = ScenarioSteps(scenario, run.pace, server, handlers, notebook)
         to_begin = TO_BEGIN + run.pace.length(scenario.fleet.first_call_delay)
         async with beside(player.play(to_begin)) as playing:
             await _until_over(playing, server, lambda: player.restarts or _any_runs(handlers))
         for one in handlers.values():
             if one.problem is not None:
-                raise CannotPlay(one.problem)
+                raise CannotPlayError(one.problem)
         return notebook.observed({name: one.printed.text for name, one in handlers.items()}, player.untaken)
 
 
@@ -89,19 +89,19 @@ def _any_runs(handlers: Mapping[str, Handler]) -> bool:
 
 @asynccontextmanager
 async def _handlers(
-    scenario: Scenario, run: Run, server: Server, notebook: Notebook
+    scenario: Scenario, run: CheckRequest, server: Server, notebook: ObservationLog
 ) -> AsyncIterator[dict[str, Handler]]:
     """Give a running handler on each machine that the scenario names, watched from all sides."""
-    desk = Desk(notebook, partial(_behaviour, scenario, run.pace))
+    desk = HookServer(notebook, partial(_behaviour, scenario, run.pace))
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairwarning-check-")))
         call = await stack.enter_async_context(desk.open())
         handlers: dict[str, Handler] = {}
         for number, name in enumerate(scenario.handlers):
-            place = Place(machine=name, folder=folder / str(number), call=call)
+            place = HandlerEnvironment(machine=name, folder=folder / str(number), call=call)
             place.furnish()
             survey = partial(desk.survey, name, place.work)
-            recorder = Recorder(name, server.endpoint(name), notebook, survey, scenario.api_version)
+            recorder = EndpointRecorder(name, server.endpoint(name), notebook, survey, scenario.api_version)
             port = await stack.enter_async_context(recorder.listening())
             await stack.enter_async_context(beside(_repeat(survey)))
             complaints = os.memfd_create("complaints")
@@ -119,7 +119,7 @@ async def _handlers(
         yield handlers
 
 
-def _behaviour(scenario: Scenario, pace: Pace, machine: str, phase: Phase) -> Behaviour:
+def _behaviour(scenario: Scenario, pace: Timing, machine: str, phase: Phase) -> Behaviour:
     hook = scenario.drain if phase is Phase.DRAIN else scenario.recover
     return Behaviour(pace.length(hook.takes_on.get(machine, hook.takes)), hook.fails)
 

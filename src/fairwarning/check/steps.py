@@ -7,29 +7,29 @@ from datetime import timedelta
 from typing import TypeAlias, assert_never
 
 from fairwarning.check.handler import Handler
-from fairwarning.check.notebook import Notebook
-from fairwarning.check.observations import Announced, Hooked, Phase, Spell
-from fairwarning.check.pace import Pace
+from fairwarning.check.observation_log import ObservationLog
+from fairwarning.check.observations import CausedEvent, Hooked, Phase, Spell
 from fairwarning.check.scenario import (
     Action,
-    Approve,
-    Cancel,
-    Cause,
-    Fault,
-    Kill,
+    ApproveStep,
+    CancelStep,
+    CauseStep,
+    FaultStep,
+    KillStep,
     Moment,
-    Reboot,
+    RebootStep,
     Scenario,
-    Start,
+    StartStep,
     When,
 )
-from fairwarning.check.server import Refused, Server
+from fairwarning.check.server import Server, StepRefusedError
+from fairwarning.check.timing import Timing
 
-_Test: TypeAlias = Callable[[Notebook, Announced, str], bool]
+_Test: TypeAlias = Callable[[ObservationLog, CausedEvent, str], bool]
 
 
 def _happened(*kinds: str) -> _Test:
-    def test(notebook: Notebook, event: Announced, _: str) -> bool:
+    def test(notebook: ObservationLog, event: CausedEvent, _: str) -> bool:
         return any(one.event == event.id and one.kind in kinds for one in notebook.happened)
 
     return test
@@ -39,7 +39,7 @@ _gone = _happened("finished", "cancelled")
 
 
 def _hooked(phase: Phase, far_enough: Callable[[Hooked], bool]) -> _Test:
-    def test(notebook: Notebook, event: Announced, machine: str) -> bool:
+    def test(notebook: ObservationLog, event: CausedEvent, machine: str) -> bool:
         mine = [one for one in notebook.hooks.values() if one.machine == machine]
         if machine not in event.resources:
             return True
@@ -66,16 +66,16 @@ MOMENTS: Mapping[Moment, _Test] = {
 }
 
 
-class Player:
+class ScenarioSteps:
     """Takes the steps of one scenario."""
 
     def __init__(
         self,
         scenario: Scenario,
-        pace: Pace,
+        pace: Timing,
         server: Server,
         handlers: Mapping[str, Handler],
-        notebook: Notebook,
+        notebook: ObservationLog,
     ) -> None:
         self._scenario = scenario
         self._pace = pace
@@ -128,39 +128,39 @@ class Player:
         events = [one for one in self._notebook.events if label in (None, one.label)]
         return all(test(self._notebook, one, machine) for one in events for machine in self._handlers)
 
-    def _events(self, label: str) -> Iterator[Announced]:
+    def _events(self, label: str) -> Iterator[CausedEvent]:
         return (one for one in self._notebook.events if one.label == label)
 
     async def _take(self, step: Action) -> None:
         match step:
-            case Cause():
+            case CauseStep():
                 made = await self._server.cause(step.called, step.cause, step.machines, step.notice)
                 self._notebook.announce(made)
-            case Cancel() | Approve():
+            case CancelStep() | ApproveStep():
                 for event in self._events(step.event):
                     # The handler may have been quicker; what it did then is judged all the same.
-                    with suppress(Refused):
+                    with suppress(StepRefusedError):
                         await self._change(step, event)
-            case Fault():
+            case FaultStep():
                 await self._ail(step)
-            case Kill():
+            case KillStep():
                 await self._kill(step.machines)
-            case Start():
+            case StartStep():
                 await self._start(step.machines)
-            case Reboot():
+            case RebootStep():
                 await self._kill(step.machines)
                 await self._notebook.pause(self._pace.length(step.down))
                 await self._start(step.machines)
             case _:
                 assert_never(step)
 
-    async def _change(self, step: Cancel | Approve, event: Announced) -> None:
-        if isinstance(step, Cancel):
+    async def _change(self, step: CancelStep | ApproveStep, event: CausedEvent) -> None:
+        if isinstance(step, CancelStep):
             await self._server.cancel(event.id)
         else:
             await self._server.approve(event.id, step.by)
 
-    async def _ail(self, step: Fault) -> None:
+    async def _ail(self, step: FaultStep) -> None:
         lasts = self._pace.length(step.lasts)
         for machine in step.machines or self._handlers:
             begun = self._notebook.now()

@@ -8,22 +8,22 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from fairwarning.check.desk import Behaviour, Desk
-from fairwarning.check.handler import Place
-from fairwarning.check.notebook import Notebook
+from fairwarning.check.handler import HandlerEnvironment
+from fairwarning.check.hook_server import Behaviour, HookServer
+from fairwarning.check.observation_log import ObservationLog
 from fairwarning.check.observations import Hooked, Phase
 from tests.check.sight import E1
 
-Story = Callable[[str, Notebook, Desk], Awaitable[int]]
+Story = Callable[[str, ObservationLog, HookServer], Awaitable[int]]
 
 
 def hear(story: Story, *, fails: bool = False, takes: timedelta = timedelta(0)) -> tuple[int, list[Hooked]]:
     """Return how a story ended and what the desk heard of it."""
 
     async def play() -> tuple[int, list[Hooked]]:
-        notebook = Notebook(asyncio.get_running_loop().time())
+        notebook = ObservationLog(asyncio.get_running_loop().time())
         notebook.rest()
-        desk = Desk(notebook, lambda machine, phase: Behaviour(takes, fails))
+        desk = HookServer(notebook, lambda machine, phase: Behaviour(takes, fails))
         async with desk.open() as call:
             code = await story(call, notebook, desk)
         return code, list(notebook.hooks.values())
@@ -34,8 +34,8 @@ def hear(story: Story, *, fails: bool = False, takes: timedelta = timedelta(0)) 
 def running(folder: Path, phase: Phase, *words: str, event: str = "") -> Story:
     """A handler on web_0 that runs a hook."""
 
-    async def story(call: str, notebook: Notebook, desk: Desk) -> int:
-        place = Place(machine="web_0", folder=folder / "web_0", call=call)
+    async def story(call: str, notebook: ObservationLog, desk: HookServer) -> int:
+        place = HandlerEnvironment(machine="web_0", folder=folder / "web_0", call=call)
         place.furnish()
         program = place.words[phase]
         environment = {"FAIRWARNING_EVENT_ID": event}
@@ -48,7 +48,7 @@ def running(folder: Path, phase: Phase, *words: str, event: str = "") -> Story:
 def posting(path: str, method: str = "POST") -> Story:
     """A handler that makes a call, and the status it gets."""
 
-    async def story(call: str, notebook: Notebook, desk: Desk) -> int:
+    async def story(call: str, notebook: ObservationLog, desk: HookServer) -> int:
         async with httpx2.AsyncClient(trust_env=False) as client:
             return (await client.request(method, f"{call}{path}")).status_code
 
@@ -98,7 +98,7 @@ def test_a_call_is_answered_as_the_hook_ends(path: str, fails: bool, status: int
 
 
 def test_a_hook_that_is_killed_has_not_ended() -> None:
-    async def story(call: str, notebook: Notebook, desk: Desk) -> int:
+    async def story(call: str, notebook: ObservationLog, desk: HookServer) -> int:
         host, port = call.removeprefix("http://").split(":")
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /web_0/drain/E1 HTTP/1.1\r\n\r\n")
@@ -112,7 +112,7 @@ def test_a_hook_that_is_killed_has_not_ended() -> None:
 
 
 def test_marks_are_seen_once(tmp_path: Path) -> None:
-    async def story(call: str, notebook: Notebook, desk: Desk) -> int:
+    async def story(call: str, notebook: ObservationLog, desk: HookServer) -> int:
         (tmp_path / "drained-e1").touch()
         (tmp_path / "journal.json").touch()
         desk.survey("web_0", tmp_path)
@@ -127,7 +127,7 @@ def test_marks_are_seen_once(tmp_path: Path) -> None:
 
 
 def test_a_handler_finds_the_same_in_its_command_line_and_in_its_environment(tmp_path: Path) -> None:
-    place = Place(machine="web_0", folder=tmp_path, call="http://127.0.0.1:1")
+    place = HandlerEnvironment(machine="web_0", folder=tmp_path, call="http://127.0.0.1:1")
 
     filled = place.filled(("run", "--vm={vm}", "{work}/state", "{drain}", '{"json": {recover}}', "{call}"))
 
