@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "fairwarning"
 TARGET = ROOT / "dist" / "fairwarning-agent.pyz"
-ROOMS = ("core", "agent")
+PACKAGES = ("formats", "core", "agent")
 START = b"#!/usr/bin/env python3\n"
 MAIN = """\
 import sys
@@ -30,8 +30,8 @@ sys.exit(main())
 def sources() -> Iterator[Path]:
     """Yield the files that go in, in a fixed order."""
     yield PACKAGE / "__init__.py"
-    for room in ROOMS:
-        yield from sorted((PACKAGE / room).rglob("*.py"))
+    for package in PACKAGES:
+        yield from sorted((PACKAGE / package).rglob("*.py"))
 
 
 def build(target: Path = TARGET) -> Path:

@@ -77,7 +77,7 @@ def test_a_server_in_trouble_is_asked_again_ever_more_slowly(status: int) -> Non
     with endpoint(Line(status, b"")) as script:
         problems = keep_polling(MetadataClient(script.url, clock), clock, 7)
 
-    assert problems == ["Unavailable"] * 7
+    assert problems == ["UnavailableError"] * 7
     assert seconds(clock) == [1, 2, 4, 8, 16, 16, 16]
 
 

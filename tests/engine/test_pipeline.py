@@ -250,7 +250,7 @@ def test_a_refusal_that_rests_on_a_lost_decision_is_thought_over() -> None:
             await refusal
         return [type(entry.change).__name__ for entry in await gate.journal(event=E2)]
 
-    assert asyncio.run(story()) == ["Refused"]
+    assert asyncio.run(story()) == ["CommandRefused"]
 
 
 @given(st.lists(st.sampled_from([WORKS, FAILS_BEFORE, FAILS_AFTER]), max_size=40))

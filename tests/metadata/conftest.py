@@ -1,23 +1,3 @@
-"""What every test of the metadata face may ask for."""
+"""Fixtures that tests of the metadata API share with those of its server."""
 
-import sys
-from collections.abc import Iterator
-
-import pytest
-
-from tests.http1 import wire
-
-
-@pytest.fixture(
-    params=[
-        pytest.param(
-            False, id="epoll", marks=pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
-        ),
-        pytest.param(True, id="portable"),
-    ]
-)
-def lines(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let servers use one kind of lines, then the other."""
-    wire.PORTABLE[0] = request.param
-    yield
-    wire.PORTABLE[0] = False
+from tests.http1.conftest import lines as lines
