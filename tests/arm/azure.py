@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
 
-from fairwarning.arm import operations, operations_routes
+from fairwarning.arm import operations
 from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext, RetryAfter, group_document, group_id
 from fairwarning.arm.errors import translate
@@ -39,7 +39,7 @@ class Azure:
         policy: Policy | None = None,
         store: Store | None = None,
     ) -> None:
-        self.routes = (*(route for table in tables for route in table), *operations_routes.ROUTES)
+        self.routes = (*(route for table in tables for route in table), *operations.ROUTES)
         self.stage = Stage(*blueprints, watched=watched, policy=policy, store=store)
         self.welcomed: list[MachineRef] = []
         self.room = self._open()

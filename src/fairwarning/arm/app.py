@@ -19,19 +19,9 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from fairwarning.access import caller
-from fairwarning.arm import (
-    deployments,
-    groups,
-    images,
-    login,
-    lookups,
-    maintenance,
-    network,
-    operations,
-    operations_routes,
-    resources,
-)
+from fairwarning.arm import deployments, groups, login, maintenance, network, operations, resources
 from fairwarning.arm.call import ArmRequest, ArmResponse
+from fairwarning.arm.catalog import routes as catalog
 from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.errors import AzureError, check_resource_name, translate
@@ -47,8 +37,7 @@ log = logging.getLogger("fairwarning.arm")
 
 #: Everything that is answered to who shows a token.
 ROUTES: tuple[ArmRoute, ...] = (
-    *lookups.ROUTES,
-    *images.ROUTES,
+    *catalog.ROUTES,
     *groups.ROUTES,
     *resources.ROUTES,
     *network.ROUTES,
@@ -59,7 +48,7 @@ ROUTES: tuple[ArmRoute, ...] = (
     *availability_sets.ROUTES,
     *cloud_services.ROUTES,
     *maintenance.ROUTES,
-    *operations_routes.ROUTES,
+    *operations.ROUTES,
 )
 
 #: The largest bodies that are read: of a template and of a resource, as in Azure, and without a token.
@@ -105,7 +94,7 @@ class ArmApp:
 
     @cached_property
     def _open(self) -> tuple[ArmRoute, ...]:
-        return (*login.routes(self._tokens, self._throttle), *images.OPEN)
+        return (*login.routes(self._tokens, self._throttle), *catalog.PUBLIC_ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; whatever goes wrong is told in Azure's shape."""

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Document
 from fairwarning.arm.errors import AzureError
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import UnknownEventError
@@ -285,3 +286,13 @@ def _url(call: ArmRequest, operation: Operation) -> str:
         f"{call.base}/subscriptions/{SUBSCRIPTION}/providers/{operation.provider}/locations/westeurope"
         f"/operations/{operation.id}?api-version={version}"
     )
+
+
+ROUTES: tuple[ArmRoute, ...] = tuple(
+    ArmRoute(
+        "GET",
+        f"/subscriptions/{{subscription}}/providers/{provider}/locations/{{location}}/operations/{{operation}}",
+        status,
+    )
+    for provider in ("Microsoft.Compute", "Microsoft.Resources")
+)
