@@ -1,4 +1,4 @@
-"""What Azure offers everybody: regions, resource providers, machine sizes and images.
+"""What Azure offers: regions, resource providers, machine sizes and images.
 
 The data is fixed. It lives in the JSON files of this folder and is read once, when the package is imported.
 The order of the entries is the order of the answers. ``images.json`` still holds the alias ``UbuntuLTS``:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable
 
-from fairwarning.arm.call import ArmRequest, ArmResponse
 from fairwarning.arm.catalog import (
     IMAGES,
     PROVIDERS,
@@ -16,6 +15,7 @@ from fairwarning.arm.catalog import (
 )
 from fairwarning.arm.context import SUBSCRIPTION, TENANT, ArmContext
 from fairwarning.arm.errors import AzureError
+from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.document.render import Json
 
