@@ -14,8 +14,8 @@ from bench import growth, pending
 from bench.report import Figure, Section, claim
 from fairwarning.arm import operations
 from fairwarning.arm.app import ROUTES
-from fairwarning.arm.call import ArmRequest, ArmResponse
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext
+from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import match
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Approve, CreateSet
@@ -75,7 +75,7 @@ class Town:
         self._waiting: list[tuple[ScopeId, EventId]] = []
         self._clock = ManualClock(SystemClock().now())
         self.engine = Engine(MemoryStore(), self._clock, SimulatedDriver(), Policy(start_enabled=True))
-        self._room = ArmContext(self.engine, welcome=_nobody)
+        self._room = ArmContext(self.engine, open_endpoints=_nobody)
 
     async def open(self) -> None:
         """Build everything."""

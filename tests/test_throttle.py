@@ -18,7 +18,7 @@ from fairwarning.core.errors import InvalidError
 from fairwarning.operator import app as operator
 from fairwarning.server import Service
 from fairwarning.throttle import MEMORY, MOST_CALLERS, MOST_WAITING, PAUSES, Throttle, TooManyGuessesError
-from tests.arm.arm_client import KEY, Wall
+from tests.arm.arm_client import KEY, WallClock
 from tests.console.console_client import proof
 from tests.stage import Stage, run
 
@@ -55,9 +55,9 @@ class Faces:
     """All that ask for a token, behind one throttle."""
 
     def __init__(self) -> None:
-        self.stage, self.wall, self.rests = Stage(Blueprint(name="web")), Wall(), Rests()
+        self.stage, self.wall, self.rests = Stage(Blueprint(name="web")), WallClock(), Rests()
         self.tokens = Tokens(KEY, self.wall, TOKEN)
-        room = ArmContext(self.stage.engine, welcome=_no_doors)
+        room = ArmContext(self.stage.engine, open_endpoints=_no_doors)
         run(room.open())
         throttle, engine = self.rests.throttle, self.stage.engine
         self.arm = arm.create_app(room, base_url="https://here", tokens=self.tokens, throttle=throttle)

@@ -255,10 +255,10 @@ class Service:
             yield from counter()
 
     async def _signed_tokens(self) -> "Tokens":
-        from fairwarning.arm.tokens import signed_by
+        from fairwarning.arm.tokens import load_tokens
 
         # Tokens run out by the wall clock of those who keep them, whatever our own calendar says.
-        return await signed_by(self.engine.store, SystemClock().now, self._settings.token)
+        return await load_tokens(self.engine.store, SystemClock().now, self._settings.token)
 
     def _identity(self) -> Identity | None:
         if not self._settings.profile.identity_tokens:
@@ -294,12 +294,12 @@ class Service:
 
     async def _needed(self) -> set[EventId]:
         """Return the events that tell how operations ended which clients may still ask about."""
-        from fairwarning.arm.operations import needed
+        from fairwarning.arm.operations import required_events
 
         if self._arm_room is not None:
-            return needed(self._arm_room.documents(""))
+            return required_events(self._arm_room.documents(""))
         kept = await self.engine.store.documents()
-        return needed((key, json.loads(text)) for key, text in kept.items())
+        return required_events((key, json.loads(text)) for key, text in kept.items())
 
     async def _room(self) -> "ArmContext":
         from fairwarning.arm.context import ArmContext, RetryAfter
@@ -307,7 +307,7 @@ class Service:
         settings = self._settings
         hurried = settings.manual_clock or settings.profile.policy.speed > 1
         pace = RetryAfter("x-ms-retry-after-ms", "100") if hurried else RetryAfter()
-        room = ArmContext(self.engine, welcome=self._welcome, pace=pace)
+        room = ArmContext(self.engine, open_endpoints=self._welcome, retry_after=pace)
         await room.open()
         self._arm_room = room
         return room

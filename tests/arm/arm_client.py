@@ -1,4 +1,4 @@
-"""The front door of the management face: whole HTTP requests, in process, without a socket."""
+"""A client of the management API: whole HTTP requests, in process, without a socket."""
 
 import json
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
 @dataclass
-class Wall:
-    """The wall clock of those who keep tokens."""
+class WallClock:
+    """The clock by which tokens expire."""
 
     now: datetime = NOON
 
@@ -36,13 +36,13 @@ class Wall:
 
 
 @dataclass(frozen=True)
-class Front:
-    """A server of an empty fleet, and a client that shows a token unless told otherwise."""
+class ArmClient:
+    """A server with an empty fleet, and a client that sends a valid token by default."""
 
     app: Starlette
     tokens: Tokens
-    wall: Wall
-    stage: Stage = field(repr=False)
+    clock: WallClock
+    fleet: Stage = field(repr=False)
 
     def send(
         self,
@@ -56,9 +56,9 @@ class Front:
         token: str | None = "",
         url: str = URL,
     ) -> httpx2.Response:
-        """Send one request and return the answer; an empty token stands for a good one."""
-        shown = self.tokens.make(URL) if token == "" else token
-        lines = {} if shown is None else {"authorization": f"Bearer {shown}"}
+        """Send a request and return the response; an empty token stands for a valid one."""
+        sent = self.tokens.make(URL) if token == "" else token
+        lines = {} if sent is None else {"authorization": f"Bearer {sent}"}
         if form is not None:
             content = urlencode(form).encode()
             lines["content-type"] = "application/x-www-form-urlencoded"
@@ -69,14 +69,14 @@ class Front:
         return run(ask(self.app, method, f"{url}{path}", lines, content or b""))
 
     def get(self, path: str, version: str = "2022-12-01") -> Json:
-        """Return what there is at a path."""
+        """Return the document at a path."""
         response = self.send("GET", f"{path}?api-version={version}")
         assert response.status_code == 200, response.text
-        found: Json = response.json()
-        return found
+        document: Json = response.json()
+        return document
 
     def refused(self, method: str, path: str, body: Json = None) -> tuple[int, str]:
-        """Send a request that is refused; return the status and Azure's word for it."""
+        """Send a request that is refused; return its status and its code."""
         response = self.send(method, path, body)
         assert response.headers["content-type"] == "application/json; charset=utf-8"
         error = response.json()["error"]
@@ -84,14 +84,14 @@ class Front:
         return response.status_code, error["code"]
 
 
-async def _no_doors(machines: object) -> None:
-    """Nothing has to be opened here."""
+async def _open_no_endpoints(machines: object) -> None:
+    """Open no endpoints: no guest polls in these tests."""
 
 
-def front(*, key: str = KEY, secret: str | None = None) -> Front:
-    """Return the front door of a new server."""
-    stage, wall = Stage(), Wall()
-    tokens = Tokens(key, wall, secret)
-    room = ArmContext(stage.engine, welcome=_no_doors)
-    run(room.open())
-    return Front(create_app(room, base_url=URL, tokens=tokens), tokens, wall, stage)
+def arm_client(*, key: str = KEY, secret: str | None = None) -> ArmClient:
+    """Return a client of a new server."""
+    fleet, clock = Stage(), WallClock()
+    tokens = Tokens(key, clock, secret)
+    context = ArmContext(fleet.engine, open_endpoints=_open_no_endpoints)
+    run(context.open())
+    return ArmClient(create_app(context, base_url=URL, tokens=tokens), tokens, clock, fleet)

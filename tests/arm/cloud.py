@@ -1,4 +1,4 @@
-"""A resource group to deploy templates to, and short words for writing them."""
+"""A resource group to deploy templates to, and helpers that build templates."""
 
 from fairwarning.arm.templates.budget import Budget
 from fairwarning.arm.templates.context import DeploymentTarget
@@ -13,13 +13,13 @@ COMPUTE = f"{ROOT}/providers/Microsoft.Compute"
 
 
 class Cloud:
-    """What has been deployed so far, by id."""
+    """The documents deployed so far, by id."""
 
     def __init__(self) -> None:
         self.documents: dict[str, Json] = {}
         self.cpu = 0.0
         self.budget = self.new_budget()
-        self.surroundings = DeploymentTarget(
+        self.target = DeploymentTarget(
             subscription=SUBSCRIPTION,
             group="lab",
             group_document={"id": ROOT, "name": "lab", "location": "westeurope"},
@@ -31,10 +31,10 @@ class Cloud:
         return Budget(lambda: self.cpu)
 
     def plan(self, template: Json, parameters: Json = None) -> tuple[PlannedResource, ...]:
-        return plan(template, parameters, self.surroundings, self.budget)
+        return plan(template, parameters, self.target, self.budget)
 
     def outputs(self, template: Json, parameters: Json = None) -> dict[str, Json]:
-        return outputs(template, parameters, self.surroundings, self.budget)
+        return outputs(template, parameters, self.target, self.budget)
 
     def deploy(self, template: Json, parameters: Json = None) -> dict[str, dict[str, Json]]:
         bodies = {}

@@ -1,8 +1,8 @@
-"""Short words for deploying templates over the management face, and a template of a scale set."""
+"""Helpers that deploy templates through the management API, and a template of a scale set."""
 
 from fairwarning.arm import deployments, groups, network
-from fairwarning.arm.call import ArmResponse
 from fairwarning.arm.compute import availability_sets, scalesets, vms
+from fairwarning.arm.messages import ArmResponse
 from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
@@ -43,7 +43,7 @@ SET = template(
 
 
 def deployable() -> Azure:
-    """Return the part of the management face that templates ask for things."""
+    """Return the routes that templates use."""
     return Azure(
         groups.ROUTES,
         vms.ROUTES,
@@ -72,16 +72,16 @@ def deploy_set(azure: Azure, count: int = 2) -> ArmResponse:
 
 
 def interrupt(azure: Azure, count: int) -> None:
-    """Put a new server on what another leaves behind that ends before it has made so many instances."""
+    """Restart the server as if it had stopped before it created so many instances."""
     key = f"{ROOT}/providers/{ONE}"
-    done = azure.room.document(key)
+    done = azure.context.document(key)
     assert done is not None
     given: Json = {"count": {"value": count}, "adminPassword": {"value": "secret"}}
     undone = {word: done[word] for word in done if word != "result"}
-    run(azure.room.keep({key: {**undone, "work": {"template": SET, "parameters": given}}}))
+    run(azure.context.put_documents({key: {**undone, "work": {"template": SET, "parameters": given}}}))
     azure.restart()
 
 
-def listed(found: Json) -> list[Json]:
-    assert isinstance(found, list)
-    return found
+def listed(value: Json) -> list[Json]:
+    assert isinstance(value, list)
+    return value

@@ -1,4 +1,4 @@
-"""What expressions evaluate to, and how they are refused."""
+"""The values of expressions, and the errors of invalid ones."""
 
 from contextlib import suppress
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 from fairwarning.arm.errors import InvalidTemplateError
 from fairwarning.arm.templates.budget import Budget
-from fairwarning.arm.templates.expressions import Evaluation, TemplateFunction, Trees, calls
+from fairwarning.arm.templates.expressions import Evaluation, TemplateFunction, Trees, find_calls
 from fairwarning.arm.templates.functions import PURE
 from fairwarning.core.document.render import Json
 
@@ -117,10 +117,10 @@ def test_a_string_stands_for_its_value(text: str, value: Json) -> None:
     ],
 )
 def test_a_function_returns(expression: str, value: Json) -> None:
-    found = evaluate(f"[{expression}]")
+    result = evaluate(f"[{expression}]")
 
-    assert found == value
-    assert type(found) is type(value)
+    assert result == value
+    assert type(result) is type(value)
 
 
 def test_a_unique_string_has_13_characters_and_depends_on_its_arguments_alone() -> None:
@@ -167,12 +167,12 @@ def test_a_guid_depends_on_its_arguments_alone() -> None:
             "[if(1, 2, 3)]", "if: argument 1 must be a boolean, not an integer", id="if without a claim"
         ),
         pytest.param("[if(true(), 2)]", "if: takes at least 3 arguments, not 2", id="if without an else"),
-        pytest.param("[concat('a', vm())]", "concat: joins strings, or arrays", id="concat of an object"),
+        pytest.param("[concat('a', vm())]", "concat: cannot mix strings", id="concat of an object"),
         pytest.param(
             "[format('{1}', 'a')]", "format: there is no value for {1}", id="a hole without a value"
         ),
         pytest.param("[format('{0:X}', 1)]", "format: the style 'X' is not supported", id="an unknown style"),
-        pytest.param("[format('{', 1)]", "format: '{' has a brace without its partner", id="half a hole"),
+        pytest.param("[format('{', 1)]", "format: '{' has an unmatched brace", id="half a hole"),
         pytest.param("[int('1_0')]", "'1_0' is not a 64-bit integer", id="int of something else"),
         pytest.param("[int('９')]", "'９' is not a 64-bit integer", id="int of foreign digits"),
         pytest.param("[99999999999999999999]", "is not a 64-bit integer", id="an integer too large"),
@@ -182,9 +182,9 @@ def test_a_guid_depends_on_its_arguments_alone() -> None:
         pytest.param("[json('NaN')]", "json: 'NaN' is not JSON", id="no number"),
         pytest.param("[json('" + "[" * 5000 + "')]", "is not JSON", id="a bottomless JSON text"),
         pytest.param("[substring('abc', 2, 5)]", "lie outside a string of 3 characters", id="a part too far"),
-        pytest.param("[split('a', '')]", "split: there is nothing to split at", id="split at nothing"),
+        pytest.param("[split('a', '')]", "split: a separator is empty or missing", id="split at nothing"),
         pytest.param(
-            "[replace('a', '', 'b')]", "replace: there is nothing to look for", id="replace nothing"
+            "[replace('a', '', 'b')]", "replace: the text to replace is empty", id="replace nothing"
         ),
         pytest.param("[createObject('a')]", "createObject: every name needs a value", id="half a pair"),
         pytest.param(
@@ -279,4 +279,4 @@ def test_whatever_a_function_is_given_it_has_a_value_or_refuses(function: str, v
 def test_the_calls_of_a_document_are_found_wherever_they_stand() -> None:
     document: Json = {"a": ["[f(g(1).x)]", "[[h()]"], "[k()]": {"b": "[vm()[i()]]", "c": 3}}
 
-    assert sorted(call.name for call in calls(document, trees())) == ["f", "g", "i", "k", "vm"]
+    assert sorted(call.name for call in find_calls(document, trees())) == ["f", "g", "i", "k", "vm"]

@@ -1,4 +1,4 @@
-"""Whatever a template says, it is deployed or refused, within its budget."""
+"""Random templates are deployed or refused, within their budget."""
 
 from contextlib import suppress
 

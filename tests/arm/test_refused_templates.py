@@ -1,4 +1,4 @@
-"""How templates are refused: before anything is deployed, with the place and the problem."""
+"""Invalid templates are refused before anything is deployed, with the place and the problem."""
 
 import pytest
 
@@ -29,7 +29,7 @@ from tests.arm.cloud import Cloud, resource, template
         ),
         pytest.param(
             template(resource("a/b")),
-            "resource a/b: the type 'Microsoft.Network/virtualNetworks' and the name 'a/b' do not fit",
+            "resource a/b: the type 'Microsoft.Network/virtualNetworks' and the name 'a/b' do not match",
             id="a name with too many parts",
         ),
         pytest.param(
@@ -44,12 +44,12 @@ from tests.arm.cloud import Cloud, resource, template
         ),
         pytest.param(
             template(resource("a", "b"), resource("b", "a")),
-            "template: its resources depend on each other in a circle: ",
+            "template: circular dependency between resources: ",
             id="a circle",
         ),
         pytest.param(
             template(resource("a", "a")),
-            "template: its resources depend on each other in a circle: a -> a",
+            "template: circular dependency between resources: a -> a",
             id="a resource that waits for itself",
         ),
         pytest.param(
@@ -181,7 +181,12 @@ def test_a_few_lines_cannot_ask_for_a_whole_memory(cloud: Cloud) -> None:
         pytest.param(
             {"type": "int"}, {"n": {"value": True}}, "must be of type int, not a boolean", id="a claim"
         ),
-        pytest.param({"type": "real"}, {"n": {"value": 1}}, "its type 'real' is not one", id="no such type"),
+        pytest.param(
+            {"type": "real"},
+            {"n": {"value": 1}},
+            "its type 'real' is not a parameter type",
+            id="no such type",
+        ),
         pytest.param({}, {"n": {"value": 1}}, "its type must be a string, not null", id="no type"),
         pytest.param(
             {"type": "int", "allowedValues": [1, 2]},
@@ -229,10 +234,10 @@ def test_a_value_for_a_parameter_that_is_not_declared_is_refused(cloud: Cloud) -
 )
 def test_a_reference_to_nothing_is_refused(cloud: Cloud, expression: str, problem: str) -> None:
     loop = resource("[concat('a', copyIndex())]", copy={"name": "loop", "count": 2})
-    said: Json = {"it": {"type": "string", "value": f"[{expression}]"}}
+    outputs: Json = {"it": {"type": "string", "value": f"[{expression}]"}}
 
     with pytest.raises(InvalidTemplateError) as refused:
-        cloud.outputs(template(loop, outputs=said))
+        cloud.outputs(template(loop, outputs=outputs))
 
     assert problem in str(refused.value)
 

@@ -1,4 +1,4 @@
-"""Which resources a template asks for, where they belong, and in which order they are made."""
+"""The resources of a template, their ids, and the order in which they are deployed."""
 
 import pytest
 
@@ -116,7 +116,9 @@ def test_a_condition_decides(cloud: Cloud, condition: Json, left: list[str]) -> 
 
 
 def test_one_resource_may_be_written_twice_under_opposite_conditions(cloud: Cloud) -> None:
-    twins = [resource("net", condition=wanted, properties={"open": wanted}) for wanted in (True, False)]
+    twins = [
+        resource("net", condition=condition, properties={"open": condition}) for condition in (True, False)
+    ]
     asks = resource("asks", "net", properties={"seen": "[reference('net').open]"})
 
     bodies = cloud.deploy(template(asks, *twins))

@@ -1,4 +1,4 @@
-"""What may be asked for: versions, durations, booleans and shapes (T-01, T-02, T-03, T-20)."""
+"""Checks of request bodies: versions, durations, booleans and shapes (T-01, T-02, T-03, T-20)."""
 
 import pytest
 
@@ -181,10 +181,10 @@ def test_any_other_timeout_is_refused_and_named_by_its_path(azure: Azure, text: 
     terminate: Json = {"enable": True, "notBeforeTimeout": text}
     body = model(scheduledEventsProfile={"terminateNotificationProfile": terminate})
 
-    reply = azure.send("PUT", f"{SET}/web", body)
+    response = azure.send("PUT", f"{SET}/web", body)
 
-    assert (reply.status, at(reply.body, "error", "code")) == (400, "InvalidParameter")
-    assert at(reply.body, "error", "target") == TIMEOUT
+    assert (response.status, at(response.body, "error", "code")) == (400, "InvalidParameter")
+    assert at(response.body, "error", "target") == TIMEOUT
     assert at(azure.get(f"{SET}/web"), *PROFILE) is None
 
 
@@ -244,7 +244,7 @@ def test_the_policys_flags_may_be_words_too(azure: Azure) -> None:
 
     azure.put(f"{SET}/web", body)
 
-    approvals = azure.stage.scope("lab/web").facts.approvals
+    approvals = azure.fleet.scope("lab/web").facts.approvals
     assert (approvals.user_reboot, approvals.user_redeploy, approvals.all_instances_down) == (
         True,
         False,
@@ -345,7 +345,7 @@ def test_garbage_is_granted_or_refused_and_never_breaks_anything(
     # A failure that is not a refusal would come through the harness as what it is.
     replies = [azure.send(method, path, nested(place, junk)) for place in PLACES for junk in JUNK]
 
-    assert {reply.status for reply in replies} <= {200, 201, 202, 400, 404, 409}
+    assert {response.status for response in replies} <= {200, 201, 202, 400, 404, 409}
     for listed in (VM, SET, AVAILABILITY_SET, f"{SET}/web/virtualMachines?$expand=instanceView"):
         azure.get(listed)
 

@@ -1,8 +1,8 @@
-"""Machines by the real az: made, restarted, moved, evicted, deleted."""
+"""The real az creates, restarts, redeploys, evicts and deletes machines."""
 
 import pytest
 
-from fairwarning.arm.call import get_path
+from fairwarning.arm.documents import get_path
 from tests.arm.live import Live
 from tests.az.tool import Az
 

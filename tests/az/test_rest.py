@@ -1,12 +1,12 @@
-"""The management face by curl: the request that the documentation of terminate notifications prints."""
+"""The REST request in Azure's documentation of terminate notifications, sent with curl."""
 
 import json
 import subprocess
 
 import pytest
 
-from fairwarning.arm.call import get_path
 from fairwarning.arm.context import SUBSCRIPTION
+from fairwarning.arm.documents import get_path
 from fairwarning.core.document.render import Json
 from tests.arm.live import Live
 
@@ -30,7 +30,7 @@ BODY = """
 
 
 def put(cloud: Live, version: str) -> tuple[str, Json]:
-    """Put the body and return the status and the answer."""
+    """Put the body and return the status and the response."""
     set_ = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/fairwarning/providers/Microsoft.Compute"
     url = f"{cloud.arm}{set_}/virtualMachineScaleSets/web?api-version={version}"
     words = ["curl", "-sS", "--noproxy", "*", "--cacert", cloud.ca, "-w", "\n%{http_code}"]

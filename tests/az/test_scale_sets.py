@@ -1,10 +1,10 @@
-"""Scale sets by the real az: the commands that the documentation of terminate notifications prints."""
+"""The az commands in Azure's documentation of terminate notifications."""
 
 import re
 
 import pytest
 
-from fairwarning.arm.call import get_path
+from fairwarning.arm.documents import get_path
 from tests.arm.live import Live
 from tests.az.tool import Az
 

@@ -1,4 +1,9 @@
-"""What every route of the management face works with: the engine, and the documents Azure keeps of things."""
+"""What every route works with: the engine, and one JSON document per resource.
+
+The core knows machines, scopes and events. Everything else that a client puts (tags, sizes, networks) is kept
+as a document under the id of its resource, in lower case. Documents are stored with the engine's state: a
+command and the documents that go with it are one transaction.
+"""
 
 import asyncio
 import json
@@ -6,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fairwarning.arm.documents import Document
 from fairwarning.arm.errors import group_not_found
 from fairwarning.arm.templates.evaluator import Evaluator
 from fairwarning.core.changes import Change, MachineChanged
@@ -17,87 +23,95 @@ from fairwarning.engine.engine import Engine
 TENANT = "11111111-1111-4111-8111-111111111111"
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
 
-Document = dict[str, Json]
-#: What documents a decision leaves behind, given what it changed; None removes one.
-Also = Callable[[tuple[Change, ...]], Mapping[str, Document | None]]
+#: Builds the documents that are stored with a command, from the changes it made; None deletes a document.
+DocumentBuilder = Callable[[tuple[Change, ...]], Mapping[str, Document | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """How soon clients are told to ask again."""
+    """The header that says when a client should ask again."""
 
     header: str = "Retry-After"
     value: str = "1"
 
 
 class ArmContext:
-    """The engine, the documents of resources by their id in lower case, and the doors of new machines."""
+    """The engine, the documents of resources, and the evaluator of templates.
+
+    ``open_endpoints`` opens the metadata endpoints of new machines.
+    """
 
     def __init__(
         self,
         engine: Engine,
         *,
-        welcome: Callable[[Sequence[MachineRef]], Awaitable[None]],
-        pace: RetryAfter | None = None,
+        open_endpoints: Callable[[Sequence[MachineRef]], Awaitable[None]],
+        retry_after: RetryAfter | None = None,
         evaluator: Evaluator | None = None,
     ) -> None:
         self.engine = engine
         self.evaluator = evaluator or Evaluator()
-        self.pace = pace or RetryAfter()
-        self._welcome = welcome
+        self.retry_after = retry_after or RetryAfter()
+        self._open_endpoints = open_endpoints
         self._documents: dict[str, Document] = {}
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def open(self) -> None:
-        """Read what was kept, and see to it that the home group is there."""
-        kept = await self.engine.store.documents()
-        self._documents = {key: json.loads(text) for key, text in kept.items()}
+        """Read the stored documents, and create the home group if it is missing."""
+        stored = await self.engine.store.documents()
+        self._documents = {key: json.loads(text) for key, text in stored.items()}
         home = group_id(HOME_GROUP)
         if self.document(home) is None:
-            await self.keep({home: group_document(HOME_GROUP, "westeurope", {})})
+            await self.put_documents({home: group_document(HOME_GROUP, "westeurope", {})})
 
     def document(self, resource_id: str) -> Document | None:
-        """Return what is kept of a resource."""
+        """Return the document of a resource."""
         return self._documents.get(resource_id.lower())
 
     def documents(self, prefix: str) -> Iterator[tuple[str, Document]]:
-        """Yield what is kept below a path, in order of its making."""
-        wanted = prefix.lower()
+        """Yield the documents whose keys start with a prefix, oldest first."""
+        prefix = prefix.lower()
         for key, document in list(self._documents.items()):
-            if key.startswith(wanted):
+            if key.startswith(prefix):
                 yield key, document
 
-    def group(self, name: str) -> Document:
-        """Return a resource group, or refuse."""
-        found = self.document(group_id(name))
-        if found is None:
+    def require_group(self, name: str) -> Document:
+        """Return the document of a resource group.
+
+        Raises:
+            AzureError: there is no such group.
+        """
+        group = self.document(group_id(name))
+        if group is None:
             raise group_not_found(name)
-        return found
+        return group
 
     def lock(self, resource_id: str) -> asyncio.Lock:
-        """Return what keeps two changes of one resource apart."""
+        """Return the lock under which a resource is changed."""
         return self._locks[resource_id.lower()]
 
-    async def keep(self, documents: Mapping[str, Document | None]) -> None:
-        """Keep documents that no decision goes with."""
+    async def put_documents(self, documents: Mapping[str, Document | None]) -> None:
+        """Store documents that belong to no command; None deletes a document."""
         await self.engine.keep(_texts(documents))
-        self._remember(documents)
+        self._apply(documents)
 
-    async def handle(self, command: Command, also: Also | None = None) -> tuple[Change, ...]:
-        """Carry out a command, with its documents in the same transaction, and open new machines' doors."""
-        left: dict[str, Document | None] = {}
+    async def handle(
+        self, command: Command, build_documents: DocumentBuilder | None = None
+    ) -> tuple[Change, ...]:
+        """Carry out a command and store its documents with it; then open the endpoints of new machines."""
+        documents: dict[str, Document | None] = {}
 
         def texts(changes: tuple[Change, ...]) -> Mapping[str, str | None]:
-            left.clear()
-            left.update(also(changes) if also is not None else {})
-            return _texts(left)
+            documents.clear()
+            documents.update(build_documents(changes) if build_documents is not None else {})
+            return _texts(documents)
 
         changes = await self.engine.handle(command, texts)
-        self._remember(left)
-        await self._welcome([c.machine.ref for c in changes if isinstance(c, MachineChanged)])
+        self._apply(documents)
+        await self._open_endpoints([c.machine.ref for c in changes if isinstance(c, MachineChanged)])
         return changes
 
-    def _remember(self, documents: Mapping[str, Document | None]) -> None:
+    def _apply(self, documents: Mapping[str, Document | None]) -> None:
         for key, document in documents.items():
             if document is None:
                 self._documents.pop(key.lower(), None)
@@ -115,7 +129,7 @@ def group_id(name: str) -> str:
 
 
 def group_document(name: str, location: str, tags: Json) -> Document:
-    """Return a resource group as it is shown."""
+    """Return the document of a new resource group."""
     return {
         "id": group_id(name),
         "name": name,
@@ -127,5 +141,5 @@ def group_document(name: str, location: str, tags: Json) -> Document:
 
 
 def core_group(group: str) -> str:
-    """Return what the core calls a resource group; the home group has no name there."""
+    """Return the core's name of a resource group; the home group's is empty."""
     return "" if group.lower() == HOME_GROUP else group.lower()

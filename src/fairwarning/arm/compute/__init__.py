@@ -1,1 +1,1 @@
-"""Virtual machines and their sets: what Microsoft.Compute answers."""
+"""Microsoft.Compute: virtual machines, scale sets, availability sets and cloud services."""

@@ -1,17 +1,18 @@
-"""What is done to machines, whether they are resources of their own or instances of a set.
+"""Actions on machines: virtual machines, and instances of sets.
 
-Whatever is announced is an operation that az waits for until its events are done (L-15); stopping and
-starting is done on the spot.
+An action that is announced becomes an operation, which lasts until its events are done (L-15). Starting and
+stopping are not announced; they happen at once.
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from fairwarning.arm import operations
-from fairwarning.arm.call import ArmRequest, ArmResponse
 from fairwarning.arm.compute import render
-from fairwarning.arm.context import ArmContext, Document
+from fairwarning.arm.context import ArmContext
+from fairwarning.arm.documents import Document
 from fairwarning.arm.errors import AzureError
+from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.operations import Operation
 from fairwarning.core.changes import Change, EventChanged
 from fairwarning.core.commands import DeleteScopes, Schedule, SetPower
@@ -19,8 +20,8 @@ from fairwarning.core.errors import NotSpotError
 from fairwarning.core.model import EventId, MachineRef, PowerState, Scope
 from fairwarning.engine.clock import new_event_id
 
-#: The verbs that are announced, and what the core calls each (L-14).
-ANNOUNCED: Mapping[str, str] = {
+#: The verbs that are announced, and their causes in the core (L-14).
+ANNOUNCED_VERBS: Mapping[str, str] = {
     "restart": "restart",
     "redeploy": "redeploy",
     "performMaintenance": "redeploy",
@@ -28,39 +29,39 @@ ANNOUNCED: Mapping[str, str] = {
     "reimageall": "reimage",
     "osRollingUpgrade": "reimage",
 }
-#: The verbs that are not.
-SWITCHED: Mapping[str, PowerState] = {
+#: The verbs that are not announced, and the power state each leads to.
+POWER_VERBS: Mapping[str, PowerState] = {
     "start": PowerState.RUNNING,
     "powerOff": PowerState.STOPPED,
     "deallocate": PowerState.STOPPED,
 }
-#: What changes nothing here.
-IDLE = ("reapply",)
+#: The verbs that are accepted and change nothing.
+NO_OP_VERBS = ("reapply",)
 
 
 async def act(
-    room: ArmContext,
-    call: ArmRequest,
+    context: ArmContext,
+    request: ArmRequest,
     verb: str,
     resource: str,
     refs: Sequence[MachineRef],
     *,
-    everybody: bool = False,
+    all_machines: bool = False,
 ) -> ArmResponse:
-    """Do to machines what a verb says, and answer; where it is for everybody, the stopped are left alone."""
-    if verb in ANNOUNCED:
-        if everybody:
-            refs = [ref for ref in refs if room.engine.machine(ref).power is PowerState.RUNNING]
-        operation = await announce(room, call, ANNOUNCED[verb], resource, refs)
-        return operations.accepted(room, call, operation)
-    if verb in SWITCHED:
-        await asyncio.gather(*(_switch(room, call, verb, ref) for ref in refs))
+    """Carry out a verb on machines; for ``all_machines`` of a set, stopped machines are skipped."""
+    if verb in ANNOUNCED_VERBS:
+        if all_machines:
+            refs = [ref for ref in refs if context.engine.machine(ref).power is PowerState.RUNNING]
+        operation = await announce(context, request, ANNOUNCED_VERBS[verb], resource, refs)
+        return operations.accepted_response(context, request, operation)
+    if verb in POWER_VERBS:
+        await asyncio.gather(*(_set_power(context, request, verb, ref) for ref in refs))
     return ArmResponse(status=200)
 
 
 async def announce(
-    room: ArmContext,
-    call: ArmRequest,
+    context: ArmContext,
+    request: ArmRequest,
     cause: str,
     resource: str,
     refs: Sequence[MachineRef],
@@ -68,76 +69,78 @@ async def announce(
     force: bool = False,
     removes: tuple[str, ...] = (),
 ) -> Operation:
-    """Cause something and return the operation that waits for it; a delete waits for those under way too."""
-    under_way = pending_deletes(room, refs) if cause == "delete" else {}
-    # T-09: who forces a delete hastens those that wait already.
-    left = tuple(ref for ref in refs if force or ref not in under_way)
+    """Announce a cause and return its operation; the operation of a delete includes pending deletes."""
+    pending = pending_deletes(context, refs) if cause == "delete" else {}
+    # T-09: a forced delete also speeds up the deletes that are pending.
+    affected = tuple(ref for ref in refs if force or ref not in pending)
     start = Operation(
         id=new_event_id().lower(),
-        started_at=operations.instant(room.engine.clock.now()),
-        events=tuple(sorted(set(under_way.values()))),
+        started_at=operations.format_instant(context.engine.clock.now()),
+        events=tuple(sorted(set(pending.values()))),
         resource=resource,
         removes=removes,
     )
-    if not left:
-        await room.keep({start.key: start.document()})
+    if not affected:
+        await context.put_documents({start.key: start.document()})
         return start
-    command = Schedule(id=new_event_id(), cause=cause, machines=left, force=force, by=call.by)
-    changes = await room.handle(command, lambda changes: _kept(start, changes, left, cause))
-    return joined(start, changes, left, cause)
+    command = Schedule(id=new_event_id(), cause=cause, machines=affected, force=force, by=request.by)
+    changes = await context.handle(command, lambda changes: _documents(start, changes, affected, cause))
+    return with_events_of(start, changes, affected, cause)
 
 
-async def remove(
-    room: ArmContext, call: ArmRequest, resource: str, scopes: Sequence[Scope], removes: tuple[str, ...]
+async def delete_scopes(
+    context: ArmContext, request: ArmRequest, resource: str, scopes: Sequence[Scope], removes: tuple[str, ...]
 ) -> Operation:
-    """Delete whole scopes and return the operation that waits until they are gone."""
+    """Delete whole scopes and return the operation that lasts until they are gone."""
     refs = [ref for scope in scopes for ref in scope.refs()]
     start = Operation(
         id=new_event_id().lower(),
-        started_at=operations.instant(room.engine.clock.now()),
-        events=tuple(sorted(set(pending_deletes(room, refs).values()))),
+        started_at=operations.format_instant(context.engine.clock.now()),
+        events=tuple(sorted(set(pending_deletes(context, refs).values()))),
         resource=resource,
         removes=removes,
     )
     ids = tuple(scope.id for scope in scopes)
-    command = DeleteScopes(id=new_event_id(), scopes=ids, force=forced(call), by=call.by)
-    changes = await room.handle(command, lambda changes: _kept(start, changes, refs, "delete"))
-    return joined(start, changes, refs, "delete")
+    command = DeleteScopes(id=new_event_id(), scopes=ids, force=is_forced(request), by=request.by)
+    changes = await context.handle(command, lambda changes: _documents(start, changes, refs, "delete"))
+    return with_events_of(start, changes, refs, "delete")
 
 
-async def evict(room: ArmContext, call: ArmRequest, refs: Sequence[MachineRef]) -> ArmResponse:
-    """Evict Spot machines, as a test of what they make of it (T-24)."""
-    command = Schedule(id=new_event_id(), cause="evict", machines=tuple(refs), by=call.by)
+async def evict(context: ArmContext, request: ArmRequest, refs: Sequence[MachineRef]) -> ArmResponse:
+    """Evict Spot machines, to test how they react (T-24)."""
+    command = Schedule(id=new_event_id(), cause="evict", machines=tuple(refs), by=request.by)
     try:
-        await room.handle(command)
+        await context.handle(command)
     except NotSpotError:
         message = "Operation 'simulateEviction' is allowed only for Spot Virtual Machines"
         raise AzureError(409, "OperationNotAllowed", message) from None
     return ArmResponse(status=204)
 
 
-def pending_deletes(room: ArmContext, refs: Iterable[MachineRef]) -> dict[MachineRef, EventId]:
-    """Return the deletes that are under way, by machine."""
-    asked = set(refs)
+def pending_deletes(context: ArmContext, refs: Iterable[MachineRef]) -> dict[MachineRef, EventId]:
+    """Return the pending deletes, by machine."""
+    machines = set(refs)
     return {
         MachineRef(scope.id, name): event.id
-        for scope in (room.engine.scopes().get(one) for one in {ref.scope for ref in asked})
+        for scope in (context.engine.scopes().get(scope_id) for scope_id in {ref.scope for ref in machines})
         if scope is not None
         for event in scope.events.values()
         if event.cause == "delete"
         for name in event.resources
-        if MachineRef(scope.id, name) in asked
+        if MachineRef(scope.id, name) in machines
     }
 
 
-def joined(start: Operation, changes: Iterable[Change], refs: Iterable[MachineRef], cause: str) -> Operation:
-    """Return an operation that waits for what a decision has begun as well."""
-    asked = set(refs)
+def with_events_of(
+    start: Operation, changes: Iterable[Change], refs: Iterable[MachineRef], cause: str
+) -> Operation:
+    """Return an operation that also waits for the events of a cause on these machines."""
+    machines = set(refs)
     events = {
         change.event.id
         for change in changes
         if isinstance(change, EventChanged) and change.event.cause == cause
-        if any(MachineRef(change.scope, name) in asked for name in change.event.resources)
+        if any(MachineRef(change.scope, name) in machines for name in change.event.resources)
     }
     return Operation(
         id=start.id,
@@ -148,20 +151,22 @@ def joined(start: Operation, changes: Iterable[Change], refs: Iterable[MachineRe
     )
 
 
-def forced(call: ArmRequest) -> bool:
-    """Whether a delete is not to wait for anybody (T-09)."""
-    return call.query.get("forceDeletion", "").lower() == "true"
+def is_forced(request: ArmRequest) -> bool:
+    """Whether a delete does not wait for approvals (T-09)."""
+    return request.query.get("forceDeletion", "").lower() == "true"
 
 
-def _kept(
+def _documents(
     start: Operation, changes: tuple[Change, ...], refs: Sequence[MachineRef], cause: str
 ) -> dict[str, Document | None]:
-    operation = joined(start, changes, refs, cause)
+    operation = with_events_of(start, changes, refs, cause)
     return {operation.key: operation.document()}
 
 
-async def _switch(room: ArmContext, call: ArmRequest, verb: str, ref: MachineRef) -> None:
-    mark = render.switched_off(ref)
-    off: Document = {"vmId": room.engine.machine(ref).vm_id}
-    noted: Mapping[str, Document | None] = {mark: off if verb == "powerOff" else None}
-    await room.handle(SetPower(machine=ref, power=SWITCHED[verb], by=call.by), lambda changes: noted)
+async def _set_power(context: ArmContext, request: ArmRequest, verb: str, ref: MachineRef) -> None:
+    key = render.power_off_key(ref)
+    marker: Document = {"vmId": context.engine.machine(ref).vm_id}
+    documents: Mapping[str, Document | None] = {key: marker if verb == "powerOff" else None}
+    await context.handle(
+        SetPower(machine=ref, power=POWER_VERBS[verb], by=request.by), lambda changes: documents
+    )

@@ -1,133 +1,141 @@
-"""Availability sets: made empty, filled by the machines that are put into them; every answer is final."""
+"""Availability sets: created empty, filled by the machines that refer to them; all requests end at once."""
 
 from functools import partial
 
 from fairwarning.arm import groups, resource_ids
-from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
 from fairwarning.arm.compute import render, validation
-from fairwarning.arm.context import ArmContext, Document, core_group
+from fairwarning.arm.context import ArmContext, core_group
+from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.resource_ids import AVAILABILITY_SETS, GROUPED, SUBSCRIBED
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.resource_ids import AVAILABILITY_SETS, GROUP_PATH, SUBSCRIPTION_PATH
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import CreateSet, DeleteScopes, SetApprovals
 from fairwarning.core.model import Scope, ScopeKind
 from fairwarning.engine.clock import new_event_id
 
-_FIXED = ("platformUpdateDomainCount", "platformFaultDomainCount")
+_IMMUTABLE = ("platformUpdateDomainCount", "platformFaultDomainCount")
 
 
-async def get(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Show an availability set."""
-    group, name = call.names["group"], call.names["name"]
-    if not resource_ids.scopes(room, AVAILABILITY_SETS, group, name):
-        await _forget(room, call)
-    return _shown(room, call)
+async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return an availability set."""
+    group, name = request.names["group"], request.names["name"]
+    if not resource_ids.find_scopes(context, AVAILABILITY_SETS, group, name):
+        await _delete_stale_document(context, request)
+    return _response(context, request)
 
 
-async def list_all(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Show a page of the availability sets of a group, or of all."""
-    found = [
-        (resource_ids.set_id(room, scope).lower(), partial(_rendered, room, call, scope))
-        for scope in resource_ids.wanted(room, call, AVAILABILITY_SETS)
+async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return a page of the availability sets, of a group or of all groups."""
+    resources = [
+        (resource_ids.set_id(context, scope).lower(), partial(_render, context, request, scope))
+        for scope in resource_ids.select_scopes(context, request, AVAILABILITY_SETS)
     ]
-    return resource_ids.page(call, found)
+    return resource_ids.paginate(request, resources)
 
 
-async def put(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Make an availability set, or change the one that is there; 201 would break the clients."""
-    group, name = call.names["group"], call.names["name"]
-    groups.require_active_group(room, group)
-    body = validation.read(AVAILABILITY_SETS, call)
-    async with room.lock(resource_ids.resource_id(group, AVAILABILITY_SETS, name)):
-        scopes = resource_ids.scopes(room, AVAILABILITY_SETS, group, name)
+async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Create or change an availability set; clients accept 200 only, even for a new one."""
+    group, name = request.names["group"], request.names["name"]
+    groups.require_active_group(context, group)
+    body = validation.read_body(AVAILABILITY_SETS, request)
+    async with context.lock(resource_ids.resource_id(group, AVAILABILITY_SETS, name)):
+        scopes = resource_ids.find_scopes(context, AVAILABILITY_SETS, group, name)
         if scopes:
-            await _change(room, call, scopes[0], body)
+            await _change(context, request, scopes[0], body)
         else:
-            await _make(room, call, body)
-        return _shown(room, call)
+            await _create(context, request, body)
+        return _response(context, request)
 
 
-async def patch(room: ArmContext, call: ArmRequest) -> ArmResponse:
+async def patch(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Change an availability set."""
-    group, name = call.names["group"], call.names["name"]
-    body = validation.read(AVAILABILITY_SETS, call)
-    async with room.lock(resource_ids.resource_id(group, AVAILABILITY_SETS, name)):
-        (scope,) = resource_ids.require(room, AVAILABILITY_SETS, group, name)
-        await _change(room, call, scope, body)
-        return _shown(room, call)
+    group, name = request.names["group"], request.names["name"]
+    body = validation.read_body(AVAILABILITY_SETS, request)
+    async with context.lock(resource_ids.resource_id(group, AVAILABILITY_SETS, name)):
+        (scope,) = resource_ids.require(context, AVAILABILITY_SETS, group, name)
+        await _change(context, request, scope, body)
+        return _response(context, request)
 
 
-async def delete(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Delete an availability set that nobody is in; one that is not there is gone already."""
-    group, name = call.names["group"], call.names["name"]
-    room.group(group)
+async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Delete an availability set, which must be empty; 204 if there is none."""
+    group, name = request.names["group"], request.names["name"]
+    context.require_group(group)
     key = resource_ids.resource_id(group, AVAILABILITY_SETS, name)
-    async with room.lock(key):
-        scopes = resource_ids.scopes(room, AVAILABILITY_SETS, group, name)
+    async with context.lock(key):
+        scopes = resource_ids.find_scopes(context, AVAILABILITY_SETS, group, name)
         if scopes and scopes[0].machines:
             members = ", ".join(scopes[0].machines)
             message = f"Availability Set '{name}' cannot be deleted: {members} must be deleted first."
             raise AzureError(409, "OperationNotAllowed", message)
         if scopes:
-            command = DeleteScopes(id=new_event_id(), scopes=(scopes[0].id,), by=call.by)
-            await room.handle(command, lambda changes: {key: None})
+            command = DeleteScopes(id=new_event_id(), scopes=(scopes[0].id,), by=request.by)
+            await context.handle(command, lambda changes: {key: None})
             return ArmResponse(status=200)
-    await _forget(room, call)
+    await _delete_stale_document(context, request)
     return ArmResponse(status=204)
 
 
-def _rendered(room: ArmContext, call: ArmRequest, scope: Scope) -> Document:
-    return validation.hide(AVAILABILITY_SETS, render.availability_set(room, scope), call.version)
+def _render(context: ArmContext, request: ArmRequest, scope: Scope) -> Document:
+    return validation.hide_newer_properties(
+        AVAILABILITY_SETS, render.availability_set(context, scope), request.version
+    )
 
 
-def _shown(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    (scope,) = resource_ids.require(room, AVAILABILITY_SETS, call.names["group"], call.names["name"])
-    return ArmResponse(body=_rendered(room, call, scope))
+def _response(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    (scope,) = resource_ids.require(context, AVAILABILITY_SETS, request.names["group"], request.names["name"])
+    return ArmResponse(body=_render(context, request, scope))
 
 
-async def _forget(room: ArmContext, call: ArmRequest) -> None:
-    group, name = call.names["group"], call.names["name"]
+async def _delete_stale_document(context: ArmContext, request: ArmRequest) -> None:
+    group, name = request.names["group"], request.names["name"]
     key = resource_ids.resource_id(group, AVAILABILITY_SETS, name)
-    await resource_ids.drop(room, key, lambda: not resource_ids.scopes(room, AVAILABILITY_SETS, group, name))
+    await resource_ids.delete_stale_document(
+        context, key, lambda: not resource_ids.find_scopes(context, AVAILABILITY_SETS, group, name)
+    )
 
 
-async def _make(room: ArmContext, call: ArmRequest, body: Document) -> None:
-    group, name = call.names["group"], call.names["name"]
-    wishes = validation.event_settings(AVAILABILITY_SETS, body)
+async def _create(context: ArmContext, request: ArmRequest, body: Document) -> None:
+    group, name = request.names["group"], request.names["name"]
+    settings = validation.event_settings(AVAILABILITY_SETS, body)
     blueprint = Blueprint(
         name=name,
         group=core_group(group),
         kind=ScopeKind.AVAILABILITY_SET,
         count=0,
-        update_domains=validation.count(body, "properties", "platformUpdateDomainCount"),
-        fault_domains=validation.count(body, "properties", "platformFaultDomainCount"),
-        approvals=wishes.approvals,
+        update_domains=validation.get_count(body, "properties", "platformUpdateDomainCount"),
+        fault_domains=validation.get_count(body, "properties", "platformFaultDomainCount"),
+        approvals=settings.approvals,
     )
-    kept = {resource_ids.resource_id(group, AVAILABILITY_SETS, name): {**body, "name": name}}
-    await room.handle(CreateSet(seed=new_event_id(), blueprint=blueprint, by=call.by), lambda changes: kept)
+    documents = {resource_ids.resource_id(group, AVAILABILITY_SETS, name): {**body, "name": name}}
+    await context.handle(
+        CreateSet(seed=new_event_id(), blueprint=blueprint, by=request.by), lambda changes: documents
+    )
 
 
-async def _change(room: ArmContext, call: ArmRequest, scope: Scope, body: Document) -> None:
-    before = render.availability_set(room, scope)
-    after = render.overlay(before, body)
-    for name in _FIXED:
-        if validation.count(before, "properties", name) != validation.count(after, "properties", name):
-            raise validation.fixed(name)
-    wishes = validation.event_settings(AVAILABILITY_SETS, after)
+async def _change(context: ArmContext, request: ArmRequest, scope: Scope, body: Document) -> None:
+    before = render.availability_set(context, scope)
+    after = overlay(before, body)
+    for name in _IMMUTABLE:
+        old, new = (validation.get_count(document, "properties", name) for document in (before, after))
+        if old != new:
+            raise validation.immutable_property(name)
+    settings = validation.event_settings(AVAILABILITY_SETS, after)
     if get_path(body, "properties", "virtualMachines") is not None:
-        # Who is in the set follows from the machines.
-        after = render.overlay(after, {"properties": {"virtualMachines": []}})
-    if wishes.approvals != scope.facts.approvals:
-        await room.handle(SetApprovals(scope=scope.id, approvals=wishes.approvals, by=call.by))
-    await room.keep({resource_ids.set_id(room, scope): after})
+        # The members of the set follow from the machines.
+        after = overlay(after, {"properties": {"virtualMachines": []}})
+    if settings.approvals != scope.facts.approvals:
+        await context.handle(SetApprovals(scope=scope.id, approvals=settings.approvals, by=request.by))
+    await context.put_documents({resource_ids.set_id(context, scope): after})
 
 
-_ONE = f"{GROUPED}/{AVAILABILITY_SETS}/{{name}}"
+_ONE = f"{GROUP_PATH}/{AVAILABILITY_SETS}/{{name}}"
 
 ROUTES: tuple[ArmRoute, ...] = (
-    ArmRoute("GET", f"{SUBSCRIBED}/{AVAILABILITY_SETS}", list_all),
-    ArmRoute("GET", f"{GROUPED}/{AVAILABILITY_SETS}", list_all),
+    ArmRoute("GET", f"{SUBSCRIPTION_PATH}/{AVAILABILITY_SETS}", list_all),
+    ArmRoute("GET", f"{GROUP_PATH}/{AVAILABILITY_SETS}", list_all),
     ArmRoute("GET", _ONE, get),
     ArmRoute("PUT", _ONE, put),
     ArmRoute("PATCH", _ONE, patch),

@@ -1,14 +1,15 @@
-"""Cloud services (extended support): roles, and instances called FrontEnd_IN_0."""
+"""Cloud services (extended support): roles and their instances, with names such as FrontEnd_IN_0."""
 
 from functools import partial
 
 from fairwarning.arm import groups, resource_ids
-from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
 from fairwarning.arm.compute import actions, render, validation
-from fairwarning.arm.context import ArmContext, Document, core_group
+from fairwarning.arm.context import ArmContext, core_group
+from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import invalid, not_found
-from fairwarning.arm.operations import accepted
-from fairwarning.arm.resource_ids import CLOUD_SERVICES, GROUPED, SUBSCRIBED
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.operations import accepted_response
+from fairwarning.arm.resource_ids import CLOUD_SERVICES, GROUP_PATH, SUBSCRIPTION_PATH
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.blueprint import Blueprint, role_of
 from fairwarning.core.commands import CreateSet
@@ -21,176 +22,190 @@ Roles = tuple[tuple[str, int], ...]
 _TYPE = f"Microsoft.Compute/{CLOUD_SERVICES}"
 
 
-async def get(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Show a cloud service."""
-    return ArmResponse(body=_rendered(room, _scope(room, call)))
+async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return a cloud service."""
+    return ArmResponse(body=_render(context, _scope(context, request)))
 
 
-async def list_all(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Show a page of the cloud services of a group, or of all."""
-    found = [
-        (resource_ids.set_id(room, scope).lower(), partial(_rendered, room, scope))
-        for scope in resource_ids.wanted(room, call, CLOUD_SERVICES)
+async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return a page of the cloud services, of a group or of all groups."""
+    resources = [
+        (resource_ids.set_id(context, scope).lower(), partial(_render, context, scope))
+        for scope in resource_ids.select_scopes(context, request, CLOUD_SERVICES)
     ]
-    return resource_ids.page(call, found)
+    return resource_ids.paginate(request, resources)
 
 
-async def put(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Bring a cloud service up, or change what is said of the one that is there."""
-    group, name = call.names["group"], call.names["name"]
-    location = groups.require_active_group(room, group)["location"]
-    body = validation.read(CLOUD_SERVICES, call)
+async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Create a cloud service, or change the document of an existing one."""
+    group, name = request.names["group"], request.names["name"]
+    location = groups.require_active_group(context, group)["location"]
+    body = validation.read_body(CLOUD_SERVICES, request)
     key = resource_ids.resource_id(group, CLOUD_SERVICES, name)
-    async with room.lock(key):
-        scopes = resource_ids.scopes(room, CLOUD_SERVICES, group, name)
+    async with context.lock(key):
+        scopes = resource_ids.find_scopes(context, CLOUD_SERVICES, group, name)
         if scopes:
-            return await _change(room, scopes[0], body)
+            return await _change(context, scopes[0], body)
         blueprint = Blueprint(
             name=name, group=core_group(group), kind=ScopeKind.CLOUD_SERVICE, roles=_roles(body)
         )
-        kept: Document = {"location": location, "tags": {}, **body, "name": name}
-        command = CreateSet(seed=new_event_id(), blueprint=blueprint, by=call.by)
-        await room.handle(command, lambda changes: {key: kept})
-        return ArmResponse(status=201, body=_rendered(room, _scope(room, call)))
+        document: Document = {"location": location, "tags": {}, **body, "name": name}
+        command = CreateSet(seed=new_event_id(), blueprint=blueprint, by=request.by)
+        await context.handle(command, lambda changes: {key: document})
+        return ArmResponse(status=201, body=_render(context, _scope(context, request)))
 
 
-async def delete(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Delete a cloud service; one that is not there is gone already."""
-    group, name = call.names["group"], call.names["name"]
-    room.group(group)
-    async with room.lock(resource_ids.resource_id(group, CLOUD_SERVICES, name)):
-        scopes = resource_ids.scopes(room, CLOUD_SERVICES, group, name)
+async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Delete a cloud service; 204 if there is none."""
+    group, name = request.names["group"], request.names["name"]
+    context.require_group(group)
+    async with context.lock(resource_ids.resource_id(group, CLOUD_SERVICES, name)):
+        scopes = resource_ids.find_scopes(context, CLOUD_SERVICES, group, name)
         if not scopes:
             return ArmResponse(status=204)
-        identifier = resource_ids.set_id(room, scopes[0])
-        return accepted(room, call, await actions.remove(room, call, identifier, scopes, (identifier,)))
+        identifier = resource_ids.set_id(context, scopes[0])
+        return accepted_response(
+            context, request, await actions.delete_scopes(context, request, identifier, scopes, (identifier,))
+        )
 
 
-async def act(verb: str, room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Do to some role instances, or to all, what a verb says."""
-    scope = _scope(room, call)
-    asked = get_path(call.fields(), "roleInstances")
-    everybody = asked is None or asked == ["*"]
-    if everybody:
+async def act(verb: str, context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Carry out a verb on some role instances, or on all."""
+    scope = _scope(context, request)
+    names = get_path(request.fields(), "roleInstances")
+    all_machines = names is None or names == ["*"]
+    if all_machines:
         machines = list(scope.machines.values())
-    elif isinstance(asked, list) and all(isinstance(one, str) for one in asked):
-        machines = [_instance(scope, str(one), call) for one in dict.fromkeys(str(one) for one in asked)]
+    elif isinstance(names, list) and all(isinstance(name, str) for name in names):
+        machines = [_instance(scope, name, request) for name in dict.fromkeys(map(str, names))]
     else:
         raise invalid("roleInstances", "it must be a list of strings")
     refs = [machine.ref for machine in machines]
-    return await actions.act(room, call, verb, resource_ids.set_id(room, scope), refs, everybody=everybody)
+    return await actions.act(
+        context, request, verb, resource_ids.set_id(context, scope), refs, all_machines=all_machines
+    )
 
 
-async def list_instances(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Show a page of a cloud service's role instances."""
-    scope = _scope(room, call)
-    found = [(str(m.name).lower(), partial(_instance_shown, room, scope, m)) for m in scope.machines.values()]
-    return resource_ids.page(call, found)
+async def list_instances(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return a page of a cloud service's role instances."""
+    scope = _scope(context, request)
+    instances = [
+        (str(machine.name).lower(), partial(_render_instance, context, scope, machine))
+        for machine in scope.machines.values()
+    ]
+    return resource_ids.paginate(request, instances)
 
 
-async def get_instance(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Show a role instance."""
-    scope = _scope(room, call)
-    return ArmResponse(body=_instance_shown(room, scope, _instance(scope, call.names["instance"], call)))
+async def get_instance(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return a role instance."""
+    scope = _scope(context, request)
+    return ArmResponse(
+        body=_render_instance(context, scope, _instance(scope, request.names["instance"], request))
+    )
 
 
-async def view_instance(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Show how a role instance is doing."""
-    scope = _scope(room, call)
-    machine = _instance(scope, call.names["instance"], call)
-    view = render.instance_view(room, machine)
+async def view_instance(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the instance view of a role instance."""
+    scope = _scope(context, request)
+    machine = _instance(scope, request.names["instance"], request)
+    view = render.instance_view(context, machine)
     names = ("platformUpdateDomain", "platformFaultDomain", "statuses")
     return ArmResponse(body={name: view[name] for name in names})
 
 
-async def act_on_instance(verb: str, room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Do to a role instance what a verb says."""
-    scope = _scope(room, call)
-    machine = _instance(scope, call.names["instance"], call)
-    return await actions.act(room, call, verb, _instance_id(room, scope, machine), (machine.ref,))
+async def act_on_instance(verb: str, context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Carry out a verb on a role instance."""
+    scope = _scope(context, request)
+    machine = _instance(scope, request.names["instance"], request)
+    return await actions.act(context, request, verb, _instance_id(context, scope, machine), (machine.ref,))
 
 
-def _scope(room: ArmContext, call: ArmRequest) -> Scope:
-    return resource_ids.require(room, CLOUD_SERVICES, call.names["group"], call.names["name"])[0]
+def _scope(context: ArmContext, request: ArmRequest) -> Scope:
+    return resource_ids.require(context, CLOUD_SERVICES, request.names["group"], request.names["name"])[0]
 
 
-def _instance(scope: Scope, name: str, call: ArmRequest) -> Machine:
+def _instance(scope: Scope, name: str, request: ArmRequest) -> Machine:
     for machine in scope.machines.values():
         if machine.name.lower() == name.lower():
             return machine
-    raise not_found(_TYPE, f"{scope.facts.set_name}/roleInstances/{name}", call.names["group"])
+    raise not_found(_TYPE, f"{scope.facts.set_name}/roleInstances/{name}", request.names["group"])
 
 
-async def _change(room: ArmContext, scope: Scope, body: Document) -> ArmResponse:
-    before = _rendered(room, scope)
-    after = render.overlay(before, body)
+async def _change(context: ArmContext, scope: Scope, body: Document) -> ArmResponse:
+    before = _render(context, scope)
+    after = overlay(before, body)
     if _roles(after) != _roles(before):
-        raise validation.fixed("roleProfile.roles")
-    await room.keep({resource_ids.set_id(room, scope): after})
-    return ArmResponse(body=_rendered(room, scope))
+        raise validation.immutable_property("roleProfile.roles")
+    await context.put_documents({resource_ids.set_id(context, scope): after})
+    return ArmResponse(body=_render(context, scope))
 
 
 def _roles(document: Json) -> Roles:
     roles = get_path(document, "properties", "roleProfile", "roles")
     if not isinstance(roles, list) or not roles:
-        raise invalid("properties.roleProfile.roles", "name at least one role")
+        raise invalid("properties.roleProfile.roles", "at least one role is required")
     return tuple(_role(role) for role in roles)
 
 
 def _role(role: Json) -> tuple[str, int]:
     name, capacity = get_path(role, "name"), get_path(role, "sku", "capacity")
     if not isinstance(name, str):
-        raise invalid("properties.roleProfile.roles", "each role has a name")
+        raise invalid("properties.roleProfile.roles", "every role needs a name")
     if not isinstance(capacity, int) or isinstance(capacity, bool):
-        raise invalid("properties.roleProfile.roles", f"the sku of role {name} has a capacity")
+        raise invalid("properties.roleProfile.roles", f"the sku of role {name} needs a capacity")
     return name, capacity
 
 
-def _rendered(room: ArmContext, scope: Scope) -> Document:
-    identifier = resource_ids.set_id(room, scope)
-    put = room.document(identifier) or {}
+def _render(context: ArmContext, scope: Scope) -> Document:
+    identifier = resource_ids.set_id(context, scope)
+    stored = context.document(identifier) or {}
     counts: dict[str, int] = {}
     for machine in scope.machines.values():
         role = role_of(machine.name)
         counts[role] = counts.get(role, 0) + 1
-    told = get_path(put, "properties", "roleProfile", "roles")
-    made: list[Json] = [
-        {"name": role, "sku": {"name": render.SIZE, "tier": "Standard", "capacity": count}}
+    stored_roles = get_path(stored, "properties", "roleProfile", "roles")
+    derived_roles: list[Json] = [
+        {"name": role, "sku": {"name": render.DEFAULT_SIZE, "tier": "Standard", "capacity": count}}
         for role, count in counts.items()
     ]
-    group = room.group(resource_ids.group_name(room, scope))
-    bare: Document = {"location": group["location"], "tags": {}, "properties": {}}
-    facts: Document = {
+    group = context.require_group(resource_ids.group_name(context, scope))
+    defaults: Document = {"location": group["location"], "tags": {}, "properties": {}}
+    properties: Document = {
         "provisioningState": "Deleting" if scope.facts.deleting else "Succeeded",
         "uniqueId": derive_id("set", scope.facts.set_id).lower(),
-        "roleProfile": {"roles": told if isinstance(told, list) else made},
+        "roleProfile": {"roles": stored_roles if isinstance(stored_roles, list) else derived_roles},
     }
-    own: Document = {"id": identifier, "name": scope.facts.set_name, "type": _TYPE, "properties": facts}
-    return render.overlay(render.overlay(bare, put), own)
+    core_state: Document = {
+        "id": identifier,
+        "name": scope.facts.set_name,
+        "type": _TYPE,
+        "properties": properties,
+    }
+    return overlay(overlay(defaults, stored), core_state)
 
 
-def _instance_id(room: ArmContext, scope: Scope, machine: Machine) -> str:
-    return f"{resource_ids.set_id(room, scope)}/roleInstances/{machine.name}"
+def _instance_id(context: ArmContext, scope: Scope, machine: Machine) -> str:
+    return f"{resource_ids.set_id(context, scope)}/roleInstances/{machine.name}"
 
 
-def _instance_shown(room: ArmContext, scope: Scope, machine: Machine) -> Document:
+def _render_instance(context: ArmContext, scope: Scope, machine: Machine) -> Document:
     return {
-        "id": _instance_id(room, scope, machine),
+        "id": _instance_id(context, scope, machine),
         "name": machine.name,
         "type": f"{_TYPE}/roleInstances",
-        "location": _rendered(room, scope)["location"],
-        "sku": {"name": render.SIZE, "tier": "Standard"},
+        "location": _render(context, scope)["location"],
+        "sku": {"name": render.DEFAULT_SIZE, "tier": "Standard"},
         "properties": {"networkProfile": {"networkInterfaces": []}},
     }
 
 
 _VERBS = ("restart", "reimage")
-_ONE = f"{GROUPED}/{CLOUD_SERVICES}/{{name}}"
+_ONE = f"{GROUP_PATH}/{CLOUD_SERVICES}/{{name}}"
 _INSTANCE = f"{_ONE}/roleInstances/{{instance}}"
 
 ROUTES: tuple[ArmRoute, ...] = (
-    ArmRoute("GET", f"{SUBSCRIBED}/{CLOUD_SERVICES}", list_all),
-    ArmRoute("GET", f"{GROUPED}/{CLOUD_SERVICES}", list_all),
+    ArmRoute("GET", f"{SUBSCRIPTION_PATH}/{CLOUD_SERVICES}", list_all),
+    ArmRoute("GET", f"{GROUP_PATH}/{CLOUD_SERVICES}", list_all),
     ArmRoute("GET", _ONE, get),
     ArmRoute("PUT", _ONE, put),
     ArmRoute("DELETE", _ONE, delete),

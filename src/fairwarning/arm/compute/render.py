@@ -1,16 +1,16 @@
-"""Documents as clients read them: what is true in the core, laid over what was once put.
+"""Renders machines and sets as clients read them: the state of the core over the stored document.
 
-A machine that ``up`` or a scale set has made was never put; what a document needs beyond the core's facts is
-then made up, the same each time.
+A machine that ``up`` or a scale set created has no stored document. Members that the core does not know are
+then filled with defaults, which depend on the machine alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 from fairwarning.arm import resource_ids
-from fairwarning.arm.call import deep_merge, get_path
-from fairwarning.arm.context import TENANT, ArmContext, Document
-from fairwarning.arm.operations import instant
+from fairwarning.arm.context import TENANT, ArmContext
+from fairwarning.arm.documents import Document, deep_merge, get_path, overlay
+from fairwarning.arm.operations import format_instant
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import (
     ApprovalSettings,
@@ -25,8 +25,8 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.scaleset import remaining
 
-SIZE = "Standard_D2s_v5"
-_IMAGE: Document = {
+DEFAULT_SIZE = "Standard_D2s_v5"
+_DEFAULT_IMAGE: Document = {
     "publisher": "Canonical",
     "offer": "0001-com-ubuntu-server-jammy",
     "sku": "22_04-lts-gen2",
@@ -35,112 +35,118 @@ _IMAGE: Document = {
 _PROVISIONING = {"Succeeded": "Provisioning succeeded", "Updating": "Updating", "Deleting": "Deleting"}
 
 
-def virtual_machine(room: ArmContext, machine: Machine) -> Document:
-    """Return a machine that is a resource of its own."""
-    scope = room.engine.scope(machine.scope)
-    identifier = resource_ids.vm_id(room, machine)
-    put = resource_ids.kept(room, identifier, machine.vm_id)
-    base = overlay(_bare_machine(room, scope, machine), put)
-    facts: Document = {
+def virtual_machine(context: ArmContext, machine: Machine) -> Document:
+    """Return the document of a virtual machine."""
+    scope = context.engine.scope(machine.scope)
+    identifier = resource_ids.vm_id(context, machine)
+    stored = resource_ids.stored_document(context, identifier, machine.vm_id)
+    base = overlay(_default_machine(context, scope, machine), stored)
+    properties: Document = {
         "vmId": machine.vm_id,
-        "provisioningState": provisioning(scope, machine),
-        **_membership(room, scope),
+        "provisioningState": provisioning_state(scope, machine),
+        **_membership(context, scope),
         **_priority(machine),
-        **_profile(machine, get_path(put, "properties", "scheduledEventsProfile") is not None),
+        **_profile(machine, get_path(stored, "properties", "scheduledEventsProfile") is not None),
     }
     if scope.facts.kind is ScopeKind.STANDALONE:
-        facts |= policy(scope.facts.approvals, get_path(put, "properties", "scheduledEventsPolicy"))
-    return _laid(base, identifier, str(machine.name), f"Microsoft.Compute/{resource_ids.VMS}", facts)
+        properties |= events_policy(
+            scope.facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")
+        )
+    return _with_core_state(
+        base, identifier, str(machine.name), f"Microsoft.Compute/{resource_ids.VMS}", properties
+    )
 
 
-def instance(room: ArmContext, machine: Machine, model: Document) -> Document:
-    """Return an instance of a scale set, whose document is ``model``."""
-    scope = room.engine.scope(machine.scope)
-    latest = machine.model.number == scope.facts.model.number
-    applied: Document = {"latestModelApplied": latest, "modelDefinitionApplied": "VirtualMachineScaleSet"}
+def instance(context: ArmContext, machine: Machine, model: Document) -> Document:
+    """Return the document of an instance; ``model`` is the document of its scale set."""
+    scope = context.engine.scope(machine.scope)
+    is_latest = machine.model.number == scope.facts.model.number
+    applied: Document = {"latestModelApplied": is_latest, "modelDefinitionApplied": "VirtualMachineScaleSet"}
     sku = {"name": get_path(model, "sku", "name"), "tier": "Standard"}
     if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
         return overlay(
-            virtual_machine(room, machine),
+            virtual_machine(context, machine),
             {"instanceId": machine.name, "sku": sku, "properties": {**applied, **_protection({}, machine)}},
         )
-    identifier = instance_id(room, machine)
-    put = resource_ids.kept(room, identifier, machine.vm_id)
-    base = overlay(_bare_instance(room, scope, machine, model), put)
-    facts: Document = {
+    identifier = instance_id(context, machine)
+    stored = resource_ids.stored_document(context, identifier, machine.vm_id)
+    base = overlay(_default_instance(context, scope, machine, model), stored)
+    properties: Document = {
         "vmId": machine.vm_id,
-        "provisioningState": provisioning(scope, machine),
+        "provisioningState": provisioning_state(scope, machine),
         **applied,
-        **_protection(put, machine),
+        **_protection(stored, machine),
         **_priority(machine),
     }
     kind = f"Microsoft.Compute/{resource_ids.SCALE_SETS}/virtualMachines"
-    shown = _laid(base, identifier, str(machine.name), kind, facts)
-    return {**shown, "instanceId": machine.instance, "sku": sku}
+    document = _with_core_state(base, identifier, str(machine.name), kind, properties)
+    return {**document, "instanceId": machine.instance, "sku": sku}
 
 
-def instance_id(room: ArmContext, machine: Machine) -> str:
+def instance_id(context: ArmContext, machine: Machine) -> str:
     """Return the id of an instance of a scale set."""
-    scope = room.engine.scope(machine.scope)
+    scope = context.engine.scope(machine.scope)
     if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-        return resource_ids.vm_id(room, machine)
-    return f"{resource_ids.set_id(room, scope)}/virtualMachines/{machine.instance}"
+        return resource_ids.vm_id(context, machine)
+    return f"{resource_ids.set_id(context, scope)}/virtualMachines/{machine.instance}"
 
 
-def scale_set(room: ArmContext, scopes: Sequence[Scope]) -> Document:
-    """Return a scale set, given its scopes: one, or one per zone."""
+def scale_set(context: ArmContext, scopes: Sequence[Scope]) -> Document:
+    """Return the document of a scale set, given its scopes: one, or one per zone."""
     facts = scopes[0].facts
-    identifier = resource_ids.set_id(room, scopes[0])
-    put = room.document(identifier) or {}
-    base = overlay(_bare_set(room, scopes), put)
+    identifier = resource_ids.set_id(context, scopes[0])
+    stored = context.document(identifier) or {}
+    base = overlay(_default_set(context, scopes), stored)
     number = max(scope.facts.model.number for scope in scopes)
     sku: Document = {"capacity": sum(len(remaining(scope)) for scope in scopes)}
-    told = get_path(put, "properties", "virtualMachineProfile", "scheduledEventsProfile") is not None
-    shown: Document = {
+    profile = get_path(stored, "properties", "virtualMachineProfile", "scheduledEventsProfile")
+    properties: Document = {
         "provisioningState": "Deleting" if facts.deleting else "Succeeded",
         "uniqueId": derive_id("set", facts.set_id).lower(),
         "orchestrationMode": "Flexible" if facts.kind is ScopeKind.FLEXIBLE_SET else "Uniform",
-        "upgradePolicy": {"mode": _mode(facts, get_path(put, "properties", "upgradePolicy", "mode"))},
+        "upgradePolicy": {"mode": _mode(facts, get_path(stored, "properties", "upgradePolicy", "mode"))},
         "platformFaultDomainCount": facts.fault_domains,
-        "virtualMachineProfile": _notices(facts.model.terminate_notice, facts.model.image_notice, told),
-        **policy(facts.approvals, get_path(put, "properties", "scheduledEventsPolicy")),
+        "virtualMachineProfile": _notices(
+            facts.model.terminate_notice, facts.model.image_notice, profile is not None
+        ),
+        **events_policy(facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
     }
     kind = f"Microsoft.Compute/{resource_ids.SCALE_SETS}"
     return {
-        **_laid(overlay(base, {"sku": sku}), identifier, facts.set_name, kind, shown),
+        **_with_core_state(overlay(base, {"sku": sku}), identifier, facts.set_name, kind, properties),
         "etag": f'"{number}"',
     }
 
 
-def availability_set(room: ArmContext, scope: Scope) -> Document:
-    """Return an availability set."""
-    identifier = resource_ids.set_id(room, scope)
-    put = room.document(identifier) or {}
-    group = resource_ids.group_name(room, scope)
-    bare: Document = {
-        "location": room.group(group)["location"],
+def availability_set(context: ArmContext, scope: Scope) -> Document:
+    """Return the document of an availability set."""
+    identifier = resource_ids.set_id(context, scope)
+    stored = context.document(identifier) or {}
+    group = resource_ids.group_name(context, scope)
+    defaults: Document = {
+        "location": context.require_group(group)["location"],
         "tags": {},
         "sku": {"name": "Aligned"},
         "properties": {},
     }
-    facts: Document = {
+    properties: Document = {
         "platformUpdateDomainCount": scope.facts.update_domains,
         "platformFaultDomainCount": scope.facts.fault_domains,
         "virtualMachines": [
             {"id": resource_ids.resource_id(group, resource_ids.VMS, name)} for name in scope.machines
         ],
-        **policy(scope.facts.approvals, get_path(put, "properties", "scheduledEventsPolicy")),
+        **events_policy(scope.facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
     }
     kind = f"Microsoft.Compute/{resource_ids.AVAILABILITY_SETS}"
-    return _laid(overlay(bare, put), identifier, scope.facts.set_name, kind, facts)
+    return _with_core_state(overlay(defaults, stored), identifier, scope.facts.set_name, kind, properties)
 
 
-def instance_view(room: ArmContext, machine: Machine) -> Document:
-    """Return how a machine is doing."""
-    scope = room.engine.scope(machine.scope)
-    state = provisioning(scope, machine)
-    now = instant(room.engine.clock.now())
-    code, text = power(room, machine)
+def instance_view(context: ArmContext, machine: Machine) -> Document:
+    """Return the instance view of a machine."""
+    scope = context.engine.scope(machine.scope)
+    state = provisioning_state(scope, machine)
+    now = format_instant(context.engine.clock.now())
+    code, text = power_state(context, machine)
     agent: list[Json] = [
         {"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Ready", "time": now}
     ]
@@ -168,85 +174,79 @@ def instance_view(room: ArmContext, machine: Machine) -> Document:
     }
 
 
-def overlay(document: Json, more: Document) -> Document:
-    """Return a document with another laid over it; tags are not merged but replaced."""
-    after = deep_merge(document, more)
-    if not isinstance(after, dict):
-        return {}
-    tags = get_path(more, "tags")
-    return after if tags is None else {**after, "tags": tags}
-
-
 def storable(document: Document, *model: str) -> Document:
-    """Return a document as it is kept: of its notices only that there was ever talk of them."""
+    """Return a document as it is stored: the core holds the notices, so their profile is emptied.
+
+    An empty profile still says that the client once sent one.
+    """
     first = model[0] if model else "scheduledEventsProfile"
-    kept = dict(document)
+    stored = dict(document)
     for name, value in document.items():
         if name.lower() == first.lower() and isinstance(value, dict):
-            kept[name] = storable(value, *model[1:]) if model else {}
-    return kept
+            stored[name] = storable(value, *model[1:]) if model else {}
+    return stored
 
 
-def expanded(document: Document, view: Document) -> Document:
-    """Return a document with how its machine is doing."""
+def with_instance_view(document: Document, view: Document) -> Document:
+    """Return a document with its instance view."""
     return overlay(document, {"properties": {"instanceView": view}})
 
 
-def power(room: ArmContext, machine: Machine) -> tuple[str, str]:
-    """Return a machine's power state as Azure calls it; what was only switched off is not deallocated."""
+def power_state(context: ArmContext, machine: Machine) -> tuple[str, str]:
+    """Return the power state of a machine in Azure's words; ``powerOff`` alone does not deallocate."""
     if machine.power is PowerState.RUNNING:
         return "running", "VM running"
-    if get_path(room.document(switched_off(machine.ref)), "vmId") == machine.vm_id:
+    if get_path(context.document(power_off_key(machine.ref)), "vmId") == machine.vm_id:
         return "stopped", "VM stopped"
     return "deallocated", "VM deallocated"
 
 
-def switched_off(ref: MachineRef) -> str:
-    """Return where it is kept that a machine was switched off and not deallocated."""
+def power_off_key(ref: MachineRef) -> str:
+    """Return the key of the document that marks a machine as powered off but not deallocated."""
     return f"switched-off:{ref.full}"
 
 
-def provisioning(scope: Scope, machine: Machine) -> str:
-    """Return what is being done to a machine."""
-    causes = {event.cause for event in scope.events.values() if _concerns(event, machine)}
+def provisioning_state(scope: Scope, machine: Machine) -> str:
+    """Return the provisioning state of a machine."""
+    causes = {event.cause for event in scope.events.values() if _affects(event, machine)}
     if "delete" in causes or scope.facts.deleting:
         return "Deleting"
     return "Updating" if causes & {"restart", "redeploy", "reimage"} else "Succeeded"
 
 
-def policy(approvals: ApprovalSettings, put: Json) -> Document:
-    """Return the member that says what is approved without asking; nothing where nobody ever said."""
-    if approvals == ApprovalSettings() and put is None:
+def events_policy(approvals: ApprovalSettings, stored: Json) -> Document:
+    """Return the policy of automatic approvals; empty for default settings without a stored policy."""
+    if approvals == ApprovalSettings() and stored is None:
         return {}
-    told: Document = {
+    policy: Document = {
         "userInitiatedReboot": {"automaticallyApprove": approvals.user_reboot},
         "userInitiatedRedeploy": {"automaticallyApprove": approvals.user_redeploy},
         "allInstancesDown": {"automaticallyApprove": approvals.all_instances_down},
     }
-    return {"scheduledEventsPolicy": deep_merge(put if isinstance(put, dict) else {}, told)}
+    return {"scheduledEventsPolicy": deep_merge(stored if isinstance(stored, dict) else {}, policy)}
 
 
-def iso(duration: timedelta) -> str:
-    """Write a duration as ISO 8601 does."""
+def format_duration(duration: timedelta) -> str:
+    """Return a duration in ISO 8601."""
     minutes, seconds = divmod(int(duration.total_seconds()), 60)
     return f"PT{minutes}M{seconds}S" if seconds else f"PT{minutes}M"
 
 
 def computer_name(scope: Scope, machine: Machine) -> str:
-    """Return what a machine calls itself."""
+    """Return the hostname of a machine."""
     if scope.facts.kind is ScopeKind.SCALE_SET:
         return f"{scope.facts.set_name}{int(machine.instance):06d}"
     return machine.name
 
 
-def _bare_machine(room: ArmContext, scope: Scope, machine: Machine) -> Document:
+def _default_machine(context: ArmContext, scope: Scope, machine: Machine) -> Document:
     model: Document = {}
     if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-        model = room.document(resource_ids.set_id(room, scope)) or {}
-    group = room.group(resource_ids.group_name(room, scope))
+        model = context.document(resource_ids.set_id(context, scope)) or {}
+    group = context.require_group(resource_ids.group_name(context, scope))
     profile = get_path(model, "properties", "virtualMachineProfile")
     properties: Document = {
-        "hardwareProfile": {"vmSize": get_path(model, "sku", "name") or SIZE},
+        "hardwareProfile": {"vmSize": get_path(model, "sku", "name") or DEFAULT_SIZE},
         "storageProfile": get_path(profile, "storageProfile") or _storage(machine),
         "osProfile": {"computerName": computer_name(scope, machine), "adminUsername": "ops"},
         "networkProfile": {"networkInterfaces": []},
@@ -259,7 +259,7 @@ def _bare_machine(room: ArmContext, scope: Scope, machine: Machine) -> Document:
     }
 
 
-def _bare_instance(room: ArmContext, scope: Scope, machine: Machine, model: Document) -> Document:
+def _default_instance(context: ArmContext, scope: Scope, machine: Machine, model: Document) -> Document:
     profile = get_path(model, "properties", "virtualMachineProfile")
     prefix = get_path(profile, "osProfile", "computerNamePrefix")
     name = f"{prefix}{int(machine.instance):06d}" if prefix else computer_name(scope, machine)
@@ -278,21 +278,21 @@ def _bare_instance(room: ArmContext, scope: Scope, machine: Machine, model: Docu
     }
 
 
-def _bare_set(room: ArmContext, scopes: Sequence[Scope]) -> Document:
+def _default_set(context: ArmContext, scopes: Sequence[Scope]) -> Document:
     facts = scopes[0].facts
-    some = next((machine for scope in scopes for machine in scope.machines.values()), None)
+    sample = next((machine for scope in scopes for machine in scope.machines.values()), None)
     zones: list[Json] = [scope.facts.zone for scope in scopes if scope.facts.zone]
     profile: Document = {
         "osProfile": {"computerNamePrefix": facts.set_name, "adminUsername": "ops"},
         "storageProfile": _storage(None),
         "networkProfile": {"networkInterfaceConfigurations": []},
-        **(_priority(some) if some is not None else {}),
+        **(_priority(sample) if sample is not None else {}),
     }
     return {
-        "location": room.group(resource_ids.group_name(room, scopes[0]))["location"],
-        "tags": dict(some.tags) if some is not None else {},
+        "location": context.require_group(resource_ids.group_name(context, scopes[0]))["location"],
+        "tags": dict(sample.tags) if sample is not None else {},
         **({"zones": zones} if zones else {}),
-        "sku": {"name": SIZE, "tier": "Standard"},
+        "sku": {"name": DEFAULT_SIZE, "tier": "Standard"},
         "properties": {
             "singlePlacementGroup": facts.kind is ScopeKind.SCALE_SET,
             "overprovision": False,
@@ -305,15 +305,15 @@ def _storage(machine: Machine | None) -> Document:
     disk: Document = {"osType": "Linux", "createOption": "FromImage", "caching": "ReadWrite"}
     if machine is not None:
         disk["name"] = f"{machine.name}_OsDisk_1"
-    return {"imageReference": dict(_IMAGE), "osDisk": disk, "dataDisks": []}
+    return {"imageReference": dict(_DEFAULT_IMAGE), "osDisk": disk, "dataDisks": []}
 
 
-def _membership(room: ArmContext, scope: Scope) -> Document:
+def _membership(context: ArmContext, scope: Scope) -> Document:
     match scope.facts.kind:
         case ScopeKind.AVAILABILITY_SET:
-            return {"availabilitySet": {"id": resource_ids.set_id(room, scope)}}
+            return {"availabilitySet": {"id": resource_ids.set_id(context, scope)}}
         case ScopeKind.FLEXIBLE_SET:
-            return {"virtualMachineScaleSet": {"id": resource_ids.set_id(room, scope)}}
+            return {"virtualMachineScaleSet": {"id": resource_ids.set_id(context, scope)}}
         case _:
             return {}
 
@@ -322,56 +322,62 @@ def _priority(machine: Machine) -> Document:
     return {"priority": "Spot", "evictionPolicy": machine.eviction.value} if machine.spot else {}
 
 
-def _profile(machine: Machine, told: bool) -> Document:
-    return _notices(machine.model.terminate_notice, machine.model.image_notice, told)
+def _profile(machine: Machine, declared: bool) -> Document:
+    return _notices(machine.model.terminate_notice, machine.model.image_notice, declared)
 
 
-def _notices(terminate: timedelta | None, image: bool, told: bool) -> Document:
+def _notices(terminate: timedelta | None, image: bool, declared: bool) -> Document:
     profile: Document = {}
     if terminate is not None:
-        profile["terminateNotificationProfile"] = {"notBeforeTimeout": iso(terminate), "enable": True}
+        profile["terminateNotificationProfile"] = {
+            "notBeforeTimeout": format_duration(terminate),
+            "enable": True,
+        }
     if image:
         profile["osImageNotificationProfile"] = {"notBeforeTimeout": "PT15M", "enable": True}
-    return {"scheduledEventsProfile": profile} if profile or told else {}
+    return {"scheduledEventsProfile": profile} if profile or declared else {}
 
 
-def _protection(put: Document, machine: Machine) -> Document:
-    told = get_path(put, "properties", "protectionPolicy")
-    if not machine.protected and told is None:
+def _protection(stored: Document, machine: Machine) -> Document:
+    policy = get_path(stored, "properties", "protectionPolicy")
+    if not machine.protected and policy is None:
         return {}
-    base = told if isinstance(told, dict) else {}
+    base = policy if isinstance(policy, dict) else {}
     return {"protectionPolicy": deep_merge(base, {"protectFromScaleIn": machine.protected})}
 
 
-def _mode(facts: ScopeProperties, put: Json) -> Json:
+def _mode(facts: ScopeProperties, stored: Json) -> Json:
     if facts.upgrades_itself:
-        return put if put in ("Automatic", "Rolling") else "Automatic"
+        return stored if stored in ("Automatic", "Rolling") else "Automatic"
     return "Manual"
 
 
 def _maintenance(scope: Scope, machine: Machine) -> Document:
-    planned = [event for event in scope.events.values() if event.waiting and _concerns(event, machine)]
-    windows: Iterable[Event] = (event for event in planned if event.source == "Platform")
-    window = next(iter(windows), None)
-    told: Document = {"isCustomerInitiatedMaintenanceAllowed": True, "lastOperationResultCode": "None"}
-    if window is not None:
-        told |= {
-            "preMaintenanceWindowStartTime": instant(window.created_at),
-            "preMaintenanceWindowEndTime": instant(window.not_before),
-            "maintenanceWindowStartTime": instant(window.not_before),
-            "maintenanceWindowEndTime": instant(window.not_before + timedelta(minutes=10)),
+    planned = (
+        event
+        for event in scope.events.values()
+        if event.waiting and event.source == "Platform" and _affects(event, machine)
+    )
+    event = next(planned, None)
+    status: Document = {"isCustomerInitiatedMaintenanceAllowed": True, "lastOperationResultCode": "None"}
+    if event is not None:
+        status |= {
+            "preMaintenanceWindowStartTime": format_instant(event.created_at),
+            "preMaintenanceWindowEndTime": format_instant(event.not_before),
+            "maintenanceWindowStartTime": format_instant(event.not_before),
+            "maintenanceWindowEndTime": format_instant(event.not_before + timedelta(minutes=10)),
         }
-    return told
+    return status
 
 
-def _concerns(event: Event, machine: Machine) -> bool:
+def _affects(event: Event, machine: Machine) -> bool:
     return machine.name in event.undone
 
 
-def _laid(base: Document, identifier: str, name: str, kind: str, facts: Document) -> Document:
-    """Lay what is true over what was put."""
-    own: Document = {"id": identifier, "name": name, "type": kind, "properties": facts}
+def _with_core_state(base: Document, identifier: str, name: str, kind: str, properties: Document) -> Document:
+    """Return a document with the state of the core over it."""
+    state: Document = {"id": identifier, "name": name, "type": kind, "properties": properties}
     if "systemassigned" in str(get_path(base, "identity", "type")).lower():
         principal = derive_id("principal", identifier.lower()).lower()
-        own["identity"] = {"principalId": principal, "tenantId": TENANT}
-    return overlay(base, own)
+        state["identity"] = {"principalId": principal, "tenantId": TENANT}
+    return overlay(base, state)

@@ -1,7 +1,8 @@
-"""What may be asked for: by which api-version, in which shape, and what it means to the core.
+"""Checks the bodies of requests, and reads the settings of scheduled events from them.
 
-Properties are refused below the api-version that brought them, and left out of answers there. What the core
-has a say in is read here, kindly where az is careless (T-03) and strictly elsewhere; all the rest is opaque.
+A property is refused, and left out of responses, if the api-version is older than the property. The members
+that the core uses are checked here: leniently where az is careless (T-03), strictly elsewhere. All other
+members are opaque.
 """
 
 import json
@@ -10,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from fairwarning.arm.call import ArmRequest, get_path
-from fairwarning.arm.context import Document
+from fairwarning.arm.documents import Document, get_items, get_path
 from fairwarning.arm.errors import AzureError, invalid
+from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.resource_ids import AVAILABILITY_SETS, SCALE_SETS, VMS
 from fairwarning.arm.templates.coercion import coerce
 from fairwarning.core.blueprint import MOST_MACHINES
@@ -27,7 +28,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class VersionGate:
-    """A property, the api-version that brought it, and what has it as a member."""
+    """A property, the first api-version that has it, and the type that it is a member of."""
 
     path: Path
     since: str
@@ -54,7 +55,7 @@ def _profile(model: Path, since: str, owner: str) -> tuple[VersionGate, ...]:
     return VersionGate(profile, since, owner), VersionGate(image, "2022-11-01", "ScheduledEventsProfile")
 
 
-#: T-01, by type of resource.
+#: The version gates (T-01), by type of resource.
 GATES: Mapping[str, tuple[VersionGate, ...]] = {
     SCALE_SETS: (
         *_profile(_MODEL, "2019-03-01", "VirtualMachineProfile"),
@@ -83,11 +84,11 @@ _TEXT: tuple[Check, str] = (lambda value: isinstance(value, str), "it must be a 
 _FLAG: tuple[Check, str] = (lambda value: isinstance(value, bool), "it must be true or false")
 _COUNT: tuple[Check, str] = (_is_count, f"it must be a whole number between 0 and {MOST_MACHINES}")
 _TEXTS: tuple[Check, str] = (
-    lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
     "it must be a list of strings",
 )
 _TAGS: tuple[Check, str] = (
-    lambda value: isinstance(value, dict) and all(isinstance(one, str) for one in value.values()),
+    lambda value: isinstance(value, dict) and all(isinstance(item, str) for item in value.values()),
     "it must be an object of strings",
 )
 
@@ -114,7 +115,7 @@ def _of_model(model: Path) -> dict[Path, tuple[Check, str]]:
 
 _APPROVED = ("userInitiatedReboot", "userInitiatedRedeploy", "allInstancesDown")
 
-#: What the things we read must look like; null is as good as absent.
+#: The shapes of the members that are read; null counts as absent.
 SHAPES: Mapping[Path, tuple[Check, str]] = {
     ("location",): _TEXT,
     ("tags",): _TAGS,
@@ -140,27 +141,31 @@ SHAPES: Mapping[Path, tuple[Check, str]] = {
     **{(*_POLICY, name, "automaticallyApprove"): _FLAG for name in _APPROVED},
 }
 
-#: What is taken and never shown again.
+#: Members that are accepted and never returned.
 _SECRETS = frozenset({"adminpassword", "customdata"})
-#: T-20: families whose machines cannot keep their memory.
-_FORGETFUL = re.compile(r"(?:Standard|Basic)_[GHMN]", re.IGNORECASE)
+#: Size families without memory-preserving updates (T-20).
+_NO_MEMORY_PRESERVING = re.compile(r"(?:Standard|Basic)_[GHMN]", re.IGNORECASE)
 
 
-def read(kind: str, call: ArmRequest) -> Document:
-    """Return the body of a PUT or PATCH, coerced, if it may be asked for in this way."""
-    _guard(kind, call)
-    body = coerce(dict(call.fields()))
+def read_body(kind: str, request: ArmRequest) -> Document:
+    """Return the checked and coerced body of a PUT or PATCH.
+
+    Raises:
+        AzureError: a member is not valid, or not in this api-version.
+    """
+    _check_version(kind, request)
+    body = coerce(dict(request.fields()))
     for path, (check, problem) in SHAPES.items():
         value = get_path(body, *path)
         if value is not None and not check(value):
             raise invalid(".".join(path), problem)
-    found = _without_secrets(body)
-    # Clients put back what they have read; how a machine was doing then is no wish.
-    return _without(found, ("properties", "instanceView")) if isinstance(found, dict) else {}
+    document = _without_secrets(body)
+    # Clients put back what they have read, instance view included.
+    return _without(document, ("properties", "instanceView")) if isinstance(document, dict) else {}
 
 
-def hide(kind: str, document: Document, version: str) -> Document:
-    """Return a document as far as an api-version knows it (T-01)."""
+def hide_newer_properties(kind: str, document: Document, version: str) -> Document:
+    """Return a document without the properties that are newer than an api-version (T-01)."""
     for gate in GATES.get(kind, ()):
         if _before(version, gate.since):
             document = _without(document, gate.path)
@@ -169,7 +174,7 @@ def hide(kind: str, document: Document, version: str) -> Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSettings:
-    """What a document asks of the core."""
+    """The settings of a document that the core uses."""
 
     terminate_notice: timedelta | None
     image_notice: bool
@@ -180,7 +185,7 @@ class EventSettings:
 
 
 def event_settings(kind: str, document: Document) -> EventSettings:
-    """Return what a document asks of the core."""
+    """Return the settings of a document that the core uses."""
     model = _MODEL if kind == SCALE_SETS else ("properties",)
     size = get_path(document, "sku", "name") or get_path(document, "properties", "hardwareProfile", "vmSize")
     spot = get_path(document, *model, "priority") in ("Spot", "Low")
@@ -190,7 +195,7 @@ def event_settings(kind: str, document: Document) -> EventSettings:
     image = _image_notice(document, (*model, "scheduledEventsProfile", "osImageNotificationProfile"))
     return EventSettings(
         terminate_notice=notice,
-        image_notice=image and not _FORGETFUL.match(str(size)),
+        image_notice=image and not _NO_MEMORY_PRESERVING.match(str(size)),
         approvals=_approvals(get_path(document, *_POLICY)),
         spot=spot,
         eviction=EvictionPolicy(
@@ -200,22 +205,21 @@ def event_settings(kind: str, document: Document) -> EventSettings:
     )
 
 
-def fixed(name: str) -> AzureError:
-    """Return the refusal to change what cannot be changed."""
+def immutable_property(name: str) -> AzureError:
+    """Return the error for changing a property that cannot be changed."""
     message = f"Changing property '{name}' is not allowed."
     return AzureError(409, "PropertyChangeNotAllowed", message, name)
 
 
-def count(document: Json, *path: str) -> int | None:
-    """Return a number of a document that was read, or None."""
-    found = get_path(document, *path)
-    return int(found) if isinstance(found, int | str) else None
+def get_count(document: Json, *path: str) -> int | None:
+    """Return the number at a path of a checked document, or None."""
+    value = get_path(document, *path)
+    return int(value) if isinstance(value, int | str) else None
 
 
-def texts(document: Json, *path: str) -> tuple[str, ...]:
-    """Return a list of a document that was read; nothing is an empty one."""
-    found = get_path(document, *path)
-    return tuple(str(one) for one in found) if isinstance(found, list) else ()
+def get_texts(document: Json, *path: str) -> tuple[str, ...]:
+    """Return the strings at a path of a checked document; without a list there, none."""
+    return tuple(str(item) for item in get_items(document, *path))
 
 
 def _terminate_notice(document: Document, path: Path) -> timedelta | None:
@@ -248,14 +252,14 @@ def _duration(text: Json, path: Path) -> timedelta | None:
 
 
 def _approvals(policy: Json) -> ApprovalSettings:
-    def says(name: str, *, default: bool) -> bool:
-        told = get_path(policy, name, "automaticallyApprove")
-        return told if isinstance(told, bool) else default
+    def approves(name: str, *, default: bool) -> bool:
+        value = get_path(policy, name, "automaticallyApprove")
+        return value if isinstance(value, bool) else default
 
     return ApprovalSettings(
-        user_reboot=says("userInitiatedReboot", default=False),
-        user_redeploy=says("userInitiatedRedeploy", default=False),
-        all_instances_down=says("allInstancesDown", default=True),
+        user_reboot=approves("userInitiatedReboot", default=False),
+        user_redeploy=approves("userInitiatedRedeploy", default=False),
+        all_instances_down=approves("allInstancesDown", default=True),
     )
 
 
@@ -263,16 +267,16 @@ def _tags(tags: Json) -> tuple[tuple[str, str], ...]:
     return tuple((key, str(value)) for key, value in tags.items()) if isinstance(tags, dict) else ()
 
 
-def _guard(kind: str, call: ArmRequest) -> None:
+def _check_version(kind: str, request: ArmRequest) -> None:
     for gate in GATES.get(kind, ()):
-        late = _before(call.version, gate.since) or (call.method == "PATCH" and not gate.patch)
-        if late and get_path(call.body, *gate.path) is not None:
-            member, where = gate.path[-1], ".".join(gate.path)
+        is_unknown = _before(request.version, gate.since) or (request.method == "PATCH" and not gate.patch)
+        if is_unknown and get_path(request.body, *gate.path) is not None:
+            member, path = gate.path[-1], ".".join(gate.path)
             raise AzureError(
                 400,
                 "BadRequest",
                 f"Could not find member '{member}' on object of type '{gate.owner}'. "
-                f"Path '{where}', line 1, position {_position(call.body, gate.path)}.",
+                f"Path '{path}', line 1, position {_position(request.body, gate.path)}.",
                 _TARGETS[kind],
             )
 
@@ -282,7 +286,7 @@ def _before(version: str, since: str) -> bool:
 
 
 def _position(body: Json, path: Path) -> int:
-    """Return how far a reader of the body has come once it has read the path's last name."""
+    """Return how many characters of the body precede the value at a path, as Azure counts them."""
     position = 0
     for key in path:
         for name, value in body.items() if isinstance(body, dict) else ():
@@ -314,10 +318,10 @@ def _pruned(document: Document, first: str, rest: Path) -> Iterator[tuple[str, J
 def _without_secrets(document: Json) -> Json:
     if not isinstance(document, dict):
         return document
-    shown: Document = {}
+    cleaned: Document = {}
     for name, value in document.items():
         if name.lower() == "osprofile" and isinstance(value, dict):
-            shown[name] = {key: one for key, one in value.items() if key.lower() not in _SECRETS}
+            cleaned[name] = {key: inner for key, inner in value.items() if key.lower() not in _SECRETS}
         else:
-            shown[name] = _without_secrets(value)
-    return shown
+            cleaned[name] = _without_secrets(value)
+    return cleaned

@@ -1,4 +1,4 @@
-"""Virtual machines: alone, in an availability set or in a flexible scale set."""
+"""Virtual machines: standalone, in an availability set or in a flexible scale set."""
 
 import asyncio
 import re
@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 
 from fairwarning.arm import groups, resource_ids
-from fairwarning.arm.call import ArmRequest, ArmResponse, get_path
 from fairwarning.arm.compute import actions, render, validation
 from fairwarning.arm.compute.validation import EventSettings
-from fairwarning.arm.context import ArmContext, Document, core_group
+from fairwarning.arm.context import ArmContext, core_group
+from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import AzureError, invalid
-from fairwarning.arm.operations import accepted, instant
-from fairwarning.arm.resource_ids import AVAILABILITY_SETS, GROUPED, SCALE_SETS, SUBSCRIBED, VMS
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.operations import accepted_response, format_instant
+from fairwarning.arm.resource_ids import AVAILABILITY_SETS, GROUP_PATH, SCALE_SETS, SUBSCRIPTION_PATH, VMS
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineChanged
@@ -25,302 +26,318 @@ _IN_SET = re.compile(r"\s*'?virtualMachineScaleSet/id'?\s+eq\s+'([^']+)'\s*", re
 _SETS = {"availabilitySet": AVAILABILITY_SETS, "virtualMachineScaleSet": SCALE_SETS}
 
 
-async def get(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Show a machine."""
-    room.group(call.names["group"])
-    machine = resource_ids.vm(room, call.names["group"], call.names["name"])
+async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return a machine."""
+    context.require_group(request.names["group"])
+    machine = resource_ids.find_vm(context, request.names["group"], request.names["name"])
     if machine is None:
-        await _forget(room, call)
-    return ArmResponse(body=_shown(room, resource_ids.require_vm(room, call), call))
+        await _delete_stale_document(context, request)
+    return ArmResponse(body=_render(context, resource_ids.require_vm(context, request), request))
 
 
-async def view(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Show how a machine is doing."""
-    return ArmResponse(body=render.instance_view(room, resource_ids.require_vm(room, call)))
+async def view(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the instance view of a machine."""
+    return ArmResponse(body=render.instance_view(context, resource_ids.require_vm(context, request)))
 
 
-async def list_all(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Show a page of the machines of a group, or of all."""
-    home = _filter(call)
-    found = [
-        (f"{folder}{name}".lower(), partial(_listed, room, scope, name, call))
-        for scope in resource_ids.wanted(room, call, VMS)
-        if home in (None, resource_ids.set_id(room, scope).lower())
-        for folder in (resource_ids.resource_id(resource_ids.group_name(room, scope), VMS, ""),)
+async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return a page of the machines, of a group or of all groups."""
+    chosen_set = _filter(request)
+    machines = [
+        (f"{folder}{name}".lower(), partial(_render_named, context, scope, name, request))
+        for scope in resource_ids.select_scopes(context, request, VMS)
+        if chosen_set in (None, resource_ids.set_id(context, scope).lower())
+        for folder in (resource_ids.resource_id(resource_ids.group_name(context, scope), VMS, ""),)
         for name in scope.machines
     ]
-    return resource_ids.page(call, found)
+    return resource_ids.paginate(request, machines)
 
 
-async def put(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Bring a machine up, or change the one that is there."""
-    group, name = call.names["group"], call.names["name"]
-    groups.require_active_group(room, group)
-    body = validation.read(VMS, call)
-    home = _home(room, call, body)
-    async with _lock(room, resource_ids.vm(room, group, name), home, call):
-        machine = resource_ids.vm(room, group, name)
+async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Create or change a machine."""
+    group, name = request.names["group"], request.names["name"]
+    groups.require_active_group(context, group)
+    body = validation.read_body(VMS, request)
+    parent = _parent_set(context, request, body)
+    async with _lock(context, resource_ids.find_vm(context, group, name), parent, request):
+        machine = resource_ids.find_vm(context, group, name)
         if machine is not None:
-            return await _change(room, call, machine, body)
-        document = _document(room, call, body)
-        wishes = validation.event_settings(VMS, document)
-        if home is None:
-            await _make(room, call, document, wishes)
+            return await _change(context, request, machine, body)
+        document = _document(context, request, body)
+        settings = validation.event_settings(VMS, document)
+        if parent is None:
+            await _create(context, request, document, settings)
         else:
-            await _join(room, call, home, document, wishes)
-        return ArmResponse(status=201, body=_answer(room, call))
+            await _create_in_set(context, request, parent, document, settings)
+        return ArmResponse(status=201, body=_succeeded(context, request))
 
 
-async def patch(room: ArmContext, call: ArmRequest) -> ArmResponse:
+async def patch(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Change a machine."""
-    machine = resource_ids.require_vm(room, call)
-    body = validation.read(VMS, call)
-    async with _lock(room, machine, None, call):
-        return await _change(room, call, resource_ids.require_vm(room, call), body)
+    machine = resource_ids.require_vm(context, request)
+    body = validation.read_body(VMS, request)
+    async with _lock(context, machine, None, request):
+        return await _change(context, request, resource_ids.require_vm(context, request), body)
 
 
-async def delete(room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Delete a machine, with its warning; one that is not there is gone already."""
-    room.group(call.names["group"])
-    machine = resource_ids.vm(room, call.names["group"], call.names["name"])
+async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Delete a machine, with a warning; 204 if there is none."""
+    context.require_group(request.names["group"])
+    machine = resource_ids.find_vm(context, request.names["group"], request.names["name"])
     if machine is None:
-        await _forget(room, call)
+        await _delete_stale_document(context, request)
         return ArmResponse(status=204)
-    identifier = resource_ids.vm_id(room, machine)
-    scope = room.engine.scope(machine.scope)
-    async with _lock(room, machine, None, call):
-        removes = (identifier, render.switched_off(machine.ref))
+    identifier = resource_ids.vm_id(context, machine)
+    scope = context.engine.scope(machine.scope)
+    async with _lock(context, machine, None, request):
+        removes = (identifier, render.power_off_key(machine.ref))
         if scope.facts.kind is ScopeKind.STANDALONE:
-            operation = await actions.remove(room, call, identifier, (scope,), removes)
-            return accepted(room, call, operation)
+            operation = await actions.delete_scopes(context, request, identifier, (scope,), removes)
+            return accepted_response(context, request, operation)
         operation = await actions.announce(
-            room,
-            call,
+            context,
+            request,
             "delete",
             identifier,
             (machine.ref,),
-            force=actions.forced(call),
+            force=actions.is_forced(request),
             removes=removes,
         )
-    return accepted(room, call, operation)
+    return accepted_response(context, request, operation)
 
 
-async def act(verb: str, room: ArmContext, call: ArmRequest) -> ArmResponse:
-    """Do to a machine what a verb says."""
-    machine = resource_ids.require_vm(room, call)
-    return await actions.act(room, call, verb, resource_ids.vm_id(room, machine), (machine.ref,))
+async def act(verb: str, context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Carry out a verb on a machine."""
+    machine = resource_ids.require_vm(context, request)
+    return await actions.act(context, request, verb, resource_ids.vm_id(context, machine), (machine.ref,))
 
 
-async def evict(room: ArmContext, call: ArmRequest) -> ArmResponse:
+async def evict(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Evict a Spot machine."""
-    return await actions.evict(room, call, (resource_ids.require_vm(room, call).ref,))
+    return await actions.evict(context, request, (resource_ids.require_vm(context, request).ref,))
 
 
-def _listed(room: ArmContext, scope: Scope, name: VmName, call: ArmRequest) -> Document:
-    return _shown(room, scope.machines[name], call)
+def _render_named(context: ArmContext, scope: Scope, name: VmName, request: ArmRequest) -> Document:
+    return _render(context, scope.machines[name], request)
 
 
-def _shown(room: ArmContext, machine: Machine, call: ArmRequest) -> Document:
-    document = validation.hide(VMS, render.virtual_machine(room, machine), call.version)
-    if "instanceview" in call.query.get("$expand", "").lower() or call.query.get("statusOnly") == "true":
-        return render.expanded(document, render.instance_view(room, machine))
+def _render(context: ArmContext, machine: Machine, request: ArmRequest) -> Document:
+    document = validation.hide_newer_properties(
+        VMS, render.virtual_machine(context, machine), request.version
+    )
+    if (
+        "instanceview" in request.query.get("$expand", "").lower()
+        or request.query.get("statusOnly") == "true"
+    ):
+        return render.with_instance_view(document, render.instance_view(context, machine))
     return document
 
 
-def _filter(call: ArmRequest) -> str | None:
-    """Return the scale set whose machines are asked for, in lower case; None means any."""
-    text = call.query.get("$filter")
+def _filter(request: ArmRequest) -> str | None:
+    """Return the id of the scale set in the filter, in lower case; None without a filter."""
+    text = request.query.get("$filter")
     if not text:
         return None
-    found = _IN_SET.fullmatch(text)
-    if found is None:
+    clause = _IN_SET.fullmatch(text)
+    if clause is None:
         message = f"The filter {text!r} is not supported: it must be 'virtualMachineScaleSet/id' eq '...'."
         raise AzureError(400, "InvalidFilterInQueryString", message)
-    return found[1].lower()
+    return clause[1].lower()
 
 
-async def _forget(room: ArmContext, call: ArmRequest) -> None:
-    group, name = call.names["group"], call.names["name"]
-    gone = partial(resource_ids.vm, room, group, name)
-    await resource_ids.drop(room, resource_ids.resource_id(group, VMS, name), lambda: gone() is None)
+async def _delete_stale_document(context: ArmContext, request: ArmRequest) -> None:
+    group, name = request.names["group"], request.names["name"]
+    key = resource_ids.resource_id(group, VMS, name)
+    await resource_ids.delete_stale_document(
+        context, key, lambda: resource_ids.find_vm(context, group, name) is None
+    )
 
 
-def _document(room: ArmContext, call: ArmRequest, body: Document) -> Document:
-    group = room.group(call.names["group"])
-    bare: Document = {"location": group["location"], "tags": {}, "properties": {}}
-    made: Document = {"timeCreated": instant(room.engine.clock.now())}
-    named: Document = {"name": call.names["name"], "properties": made}
-    return render.overlay(render.overlay(bare, body), named)
+def _document(context: ArmContext, request: ArmRequest, body: Document) -> Document:
+    group = context.require_group(request.names["group"])
+    defaults: Document = {"location": group["location"], "tags": {}, "properties": {}}
+    created: Document = {"timeCreated": format_instant(context.engine.clock.now())}
+    identity: Document = {"name": request.names["name"], "properties": created}
+    return overlay(overlay(defaults, body), identity)
 
 
-def _home(room: ArmContext, call: ArmRequest, body: Document) -> tuple[Scope, ...] | None:
-    """Return the scopes of the set a machine is put into; None for one that stands alone."""
-    found = []
+def _parent_set(context: ArmContext, request: ArmRequest, body: Document) -> tuple[Scope, ...] | None:
+    """Return the scopes of the set that a new machine refers to; None for a standalone machine."""
+    sets = []
     for member, kind in _SETS.items():
         target = f"properties.{member}"
-        where = resource_ids.reference(get_path(body, "properties", member), kind, target)
-        if where is None:
+        reference = resource_ids.parse_reference(get_path(body, "properties", member), kind, target)
+        if reference is None:
             continue
-        scopes = resource_ids.scopes(room, kind, *where)
-        if not scopes or where[0].lower() != call.names["group"].lower():
-            message = f"{target} refers to {where[1]}, which is not in resource group {call.names['group']}."
+        group, name = reference
+        scopes = resource_ids.find_scopes(context, kind, group, name)
+        if not scopes or group.lower() != request.names["group"].lower():
+            message = f"{target} refers to {name}, which is not in resource group {request.names['group']}."
             raise AzureError(400, "InvalidResourceReference", message, target)
         if scopes[0].facts.kind is ScopeKind.SCALE_SET:
             raise invalid(target, "a machine can only be put into a scale set in Flexible orchestration mode")
-        found.append(scopes)
-    if len(found) > 1:
+        sets.append(scopes)
+    if len(sets) > 1:
         raise invalid("properties", "a machine is in an availability set or in a scale set, not in both")
-    return found[0] if found else None
+    return sets[0] if sets else None
 
 
 def _lock(
-    room: ArmContext, machine: Machine | None, home: tuple[Scope, ...] | None, call: ArmRequest
+    context: ArmContext, machine: Machine | None, parent: tuple[Scope, ...] | None, request: ArmRequest
 ) -> asyncio.Lock:
-    """Return what keeps changes apart: those of one machine, or those of one set."""
-    scope = home[0] if home is not None else None
+    """Return the lock of the set that a machine is in, or the lock of a standalone machine."""
+    scope = parent[0] if parent is not None else None
     if machine is not None:
-        scope = room.engine.scope(machine.scope)
+        scope = context.engine.scope(machine.scope)
     if scope is None or scope.facts.kind is ScopeKind.STANDALONE:
-        return room.lock(resource_ids.resource_id(call.names["group"], VMS, call.names["name"]))
-    return room.lock(resource_ids.set_id(room, scope))
+        return context.lock(resource_ids.resource_id(request.names["group"], VMS, request.names["name"]))
+    return context.lock(resource_ids.set_id(context, scope))
 
 
-async def _make(room: ArmContext, call: ArmRequest, document: Document, wishes: EventSettings) -> None:
-    blueprint = Blueprint(
-        name=call.names["name"],
-        group=core_group(call.names["group"]),
-        kind=ScopeKind.STANDALONE,
-        spot=wishes.spot,
-        eviction=wishes.eviction,
-        terminate_notice=wishes.terminate_notice,
-        image_notice=wishes.image_notice,
-        upgrades_itself=True,
-        approvals=wishes.approvals,
-        tags=wishes.tags,
-    )
-    command = CreateSet(seed=new_event_id(), blueprint=blueprint, by=call.by)
-    await room.handle(command, partial(_keeping, call, document))
-
-
-async def _join(
-    room: ArmContext, call: ArmRequest, home: tuple[Scope, ...], document: Document, wishes: EventSettings
+async def _create(
+    context: ArmContext, request: ArmRequest, document: Document, settings: EventSettings
 ) -> None:
-    _no_policy_of_its_own(document)
-    scope = _zone(home, validation.texts(document, "zones"))
+    blueprint = Blueprint(
+        name=request.names["name"],
+        group=core_group(request.names["group"]),
+        kind=ScopeKind.STANDALONE,
+        spot=settings.spot,
+        eviction=settings.eviction,
+        terminate_notice=settings.terminate_notice,
+        image_notice=settings.image_notice,
+        upgrades_itself=True,
+        approvals=settings.approvals,
+        tags=settings.tags,
+    )
+    command = CreateSet(seed=new_event_id(), blueprint=blueprint, by=request.by)
+    await context.handle(command, partial(_build_documents, request, document))
+
+
+async def _create_in_set(
+    context: ArmContext,
+    request: ArmRequest,
+    parent: tuple[Scope, ...],
+    document: Document,
+    settings: EventSettings,
+) -> None:
+    _refuse_own_policy(document)
+    scope = _choose_scope(parent, validation.get_texts(document, "zones"))
     if scope.facts.kind is ScopeKind.AVAILABILITY_SET:
-        await _prepare(room, call, scope, wishes)
+        await _set_model(context, request, scope, settings)
     else:
-        _set_decides(wishes, scope.facts.model)
+        _refuse_own_profile(settings, scope.facts.model)
     command = AddMachines(
         seed=new_event_id(),
         scope=scope.id,
-        names=(call.names["name"],),
-        spot=wishes.spot,
-        eviction=wishes.eviction,
-        tags=wishes.tags,
-        by=call.by,
+        names=(request.names["name"],),
+        spot=settings.spot,
+        eviction=settings.eviction,
+        tags=settings.tags,
+        by=request.by,
     )
-    await room.handle(command, partial(_keeping, call, document))
+    await context.handle(command, partial(_build_documents, request, document))
 
 
-async def _prepare(room: ArmContext, call: ArmRequest, scope: Scope, wishes: EventSettings) -> None:
-    """Let the next machine of an availability set have the notices it wants; the others keep theirs."""
+async def _set_model(context: ArmContext, request: ArmRequest, scope: Scope, settings: EventSettings) -> None:
+    """Give the next machine of an availability set its own notices; the other machines keep theirs."""
     model = scope.facts.model
-    if (wishes.terminate_notice, wishes.image_notice) != (model.terminate_notice, model.image_notice):
-        await room.handle(_new_model(call, scope, wishes))
+    if (settings.terminate_notice, settings.image_notice) != (model.terminate_notice, model.image_notice):
+        await context.handle(_new_model(request, scope, settings))
 
 
-async def _change(room: ArmContext, call: ArmRequest, machine: Machine, body: Document) -> ArmResponse:
-    scope = room.engine.scope(machine.scope)
-    after = render.overlay(render.virtual_machine(room, machine), body)
-    wishes = validation.event_settings(VMS, after)
-    _stays(room, scope, body)
-    if wishes.spot != machine.spot or (wishes.spot and wishes.eviction is not machine.eviction):
-        raise validation.fixed("priority")
+async def _change(context: ArmContext, request: ArmRequest, machine: Machine, body: Document) -> ArmResponse:
+    scope = context.engine.scope(machine.scope)
+    after = overlay(render.virtual_machine(context, machine), body)
+    settings = validation.event_settings(VMS, after)
+    _check_same_set(context, scope, body)
+    if settings.spot != machine.spot or (settings.spot and settings.eviction is not machine.eviction):
+        raise validation.immutable_property("priority")
     if scope.facts.kind is not ScopeKind.STANDALONE:
-        _no_policy_of_its_own(body)
+        _refuse_own_policy(body)
     if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-        _set_decides(wishes, machine.model)
-    await _apply(room, call, scope, machine, wishes)
-    key = resource_ids.vm_id(room, machine)
-    await room.keep({key: render.storable(after, "properties")})
-    return ArmResponse(body=_answer(room, call))
+        _refuse_own_profile(settings, machine.model)
+    await _apply(context, request, scope, machine, settings)
+    key = resource_ids.vm_id(context, machine)
+    await context.put_documents({key: render.storable(after, "properties")})
+    return ArmResponse(body=_succeeded(context, request))
 
 
 async def _apply(
-    room: ArmContext, call: ArmRequest, scope: Scope, machine: Machine, wishes: EventSettings
+    context: ArmContext, request: ArmRequest, scope: Scope, machine: Machine, settings: EventSettings
 ) -> None:
     model = machine.model
-    if (wishes.terminate_notice, wishes.image_notice) != (model.terminate_notice, model.image_notice):
-        await room.handle(_new_model(call, scope, wishes))
-        await room.handle(Upgrade(machines=(machine.ref,), by=call.by))
-    lone = scope.facts.kind is ScopeKind.STANDALONE
-    if lone and wishes.approvals != scope.facts.approvals:
-        await room.handle(SetApprovals(scope=scope.id, approvals=wishes.approvals, by=call.by))
+    if (settings.terminate_notice, settings.image_notice) != (model.terminate_notice, model.image_notice):
+        await context.handle(_new_model(request, scope, settings))
+        await context.handle(Upgrade(machines=(machine.ref,), by=request.by))
+    is_standalone = scope.facts.kind is ScopeKind.STANDALONE
+    if is_standalone and settings.approvals != scope.facts.approvals:
+        await context.handle(SetApprovals(scope=scope.id, approvals=settings.approvals, by=request.by))
 
 
-def _new_model(call: ArmRequest, scope: Scope, wishes: EventSettings) -> ChangeModel:
+def _new_model(request: ArmRequest, scope: Scope, settings: EventSettings) -> ChangeModel:
     return ChangeModel(
         scopes=(scope.id,),
-        terminate_notice=wishes.terminate_notice,
-        image_notice=wishes.image_notice,
-        by=call.by,
+        terminate_notice=settings.terminate_notice,
+        image_notice=settings.image_notice,
+        by=request.by,
     )
 
 
-def _keeping(call: ArmRequest, document: Document, changes: tuple[Change, ...]) -> Mapping[str, Document]:
-    name = call.names["name"]
-    made = (c.machine for c in changes if isinstance(c, MachineChanged) and c.machine.name == name)
-    known: Document = {"properties": {"vmId": next(made).vm_id}}
-    key = resource_ids.resource_id(call.names["group"], VMS, name)
-    return {key: render.storable(render.overlay(document, known), "properties")}
+def _build_documents(
+    request: ArmRequest, document: Document, changes: tuple[Change, ...]
+) -> Mapping[str, Document]:
+    name = request.names["name"]
+    created = (c.machine for c in changes if isinstance(c, MachineChanged) and c.machine.name == name)
+    identity: Document = {"properties": {"vmId": next(created).vm_id}}
+    key = resource_ids.resource_id(request.names["group"], VMS, name)
+    return {key: render.storable(overlay(document, identity), "properties")}
 
 
-def _answer(room: ArmContext, call: ArmRequest) -> Document:
-    # A client would wait for what is under way already, which is not what it has asked for.
-    settled: Document = {"properties": {"provisioningState": "Succeeded"}}
-    return render.overlay(_shown(room, resource_ids.require_vm(room, call), call), settled)
+def _succeeded(context: ArmContext, request: ArmRequest) -> Document:
+    # A pending restart would make the state "Updating"; the client would wait for that instead.
+    succeeded: Document = {"properties": {"provisioningState": "Succeeded"}}
+    return overlay(_render(context, resource_ids.require_vm(context, request), request), succeeded)
 
 
-def _zone(scopes: tuple[Scope, ...], zones: tuple[str, ...]) -> Scope:
-    """Return the scope of a set that a new machine goes to: its zone's, or the emptiest."""
-    wanted = [scope for scope in scopes if scope.facts.zone in zones] if zones else list(scopes)
-    if not wanted:
+def _choose_scope(scopes: tuple[Scope, ...], zones: tuple[str, ...]) -> Scope:
+    """Return the scope that a new machine joins: that of its zone, or the smallest."""
+    candidates = [scope for scope in scopes if scope.facts.zone in zones] if zones else list(scopes)
+    if not candidates:
         raise invalid("zones", f"the scale set has no zone {', '.join(zones)}")
-    (chosen,) = scale_out(wanted, 1)
-    return next(scope for scope in wanted if scope.id == chosen)
+    (chosen,) = scale_out(candidates, 1)
+    return next(scope for scope in candidates if scope.id == chosen)
 
 
-def _stays(room: ArmContext, scope: Scope, body: Document) -> None:
+def _check_same_set(context: ArmContext, scope: Scope, body: Document) -> None:
     for member, kind in _SETS.items():
-        where = resource_ids.reference(get_path(body, "properties", member), kind, f"properties.{member}")
-        if (
-            where is not None
-            and resource_ids.resource_id(where[0], kind, where[1]).lower()
-            != resource_ids.set_id(room, scope).lower()
-        ):
-            raise validation.fixed(f"{member}.id")
+        value = get_path(body, "properties", member)
+        reference = resource_ids.parse_reference(value, kind, f"properties.{member}")
+        if reference is None:
+            continue
+        group, name = reference
+        if resource_ids.resource_id(group, kind, name).lower() != resource_ids.set_id(context, scope).lower():
+            raise validation.immutable_property(f"{member}.id")
 
 
-def _no_policy_of_its_own(document: Document) -> None:
+def _refuse_own_policy(document: Document) -> None:
     if get_path(document, "properties", "scheduledEventsPolicy") is not None:
-        message = "A virtual machine in a set has no scheduledEventsPolicy of its own; the set's rules."
+        message = "A virtual machine in a set cannot have a scheduledEventsPolicy; the set's policy applies."
         raise AzureError(409, "OperationNotAllowed", message, "properties.scheduledEventsPolicy")  # T-22
 
 
-def _set_decides(wishes: EventSettings, model: MachineModel) -> None:
-    if wishes.terminate_notice not in (None, model.terminate_notice):
+def _refuse_own_profile(settings: EventSettings, model: MachineModel) -> None:
+    if settings.terminate_notice not in (None, model.terminate_notice):
         message = "The scheduledEventsProfile of a virtual machine in a scale set is that of the scale set."
         raise AzureError(409, "OperationNotAllowed", message, "properties.scheduledEventsProfile")
 
 
-_VERBS = (*actions.SWITCHED, *actions.IDLE, "restart", "redeploy", "performMaintenance", "reimage")
-_ONE = f"{GROUPED}/{VMS}/{{name}}"
+_VERBS = (*actions.POWER_VERBS, *actions.NO_OP_VERBS, "restart", "redeploy", "performMaintenance", "reimage")
+_ONE = f"{GROUP_PATH}/{VMS}/{{name}}"
 
 ROUTES: tuple[ArmRoute, ...] = (
-    ArmRoute("GET", f"{SUBSCRIBED}/{VMS}", list_all),
-    ArmRoute("GET", f"{SUBSCRIBED}/locations/{{location}}/{VMS}", list_all),
-    ArmRoute("GET", f"{GROUPED}/{VMS}", list_all),
+    ArmRoute("GET", f"{SUBSCRIPTION_PATH}/{VMS}", list_all),
+    ArmRoute("GET", f"{SUBSCRIPTION_PATH}/locations/{{location}}/{VMS}", list_all),
+    ArmRoute("GET", f"{GROUP_PATH}/{VMS}", list_all),
     ArmRoute("GET", _ONE, get),
     ArmRoute("PUT", _ONE, put),
     ArmRoute("PATCH", _ONE, patch),

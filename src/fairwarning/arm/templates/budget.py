@@ -1,8 +1,12 @@
-"""What evaluating a template may cost: steps, characters and CPU time, all counted here.
+"""What evaluating a template may cost: steps, characters and CPU time.
 
-A few hundred bytes of nested loops can ask for hours and for a whole memory. A budget belongs to a deployment
-and to whatever that deploys; it is told before a cost arises, not after. A step is about a microsecond: one
-node of an expression, one value of a document or one round of a loop, and a kilobyte that a function reads.
+A few hundred bytes of nested loops can ask for hours of CPU time and for all memory. A budget belongs to a
+deployment and is shared by the deployments nested in it. Costs are charged before they arise: a string that
+would be too long is never built.
+
+A step takes about a microsecond: one node of an expression, one value of a document, one iteration of a loop,
+or a kilobyte that a function reads. The CPU clock is read every few hundred steps. It catches work that takes
+longer than its steps suggest.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,30 +16,30 @@ from fairwarning.arm.errors import InvalidTemplateError
 from fairwarning.core.document.render import Json
 
 DEEPEST = 64  # levels of nesting, in an expression as well as in a document
-LARGEST = 1024 * 1024  # characters of one resource, as in Azure, and of one value
-LONGEST = 131_072  # characters one function may write
+LARGEST = 1024 * 1024  # characters of a resource, as in Azure; also of a value
+LONGEST = 131_072  # characters that a function may return
 STEPS = 1_000_000
-#: Azure lets a template grow to 4 MB; here its resources are written out up to three times.
+#: Azure allows templates of 4 MB; here their resources are written out up to three times.
 SIZE = 32 * 1024 * 1024
 SECONDS = 1.0
 
-_NODE = 16  # what a value costs before its characters are counted
-_READ = 1024  # characters that are read in one step
-_GLANCE = 256  # steps between two looks at the clock
+_VALUE_SIZE = 16  # characters that a value costs in addition to its own
+_CHARACTERS_PER_STEP = 1024  # characters that a function reads in one step
+_STEPS_PER_CLOCK_READ = 256  # steps between two readings of the CPU clock
 
 
 class OverBudgetError(InvalidTemplateError):
-    """Evaluating the template costs more than it may."""
+    """The template exceeds its budget."""
 
     def within(self, expression: str) -> "OverBudgetError":
-        """Return the same problem with the expression that was being evaluated, unless its place is known."""
+        """Return the same error with the expression that exceeded the budget, unless its place is known."""
         if self.place:
             return self
         return OverBudgetError(f"{self.problem}; it ran out in the expression [{expression[:200]}]")
 
 
 class Budget:
-    """What is left of what a template may cost; ``cpu`` returns the CPU seconds of the calling thread."""
+    """The costs so far and their limits; ``cpu`` returns the CPU seconds of the calling thread."""
 
     def __init__(
         self,
@@ -48,79 +52,83 @@ class Budget:
         self._cpu = cpu
         self._most_steps, self._most_size, self._most_seconds = steps, size, seconds
         self.steps, self.size, self.seconds = 0, 0, 0.0
-        self._since = 0.0
-        self._glance = _GLANCE
-        #: Arrays and objects that were weighed, by identity; kept, so that no other can take their identity.
-        self._weighed: dict[int, tuple[Json, int, int]] = {}
+        self._started = 0.0
+        self._next_clock_read = _STEPS_PER_CLOCK_READ
+        #: Sizes of arrays and objects by identity; the values are kept, so that no identity is reused.
+        self._measured: dict[int, tuple[Json, int, int]] = {}
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count the CPU time of this thread for as long as the block lasts."""
-        self._since = self._cpu()
+        """Charge the CPU time that this thread spends in the block."""
+        self._started = self._cpu()
         try:
-            self.look()
+            self.check_time()
             yield
         finally:
-            self.seconds += self._cpu() - self._since
+            self.seconds += self._cpu() - self._started
 
-    def look(self) -> None:
-        """Refuse to go on if the time is up."""
-        self._glance = self.steps + _GLANCE
-        if self.seconds + self._cpu() - self._since > self._most_seconds:
-            raise OverBudgetError(f"the template takes more than {self._most_seconds:g} s of CPU time")
-
-    def step(self, count: int = 1) -> None:
-        """Take steps that are about to be gone.
+    def check_time(self) -> None:
+        """Check the CPU time.
 
         Raises:
-            OverBudgetError: too few are left, or the time is up.
+            OverBudgetError: no time is left.
+        """
+        self._next_clock_read = self.steps + _STEPS_PER_CLOCK_READ
+        if self.seconds + self._cpu() - self._started > self._most_seconds:
+            raise OverBudgetError(f"the template takes more than {self._most_seconds:g} s of CPU time")
+
+    def charge_steps(self, count: int = 1) -> None:
+        """Charge steps that are about to be taken.
+
+        Raises:
+            OverBudgetError: too few steps or no time is left.
         """
         self.steps += count
         if self.steps > self._most_steps:
             raise OverBudgetError(f"the template takes more than {self._most_steps} steps to evaluate")
-        if self.steps >= self._glance:
-            self.look()
+        if self.steps >= self._next_clock_read:
+            self.check_time()
 
-    def read(self, size: int) -> None:
-        """Take the steps of reading so many characters."""
-        self.step(size // _READ)
+    def charge_read(self, size: int) -> None:
+        """Charge the steps of reading characters."""
+        self.charge_steps(size // _CHARACTERS_PER_STEP)
 
-    def make(self, size: int) -> None:
-        """Take characters that are about to be made.
+    def charge_size(self, size: int) -> None:
+        """Charge characters that are about to be written.
 
         Raises:
-            OverBudgetError: too few are left.
+            OverBudgetError: too few characters are left.
         """
         self.size += size
         if self.size > self._most_size:
             raise OverBudgetError(f"the template evaluates to more than {self._most_size} characters")
 
-    def make_items(self, count: int) -> None:
-        """Take an array that is about to be made of values that there are."""
-        self.make(_NODE * count)
+    def charge_items(self, count: int) -> None:
+        """Charge an array that is about to be built from existing values."""
+        self.charge_size(_VALUE_SIZE * count)
 
-    def take(self, value: Json) -> None:
-        """Take a value that a function returned; an array or object is taken only once, what is in it too."""
+    def charge_value(self, value: Json) -> None:
+        """Charge a value that a function returned; an array or object is charged only once."""
         if isinstance(value, list | dict):
-            self.weight(value)
+            self.weigh(value)
         else:
-            self.make(self.weight(value))
+            self.charge_size(self.weigh(value))
 
-    def weight(self, value: Json) -> int:
-        """Return how many characters a value is written with, about.
+    def weigh(self, value: Json) -> int:
+        """Return the approximate number of characters of a value.
 
         Raises:
-            InvalidTemplate: more than one value may have, or it nests too deeply.
+            InvalidTemplateError: the value is too long, or nests too deeply.
         """
-        return self._weigh(value, 0)[0]
+        return self._measure(value, 0)[0]
 
-    def _weigh(self, value: Json, depth: int) -> tuple[int, int]:
+    def _measure(self, value: Json, depth: int) -> tuple[int, int]:
         if not isinstance(value, list | dict):
-            return (_NODE + len(value) if isinstance(value, str) else _NODE), 0
-        known = self._weighed.get(id(value))
-        if known is None:
-            known = self._weighed[id(value)] = value, *self._sum(value, depth)
-        _, weight, height = known
+            return (_VALUE_SIZE + len(value) if isinstance(value, str) else _VALUE_SIZE), 0
+        measured = self._measured.get(id(value))
+        if measured is None:
+            measured = self._measured[id(value)] = value, *self._sum(value, depth)
+        _, weight, height = measured
         if depth + height > DEEPEST:
             raise InvalidTemplateError(f"it evaluates to more than {DEEPEST} levels of nesting")
         return weight, height
@@ -128,14 +136,14 @@ class Budget:
     def _sum(self, value: list[Json] | dict[str, Json], depth: int) -> tuple[int, int]:
         if depth > DEEPEST:
             raise InvalidTemplateError(f"it evaluates to more than {DEEPEST} levels of nesting")
-        self.make_items(1 + len(value))
-        self.step(len(value))
-        weight, height = _NODE, 0
+        self.charge_items(1 + len(value))
+        self.charge_steps(len(value))
+        weight, height = _VALUE_SIZE, 0
         if isinstance(value, dict):
             weight += sum(map(len, value))
         for inner in value.values() if isinstance(value, dict) else value:
-            part, below = self._weigh(inner, depth + 1)
-            weight, height = weight + part, max(height, below + 1)
+            inner_weight, inner_height = self._measure(inner, depth + 1)
+            weight, height = weight + inner_weight, max(height, inner_height + 1)
             if weight > LARGEST:
                 raise InvalidTemplateError(f"it evaluates to more than {LARGEST} characters")
         return weight, height

@@ -1,7 +1,7 @@
-"""Reads documents the way ARM does: more kindly than they are written.
+"""Coerces values to the types that ARM reads from them.
 
 az writes ``"enable": "true"`` and ``"mode": "manual"``; ARM answers ``true`` and ``"Manual"``, and some
-versions of az refuse to read back what they wrote.
+versions of az cannot read their own spelling back.
 """
 
 from collections.abc import Mapping
@@ -36,12 +36,12 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "evictionpolicy": ("Deallocate", "Delete"),
 }
 _TRUTH: Mapping[str, bool] = {"true": True, "false": False}
-# Their words are the user's own: a tag "primary" is a string, whatever it says.
+# The names in here are the user's own: a tag "primary" is a string, not a boolean.
 _OPAQUE = frozenset({"tags", "settings", "protectedsettings", "template", "parameters"})
 
 
 def coerce(document: Json) -> Json:
-    """Return a document with booleans for the words true and false, and known words in ARM's own spelling."""
+    """Return a document with booleans for the strings true and false, and known words in ARM's spelling."""
     match document:
         case dict():
             return {name: _member(name.lower(), value) for name, value in document.items()}

@@ -1,9 +1,8 @@
-"""The expression language that deployment templates are written in, and nothing of what templates mean.
+"""The expression language of templates: parsing and evaluation.
 
-``"[concat('web-', parameters('n'))]"`` is an expression because it is a string in brackets. It is parsed
-into a small tree before anything is evaluated, so that a template can be searched for what it calls, and so
-that ``if`` evaluates only the branch it takes. What a function does is in ``functions.py``; this module only
-calls it.
+``"[concat('web-', parameters('n'))]"`` is an expression because it is a string in brackets. It is parsed into
+a tree before anything is evaluated. A template can therefore be searched for function calls, and ``if``
+evaluates only the branch it takes. The functions themselves are in ``functions.py`` and ``context.py``.
 """
 
 import re
@@ -20,10 +19,10 @@ LONGEST = 24_576  # characters of an expression, as in Azure
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'[^']*+(?:''[^']*+)*+')|(?P<whole>-?[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<mark>[().,\[\]])|$)"
 )
-_WHOLES = range(-(2**63), 2**63)
-_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
+_INT64 = range(-(2**63), 2**63)
+_INTEGER = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
 
-_WORDS: Mapping[type, str] = {
+_TYPE_NAMES: Mapping[type, str] = {
     bool: "a boolean",
     int: "an integer",
     float: "a number",
@@ -36,14 +35,14 @@ _WORDS: Mapping[type, str] = {
 
 @dataclass(frozen=True, slots=True)
 class LiteralNode:
-    """A value that stands for itself."""
+    """A string or an integer."""
 
     value: str | int
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A function and what it is given; functions are known by their lower-case names."""
+    """A call of a function; ``name`` is in lower case, ``spelling`` as written."""
 
     name: str
     arguments: tuple["Node", ...]
@@ -52,9 +51,9 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class MemberAccess:
-    """One property of an object, or one item of an array."""
+    """A property of an object, or an item of an array."""
 
-    whole: "Node"
+    container: "Node"
     key: "Node"
 
 
@@ -63,130 +62,130 @@ Node: TypeAlias = LiteralNode | FunctionCall | MemberAccess
 
 @dataclass(frozen=True, slots=True)
 class FunctionArguments:
-    """What a function was given, read as the types the function needs."""
+    """The arguments of a call; the methods return them as the types that a function needs."""
 
     function: str
     values: Sequence[Json]
     budget: Budget
 
-    def text(self, place: int) -> str:
+    def text(self, index: int) -> str:
         """Return an argument that must be a string."""
-        value = self.values[place]
-        return value if isinstance(value, str) else self._refuse(place, "a string")
+        value = self.values[index]
+        return value if isinstance(value, str) else self._refuse(index, "a string")
 
-    def whole(self, place: int) -> int:
+    def integer(self, index: int) -> int:
         """Return an argument that must be an integer."""
-        value = self.values[place]
-        if isinstance(value, int) and not isinstance(value, bool) and value in _WHOLES:
+        value = self.values[index]
+        if isinstance(value, int) and not isinstance(value, bool) and value in _INT64:
             return value
-        return self._refuse(place, "an integer of 64 bits")
+        return self._refuse(index, "an integer of 64 bits")
 
-    def claim(self, place: int) -> bool:
-        """Return an argument that must be true or false."""
-        value = self.values[place]
-        return value if isinstance(value, bool) else self._refuse(place, "a boolean")
+    def boolean(self, index: int) -> bool:
+        """Return an argument that must be a boolean."""
+        value = self.values[index]
+        return value if isinstance(value, bool) else self._refuse(index, "a boolean")
 
-    def items(self, place: int) -> list[Json]:
+    def items(self, index: int) -> list[Json]:
         """Return an argument that must be an array."""
-        value = self.values[place]
-        return value if isinstance(value, list) else self._refuse(place, "an array")
+        value = self.values[index]
+        return value if isinstance(value, list) else self._refuse(index, "an array")
 
-    def fields(self, place: int) -> dict[str, Json]:
+    def fields(self, index: int) -> dict[str, Json]:
         """Return an argument that must be an object."""
-        value = self.values[place]
-        return value if isinstance(value, dict) else self._refuse(place, "an object")
+        value = self.values[index]
+        return value if isinstance(value, dict) else self._refuse(index, "an object")
 
     def texts(self, start: int = 0) -> list[str]:
         """Return the arguments from ``start`` on, all of which must be strings."""
-        return [self.text(place) for place in range(start, len(self.values))]
+        return [self.text(index) for index in range(start, len(self.values))]
 
-    def _refuse(self, place: int, wanted: str) -> Never:
-        found = called(self.values[place])
-        raise InvalidTemplateError(f"{self.function}: argument {place + 1} must be {wanted}, not {found}")
+    def _refuse(self, index: int, expected: str) -> Never:
+        actual = type_name(self.values[index])
+        raise InvalidTemplateError(f"{self.function}: argument {index + 1} must be {expected}, not {actual}")
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateFunction:
-    """What a name in a template calls, and how many arguments it takes."""
+    """A template function, and how many arguments it takes."""
 
     least: int
     most: int
-    act: Callable[[FunctionArguments], Json]
+    apply: Callable[[FunctionArguments], Json]
 
 
 Functions: TypeAlias = Mapping[str, TemplateFunction]
 
 
-def called(value: Json) -> str:
-    """Return what messages call the type of a value."""
-    return _WORDS[type(value)]
+def type_name(value: Json) -> str:
+    """Return the type of a value, as error messages name it."""
+    return _TYPE_NAMES[type(value)]
 
 
-def whole(text: str) -> int:
-    """Return the integer a string spells.
+def parse_integer(text: str) -> int:
+    """Return the integer in a string.
 
     Raises:
-        InvalidTemplate: it spells none, or one that 64 bits cannot hold.
+        InvalidTemplateError: the string is no integer of 64 bits.
     """
-    number = int(text) if _WHOLE.fullmatch(text) else None
-    if number is None or number not in _WHOLES:
+    number = int(text) if _INTEGER.fullmatch(text) else None
+    if number is None or number not in _INT64:
         raise InvalidTemplateError(f"{text[:40]!r} is not a 64-bit integer")
     return number
 
 
-def source(text: str) -> str | None:
-    """Return the expression inside a string's brackets, or nothing if the string is only a string."""
+def expression_in(text: str) -> str | None:
+    """Return the expression in a string's brackets, or None for a plain string."""
     if text.startswith("[") and text.endswith("]") and not text.startswith("[["):
         return text[1:-1]
     return None
 
 
 class Trees:
-    """The expressions of one template, each parsed once."""
+    """The parsed expressions of a template; each is parsed once."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._known: dict[str, Node] = {}
+        self._nodes: dict[str, Node] = {}
 
     def parse(self, expression: str) -> Node:
-        """Return the tree of an expression that stood in brackets.
+        """Return the tree of an expression, given without its brackets.
 
         Raises:
-            InvalidTemplate: it follows no grammar, is too long or nests too deeply.
+            InvalidTemplateError: the expression is malformed, too long or nested too deeply.
         """
-        known = self._known.get(expression)
-        if known is not None:
-            return known
+        node = self._nodes.get(expression)
+        if node is not None:
+            return node
         if len(expression) > LONGEST:
             raise InvalidTemplateError(
                 f"an expression is longer than {LONGEST} characters: [{expression[:80]}"
             )
-        self.budget.step(len(expression) // 2)
+        self.budget.charge_steps(len(expression) // 2)
         parser = _Parser(expression)
         node = parser.node(0)
         parser.expect("")
-        self._known[expression] = node
+        self._nodes[expression] = node
         return node
 
 
-def calls(value: Json, trees: Trees) -> Iterator[FunctionCall]:
+def find_calls(value: Json, trees: Trees) -> Iterator[FunctionCall]:
     """Yield every function call in the expressions of a document."""
-    waiting: list[Json | Node] = [value]
-    while waiting:
-        trees.budget.step()
-        match waiting.pop():
+    unvisited: list[Json | Node] = [value]
+    while unvisited:
+        trees.budget.charge_steps()
+        match unvisited.pop():
             case str() as text:
-                expression = source(text)
-                waiting.extend([] if expression is None else [trees.parse(expression)])
+                expression = expression_in(text)
+                unvisited.extend([] if expression is None else [trees.parse(expression)])
             case list() as items:
-                waiting.extend(items)
+                unvisited.extend(items)
             case dict() as fields:
-                waiting.extend([*fields, *fields.values()])
+                unvisited.extend([*fields, *fields.values()])
             case FunctionCall() as call:
                 yield call
-                waiting.extend(call.arguments)
-            case MemberAccess(whole=node, key=key):
-                waiting.extend([node, key])
+                unvisited.extend(call.arguments)
+            case MemberAccess(container=node, key=key):
+                unvisited.extend([node, key])
             case _:
                 pass
 
@@ -218,22 +217,22 @@ class _Parser:
         return self._tokens[self._next] == ("mark" if text else "", text)
 
     def expect(self, text: str) -> None:
-        """Step over a mark that has to be next; the empty mark is the end."""
+        """Consume the next token, which must be this mark; the empty mark is the end."""
         if not self._at(text):
-            found = self._tokens[self._next][1]
-            wanted = repr(text) if text else "the end"
-            self._refuse(f"expected {wanted}, not {repr(found) if found else 'the end'}")
+            actual = self._tokens[self._next][1]
+            expected = repr(text) if text else "the end"
+            self._refuse(f"expected {expected}, not {repr(actual) if actual else 'the end'}")
         self._next += 1
 
     def node(self, depth: int) -> Node:
-        """Read one value with the properties and items taken from it."""
+        """Parse a value and the member accesses that follow it."""
         if depth > DEEPEST:
             raise InvalidTemplateError(f"an expression nests deeper than {DEEPEST} levels")
         node = self._plain(depth)
-        steps = depth
+        levels = depth
         while self._at(".") or self._at("["):
-            steps += 1
-            if steps > DEEPEST:
+            levels += 1
+            if levels > DEEPEST:
                 raise InvalidTemplateError(f"an expression nests deeper than {DEEPEST} levels")
             node = MemberAccess(node, self._key(depth))
         return node
@@ -256,7 +255,7 @@ class _Parser:
             case "text":
                 return LiteralNode(text[1:-1].replace("''", "'"))
             case "whole":
-                return LiteralNode(whole(text))
+                return LiteralNode(parse_integer(text))
             case "name":
                 return self._call(text, depth)
             case _:
@@ -276,7 +275,7 @@ class _Parser:
 
 
 class Evaluation:
-    """Gives expressions their values, by the functions it was given and within the template's budget."""
+    """Evaluates expressions with a set of functions, within the template's budget."""
 
     def __init__(self, functions: Functions, trees: Trees) -> None:
         self._functions = functions
@@ -284,47 +283,47 @@ class Evaluation:
         self._budget = trees.budget
 
     def text(self, text: str) -> Json:
-        """Return what a string stands for: an expression's value, or the string."""
-        expression = source(text)
+        """Return the value of a string: the value of its expression, or the string itself."""
+        expression = expression_in(text)
         if expression is not None:
             try:
                 return self.node(self._trees.parse(expression))
-            except OverBudgetError as over:
-                raise over.within(expression) from None
-        escaped = text.startswith("[[") and text.endswith("]")
-        return text[1:] if escaped else text
+            except OverBudgetError as error:
+                raise error.within(expression) from None
+        is_escaped = text.startswith("[[") and text.endswith("]")
+        return text[1:] if is_escaped else text
 
     def node(self, node: Node) -> Json:
         """Return the value of a tree."""
-        self._budget.step()
+        self._budget.charge_steps()
         match node:
             case LiteralNode(value=value):
                 return value
-            case MemberAccess(whole=inner, key=key):
-                return member(self.node(inner), self.node(key), self._budget)
-            case FunctionCall(name="if", arguments=(test, yes, no)):
-                verdict = FunctionArguments("if", [self.node(test)], self._budget).claim(0)
-                return self.node(yes if verdict else no)
+            case MemberAccess(container=inner, key=key):
+                return get_member(self.node(inner), self.node(key), self._budget)
+            case FunctionCall(name="if", arguments=(test, then, otherwise)):
+                condition = FunctionArguments("if", [self.node(test)], self._budget).boolean(0)
+                return self.node(then if condition else otherwise)
             case FunctionCall():
                 return self._call(node)
             case _:
                 assert_never(node)
 
     def _call(self, call: FunctionCall) -> Json:
-        function, budget = known(call, self._functions), self._budget
+        function, budget = find_function(call, self._functions), self._budget
         values = [self.node(argument) for argument in call.arguments]
-        budget.look()
-        budget.read(sum(map(budget.weight, values)))
-        value = function.act(FunctionArguments(call.spelling, values, budget))
-        budget.take(value)
+        budget.check_time()
+        budget.charge_read(sum(map(budget.weigh, values)))
+        value = function.apply(FunctionArguments(call.spelling, values, budget))
+        budget.charge_value(value)
         return value
 
 
-def known(call: FunctionCall, functions: Functions) -> TemplateFunction:
-    """Return the function a template calls.
+def find_function(call: FunctionCall, functions: Functions) -> TemplateFunction:
+    """Return the function of a call.
 
     Raises:
-        InvalidTemplate: there is none of this name, or it takes another number of arguments.
+        InvalidTemplateError: there is no such function, or the number of arguments is wrong.
     """
     function = functions.get(call.name)
     if function is None:
@@ -336,27 +335,27 @@ def known(call: FunctionCall, functions: Functions) -> TemplateFunction:
     return function
 
 
-def member(whole: Json, key: Json, budget: Budget) -> Json:
-    """Return one property of an object, in whatever case it is written, or one item of an array.
+def get_member(container: Json, key: Json, budget: Budget) -> Json:
+    """Return a property of an object, whose name matches in any case, or an item of an array.
 
     Raises:
-        InvalidTemplate: there is no such property or item.
+        InvalidTemplateError: there is no such property or item.
     """
-    match whole, key:
-        case dict(), str() if key in whole:
-            return whole[key]
+    match container, key:
+        case dict(), str() if key in container:
+            return container[key]
         case dict(), str():
-            budget.step(len(whole))
-            folded = {name.lower(): name for name in whole}
+            budget.charge_steps(len(container))
+            folded = {name.lower(): name for name in container}
             name = folded.get(key.lower())
             if name is None:
                 raise InvalidTemplateError(
-                    f"there is no property {key!r} among {', '.join(whole) or 'none'}"[:400]
+                    f"there is no property {key!r} among {', '.join(container) or 'none'}"[:400]
                 )
-            return whole[name]
-        case list(), int() if 0 <= key < len(whole):
-            return whole[key]
+            return container[name]
+        case list(), int() if 0 <= key < len(container):
+            return container[key]
         case list(), int():
-            raise InvalidTemplateError(f"there is no item {key} in an array of {len(whole)}")
+            raise InvalidTemplateError(f"there is no item {key} in an array of {len(container)}")
         case _:
-            raise InvalidTemplateError(f"{called(whole)} has no member {key!r}")
+            raise InvalidTemplateError(f"{type_name(container)} has no member {key!r}")

@@ -1,7 +1,7 @@
-"""Makes JSON of a template file as az sends it: almost JSON, in the words of whoever wrote the file.
+"""Turns a template file as az sends it into JSON.
 
-``az deployment group create`` splices the file into its request as it is, comments and all, below a member
-whose name it leaves without quotes.
+``az deployment group create`` copies the file into its request unchanged, with comments, below a member whose
+name has no quotes.
 """
 
 import re
@@ -9,16 +9,16 @@ import re
 _STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
 _COMMENTS = re.compile(rf"({_STRING})|//[^\n]*+|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
 _LOOSE = re.compile(rf"({_STRING})|\b([A-Za-z_]\w*+)(?=\s*+:)|,(?=\s*+[}}\]])", re.DOTALL)
-#: A string may go over several lines.
+#: Strings may contain line breaks.
 _ESCAPES = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
 
 
-def strict(text: str) -> str:
-    """Return the same text without comments and commas that end a list, and with every name in quotes."""
-    return _LOOSE.sub(_quoted, _COMMENTS.sub(lambda found: found[1] or " ", text))
+def to_strict_json(text: str) -> str:
+    """Return the text without comments and trailing commas, and with all names in quotes."""
+    return _LOOSE.sub(_quote, _COMMENTS.sub(lambda match: match[1] or " ", text))
 
 
-def _quoted(found: re.Match[str]) -> str:
-    if found[1]:
-        return found[1].translate(_ESCAPES)
-    return f'"{found[2]}"' if found[2] else ""
+def _quote(match: re.Match[str]) -> str:
+    if match[1]:
+        return match[1].translate(_ESCAPES)
+    return f'"{match[2]}"' if match[2] else ""

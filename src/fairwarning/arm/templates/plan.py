@@ -1,8 +1,8 @@
-"""What a deployment template means: which resources, in which order, and what each of them says.
+"""The plan of a template: which resources it declares, in which order, and with which bodies.
 
-A template is planned as a whole, so that whatever can be wrong with it is known before anything is deployed.
-Only ``reference()`` has to wait: it reads what another resource has become, so a resource's body is asked for
-when its turn has come.
+A template is planned as a whole, so that errors are found before anything is deployed. Only ``reference()``
+has to wait: it reads a resource that must be deployed first. A resource's body is therefore evaluated when
+the resource is about to be deployed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from fairwarning.arm.errors import InvalidTemplateError
 from fairwarning.arm.templates.budget import Budget, OverBudgetError
 from fairwarning.arm.templates.context import (
-    MOST,
+    MOST_COPIES,
     DeploymentTarget,
     TemplateContext,
     TemplateFrame,
@@ -23,7 +23,7 @@ from fairwarning.arm.templates.context import (
     resource_id,
     section,
 )
-from fairwarning.arm.templates.expressions import Evaluation, called, calls, known
+from fairwarning.arm.templates.expressions import Evaluation, find_calls, find_function, type_name
 from fairwarning.core.document.render import Json
 
 _DEPLOYMENT = "microsoft.resources/deployments"
@@ -46,7 +46,7 @@ _INSTRUCTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PlannedResource:
-    """A resource that a template asks for."""
+    """A resource that a template declares."""
 
     id: str
     type: str
@@ -56,130 +56,128 @@ class PlannedResource:
     budget: Budget = field(repr=False, compare=False)
 
     def body(self) -> dict[str, Json]:
-        """Return the document to deploy, evaluated now: what it refers to must be deployed already.
+        """Return the document to deploy; it is evaluated now, so its references must be deployed already.
 
         Raises:
-            InvalidTemplate: it refers to a resource, or to a property of one, that is not there.
+            InvalidTemplateError: it refers to a resource or a property that does not exist.
         """
         with at(f"resource {self.name}"), self.budget.running():
             return self.compose()
 
 
 def plan(
-    template: Json, parameters: Json, surroundings: DeploymentTarget, budget: Budget
+    template: Json, parameters: Json, target: DeploymentTarget, budget: Budget
 ) -> tuple[PlannedResource, ...]:
-    """Return the resources of a template, each after those it depends on.
+    """Return the resources of a template, each after the resources it depends on.
 
     Raises:
-        InvalidTemplate: the template cannot be deployed.
+        InvalidTemplateError: the template cannot be deployed.
     """
     with at("template"), budget.running():
-        context = TemplateContext(template, parameters, surroundings, budget)
-        wanted = [resource for resource in _unrolled(template, context) if resource.wanted]
-        for resource in wanted:
+        context = TemplateContext(template, parameters, target, budget)
+        included = [resource for resource in _expand_resources(template, context) if resource.included]
+        for resource in included:
             resource.check()
         for name, output in section(template, "outputs").items():
             with at(f"output {name}"):
-                _check(output, TemplateFrame(context))
+                _check_calls(output, TemplateFrame(context))
         return tuple(
             PlannedResource(
                 resource.id, resource.type, resource.name, resource.api_version, resource.compose, budget
             )
-            for resource in _ordered(wanted)
+            for resource in _in_order(included)
         )
 
 
-def outputs(
-    template: Json, parameters: Json, surroundings: DeploymentTarget, budget: Budget
-) -> dict[str, Json]:
-    """Return what a deployed template has to say, under the names that ARM gives it.
+def outputs(template: Json, parameters: Json, target: DeploymentTarget, budget: Budget) -> dict[str, Json]:
+    """Return the outputs of a deployed template, with their names in ARM's camel case.
 
     Raises:
-        InvalidTemplate: an output asks for something that is not there.
+        InvalidTemplateError: an output refers to something that does not exist.
     """
-    said: dict[str, Json] = {}
+    values: dict[str, Json] = {}
     with at("template"), budget.running():
-        context = TemplateContext(template, parameters, surroundings, budget)
-        _unrolled(template, context)
+        context = TemplateContext(template, parameters, target, budget)
+        _expand_resources(template, context)
         for name, output in section(template, "outputs").items():
             with at(f"output {name}"):
                 declared = as_fields(output, "an output")
                 kind = as_text(declared.get("type"), "its type")
-                if _wanted(declared, TemplateFrame(context)):
+                if _is_included(declared, TemplateFrame(context)):
                     value = TemplateFrame(context).document(declared.get("value"))
-                    said[_camel(name)] = {"type": kind[0].upper() + kind[1:], "value": value}
-        budget.weight(said)
-    return said
+                    values[_camel(name)] = {"type": kind[0].upper() + kind[1:], "value": value}
+        budget.weigh(values)
+    return values
 
 
 def _camel(name: str) -> str:
-    # Capitals at the start are lowered, save the last if it begins the next word: VMSS, VMSSName, Name.
+    # VMSS becomes vmss, VMSSName vmssName, Name name: the last capital may begin the next word.
     capitals = len(name) - len(name.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
     lowered = capitals if capitals in (0, 1, len(name)) else capitals - 1
     return name[:lowered].lower() + name[lowered:]
 
 
-def _check(document: Json, frame: TemplateFrame) -> set[str]:
-    """Refuse expressions that nobody could evaluate, and return the names of the functions they call."""
-    found = list(calls(document, frame.context.trees))
-    for call in found:
-        known(call, frame.functions)
-    return {call.name for call in found}
+def _check_calls(document: Json, frame: TemplateFrame) -> set[str]:
+    """Check that all functions in the expressions exist, and return their names."""
+    calls = list(find_calls(document, frame.context.trees))
+    for call in calls:
+        find_function(call, frame.functions)
+    return {call.name for call in calls}
 
 
-def _wanted(document: Mapping[str, Json], frame: TemplateFrame) -> bool:
-    verdict = frame.document(document.get("condition", True))
-    if not isinstance(verdict, bool):
-        raise InvalidTemplateError(f"its condition must be a boolean, not {called(verdict)}")
-    return verdict
+def _is_included(document: Mapping[str, Json], frame: TemplateFrame) -> bool:
+    condition = frame.document(document.get("condition", True))
+    if not isinstance(condition, bool):
+        raise InvalidTemplateError(f"its condition must be a boolean, not {type_name(condition)}")
+    return condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Resource:
-    written: Mapping[str, Json]
+    declaration: Mapping[str, Json]
     frame: TemplateFrame
     id: str
     type: str
     name: str
     api_version: str
-    wanted: bool
+    included: bool
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything by which the rest of the template may call it."""
+        """The names that the rest of the template may use for it."""
         return (self.id, self.id.partition("/providers/")[2], f"{self.type}/{self.name}", self.name)
 
     def compose(self) -> dict[str, Json]:
-        """Return its document, evaluated."""
+        """Return the evaluated document."""
         with at(f"resource {self.name}"):
-            mine, theirs = self._split()
-            document = as_fields(self.frame.document(mine), "a resource")
-            self.frame.context.budget.weight(document)
-            if theirs is not None:
-                as_fields(document["properties"], "properties")["template"] = theirs
+            own, nested = self._split()
+            document = as_fields(self.frame.document(own), "a resource")
+            self.frame.context.budget.weigh(document)
+            if nested is not None:
+                as_fields(document["properties"], "properties")["template"] = nested
             return {"type": self.type, "name": self.name, **document}
 
     def check(self) -> None:
-        """Refuse what cannot be evaluated, as far as it can be known before anything is deployed."""
+        """Check everything that can be checked before anything is deployed."""
         with at(f"resource {self.name}"):
-            names = _check(self._split()[0], self.frame)
+            names = _check_calls(self._split()[0], self.frame)
         if "reference" not in names:
             self.compose()
 
     def dependencies(self) -> Iterator[str]:
         """Yield the ids of the template's resources that have to be deployed before this one."""
         with at(f"resource {self.name}"):
-            for item in as_items(self.frame.document(self.written.get("dependsOn")), "dependsOn"):
-                found = self.frame.context.find(as_text(item, "what it depends on"))
-                # A name that several resources share means the others.
-                yield from [other for other in found if other != self.id] or found
+            for item in as_items(self.frame.document(self.declaration.get("dependsOn")), "dependsOn"):
+                ids = self.frame.context.find(as_text(item, "what it depends on"))
+                # A name that this resource shares with others stands for the others.
+                yield from [other for other in ids if other != self.id] or ids
             yield from self._references()
             yield self.id.rpartition("/")[0].rpartition("/")[0]
 
     def _references(self) -> Iterator[str]:
-        # reference() is a dependency even if dependsOn does not say so.
+        # reference() is a dependency even if dependsOn does not name it.
         trees = self.frame.context.trees
-        for call in calls(self._split()[0], trees):
+        for call in find_calls(self._split()[0], trees):
             if call.name == "reference" and call.arguments:
                 try:
                     target = Evaluation(self.frame.functions, trees).node(call.arguments[0])
@@ -187,50 +185,50 @@ class _Resource:
                 except OverBudgetError:
                     raise
                 except InvalidTemplateError:
-                    continue  # it means something outside, or nothing; its turn will tell
+                    continue  # not a resource of this template; evaluating the body will find it or fail
 
     def _split(self) -> tuple[dict[str, Json], Json]:
-        """Separate what this template evaluates from a nested template that evaluates itself."""
-        mine = {name: value for name, value in self.written.items() if name not in _INSTRUCTIONS}
-        inside = mine.get("properties")
-        if self.type.lower() != _DEPLOYMENT or not isinstance(inside, dict):
-            return mine, None
-        options = inside.get("expressionEvaluationOptions")
-        own = isinstance(options, dict) and str(options.get("scope")).lower() == "inner"
-        if not own or "template" not in inside:
-            return mine, None
-        mine["properties"] = {name: value for name, value in inside.items() if name != "template"}
-        return mine, inside["template"]
+        """Separate the members that this template evaluates from a nested template with inner scope."""
+        own = {name: value for name, value in self.declaration.items() if name not in _INSTRUCTIONS}
+        properties = own.get("properties")
+        if self.type.lower() != _DEPLOYMENT or not isinstance(properties, dict):
+            return own, None
+        options = properties.get("expressionEvaluationOptions")
+        has_inner_scope = isinstance(options, dict) and str(options.get("scope")).lower() == "inner"
+        if not has_inner_scope or "template" not in properties:
+            return own, None
+        own["properties"] = {name: value for name, value in properties.items() if name != "template"}
+        return own, properties["template"]
 
 
-def _unrolled(template: Json, context: TemplateContext) -> list[_Resource]:
+def _expand_resources(template: Json, context: TemplateContext) -> list[_Resource]:
     resources: list[_Resource] = []
-    written = as_fields(template, "a template").get("resources")
-    for one in as_items(written, "resources"):
-        for resource in _expanded(one, TemplateFrame(context), None):
-            if len(resources) == MOST:
-                raise InvalidTemplateError(f"it has more than {MOST} resources")
+    declarations = as_fields(template, "a template").get("resources")
+    for declaration in as_items(declarations, "resources"):
+        for resource in _expand(declaration, TemplateFrame(context), None):
+            if len(resources) == MOST_COPIES:
+                raise InvalidTemplateError(f"it has more than {MOST_COPIES} resources")
             resources.append(resource)
     return resources
 
 
-def _expanded(written: Json, frame: TemplateFrame, parent: _Resource | None) -> Iterator[_Resource]:
-    document = as_fields(written, "a resource")
+def _expand(declaration: Json, frame: TemplateFrame, parent: _Resource | None) -> Iterator[_Resource]:
+    document = as_fields(declaration, "a resource")
     with at(f"resource {document.get('name')}"):
         copy = document.get("copy")
         if copy is None:
-            yield from _family(document, frame, parent)
+            yield from _with_children(document, frame, parent)
             return
         loop = as_fields(copy, "copy")
         name = as_text(loop.get("name"), "the name of a copy")
         ids = frame.context.named.setdefault(name.lower(), [])
         for index in range(frame.count(loop)):
-            family = list(_family(document, frame.turn(name, index), parent))
-            ids.append(family[0].id)
-            yield from family
+            resources = list(_with_children(document, frame.iteration(name, index), parent))
+            ids.append(resources[0].id)
+            yield from resources
 
 
-def _family(
+def _with_children(
     document: Mapping[str, Json], frame: TemplateFrame, parent: _Resource | None
 ) -> Iterator[_Resource]:
     resource = _resource(document, frame, parent)
@@ -238,7 +236,7 @@ def _family(
         frame.context.named.setdefault(name, []).append(resource.id)
     yield resource
     for child in as_items(document.get("resources"), "resources"):
-        yield from _expanded(child, frame, resource)
+        yield from _expand(child, frame, resource)
 
 
 def _resource(document: Mapping[str, Json], frame: TemplateFrame, parent: _Resource | None) -> _Resource:
@@ -247,13 +245,13 @@ def _resource(document: Mapping[str, Json], frame: TemplateFrame, parent: _Resou
         kind, name = f"{parent.type}/{kind}", f"{parent.name}/{name}"
     with at(f"resource {name}"):
         return _Resource(
-            written=document,
+            declaration=document,
             frame=frame,
             id=resource_id(_root(document, frame), kind, name),
             type=kind,
             name=name,
             api_version=_text(document, "apiVersion", frame),
-            wanted=_wanted(document, frame),
+            included=_is_included(document, frame),
         )
 
 
@@ -262,29 +260,30 @@ def _text(document: Mapping[str, Json], name: str, frame: TemplateFrame) -> str:
 
 
 def _root(document: Mapping[str, Json], frame: TemplateFrame) -> str:
-    here = frame.context.surroundings
+    target = frame.context.target
     if "scope" in document:  # an extension of another resource
         scope = _text(document, "scope", frame)
-        return scope.rstrip("/") if scope.startswith("/") else f"{here.root()}/providers/{scope}"
+        return scope.rstrip("/") if scope.startswith("/") else f"{target.root()}/providers/{scope}"
     chosen = {
         name: _text(document, name, frame) for name in ("subscriptionId", "resourceGroup") if name in document
     }
-    return here.root(chosen.get("subscriptionId"), chosen.get("resourceGroup"))
+    return target.root(chosen.get("subscriptionId"), chosen.get("resourceGroup"))
 
 
-def _ordered(resources: Iterable[_Resource]) -> Iterator[_Resource]:
+def _in_order(resources: Iterable[_Resource]) -> Iterator[_Resource]:
     by_id: dict[str, _Resource] = {}
     for resource in resources:
         if resource.id.lower() in by_id:
             raise InvalidTemplateError("the template defines it twice", f"resource {resource.name}")
         by_id[resource.id.lower()] = resource
-    sorter = TopologicalSorter[str]({own: () for own in by_id})  # so that the rest stays as it is written
-    for own, resource in by_id.items():
+    # Adding all resources first keeps the order of the template where dependencies leave it open.
+    sorter = TopologicalSorter[str](dict.fromkeys(by_id, ()))
+    for key, resource in by_id.items():
         before = (other.lower() for other in resource.dependencies())
-        sorter.add(own, *dict.fromkeys(other for other in before if other in by_id))
+        sorter.add(key, *dict.fromkeys(other for other in before if other in by_id))
     try:
         order = list(sorter.static_order())
     except CycleError as error:
-        circle = " -> ".join(by_id[own].name for own in error.args[1])
-        raise InvalidTemplateError(f"its resources depend on each other in a circle: {circle}") from None
-    return (by_id[own] for own in order)
+        circle = " -> ".join(by_id[key].name for key in error.args[1])
+        raise InvalidTemplateError(f"circular dependency between resources: {circle}") from None
+    return (by_id[key] for key in order)

@@ -1,4 +1,4 @@
-"""One request to the management face, and its answer."""
+"""A request to the management API, matched to its route, and the response."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmRequest:
-    """A request, matched to a route: ``names`` are what the path calls things by, in their own case."""
+    """A request that has a route; ``names`` are the variable parts of its path, spelled as sent."""
 
     method: str
     path: str
@@ -24,18 +24,22 @@ class ArmRequest:
     body: Json = None
     base: str = ""
     by: str = "az"
-    #: The address that the request came from.
+    #: The address of the client.
     caller: str = ""
-    #: What evaluating a template may still cost; a deployment inside another shares the other's.
+    #: What evaluating templates may still cost; a nested deployment shares the budget of the outer one.
     budget: Budget | None = None
 
     @property
     def version(self) -> str:
-        """The api-version asked for."""
+        """The api-version of the request."""
         return self.query.get("api-version", "")
 
     def fields(self) -> dict[str, Json]:
-        """Return the body as an object, or refuse; no body at all is an empty one."""
+        """Return the body as an object; no body is an empty object.
+
+        Raises:
+            AzureError: the body is not an object.
+        """
         if self.body is None:
             return {}
         if not isinstance(self.body, dict):
@@ -45,7 +49,7 @@ class ArmRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmResponse:
-    """An answer; None is an empty body."""
+    """A response; a body of None is empty."""
 
     status: int = 200
     body: Json = None
@@ -53,24 +57,3 @@ class ArmResponse:
 
 
 Handler: TypeAlias = "Callable[[ArmContext, ArmRequest], Awaitable[ArmResponse]]"
-
-
-def get_path(document: Json, *path: str) -> Json:
-    """Return what stands at a path of a document, or None; keys are matched without regard to case."""
-    for key in path:
-        if not isinstance(document, dict):
-            return None
-        document = next((value for name, value in document.items() if name.lower() == key.lower()), None)
-    return document
-
-
-def deep_merge(old: Json, new: Json) -> Json:
-    """Return ``old`` with ``new`` laid over it: objects merge, everything else is replaced."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    known = {name.lower(): name for name in old}
-    after = dict(old)
-    for name, value in new.items():
-        key = known.get(name.lower(), name)
-        after[key] = deep_merge(after[key], value) if key in after else value
-    return after
