@@ -97,7 +97,7 @@ class OperatorTestClient:
 
     def rollouts(self) -> list[schemas.RolloutBody]:
         """Return the rollouts in progress."""
-        return msgspec.json.decode(self.get("/walks"), type=schemas.RolloutsBody).walks
+        return msgspec.json.decode(self.get("/rollouts"), type=schemas.RolloutsBody).walks
 
 
 def operator_client(

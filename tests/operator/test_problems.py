@@ -47,7 +47,7 @@ def test_an_invalid_body_is_refused(client: OperatorTestClient, content: bytes, 
 
 def test_a_body_may_have_any_content_type(client: OperatorTestClient) -> None:
     response = client.send(
-        "POST", "/walks", content=b'{"scope":"nowhere"}', headers={"Content-Type": "text/plain"}
+        "POST", "/rollouts", content=b'{"scope":"nowhere"}', headers={"Content-Type": "text/plain"}
     )
 
     assert problem(response).detail == "no scope is called nowhere"

@@ -7,6 +7,8 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
 from fairwarning.operator import schemas
+from fairwarning.operator.openapi import document
+from fairwarning.operator.routes import ROUTES
 from tests.operator.operator_client import OperatorTestClient, operator_client
 
 APP = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=5, update_domains=2, fault_domains=1)
@@ -15,7 +17,7 @@ FLEX = Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=3, fault_domain
 
 def start(client: OperatorTestClient, scope: str, **more: Json) -> schemas.RolloutBody:
     """Start a rollout and return it."""
-    body = client.call("POST", "/walks", {"scope": scope, **more}, 201)
+    body = client.call("POST", "/rollouts", {"scope": scope, **more}, 201)
     return msgspec.json.decode(body, type=schemas.RolloutBody)
 
 
@@ -74,7 +76,7 @@ def test_stopping_a_rollout_cancels_the_events_it_announced() -> None:
     client = operator_client(APP)
     start(client, "app")
 
-    response = client.send("DELETE", "/walks/app")
+    response = client.send("DELETE", "/rollouts/app")
 
     assert (response.status_code, response.content) == (204, b"")
     assert client.rollouts() == []
@@ -85,7 +87,7 @@ def test_a_scope_has_one_rollout_at_a_time() -> None:
     client = operator_client(APP)
     start(client, "app")
 
-    problem = client.refused("POST", "/walks", {"scope": "app"})
+    problem = client.refused("POST", "/rollouts", {"scope": "app"})
 
     assert (problem.status, problem.detail) == (409, "scope app is being walked already")
 
@@ -102,13 +104,14 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize("route", ["/rollouts", "/walks"])
 @pytest.mark.parametrize(("method", "path", "body", "status", "field"), REFUSED)
 def test_an_invalid_rollout_is_refused(
-    method: str, path: str, body: Json, status: int, field: str | None
+    route: str, method: str, path: str, body: Json, status: int, field: str | None
 ) -> None:
     client = operator_client(APP, Blueprint(name="empty", count=0))
 
-    problem = client.refused(method, f"/walks{path}", body)
+    problem = client.refused(method, f"{route}{path}", body)
 
     assert (problem.status, problem.field) == (status, msgspec.UNSET if field is None else field)
 
@@ -116,7 +119,7 @@ def test_an_invalid_rollout_is_refused(
 @pytest.mark.rule("R-23")
 def test_a_rollout_says_when_no_guest_polls() -> None:
     bodies = [
-        operator_client(APP, polled=polled).call("POST", "/walks", {"scope": "app"}, 201)
+        operator_client(APP, polled=polled).call("POST", "/rollouts", {"scope": "app"}, 201)
         for polled in (True, False)
     ]
 
@@ -124,3 +127,36 @@ def test_a_rollout_says_when_no_guest_polls() -> None:
     assert (polled.warned, polled.hint) == (True, None)
     assert unpolled.warned is False
     assert unpolled.hint == "nobody polls app: will act unseen; hint: poll first, or up --start-enabled"
+
+
+# -- the routes of the release before
+
+
+@pytest.mark.parametrize(("started", "read"), [("/rollouts", "/walks"), ("/walks", "/rollouts")])
+def test_both_routes_answer_the_same(started: str, read: str) -> None:
+    client = operator_client(APP)
+
+    created = msgspec.json.decode(client.call("POST", started, {"scope": "app"}, 201))
+    lists = [client.get(route) for route in (started, read)]
+    stopped = client.send("DELETE", f"{read}/app")
+
+    assert lists[0] == lists[1]
+    assert created.items() >= msgspec.json.decode(lists[0])["walks"][0].items()
+    assert (stopped.status_code, client.get(started)) == (204, b'{"walks":[]}')
+
+
+def test_the_old_routes_are_deprecated_and_otherwise_described_alike() -> None:
+    paths = document(ROUTES)["paths"]
+    assert isinstance(paths, dict)
+
+    for suffix in ("", "/{scope}"):
+        old, new = paths[f"/fleet/v1/walks{suffix}"], paths[f"/fleet/v1/rollouts{suffix}"]
+        assert isinstance(old, dict)
+        assert isinstance(new, dict)
+        for method, operation in old.items():
+            described = new[method]
+            assert isinstance(operation, dict)
+            assert isinstance(described, dict)
+            assert operation["deprecated"] is True
+            assert "deprecated" not in described
+            assert operation["responses"] == described["responses"]

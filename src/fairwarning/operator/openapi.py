@@ -103,6 +103,8 @@ def _operation(route: OperatorRoute, schemas: Mapping[str, Object]) -> Object:
     ]
     parameters += [{"name": name, "in": "header", "schema": {"type": "string"}} for name in route.headers]
     operation: Object = {"summary": route.summary, "operationId": _operation_id(route)}
+    if route.deprecated:
+        operation["deprecated"] = True
     if route.method in WITH_BODY:
         operation["requestBody"] = {
             "required": bool(schema["required"]),

@@ -35,6 +35,8 @@ class OperatorRoute:
     status: int = 200
     media_type: str = "application/json"
     headers: tuple[str, ...] = ()
+    #: Answers for one more release; the OpenAPI document says so.
+    deprecated: bool = False
 
 
 def route(
@@ -45,6 +47,8 @@ def route(
     request_type: type[RequestT],
     response_type: type[BodyT],
     status: int = 200,
+    *,
+    deprecated: bool = False,
 ) -> OperatorRoute:
     """Return the row of a handler that takes a typed request and returns a typed body."""
 
@@ -60,6 +64,7 @@ def route(
         response_type=response_type,
         status=status,
         serve=serve,
+        deprecated=deprecated,
     )
 
 
@@ -69,6 +74,8 @@ def route_without_body(
     summary: str,
     handler: Callable[[OperatorContext, str, RequestT], Awaitable[None]],
     request_type: type[RequestT],
+    *,
+    deprecated: bool = False,
 ) -> OperatorRoute:
     """Return the row of a handler that answers 204."""
 
@@ -83,6 +90,7 @@ def route_without_body(
         request_type=request_type,
         status=204,
         serve=serve,
+        deprecated=deprecated,
     )
 
 

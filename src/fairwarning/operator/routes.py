@@ -47,7 +47,7 @@ _Machine, _Machines, _Scopes, _Event, _Announced, _Clock = (
 )
 
 
-def _rollout_routes(path: str) -> tuple[OperatorRoute, ...]:
+def _rollout_routes(path: str, *, deprecated: bool = False) -> tuple[OperatorRoute, ...]:
     return (
         route(
             "GET",
@@ -56,6 +56,7 @@ def _rollout_routes(path: str) -> tuple[OperatorRoute, ...]:
             rollouts.rollouts,
             _Empty,
             schemas.RolloutsBody,
+            deprecated=deprecated,
         ),
         route(
             "POST",
@@ -65,8 +66,11 @@ def _rollout_routes(path: str) -> tuple[OperatorRoute, ...]:
             schemas.RolloutRequest,
             schemas.RolloutBegunBody,
             201,
+            deprecated=deprecated,
         ),
-        route_without_body("DELETE", f"{path}/{{scope:path}}", "stop a rollout", rollouts.stop, _Actor),
+        route_without_body(
+            "DELETE", f"{path}/{{scope:path}}", "stop a rollout", rollouts.stop, _Actor, deprecated=deprecated
+        ),
     )
 
 
@@ -130,7 +134,8 @@ ROUTES: tuple[OperatorRoute, ...] = (
     route("POST", f"{_EVENT}/approve", "let an event start early", events.approve, _Actor, _Event),
     route("POST", f"{_EVENT}/cancel", "cancel an event", events.cancel, _Actor, _Event),
     route("GET", f"{_V1}/causes", "the causes of events", events.causes, _Empty, schemas.CausesBody),
-    *_rollout_routes(f"{_V1}/walks"),
+    *_rollout_routes(f"{_V1}/rollouts"),
+    *_rollout_routes(f"{_V1}/walks", deprecated=True),
     route("GET", f"{_V1}/clock", "the fleet's time", clock.clock, _Empty, _Clock),
     route(
         "POST",
