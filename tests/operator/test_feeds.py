@@ -89,7 +89,7 @@ def test_a_change_is_rendered_once_for_all_readers() -> None:
     assert len({id(body) for body in bodies}) == 1
 
 
-def test_lines_of_one_commit_are_sent_together() -> None:
+def test_lines_that_arrive_together_are_sent_together() -> None:
     client = operator_client(WEB)
 
     async def story() -> list[bytes]:
@@ -142,8 +142,8 @@ def test_a_feed_that_is_not_read_is_closed_with_a_reason_and_others_go_on(
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET /fleet/v1/feed HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             await reader.readuntil(b": listening")
-            with socket.create_connection(("127.0.0.1", port)) as deaf:
-                deaf.sendall(b"GET /fleet/v1/feed?after=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            with socket.create_connection(("127.0.0.1", port)) as unread:
+                unread.sendall(b"GET /fleet/v1/feed?after=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
                 long = ActionNote(deed=OperatorAction.SPEED, detail="x" * 50_000, by="alice")
                 async with httpx2.AsyncClient(base_url=server.operator_url) as http:
                     while UNREAD not in (await http.get("/metrics")).text:

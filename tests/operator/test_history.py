@@ -216,8 +216,10 @@ def test_a_feed_without_a_start_begins_now() -> None:
 def test_a_reader_that_lags_gets_the_lines_it_missed() -> None:
     client = operator_client(WEB)
     engine = client.stage.engine
-    crowd = [CreateSet(seed="s", blueprint=Blueprint(name=name, count=1000)) for name in ("many", "more")]
-    meanwhile: list[Command] = [restart("web_1"), *crowd, restart("web_2")]
+    large_sets = [
+        CreateSet(seed="s", blueprint=Blueprint(name=name, count=1000)) for name in ("many", "more")
+    ]
+    meanwhile: list[Command] = [restart("web_1"), *large_sets, restart("web_2")]
 
     async def listen() -> list[HistoryEntry | None]:
         async with aclosing(follow(engine, 0, client.shutdown, LONG)) as lines:
