@@ -41,7 +41,7 @@ from fairwarning.testing.thread import THREAD
 _UNLIMITED = 1e9
 #: Short, so that a handler with an open request does not delay the end of its test.
 _LIMITS = Limits(grace=0.05, steps=Rate(_UNLIMITED, _UNLIMITED))
-#: A free port for each machine, so that tests can run in parallel.
+#: Every machine gets a free port of its own, so that tests can run in parallel.
 _PLAN = ListenPlan(port=0, own=MOST_MACHINES * 10)
 
 
