@@ -16,7 +16,7 @@ from fairwarning.config import Settings, arm_address
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.policy import PROFILES
 from fairwarning.metadata.listeners import LOOPBACK
-from fairwarning.server import Service
+from fairwarning.server import FleetServer
 
 INTERVAL = 0.01
 
@@ -52,7 +52,7 @@ async def serve(machines: int) -> None:
         arm=arm_address(0),
         listen=((LOOPBACK, 0),),
     )
-    async with Service(settings) as service:
+    async with FleetServer(settings) as service:
         gc.collect()
         gc.freeze()
         _say([*service.shared_urls(), service.operator_url, service.arm_url, str(service.ca)])

@@ -14,7 +14,7 @@ from fairwarning.config import Settings
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.policy import PROFILES, Profile
-from fairwarning.server import Service
+from fairwarning.server import FleetServer
 from fairwarning.testing.thread import THREAD
 from tests.cli.server import Done, call
 
@@ -32,7 +32,7 @@ NEWEST = "2020-07-01"
 class Running:
     """A server that runs, as its guests, its operators and its management clients reach it."""
 
-    service: Service
+    service: FleetServer
     operator: httpx2.Client
     arm: httpx2.Client
     guests: httpx2.Client
@@ -93,7 +93,7 @@ def running(data: Path, *blueprints: Blueprint) -> Iterator[Running]:
         port_base=0,
         arm=("127.0.0.1", 0),
     )
-    service = Service(settings)
+    service = FleetServer(settings)
     in_thread(service.__aenter__())
     try:
         trust = ssl.create_default_context(cafile=service.ca)

@@ -23,7 +23,7 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.time_control import advance_to
-from fairwarning.server import Service
+from fairwarning.server import FleetServer
 from fairwarning.store.sqlite import SqliteStore
 from tests.cli.server import call
 from tests.metadata.test_identity import fetch, free_base
@@ -48,9 +48,9 @@ def serving(
     port_base: int = 0,
     sockets: Path | None = None,
     addresses: Mapping[str, str] = {},
-) -> Service:
+) -> FleetServer:
     """Return a server with a shared listener, whose fleet is kept in a directory."""
-    return Service(
+    return FleetServer(
         Settings(
             blueprints=blueprints,
             data=data,
@@ -64,9 +64,9 @@ def serving(
     )
 
 
-async def make(service: Service, blueprint: Blueprint) -> None:
+async def make(service: FleetServer, blueprint: Blueprint) -> None:
     await service.engine.handle(CreateSet(seed=new_event_id(), blueprint=blueprint))
-    await service.doors.open(list(service.engine.refs()))
+    await service.listeners.open(list(service.engine.refs()))
 
 
 async def deleted(engine: Engine, machine: MachineRef) -> None:
@@ -92,14 +92,14 @@ async def engine_alone(data: Path) -> AsyncIterator[Engine]:
     await store.close()
 
 
-async def delete(service: Service, machine: MachineRef) -> None:
+async def delete(service: FleetServer, machine: MachineRef) -> None:
     """Delete a machine, and wait until nobody is answered in its name any more."""
     await deleted(service.engine, machine)
-    while machine in service.doors.machines():
+    while machine in service.listeners.machines():
         await asyncio.sleep(0)
 
 
-async def name_at(service: Service, source: str) -> str:
+async def name_at(service: FleetServer, source: str) -> str:
     """Return whom a caller with this address is taken for."""
     status, body = await fetch(service.shared_urls()[0], source=source)
     return body if status == 200 else str(status)
@@ -153,13 +153,13 @@ def test_what_a_deleted_machine_had_is_given_to_nobody_else(tmp_path: Path) -> N
         async with serving(
             tmp_path / "data", *alone("alpha", "beta"), port_base=base, sockets=sockets
         ) as first:
-            before = [first.doors.url(ALPHA), *first.doors.alternatives(ALPHA)]
+            before = [first.listeners.url(ALPHA), *first.listeners.alternatives(ALPHA)]
             await delete(first, ALPHA)
             await make(first, *alone("gamma"))
-            at_once = [first.doors.url(GAMMA), *first.doors.alternatives(GAMMA)]
+            at_once = [first.listeners.url(GAMMA), *first.listeners.alternatives(GAMMA)]
             await delete(first, GAMMA)
         async with serving(tmp_path / "data", *alone("delta"), port_base=base, sockets=sockets) as second:
-            later = [second.doors.url(DELTA), *second.doors.alternatives(DELTA)]
+            later = [second.listeners.url(DELTA), *second.listeners.alternatives(DELTA)]
             seen = [await name_at(second, f"127.1.0.{n}") for n in (1, 2, 3, 4)]
             return before, [*at_once, *later], seen
 
@@ -176,11 +176,11 @@ def test_a_machine_that_is_made_again_under_its_name_has_its_own_back(tmp_path: 
 
     async def story() -> tuple[str | None, str | None, str]:
         async with serving(tmp_path, *alone("alpha", "beta"), port_base=base) as first:
-            before = first.doors.url(ALPHA)
+            before = first.listeners.url(ALPHA)
             await delete(first, ALPHA)
         async with serving(tmp_path, *alone("gamma"), port_base=base) as second:
             await make(second, *alone("alpha"))
-            return before, second.doors.url(ALPHA), await name_at(second, "127.1.0.1")
+            return before, second.listeners.url(ALPHA), await name_at(second, "127.1.0.1")
 
     before, after, name = asyncio.run(story())
 
@@ -195,15 +195,15 @@ def test_machines_beyond_those_with_ports_keep_their_addresses_too(tmp_path: Pat
 
     async def story() -> tuple[tuple[str, ...], tuple[str, ...], str, tuple[str, ...], str | None]:
         async with serving(tmp_path, Blueprint(name="web", count=230)) as first:
-            before = first.doors.alternatives(kept)
+            before = first.listeners.alternatives(kept)
             await delete(first, gone)
         async with serving(tmp_path) as second:
-            after = second.doors.alternatives(kept)
+            after = second.listeners.alternatives(kept)
             seen = await name_at(second, before[0].removeprefix("--interface "))
             await second.engine.handle(AddMachines(seed="more", scope=web))
             new = MachineRef(web, VmName("web_230"))
-            await second.doors.open([new])
-            return before, after, seen, second.doors.alternatives(new), second.doors.url(new)
+            await second.listeners.open([new])
+            return before, after, seen, second.listeners.alternatives(new), second.listeners.url(new)
 
     before, after, seen, new, url = asyncio.run(story())
 
@@ -238,11 +238,11 @@ def test_a_server_killed_before_it_forgot_a_machine_gives_its_port_to_nobody_els
 
     async def story() -> tuple[str | None, str | None, str]:
         async with serving(tmp_path, *alone("alpha", "beta"), port_base=base) as first:
-            before = first.doors.url(ALPHA)
+            before = first.listeners.url(ALPHA)
         async with engine_alone(tmp_path) as engine:
             await deleted(engine, ALPHA)
         async with serving(tmp_path, *alone("gamma"), port_base=base) as second:
-            return before, second.doors.url(GAMMA), await name_at(second, "127.1.0.1")
+            return before, second.listeners.url(GAMMA), await name_at(second, "127.1.0.1")
 
     before, other, seen = asyncio.run(story())
 
@@ -260,7 +260,7 @@ def test_a_server_killed_before_it_listened_for_a_machine_listens_when_it_is_bac
         async with engine_alone(tmp_path) as engine:
             await engine.handle(CreateSet(seed="s", blueprint=alone("beta")[0]))
         async with serving(tmp_path, *alone("gamma"), port_base=base) as second:
-            return [second.doors.url(machine) for machine in (ALPHA, BETA, GAMMA)]
+            return [second.listeners.url(machine) for machine in (ALPHA, BETA, GAMMA)]
 
     assert asyncio.run(story()) == [f"http://127.0.0.1:{base + n}" for n in (1, 2, 3)]
 
@@ -274,7 +274,7 @@ def test_a_directory_of_an_earlier_version_keeps_its_ports(tmp_path: Path) -> No
                 await engine.handle(CreateSet(seed=blueprint.name, blueprint=blueprint))
             await engine.store.note("slots", '{"alpha/alpha": 2, "gamma/gamma": 0, "gone/gone": 3}')
         async with serving(tmp_path, port_base=base) as second:
-            return [second.doors.url(machine) for machine in (ALPHA, BETA, GAMMA)]
+            return [second.listeners.url(machine) for machine in (ALPHA, BETA, GAMMA)]
 
     assert asyncio.run(story()) == [f"http://127.0.0.1:{base + n}" for n in (3, 5, 1)]
 

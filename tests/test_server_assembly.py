@@ -1,4 +1,4 @@
-"""What a whole server does across its own end and beginning."""
+"""A whole server: its restart, its metrics, its imports, its sockets."""
 
 import asyncio
 import gc
@@ -16,21 +16,24 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Schedule
 from fairwarning.core.model import EventStatus, MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import PROFILES
-from fairwarning.server import Service
+from fairwarning.server import FleetServer
 from tests.guest import E1
 
 DB = MachineRef(ScopeId("db"), VmName("db"))
 
 
-def other_end(line: asyncio.StreamWriter) -> socket.socket:
-    """Return this process's own socket at the other end of a line."""
-    near = line.get_extra_info("sockname")
-    transports = (
-        one for one in gc.get_objects() if isinstance(one, asyncio.Transport) and not one.is_closing()
+def server_socket(writer: asyncio.StreamWriter) -> socket.socket:
+    """Return the server's socket of a connection within this process."""
+    address = writer.get_extra_info("sockname")
+    (transport,) = (
+        candidate
+        for candidate in gc.get_objects()
+        if isinstance(candidate, asyncio.Transport)
+        and not candidate.is_closing()
+        and candidate.get_extra_info("peername") == address
     )
-    (found,) = (one for one in transports if one.get_extra_info("peername") == near)
-    far: socket.socket = found.get_extra_info("socket")
-    return far
+    found: socket.socket = transport.get_extra_info("socket")
+    return found
 
 
 def settings(data: Path) -> Settings:
@@ -44,13 +47,13 @@ def settings(data: Path) -> Settings:
     )
 
 
-def test_manual_time_stands_still_while_the_server_is_away(tmp_path: Path) -> None:
+def test_manual_time_stands_still_while_the_server_is_stopped(tmp_path: Path) -> None:
     async def story() -> tuple[timedelta, EventStatus]:
-        async with Service(settings(tmp_path)) as first:
+        async with FleetServer(settings(tmp_path)) as first:
             began = first.engine.clock.now()
             notice = timedelta(milliseconds=1)
             await first.engine.handle(Schedule(id=E1, cause="freeze", machines=(DB,), notice=notice))
-        async with Service(settings(tmp_path)) as second:
+        async with FleetServer(settings(tmp_path)) as second:
             event = second.engine.scope(DB.scope).events[E1]
             return second.engine.clock.now() - began, event.status
 
@@ -60,16 +63,16 @@ def test_manual_time_stands_still_while_the_server_is_away(tmp_path: Path) -> No
     assert status is EventStatus.SCHEDULED
 
 
-def test_monitoring_is_told_how_often_guests_were_answered() -> None:
-    polled = "/metadata/scheduledevents?api-version=2020-07-01"
+def test_the_metrics_count_responses_to_guests() -> None:
+    path = "/metadata/scheduledevents?api-version=2020-07-01"
 
     async def story() -> str:
-        wanted = Settings(blueprints=(Blueprint(name="web", count=1),), port_base=0)
-        async with Service(wanted) as service, httpx2.AsyncClient() as client:
-            (endpoint,) = service.endpoints().values()
+        web = Settings(blueprints=(Blueprint(name="web", count=1),), port_base=0)
+        async with FleetServer(web) as server, httpx2.AsyncClient() as client:
+            (endpoint,) = server.endpoints().values()
             for headers in ({"Metadata": "true"}, {"Metadata": "true"}, {}):
-                await client.get(f"{endpoint}{polled}", headers=headers)
-            return (await client.get(f"{service.operator_url}/metrics")).text
+                await client.get(f"{endpoint}{path}", headers=headers)
+            return (await client.get(f"{server.operator_url}/metrics")).text
 
     text = asyncio.run(story())
 
@@ -78,24 +81,24 @@ def test_monitoring_is_told_how_often_guests_were_answered() -> None:
     assert "fairwarning_metadata_connections 1\n" in text
 
 
-def test_guests_are_answered_before_libraries_of_other_faces_are_loaded() -> None:
-    faces = {"cryptography", "httpx2", "jinja2", "jwt", "msgspec", "sqlite3", "starlette", "uvicorn"}
+def test_guests_are_answered_before_libraries_of_the_other_apis_are_loaded() -> None:
+    libraries = {"cryptography", "httpx2", "jinja2", "jwt", "msgspec", "sqlite3", "starlette", "uvicorn"}
     script = "import sys, fairwarning.cli.up, fairwarning.server; print(*sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
-    assert faces.isdisjoint(done.stdout.split())
+    assert libraries.isdisjoint(done.stdout.split())
 
 
-def test_what_the_operator_api_says_is_not_held_back_until_there_is_more() -> None:
+def test_responses_of_the_operator_api_are_sent_without_delay() -> None:
     async def story() -> int:
-        async with Service(Settings(port_base=0)) as service:
-            host, port = service.operator_url.removeprefix("http://").split(":")
+        async with FleetServer(Settings(port_base=0)) as server:
+            host, port = server.operator_url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             await reader.readline()
-            undelayed = other_end(writer).getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            nodelay = server_socket(writer).getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             writer.close()
-            return undelayed
+            return nodelay
 
     assert asyncio.run(story())

@@ -16,7 +16,7 @@ from fairwarning.console import app as console
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import InvalidError
 from fairwarning.operator import app as operator
-from fairwarning.server import Service
+from fairwarning.server import FleetServer
 from fairwarning.throttle import MEMORY, MOST_CALLERS, MOST_WAITING, PAUSES, Throttle, TooManyGuessesError
 from tests.arm.arm_client import KEY, WallClock
 from tests.console.console_client import proof
@@ -225,7 +225,7 @@ def test_who_tries_too_many_at_once_is_told_to_come_back(face: str) -> None:
 
 def test_a_server_does_not_start_with_a_token_that_could_be_guessed() -> None:
     async def start() -> None:
-        async with Service(Settings(port_base=0, token="x" * (SHORTEST_TOKEN - 1))):
+        async with FleetServer(Settings(port_base=0, token="x" * (SHORTEST_TOKEN - 1))):
             pass
 
     with pytest.raises(InvalidError, match="token: has 15 characters; it needs at least 16"):

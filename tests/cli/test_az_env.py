@@ -190,7 +190,7 @@ def test_a_server_without_the_management_face_says_so(tmp_path: Path) -> None:
         done = server.command("az-env")
 
     assert (done.code, done.stdout) == (1, "")
-    assert "this server has no management face" in done.stderr
+    assert "this server has no management API" in done.stderr
     assert "hint: start the server without --no-arm\n" in done.stderr
     assert server.ready["arm"] is None
 

@@ -214,7 +214,7 @@ def test_shared_listeners_and_sockets_can_be_found(tmp_path: Path) -> None:
     [
         pytest.param(["nobody=10.0.0.4"], "no machine is called nobody", id="nobody's address"),
         pytest.param(["a=10.0.0.4", "b=::ffff:10.0.0.4"], "10.0.0.4 belongs to a already", id="one for two"),
-        pytest.param(["a=10.0.0.4", "a/a=10.0.0.5"], "a/a is given two", id="two for one"),
+        pytest.param(["a=10.0.0.4", "a/a=10.0.0.5"], "a/a has more than one", id="two for one"),
     ],
 )
 def test_an_address_that_makes_no_sense_is_a_usage_error(address: list[str], complaint: str) -> None:
@@ -270,9 +270,9 @@ def test_a_set_that_was_kept_otherwise_than_it_is_wanted_is_told(tmp_path: Path)
     with up(tmp_path, *data, "--scale-set", "web=5", "--availability-set", "api=1") as second:
         told = second.complained().splitlines()
 
-    assert "web is there already, with 1 machine" in told
-    assert "api is there already, as scale-set with 1 machine" in told
-    assert [line for line in told if line.startswith("a manual clock has taken what is kept here to ")]
+    assert "web already exists, with 1 machine" in told
+    assert "api already exists, as scale-set with 1 machine" in told
+    assert [line for line in told if line.startswith("the manual clock of this data directory is at ")]
 
 
 def test_what_was_kept_as_it_is_wanted_is_not_worth_a_word(tmp_path: Path) -> None:

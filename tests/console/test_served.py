@@ -9,7 +9,7 @@ import httpx2
 
 from fairwarning.config import Settings
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.server import Service
+from fairwarning.server import FleetServer
 
 T = TypeVar("T")
 
@@ -21,7 +21,10 @@ def served(story: Callable[[httpx2.AsyncClient], Awaitable[T]], settings: Settin
     """Return what somebody found who visits a server."""
 
     async def visit() -> T:
-        async with Service(settings) as service, httpx2.AsyncClient(base_url=service.operator_url) as client:
+        async with (
+            FleetServer(settings) as service,
+            httpx2.AsyncClient(base_url=service.operator_url) as client,
+        ):
             return await story(client)
 
     return asyncio.run(visit())
@@ -68,7 +71,7 @@ def test_the_token_of_the_server_is_the_token_of_the_console() -> None:
 def test_a_live_page_does_not_keep_a_server_from_ending() -> None:
     async def story() -> int:
         async with httpx2.AsyncClient() as client:
-            async with Service(Settings(blueprints=(WEB,), port_base=0)) as service:
+            async with FleetServer(Settings(blueprints=(WEB,), port_base=0)) as service:
                 request = client.build_request("GET", f"{service.operator_url}/live?page=/")
                 stream = await client.send(request, stream=True)
                 lines = stream.aiter_lines()

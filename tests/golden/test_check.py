@@ -1,4 +1,4 @@
-"""The verdicts of the check: on every standard scenario, as four made-up handlers would be judged."""
+"""Golden files of the check: its verdicts on four invented handlers in every standard scenario."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,7 +13,7 @@ from fairwarning.core.model import EventId
 from tests.check.sight import PACE, after, drain, get, happen, life, observed, post, recover
 from tests.golden.comparison import Golden
 
-#: What a handler does about an event, given its machine and when it is announced.
+#: Returns what a handler does about an event, given its machine and the time of the announcement.
 Handler = Callable[[str, EventId, float], Iterator[Asked | Hooked]]
 
 
@@ -42,7 +42,7 @@ HANDLERS: dict[str, Handler | None] = {
 
 
 def seen(scenario: Scenario, handler: Handler | None) -> Observed:
-    """Return what there is to see of a handler while one event after the other comes and goes."""
+    """Return the observations of a handler while the events come one after another."""
     causes = [step for step in scenario.steps if isinstance(step, CauseStep)]
     events = [
         CausedEvent(id=EventId(f"E{number}"), label=step.called, resources=tuple(step.machines))

@@ -1,4 +1,4 @@
-"""A fleet on a table with an operator's desk in front of it: every request is one call."""
+"""A client of the operator API over an in-memory fleet: every request is one call."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -23,17 +23,17 @@ URL = "http://127.0.0.1:8080"
 
 
 def address(ref: MachineRef) -> str | None:
-    """Return where a machine's metadata would be; the one called elsewhere has no door."""
+    """Return the metadata URL of a machine; the machine called elsewhere has none."""
     return None if ref.name == "elsewhere" else f"http://metadata/{ref.name}"
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
-    """The API over a stage; paths are written without ``/fleet/v1``."""
+class OperatorTestClient:
+    """Sends requests to the app; paths are written without ``/fleet/v1``."""
 
     stage: Stage
     app: Starlette
-    closing: asyncio.Event
+    shutdown: asyncio.Event
 
     def send(
         self,
@@ -45,10 +45,10 @@ class Office:
         headers: Mapping[str, str] | None = None,
         url: str = URL,
     ) -> httpx2.Response:
-        """Send one request and return the answer, whatever it is."""
+        """Send one request and return the response, whatever its status."""
         prefix = "" if path.startswith(("/healthz", "/metrics")) else "/fleet/v1"
-        raw = content if body is None else msgspec.json.encode(body)
-        return run(ask(self.app, method, f"{url}{prefix}{path}", headers, raw or b"", failing=True))
+        sent = content if body is None else msgspec.json.encode(body)
+        return run(ask(self.app, method, f"{url}{prefix}{path}", headers, sent or b"", failing=True))
 
     def refused(self, method: str, path: str, body: Json = None) -> schemas.ProblemBody:
         """Send a request that is refused and return the problem."""
@@ -58,7 +58,7 @@ class Office:
         assert problem.status == response.status_code
         return problem
 
-    # -- the answers, as the types they are
+    # -- typed responses
 
     def machine(self, name: str) -> schemas.MachineBody:
         """Return a machine."""
@@ -77,50 +77,50 @@ class Office:
         return msgspec.json.decode(self.get(f"/history{query}"), type=schemas.HistoryBody)
 
     def get(self, path: str) -> bytes:
-        """Return what there is at a path."""
-        return self.fine("GET", path)
+        """Return the body at a path."""
+        return self.call("GET", path)
 
-    def fine(self, method: str, path: str, body: Json = None, status: int = 200) -> bytes:
-        """Send a request that is granted and return the answer."""
+    def call(self, method: str, path: str, body: Json = None, status: int = 200) -> bytes:
+        """Send a request that succeeds and return the body of the response."""
         response = self.send(method, path, body)
         assert response.status_code == status, response.text
         return response.content
 
     def cause(self, cause: str, *machines: str, **more: Json) -> schemas.AnnouncedBody:
-        """Do something to machines and return what that led to."""
-        answer = self.fine("POST", "/events", {"cause": cause, "machines": [*machines], **more}, 201)
-        return msgspec.json.decode(answer, type=schemas.AnnouncedBody)
+        """Cause an event on machines and return the announcement."""
+        body = self.call("POST", "/events", {"cause": cause, "machines": [*machines], **more}, 201)
+        return msgspec.json.decode(body, type=schemas.AnnouncedBody)
 
     def advance(self, by: str) -> schemas.ClockBody:
-        """Move the clock."""
-        return msgspec.json.decode(self.fine("POST", "/clock/advance", {"by": by}), type=schemas.ClockBody)
+        """Move the clock forward."""
+        return msgspec.json.decode(self.call("POST", "/clock/advance", {"by": by}), type=schemas.ClockBody)
 
-    def walks(self) -> list[schemas.RolloutBody]:
-        """Return the walks under way."""
-        return msgspec.json.decode(self.get("/walks"), type=schemas.RolloutsBody).walks
+    def rollouts(self) -> list[schemas.RolloutBody]:
+        """Return the rollouts in progress."""
+        return msgspec.json.decode(self.get("/rollouts"), type=schemas.RolloutsBody).walks
 
 
-def office(
+def operator_client(
     *blueprints: Blueprint,
-    watched: bool = True,
+    polled: bool = True,
     policy: Policy | None = None,
     token: str | None = None,
     loopback: bool = True,
     real_clock: bool = False,
     endpoints: Callable[[MachineRef], str | None] = address,
-) -> Office:
-    """Return a desk over these sets; a watched one has a machine that polls."""
-    stage = Stage(*blueprints, watched=watched, policy=policy)
+) -> OperatorTestClient:
+    """Return a client of a fleet of these sets; with ``polled``, a machine of each set has polled."""
+    stage = Stage(*blueprints, watched=polled, policy=policy)
     if real_clock:
         stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
         run(stage.engine.open())
-    closing = asyncio.Event()
+    shutdown = asyncio.Event()
     app = create_app(
         stage.engine,
         endpoints=endpoints,
         alternatives=lambda ref: (f"unix:/run/{ref.name}.sock",),
         token=token,
         loopback=loopback,
-        closing=closing,
+        shutdown=shutdown,
     )
-    return Office(stage, app, closing)
+    return OperatorTestClient(stage, app, shutdown)

@@ -1,4 +1,4 @@
-"""Many listen to the feed, and nobody pays for it but they."""
+"""Many readers of the feed and of live pages do not slow the server down."""
 
 import asyncio
 import logging
@@ -22,9 +22,9 @@ from fairwarning.engine.feed import Feed
 from fairwarning.engine.time_control import TimeControl
 from fairwarning.operator import schemas
 from fairwarning.operator.app import create_app
-from fairwarning.server import Service
+from fairwarning.server import FleetServer
 from fairwarning.streams import Streams
-from tests.operator.operator_client import Office, address, office
+from tests.operator.operator_client import OperatorTestClient, address, operator_client
 from tests.stage import Stage, run
 
 WEB = Blueprint(name="web", count=3)
@@ -34,8 +34,8 @@ UNREAD = 'fairwarning_http_closed_total{listener="operator",reason="unread"} 1'
 ENGINE = Stage().engine
 
 
-class Client:
-    """Somebody who listens to the feed, in process."""
+class FeedReader:
+    """A reader of the feed, in process."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -50,53 +50,55 @@ class Client:
 
 
 @asynccontextmanager
-async def listening(desk: Office) -> AsyncIterator[Client]:
-    """Listen to the feed for as long as the block lasts, from now on."""
-    client = Client()
-    asked = {
+async def listening(client: OperatorTestClient) -> AsyncIterator[FeedReader]:
+    """Read the feed from now on, for as long as the block lasts."""
+    reader = FeedReader()
+    request = {
         "type": "http",
         "method": "GET",
         "path": "/fleet/v1/feed",
         "query_string": b"",
         "headers": [(b"host", b"127.0.0.1:8080")],
     }
-    task = asyncio.create_task(desk.app(asked, client.receive, client.send))
+    task = asyncio.create_task(client.app(request, reader.receive, reader.send))
     try:
-        while not client.bodies:
+        while not reader.bodies:
             await asyncio.sleep(0)
-        yield client
+        yield reader
     finally:
         task.cancel()
         await asyncio.wait([task])
 
 
-def test_a_change_is_rendered_once_for_all_who_listen() -> None:
-    desk = office(WEB)
+def test_a_change_is_rendered_once_for_all_readers() -> None:
+    client = operator_client(WEB)
 
     async def story() -> list[bytes]:
         async with AsyncExitStack() as stack:
-            clients = [await stack.enter_async_context(listening(desk)) for _ in range(50)]
-            await desk.stage.engine.remark(ActionNote(deed=OperatorAction.SPEED, detail="twice", by="alice"))
-            while any(len(one.bodies) < 2 for one in clients):
+            readers = [await stack.enter_async_context(listening(client)) for _ in range(50)]
+            await client.stage.engine.remark(
+                ActionNote(deed=OperatorAction.SPEED, detail="twice", by="alice")
+            )
+            while any(len(reader.bodies) < 2 for reader in readers):
                 await asyncio.sleep(0)
-            return [one.bodies[1] for one in clients]
+            return [reader.bodies[1] for reader in readers]
 
-    told = run(story())
+    bodies = run(story())
 
-    assert b'"by":"alice"' in told[0]
-    assert len({id(one) for one in told}) == 1
+    assert b'"by":"alice"' in bodies[0]
+    assert len({id(body) for body in bodies}) == 1
 
 
-def test_what_comes_together_is_sent_together() -> None:
-    desk = office(WEB)
+def test_lines_that_arrive_together_are_sent_together() -> None:
+    client = operator_client(WEB)
 
     async def story() -> list[bytes]:
-        async with listening(desk) as client:
-            remarks = [ActionNote(deed=OperatorAction.SPEED, detail=str(n), by="alice") for n in range(10)]
-            await asyncio.gather(*map(desk.stage.engine.remark, remarks))
-            while len(client.bodies) < 2:
+        async with listening(client) as reader:
+            notes = [ActionNote(deed=OperatorAction.SPEED, detail=str(n), by="alice") for n in range(10)]
+            await asyncio.gather(*map(client.stage.engine.remark, notes))
+            while len(reader.bodies) < 2:
                 await asyncio.sleep(0)
-            return client.bodies[1:]
+            return reader.bodies[1:]
 
     (together,) = run(story())
 
@@ -104,20 +106,20 @@ def test_what_comes_together_is_sent_together() -> None:
 
 
 def test_one_feed_too_many_is_refused_until_another_ends() -> None:
-    desk = office(WEB)
-    app = create_app(desk.stage.engine, endpoints=address, closing=desk.closing, streams=Streams(2))
-    desk = Office(desk.stage, app, desk.closing)
+    client = operator_client(WEB)
+    app = create_app(client.stage.engine, endpoints=address, shutdown=client.shutdown, streams=Streams(2))
+    client = OperatorTestClient(client.stage, app, client.shutdown)
 
     async def ask() -> httpx2.Response:
         transport = httpx2.ASGITransport(app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-            return await client.get("/fleet/v1/feed")
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as http:
+            return await http.get("/fleet/v1/feed")
 
     async def story() -> tuple[httpx2.Response, bytes]:
-        async with listening(desk):
-            async with listening(desk):
+        async with listening(client):
+            async with listening(client):
                 refused = await ask()
-            async with listening(desk) as third:
+            async with listening(client) as third:
                 return refused, third.bodies[0]
 
     refused, first = run(story())
@@ -128,37 +130,37 @@ def test_one_feed_too_many_is_refused_until_another_ends() -> None:
     assert first == b": listening\n\n"
 
 
-def test_a_feed_that_is_not_read_is_cut_off_with_a_reason_and_others_go_on(
+def test_a_feed_that_is_not_read_is_closed_with_a_reason_and_others_go_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = ListenerLimits(unread=timedelta(milliseconds=50))
     settings = Settings(blueprints=(DB,), port_base=0, limits=limits)
 
     async def story() -> bytes:
-        async with Service(settings) as server:
+        async with FleetServer(settings) as server:
             port = int(server.operator_url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET /fleet/v1/feed HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             await reader.readuntil(b": listening")
-            with socket.create_connection(("127.0.0.1", port)) as deaf:
-                deaf.sendall(b"GET /fleet/v1/feed?after=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            with socket.create_connection(("127.0.0.1", port)) as unread:
+                unread.sendall(b"GET /fleet/v1/feed?after=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
                 long = ActionNote(deed=OperatorAction.SPEED, detail="x" * 50_000, by="alice")
-                async with httpx2.AsyncClient(base_url=server.operator_url) as client:
-                    while UNREAD not in (await client.get("/metrics")).text:
+                async with httpx2.AsyncClient(base_url=server.operator_url) as http:
+                    while UNREAD not in (await http.get("/metrics")).text:
                         await server.engine.remark(long)
                         await reader.readuntil(b"\n\n")
             last = ActionNote(deed=OperatorAction.SPEED, detail="the last", by="bob")
             await server.engine.remark(last)
-            heard = await reader.readuntil(b"the last")
+            received = await reader.readuntil(b"the last")
             writer.close()
-            return heard
+            return received
 
     with caplog.at_level(logging.WARNING, "fairwarning.listener"):
-        heard = asyncio.run(asyncio.wait_for(story(), 60))
+        received = asyncio.run(asyncio.wait_for(story(), 60))
 
-    assert heard.endswith(b"the last")
-    (said,) = caplog.messages
-    assert "path=/fleet/v1/feed: the client did not read what it was sent" in said
+    assert received.endswith(b"the last")
+    (message,) = caplog.messages
+    assert "path=/fleet/v1/feed: the client did not read what it was sent" in message
 
 
 # -- live pages

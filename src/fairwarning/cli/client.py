@@ -33,7 +33,7 @@ _HINTS: Mapping[str, str] = {
     "no scope is called": "fairwarning vms lists the machines with their scopes",
     "no walk is under way": "fairwarning events lists what is pending",
     "the clock is real": "start the server with: fairwarning up --clock manual",
-    "this server has no management face": "start the server without --no-arm",
+    "this server has no management API": "start the server without --no-arm",
     "scope": "fairwarning events lists what is pending",
     "changes cannot be kept": "the server's log says more; fairwarning doctor --data DIR looks at the disk",
     "database": "fairwarning doctor --data DIR, with the server's data directory, says what is wrong with it",

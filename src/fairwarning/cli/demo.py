@@ -18,7 +18,7 @@ from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import PROFILES
 
 if TYPE_CHECKING:
-    from fairwarning.server import Service
+    from fairwarning.server import FleetServer
 
 #: At this speed 15 minutes of notice are 3 seconds; an eviction's 30 seconds get a gentler one.
 SPEED, EVICTION_SPEED = 300.0, 15.0
@@ -67,7 +67,7 @@ def demo() -> None:
 
 
 async def _tell() -> None:
-    from fairwarning.server import Service
+    from fairwarning.server import FleetServer
 
     azure = PROFILES["azure"]
     fleet = (
@@ -75,7 +75,7 @@ async def _tell() -> None:
         Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True),
     )
     profile = replace(azure, policy=replace(azure.policy, speed=SPEED))
-    async with Service(
+    async with FleetServer(
         Settings(blueprints=fleet, profile=profile, azure_timings=True, port_base=0)
     ) as service:
         stage = Stage(service)
@@ -114,7 +114,7 @@ async def _evicted(stage: "Stage") -> None:
 class Stage:
     """Where the story is played: a server, its operator's client and a stop watch."""
 
-    def __init__(self, service: "Service") -> None:
+    def __init__(self, service: "FleetServer") -> None:
         self.client = OperatorClient(service.operator_url)
         self._endpoints = {str(ref.name): url for ref, url in service.endpoints().items()}
         self._loop = asyncio.get_running_loop()

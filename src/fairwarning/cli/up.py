@@ -33,7 +33,7 @@ from fairwarning.formats import durations
 from fairwarning.formats.hidden_characters import escape_hidden
 
 if TYPE_CHECKING:
-    from fairwarning.server import Service
+    from fairwarning.server import FleetServer
 
 #: More machines than this are not listed one by one.
 MOST_ROWS = 40
@@ -170,7 +170,7 @@ def up(**wishes: Unpack[UpOptions]) -> None:
 
 
 async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) -> None:
-    from fairwarning.server import Service
+    from fairwarning.server import FleetServer
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -183,14 +183,14 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
         # What is loaded stays: who collects garbage need not walk through it, neither meanwhile nor later.
         gc.disable()
         last.callback(gc.enable)
-        async with Service(wanted, partial(_replayed, json_)) as service:
+        async with FleetServer(wanted, partial(_replayed, json_)) as service:
             gc.freeze()
             gc.enable()
             client = OperatorClient(service.operator_url, wanted.token)
             began = service.engine.clock.now()
             reporter = Reporter(client, await service.position(), version, began, json_)
             last.callback(reporter.close)
-            for remark in service.remarks:
+            for remark in service.notes:
                 note(remark)
             if service.pending():
                 await asyncio.to_thread(reporter.recall)
@@ -225,7 +225,7 @@ def _make_way(ready_file: Path) -> None:
     ready_file.unlink(missing_ok=True)
 
 
-def ready_document(service: "Service") -> dict[str, Json]:
+def ready_document(service: "FleetServer") -> dict[str, Json]:
     """Return where everything listens; machines whose name is ambiguous by scope and name."""
     others = service.alternatives()
     bearers = Counter(ref.name for ref in others)
@@ -242,7 +242,7 @@ def ready_document(service: "Service") -> dict[str, Json]:
     }
 
 
-def introduce(service: "Service", version: str) -> None:
+def introduce(service: "FleetServer", version: str) -> None:
     """Print who is where, and what to paste."""
     ways = service.alternatives()
     rows = [

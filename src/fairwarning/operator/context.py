@@ -15,7 +15,7 @@ from fairwarning.streams import Streams
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagementEndpoint:
-    """Where the management face is, whom its clients are to trust, and what it is in Azure's terms."""
+    """The address of the management API, the certificate authority to trust, and its Azure ids."""
 
     url: str
     ca: Path
@@ -26,23 +26,23 @@ class ManagementEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorContext:
-    """The engine, where its machines can be reached, and what the operator's requests share."""
+    """The engine, the addresses of its machines, and the state that requests share."""
 
     engine: Engine
     endpoints: Callable[[MachineRef], str | None]
-    #: The other ways to a machine's metadata service, as one would paste them.
+    #: Further addresses of a machine's metadata endpoint, ready to paste.
     alternatives: Callable[[MachineRef], tuple[str, ...]]
-    #: Opens the metadata endpoints of new machines, so that whoever made them can use them at once.
-    welcome: Callable[[Sequence[MachineRef]], Awaitable[None]]
-    #: Set when the server is about to end: feeds end then, so that nobody has to cut them off.
-    closing: asyncio.Event
-    #: Where the management face is, as soon as it is there.
+    #: Opens the metadata endpoints of new machines before the request that made them is answered.
+    open_endpoints: Callable[[Sequence[MachineRef]], Awaitable[None]]
+    #: Set when the server is about to stop. Feeds end then, so that no feed delays the stop.
+    shutdown: asyncio.Event
+    #: The management API, once it listens; None if the server has none.
     management: Callable[[], Awaitable[ManagementEndpoint | None]]
-    #: Moves manual time; every face that does so shares it.
-    journeys: TimeControl
-    #: What the other faces have counted.
-    counted: Callable[[], Iterable[MetricFamily]]
-    #: The answers that last; every face that has some shares it.
+    #: Moves manual time. The operator API and the console share it.
+    time_control: TimeControl
+    #: Metrics of the other APIs. The list may still grow.
+    metric_sources: Sequence[Callable[[], Iterable[MetricFamily]]]
+    #: Long-lived responses. The operator API and the console share their limit.
     streams: Streams
     #: The newest lines of the feed, as they are sent.
-    rendered: RenderedFeed = field(default_factory=RenderedFeed)
+    rendered_feed: RenderedFeed = field(default_factory=RenderedFeed)

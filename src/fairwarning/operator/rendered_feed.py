@@ -1,4 +1,4 @@
-"""Journal lines as they are sent, each rendered once however many listen."""
+"""Journal lines as the feed sends them, each rendered once for all readers."""
 
 from dataclasses import dataclass
 
@@ -8,56 +8,56 @@ from fairwarning.core.history import HistoryEntry, line
 from fairwarning.engine.ports import Entry
 from fairwarning.operator import schemas
 
-#: How many lines are kept as they were sent.
-MOST = 1000
+#: How many rendered lines are kept.
+MAX_LINES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class FeedMessage:
-    """What is sent, and the line of the history that it tells; None if it tells of lines that are missing."""
+    """The bytes of a message and its history line, which is None for a gap message."""
 
     line: HistoryEntry | None
     message: bytes
 
 
 class RenderedFeed:
-    """The newest lines of the feed, each rendered once however many listen."""
+    """A cache of the newest lines of the feed, so that each is rendered once."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self._told: dict[int, FeedMessage | None] = {}
+    def __init__(self, max_lines: int = MAX_LINES) -> None:
+        self._max_lines = max_lines
+        self._messages: dict[int, FeedMessage | None] = {}
 
-    def of(self, entry: Entry) -> FeedMessage | None:
-        """Return a journal line as the feed tells it; None if it does not."""
-        if entry.seq not in self._told:
-            told = line(entry.seq, entry.at, entry.change)
-            self._told[entry.seq] = None if told is None else FeedMessage(told, _message(told))
-            if len(self._told) > self._most:
-                del self._told[next(iter(self._told))]
-        return self._told[entry.seq]
+    def render(self, entry: Entry) -> FeedMessage | None:
+        """Return the message of a journal line; None if the history leaves the line out."""
+        if entry.seq not in self._messages:
+            shown = line(entry.seq, entry.at, entry.change)
+            self._messages[entry.seq] = None if shown is None else FeedMessage(shown, _message(shown))
+            if len(self._messages) > self._max_lines:
+                del self._messages[next(iter(self._messages))]
+        return self._messages[entry.seq]
 
 
-def line_shape(told: HistoryEntry) -> schemas.HistoryLineBody:
-    """Return a line of the history as the operator sees it."""
+def history_line_body(entry: HistoryEntry) -> schemas.HistoryLineBody:
+    """Return the body of a history line."""
     return schemas.HistoryLineBody(
-        seq=told.seq,
-        at=told.at,
-        kind=told.kind,
-        event=told.event,
-        type=told.type,
-        scope=told.scope,
-        by=told.by,
-        resources=list(told.resources),
-        reason=told.reason,
+        seq=entry.seq,
+        at=entry.at,
+        kind=entry.kind,
+        event=entry.event,
+        type=entry.type,
+        scope=entry.scope,
+        by=entry.by,
+        resources=list(entry.resources),
+        reason=entry.reason,
     )
 
 
-def _message(told: HistoryEntry) -> bytes:
-    data = msgspec.json.encode(line_shape(told)).decode()
-    return f"id: {told.seq}\nevent: {told.kind}\ndata: {data}\n\n".encode()
+def _message(entry: HistoryEntry) -> bytes:
+    data = msgspec.json.encode(history_line_body(entry)).decode()
+    return f"id: {entry.seq}\nevent: {entry.kind}\ndata: {data}\n\n".encode()
 
 
-def missing(after: int, upto: int) -> FeedMessage:
-    """Return what a reader is told whose next lines may have been pruned; it goes on from what is kept."""
+def gap_message(after: int, upto: int) -> FeedMessage:
+    """Return the message for a reader whose next lines may have been pruned."""
     data = msgspec.json.encode(schemas.GapBody(after=after, upto=upto)).decode()
     return FeedMessage(None, f"event: gap\ndata: {data}\n\n".encode())

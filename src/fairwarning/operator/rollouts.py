@@ -1,4 +1,4 @@
-"""Maintenance that goes through a scope, domain by domain (S-04, S-05)."""
+"""Rollouts: maintenance of a scope, one domain after another (S-04, S-05)."""
 
 import msgspec
 
@@ -14,44 +14,51 @@ from fairwarning.operator.context import OperatorContext
 from fairwarning.operator.problems import field_context
 
 
-async def walks(desk: OperatorContext, _: str, asked: schemas.Nothing) -> schemas.RolloutsBody:
-    """Return the walks under way."""
-    found = ((scope, scope.facts.walk) for scope in desk.engine.scopes().values())
-    return schemas.RolloutsBody(walks=[walk_shape(scope, walk) for scope, walk in found if walk is not None])
-
-
-async def start(desk: OperatorContext, _: str, asked: schemas.RolloutWanted) -> schemas.RolloutBegunBody:
-    """Start a walk and return it, its first domain announced."""
-    with field_context("scope"):
-        scope_id = desk.engine.scope(ScopeId(asked.scope)).id
-    notice = None if asked.notice is None else parse_duration(asked.notice, "notice")
-    command = StartRollout(id=new_event_id(), scope=scope_id, cause=asked.cause, notice=notice, by=asked.who)
-    await desk.engine.handle(command)
-    scope = desk.engine.scope(scope_id)
-    walk = scope.facts.walk
-    if walk is None:
-        raise UnknownRolloutError(scope_id)
-    led_to = [event for event in scope.events.values() if event.walk == walk.id]
-    begun = msgspec.structs.asdict(walk_shape(scope, walk))
-    return schemas.RolloutBegunBody(
-        **begun, warned=any(one.seen for one in led_to), hint=unpolled_hint(desk.engine.scopes(), led_to)
+async def rollouts(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.RolloutsBody:
+    """Return the rollouts in progress."""
+    pairs = ((scope, scope.facts.walk) for scope in context.engine.scopes().values())
+    return schemas.RolloutsBody(
+        walks=[rollout_body(scope, rollout) for scope, rollout in pairs if rollout is not None]
     )
 
 
-async def stop(desk: OperatorContext, name: str, asked: schemas.Asker) -> None:
-    """End a walk; what it has announced and not started is withdrawn."""
-    await desk.engine.handle(StopRollout(scope=ScopeId(name), by=asked.who))
+async def start(
+    context: OperatorContext, _: str, request: schemas.RolloutRequest
+) -> schemas.RolloutBegunBody:
+    """Start a rollout and return it with the events of its first domain."""
+    engine = context.engine
+    with field_context("scope"):
+        scope_id = engine.scope(ScopeId(request.scope)).id
+    notice = None if request.notice is None else parse_duration(request.notice, "notice")
+    await engine.handle(
+        StartRollout(id=new_event_id(), scope=scope_id, cause=request.cause, notice=notice, by=request.actor)
+    )
+    scope = engine.scope(scope_id)
+    rollout = scope.facts.walk
+    if rollout is None:
+        raise UnknownRolloutError(scope_id)
+    announced = [event for event in scope.events.values() if event.walk == rollout.id]
+    return schemas.RolloutBegunBody(
+        **msgspec.structs.asdict(rollout_body(scope, rollout)),
+        warned=any(event.seen for event in announced),
+        hint=unpolled_hint(engine.scopes(), announced),
+    )
 
 
-def walk_shape(scope: Scope, walk: Rollout) -> schemas.RolloutBody:
-    """Return a walk as the operator sees it."""
+async def stop(context: OperatorContext, name: str, request: schemas.ActorRequest) -> None:
+    """Stop a rollout and cancel its events that have not started."""
+    await context.engine.handle(StopRollout(scope=ScopeId(name), by=request.actor))
+
+
+def rollout_body(scope: Scope, rollout: Rollout) -> schemas.RolloutBody:
+    """Return the body of a rollout."""
     return schemas.RolloutBody(
-        id=walk.id,
+        id=rollout.id,
         scope=scope.id,
-        cause=walk.cause,
-        current=walk.current,
-        remaining=list(walk.domains),
-        notice=None if walk.notice is None else durations.for_people(walk.notice),
-        by=walk.by,
-        events=[event.id for event in scope.events.values() if event.walk == walk.id],
+        cause=rollout.cause,
+        current=rollout.current,
+        remaining=list(rollout.domains),
+        notice=None if rollout.notice is None else durations.for_people(rollout.notice),
+        by=rollout.by,
+        events=[event.id for event in scope.events.values() if event.walk == rollout.id],
     )

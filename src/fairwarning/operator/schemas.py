@@ -1,6 +1,7 @@
-"""The bodies of the operator API, as types: what may be asked, and what is answered.
+"""The requests and bodies of the operator API, as types.
 
-What is asked refuses members it does not know. The OpenAPI document calls these types by the same names.
+Requests refuse unknown members. The OpenAPI document is generated from these types, under the names that
+``openapi`` publishes.
 """
 
 from datetime import datetime
@@ -17,16 +18,16 @@ from fairwarning.formats.hidden_characters import HIDDEN_CLASS
 # Python's $ also matches before a last line break, and JSON Schema has no \Z.
 _END = r"(?![\s\S])"
 
-#: How whoever asks here is called in the history, and what goes before the name they give.
+#: The actor that the history names by default, and the prefix of every other name given here.
 OPERATOR = "operator"
-#: Who asks: it ends up on terminals, so nothing in it may steer one; ``recorded`` refuses what would.
+#: Who makes the request. Terminals show the name, so ``actor_name`` refuses invisible characters.
 By = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=100,
         extra_json_schema={"pattern": rf"^[^{HIDDEN_CLASS}]+{_END}"},
-        description="who asks; recorded as operator:NAME, so that nobody can pass for a guest",
+        description="who makes the request; recorded as operator:NAME, never as a guest",
     ),
 ]
 Text = Annotated[str, Meta(max_length=200)]
@@ -38,64 +39,64 @@ Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
 
 
-def recorded(name: str, field: str = "by") -> str:
-    """Return what an asker is called in the history: no machine has a name with a colon in it.
+def actor_name(name: str, field: str = "by") -> str:
+    """Return the name that the history records for an operator; no machine's name has a colon in it.
 
     Raises:
-        Invalid: the name has a character in it that cannot be seen.
+        InvalidError: the name contains an invisible character.
     """
     check_visible(name, field)
     return name if name == OPERATOR or name.startswith(f"{OPERATOR}:") else f"{OPERATOR}:{name}"
 
 
-# -- what is asked
+# -- requests
 
 
-class Nothing(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Nothing needs to be said."""
+class EmptyRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A request without parameters."""
 
 
-class Asker(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Who asks."""
+class ActorRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A request that records who made it."""
 
     by: By = OPERATOR
 
     @property
-    def who(self) -> str:
-        """The name that is recorded."""
-        return recorded(self.by)
+    def actor(self) -> str:
+        """The name that the history records."""
+        return actor_name(self.by)
 
 
-class Removal(Asker, frozen=True, kw_only=True):
-    """How to delete: with force, the notice is skipped."""
+class DeleteRequest(ActorRequest, frozen=True, kw_only=True):
+    """A deletion; ``force`` skips the notice."""
 
     force: bool = False
 
 
-class PowerWanted(Asker, frozen=True, kw_only=True):
-    """Whether a machine is to run."""
+class PowerRequest(ActorRequest, frozen=True, kw_only=True):
+    """The power state that a machine is to have."""
 
     power: PowerState
 
 
-class FaultWanted(Asker, frozen=True, kw_only=True):
-    """How an endpoint is to misbehave: for how long (until it is healed, if left out), and how slowly."""
+class FaultRequest(ActorRequest, frozen=True, kw_only=True):
+    """A fault of an endpoint; without ``lasts``, it stays until it is cleared."""
 
     fault: EndpointFault
     lasts: str | None = None
     delay: str = "2s"
 
 
-class ApprovalsWanted(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What a scope is to approve by itself; what is left out stays as it is."""
+class ApprovalsPatch(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """New approval settings of a scope; members that are left out keep their value."""
 
     user_reboot: bool | UnsetType = UNSET
     user_redeploy: bool | UnsetType = UNSET
     all_instances_down: bool | UnsetType = UNSET
 
 
-class ScopeWanted(Asker, frozen=True, kw_only=True):
-    """A set of machines to bring up."""
+class CreateSetRequest(ActorRequest, frozen=True, kw_only=True):
+    """A set of machines to create."""
 
     name: Text
     kind: ScopeKind = ScopeKind.SCALE_SET
@@ -110,31 +111,31 @@ class ScopeWanted(Asker, frozen=True, kw_only=True):
     fault_domains: Annotated[int, Meta(ge=1, le=1000)] | None = None
     host: Host | None = None
     broadcast: bool = True
-    approvals: ApprovalsWanted = ApprovalsWanted()
+    approvals: ApprovalsPatch = ApprovalsPatch()
     tags: dict[str, str] = {}
 
 
-class ScopeChange(Asker, frozen=True, kw_only=True):
-    """What is to change about a set; what is left out stays as it is."""
+class ChangeSetRequest(ActorRequest, frozen=True, kw_only=True):
+    """New settings of a set; members that are left out keep their value."""
 
     terminate_notice: Duration | UnsetType | None = UNSET
-    approvals: ApprovalsWanted | UnsetType = UNSET
+    approvals: ApprovalsPatch | UnsetType = UNSET
 
 
-class Growth(Asker, frozen=True, kw_only=True):
-    """How many machines are to be added."""
+class AddMachinesRequest(ActorRequest, frozen=True, kw_only=True):
+    """The number of machines to add."""
 
     count: Count = 1
 
 
-class UpgradeWanted(Asker, frozen=True, kw_only=True):
-    """Which instances are to be brought to the latest model; all unless named."""
+class UpgradeRequest(ActorRequest, frozen=True, kw_only=True):
+    """The instances that get the latest model; all of the set if left out."""
 
     machines: Names | None = None
 
 
-class EventWanted(Asker, frozen=True, kw_only=True):
-    """Something to do to machines, by name or all those of a host."""
+class CauseRequest(ActorRequest, frozen=True, kw_only=True):
+    """An event to cause on the machines named, or on all machines of a host."""
 
     cause: Text
     machines: Names = []
@@ -144,42 +145,42 @@ class EventWanted(Asker, frozen=True, kw_only=True):
     force: bool = False
 
 
-class RolloutWanted(Asker, frozen=True, kw_only=True):
-    """Maintenance to take through a scope, domain by domain."""
+class RolloutRequest(ActorRequest, frozen=True, kw_only=True):
+    """Maintenance of a scope, one domain after another."""
 
     scope: Text
     cause: Text = "host-update"
     notice: Duration | None = None
 
 
-class Advance(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """How far to move manual time, and who asks."""
+class AdvanceRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How far to move manual time, and who moves it."""
 
     by: Duration
     who: By = OPERATOR
 
 
-class SpeedWanted(Asker, frozen=True, kw_only=True):
-    """How many times faster than announced durations are to pass."""
+class SpeedRequest(ActorRequest, frozen=True, kw_only=True):
+    """The factor by which durations are shortened."""
 
     speed: Annotated[float, Meta(ge=0.01, le=100_000)]
 
 
-class HistoryPage(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Which part of the history is asked for."""
+class HistoryRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The part of the history to return."""
 
     event: Text | None = None
     after: Seq = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
-class FeedStart(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The line after which the feed is to begin; now unless given."""
+class FeedRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The line after which the feed begins; without it, the feed begins now."""
 
     after: Seq | None = None
 
 
-# -- what is answered
+# -- bodies
 
 
 class MachineBody(Struct, frozen=True, kw_only=True):
@@ -204,13 +205,13 @@ class MachineBody(Struct, frozen=True, kw_only=True):
 
 
 class MachinesBody(Struct, frozen=True, kw_only=True):
-    """Some machines."""
+    """A list of machines."""
 
     machines: list[MachineBody]
 
 
 class ApprovalsBody(Struct, frozen=True, kw_only=True):
-    """What a scope approves by itself."""
+    """The approval settings of a scope: which events are approved automatically."""
 
     user_reboot: bool
     user_redeploy: bool
@@ -218,7 +219,7 @@ class ApprovalsBody(Struct, frozen=True, kw_only=True):
 
 
 class RolloutBody(Struct, frozen=True, kw_only=True):
-    """Maintenance under way: the domain it is at, and those it has yet to visit."""
+    """A rollout in progress: its current domain and the domains that remain."""
 
     id: str
     scope: str
@@ -231,14 +232,14 @@ class RolloutBody(Struct, frozen=True, kw_only=True):
 
 
 class RolloutBegunBody(RolloutBody, frozen=True, kw_only=True):
-    """A walk that was started, and whether anybody was there to be warned of its first domain."""
+    """A rollout that was started, and whether guests can see the events of its first domain."""
 
     warned: bool
     hint: str | None
 
 
 class RolloutsBody(Struct, frozen=True, kw_only=True):
-    """The walks under way."""
+    """The rollouts in progress."""
 
     walks: list[RolloutBody]
 
@@ -265,13 +266,13 @@ class ScopeBody(Struct, frozen=True, kw_only=True):
 
 
 class ScopesBody(Struct, frozen=True, kw_only=True):
-    """Some scopes."""
+    """A list of scopes."""
 
     scopes: list[ScopeBody]
 
 
 class EventBody(Struct, frozen=True, kw_only=True):
-    """One announced impact; what is over is Gone."""
+    """One event; the status of an event that is over is Gone."""
 
     id: str
     scope: str
@@ -299,7 +300,7 @@ class EventsBody(Struct, frozen=True, kw_only=True):
 
 
 class AnnouncedBody(Struct, frozen=True, kw_only=True):
-    """What a request led to, and whether anybody was there to be warned."""
+    """The events that a request caused, and whether guests can see them."""
 
     events: list[EventBody]
     warned: bool
@@ -307,7 +308,7 @@ class AnnouncedBody(Struct, frozen=True, kw_only=True):
 
 
 class ClockBody(Struct, frozen=True, kw_only=True):
-    """What time it is for the fleet, and when it will next change anything."""
+    """The fleet's time, and the next deadline."""
 
     mode: Literal["real", "manual"]
     now: datetime
@@ -330,23 +331,23 @@ class HistoryLineBody(Struct, frozen=True, kw_only=True):
 
 
 class BeginningBody(Struct, frozen=True, kw_only=True):
-    """The line from which on the history is complete; older ones were pruned unless something needs them."""
+    """The first line of the complete history; older lines were pruned unless something needs them."""
 
     seq: int
     at: datetime
 
 
 class GapBody(Struct, frozen=True, kw_only=True):
-    """Lines that a reader has not seen and that may be missing: those behind ``after``, up to ``upto``."""
+    """Lines that were pruned before the reader got them: those after ``after``, up to ``upto``."""
 
     after: int
     upto: int
 
 
 class HistoryBody(Struct, frozen=True, kw_only=True):
-    """A page of the history; ``next`` continues it, null when there is no more.
+    """A page of the history; ``next`` is the ``after`` of the next page, null on the last one.
 
-    ``begins`` is there once lines were pruned, ``gap`` if some of those are behind ``after``.
+    ``begins`` is present once lines were pruned, ``gap`` if some of the pruned lines are after ``after``.
     """
 
     history: list[HistoryLineBody]
@@ -356,7 +357,7 @@ class HistoryBody(Struct, frozen=True, kw_only=True):
 
 
 class CauseBody(Struct, frozen=True, kw_only=True):
-    """Something that can be done to a machine."""
+    """A cause of an event."""
 
     name: str
     type: EventType
@@ -365,13 +366,13 @@ class CauseBody(Struct, frozen=True, kw_only=True):
 
 
 class CausesBody(Struct, frozen=True, kw_only=True):
-    """Everything that can be done to a machine."""
+    """Every cause of an event."""
 
     causes: list[CauseBody]
 
 
 class ManagementBody(Struct, frozen=True, kw_only=True):
-    """The management face: its address, and the certificate that clients are to trust, as file and text."""
+    """The management API: its address, and the certificate that clients must trust, as file and text."""
 
     arm: str
     ca: str
@@ -381,13 +382,13 @@ class ManagementBody(Struct, frozen=True, kw_only=True):
 
 
 class HealthBody(Struct, frozen=True, kw_only=True):
-    """The server answers, and keeps what it is told."""
+    """The server answers and can store changes."""
 
     status: Literal["ok"] = "ok"
 
 
 class ProblemBody(Struct, frozen=True, kw_only=True):
-    """Why a request was refused (RFC 9457); ``field`` is the path of the member at fault."""
+    """Why a request was refused (RFC 9457); ``field`` is the path of the invalid member."""
 
     type: str
     title: str

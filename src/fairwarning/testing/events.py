@@ -1,4 +1,4 @@
-"""Events as tests see them: values to compare, and lines that a failed test shows."""
+"""Events as tests see them: values to compare, and the lines of a failure message."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from fairwarning.formats.timestamps import for_people
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetEvent:
-    """An event as it was when it was looked at; ``Fleet.event`` looks again."""
+    """A snapshot of an event; ``Fleet.event`` takes a new one."""
 
     id: str
     cause: str
@@ -24,8 +24,8 @@ class FleetEvent:
         return f"{self.type} of {', '.join(self.machines)} ({self.id})"
 
 
-def shown(event: model.Event) -> FleetEvent:
-    """Return an event as tests see it."""
+def fleet_event(event: model.Event) -> FleetEvent:
+    """Return a snapshot of an event."""
     return FleetEvent(
         id=event.id,
         cause=event.cause,
@@ -38,11 +38,11 @@ def shown(event: model.Event) -> FleetEvent:
 
 
 def id_of(event: FleetEvent | str) -> EventId:
-    """Return the id as we write it of an event, or of its id as somebody else does."""
+    """Return the id of an event, in upper case; a text is taken as the id itself."""
     return EventId((event.id if isinstance(event, FleetEvent) else event).upper())
 
 
-def told(line: history.HistoryEntry, now: datetime) -> str:
-    """Return a line of the history as a failed test shows it."""
+def format_line(line: history.HistoryEntry, now: datetime) -> str:
+    """Return a history line as text."""
     reason = f": {line.reason}" if line.reason else ""
     return f"{for_people(line.at, now)} {line.kind} by {line.by}{reason}"
