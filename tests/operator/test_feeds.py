@@ -158,7 +158,7 @@ def test_a_feed_that_is_not_read_is_cut_off_with_a_reason_and_others_go_on(
 
     assert heard.endswith(b"the last")
     (said,) = caplog.messages
-    assert "path=/fleet/v1/feed: the client did not read what it was sent" in said
+    assert "path=/fleet/v1/feed: the client did not read the response" in said
 
 
 # -- live pages

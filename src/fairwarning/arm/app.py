@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from fairwarning.access import caller
+from fairwarning.access import client_address
 from fairwarning.arm import (
     deployments,
     groups,
@@ -140,7 +140,7 @@ class ArmApp:
             query=dict(request.query_params),
             body=await self._read(body, most, request.headers.get("content-type", ""), path),
             base=self._base(request),
-            caller=caller(request.client),
+            caller=client_address(request.client),
         )
         await operations.complete_finished(self._room)
         return await route.handler(self._room, call)
@@ -170,7 +170,7 @@ class ArmApp:
             )
         if not self._tokens.holds(token.strip()):
             if not self._tokens.signed(token.strip()):
-                await self._throttle.wrong(caller(request.client))
+                await self._throttle.wrong_token(client_address(request.client))
             message = "The access token has expired, or another server has made it."
             raise UnauthorizedError(
                 "InvalidAuthenticationToken", message, self._tokens.challenge(base, shown=True)

@@ -116,7 +116,7 @@ async def token(tokens: Tokens, throttle: Throttle, room: ArmContext, call: ArmR
         )
     reply = grant(tokens, call)
     if reply.status >= 400:
-        await throttle.wrong(call.caller)
+        await throttle.wrong_token(call.caller)
     return reply
 
 

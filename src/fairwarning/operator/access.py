@@ -6,7 +6,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fairwarning.access import bears, caller, holds, ours, same_site
+from fairwarning.access import (
+    bearer_token_matches,
+    client_address,
+    has_bearer_token,
+    hosts_are_loopback,
+    same_site,
+)
 from fairwarning.operator.problems import answer
 from fairwarning.throttle import Throttle, TooManyGuessesError
 
@@ -42,18 +48,18 @@ class OperatorAccess:
         if self._token is not None:
             return await self._judged(scope, headers.getlist("authorization"), self._token)
         hosts = headers.getlist("host")
-        if not ours(hosts):
+        if not hosts_are_loopback(hosts):
             return answer(403, "only names of this machine are served without a token")
         if not same_site(headers.getlist("origin"), hosts):
             return answer(403, "web pages of other sites may not call this API")
         return None
 
     async def _judged(self, scope: Scope, given: Sequence[str], token: bytes) -> Response | None:
-        if holds(given, token):
+        if bearer_token_matches(given, token):
             return None
-        if bears(given):
+        if has_bearer_token(given):
             try:
-                await self._throttle.wrong(caller(scope.get("client")))
+                await self._throttle.wrong_token(client_address(scope.get("client")))
             except TooManyGuessesError as problem:
                 return answer(429, str(problem), headers={"Retry-After": problem.retry_after})
         return answer(401, "a bearer token is needed", headers=_CHALLENGE)

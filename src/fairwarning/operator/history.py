@@ -72,7 +72,9 @@ async def feed(desk: OperatorContext, request: Request, asked: schemas.FeedStart
     if request.method == "HEAD":
         return Response(media_type=EVENT_STREAM)
     after = int(given) if given else asked.after
-    lines = follow(desk.engine, after, desk.closing, rendered=desk.rendered, pace=lambda: desk.streams.pace)
+    lines = follow(
+        desk.engine, after, desk.closing, rendered=desk.rendered, pace=lambda: desk.streams.write_interval
+    )
     return desk.streams.stream(_messages(lines))
 
 
