@@ -1,6 +1,5 @@
 """Limits on connections, work and time, and how the file descriptors of the process are shared."""
 
-import resource
 from dataclasses import dataclass
 
 from fairwarning.http1.throttle import Rate
@@ -58,6 +57,8 @@ def share_descriptors(descriptors: int) -> DescriptorShares:
 
 def raise_descriptor_limit() -> int:
     """Raise the descriptor limit of this process as far as allowed, and return it."""
+    import resource  # Windows lacks it, and needs only the limits above
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
