@@ -24,7 +24,7 @@ from fairwarning.engine import timer
 from fairwarning.engine.clock import SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Store
-from fairwarning.http1.limits import available, shares
+from fairwarning.http1.limits import raise_descriptor_limit, share_descriptors
 from fairwarning.http1.server import HttpServer
 from fairwarning.http1.throttle import Rate
 from fairwarning.metadata.app import MetadataApp
@@ -79,8 +79,8 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
     server = HttpServer[MachineRef](
         app.answer,
         engine.clock.now,
-        replace(shares(available()).guests, steps=Rate(1e12, 1e12)),
-        shortcuts=app,
+        replace(share_descriptors(raise_descriptor_limit()).guests, steps=Rate(1e12, 1e12)),
+        fast_path=app,
         portable="portable" in options,
     )
     doors = Listeners(server, ListenPlan(port=port, own=0, shared=((LOOPBACK, port),)), store)

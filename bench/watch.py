@@ -11,7 +11,7 @@ from bench.measure import cores, memory, percentile, pinned
 from bench.report import Figure, Section, claim
 from bench.servers import LOOPBACK, module, process, sources
 from bench.steady import beside
-from fairwarning.http1.limits import available, shares
+from fairwarning.http1.limits import raise_descriptor_limit, share_descriptors
 
 MOST = 10_000
 
@@ -78,8 +78,8 @@ class Crowd:
 
 def efforts(quick: bool) -> Effort:
     """Return how much is done, with as many guests as a server on this machine lets wait."""
-    descriptors = available()
-    watchers = min(MOST, descriptors // 2, shares(descriptors).guests.watchers)
+    descriptors = raise_descriptor_limit()
+    watchers = min(MOST, descriptors // 2, share_descriptors(descriptors).guests.held_responses)
     return Effort(3, 3, watchers, 40) if quick else Effort(5, 6, watchers, 200)
 
 

@@ -1,4 +1,4 @@
-"""Whose an address, a port or a socket was, it stays: whatever is deleted, made or started again."""
+"""A machine keeps its address, port and socket, whatever is deleted, created or restarted."""
 
 import asyncio
 import json
@@ -73,8 +73,8 @@ async def deleted(engine: Engine, machine: MachineRef) -> None:
     if len(engine.scope(machine.scope).machines) == 1:
         await engine.handle(DeleteScopes(id=new_event_id(), scopes=(machine.scope,), force=True))
     else:
-        asked = Schedule(id=new_event_id(), cause="delete", machines=(machine,), force=True)
-        await engine.handle(asked)
+        command = Schedule(id=new_event_id(), cause="delete", machines=(machine,), force=True)
+        await engine.handle(command)
     clock = engine.clock
     assert isinstance(clock, ManualClock)
     await advance_to(engine, clock, clock.now() + timedelta(minutes=1))
@@ -83,7 +83,7 @@ async def deleted(engine: Engine, machine: MachineRef) -> None:
 
 @asynccontextmanager
 async def engine_alone(data: Path) -> AsyncIterator[Engine]:
-    """Give an engine that decides and keeps, and opens no doors: a server that is killed in between."""
+    """Give an engine without listeners, like a server that is killed before it opens them."""
     store = await SqliteStore.open(data)
     engine = Engine(store, ManualClock(SystemClock().now()), SimulatedDriver(), Policy())
     await engine.open()
@@ -233,7 +233,7 @@ def test_a_socket_is_named_by_scope_and_machine_so_that_it_never_passes_to_a_nam
 
 @pytest.mark.rule("R-03")
 def test_a_server_killed_before_it_forgot_a_machine_gives_its_port_to_nobody_else(tmp_path: Path) -> None:
-    """What a kill leaves: a deletion that is committed, and a door that was not closed."""
+    """After a kill, a deletion may be committed while its listener was not closed."""
     base = free_base(3)
 
     async def story() -> tuple[str | None, str | None, str]:

@@ -1,4 +1,4 @@
-"""Those who are woken together leave turns to everybody else."""
+"""Sleepers that are woken together leave time for everything else."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.stage import run
 
 
 class Counted:
-    """A sleeper that writes down when it was woken."""
+    """A sleeper that records when it was woken."""
 
     def __init__(self, woken: list[str], name: str = "sleeper") -> None:
         self._woken = woken
@@ -39,19 +39,19 @@ def test_many_are_woken_a_slice_at_a_time() -> None:
     assert run(story()) == [0, SLICE, 2 * SLICE, 2 * SLICE + 1]
 
 
-def test_they_are_woken_in_the_order_they_were_given() -> None:
+def test_sleepers_are_woken_in_the_order_they_were_added() -> None:
     async def story() -> list[str]:
         woken: list[str] = []
-        turns = Wakeups(asyncio.get_running_loop())
-        turns.add([Counted(woken, "one"), Counted(woken, "two")])
-        turns.add([Counted(woken, "three")])
+        wakeups = Wakeups(asyncio.get_running_loop())
+        wakeups.add([Counted(woken, "one"), Counted(woken, "two")])
+        wakeups.add([Counted(woken, "three")])
         await asyncio.sleep(0)
         return woken
 
     assert run(story()) == ["one", "two", "three"]
 
 
-def test_one_that_cannot_be_woken_keeps_nobody_asleep(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sleeper_that_fails_does_not_keep_others_asleep(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> list[str]:
         woken: list[str] = []
         Wakeups(asyncio.get_running_loop()).add([Broken(), Counted(woken)])

@@ -36,14 +36,14 @@ from fairwarning.engine.retention import Pruner
 from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.formats.timestamps import for_people
-from fairwarning.http1.limits import available, shares
+from fairwarning.http1.limits import raise_descriptor_limit, share_descriptors
 from fairwarning.http1.server import HttpServer
 from fairwarning.listener import HttpListener, families
 from fairwarning.metadata.app import Identity, MetadataApp
-from fairwarning.metadata.listener_sync import follow
+from fairwarning.metadata.listener_sync import sync_listeners
 from fairwarning.metadata.listeners import CannotListenError, Listeners, ListenPlan
-from fairwarning.metadata.replay import Told, nobody, play
-from fairwarning.metadata.scheduled_events import shapes
+from fairwarning.metadata.replay import OnApproval, ignore_approval, start_replays
+from fairwarning.metadata.scheduled_events import served_shapes
 from fairwarning.store.memory import MemoryStore
 from fairwarning.throttle import Throttle
 
@@ -73,13 +73,13 @@ class FleetServer:
     #: Messages about the data directory, for the person who started the server.
     notes: tuple[str, ...] = ()
 
-    def __init__(self, settings: Settings, replayed: Told = nobody) -> None:
+    def __init__(self, settings: Settings, replayed: OnApproval = ignore_approval) -> None:
         self._settings = settings
         self._replayed = replayed
         self._stack = AsyncExitStack()
         self._throttle = Throttle()
         self._arm_context: ArmContext | None = None
-        self._shares = shares(available())
+        self._shares = share_descriptors(raise_descriptor_limit())
         self._http_listeners: list[HttpListener] = []
         self._metric_sources: list[Callable[[], Iterable[MetricFamily]]] = []
 
@@ -178,9 +178,9 @@ class FleetServer:
     async def _open_metadata(self) -> None:
         settings = self._settings
         app = MetadataApp(self.engine, settings.profile, self._identity())
-        await play(self.engine, settings.replays, app.replay, self._replayed)
+        await start_replays(self.engine, settings.replays, app.replay, self._replayed)
         guests = self._shares.guests
-        server = HttpServer[MachineRef](app.answer, self.engine.clock.now, guests, shortcuts=app)
+        server = HttpServer[MachineRef](app.answer, self.engine.clock.now, guests, fast_path=app)
         self._stack.push_async_callback(server.close)
         plan = ListenPlan(
             port=settings.metadata_port,
@@ -193,10 +193,10 @@ class FleetServer:
         await self.listeners.open_shared()
         scopes = tuple(self.engine.scopes().values())
         await self.listeners.open(ref for scope in scopes for ref in scope.refs())
-        await self._run_in_background(follow(self.engine, self.listeners, app.forget, subscription))
+        await self._run_in_background(sync_listeners(self.engine, self.listeners, app.forget, subscription))
         self._document = app.document
         self._metric_sources += [
-            lambda: server.figures().families(),
+            lambda: server.metrics().families("fairwarning_metadata"),
             lambda: families(self._http_listeners),
         ]
 
@@ -238,7 +238,7 @@ class FleetServer:
             alternatives=self.listeners.alternatives,
             welcome=self._open_endpoints,
             document=self._document,
-            versions=shapes(self._settings.profile),
+            versions=served_shapes(self._settings.profile),
             journeys=time_control,
             token=self._settings.token,
             throttle=self._throttle,

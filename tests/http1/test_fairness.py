@@ -1,4 +1,4 @@
-"""Nobody's requests keep those of others waiting, with either kind of lines."""
+"""The requests of one caller do not delay those of others, on either transport."""
 
 import asyncio
 import socket
@@ -8,14 +8,14 @@ from typing import TypeVar
 
 import pytest
 
-from fairwarning.http1.framing import CHUNKS_AT_ONCE
+from fairwarning.http1.framing import CHUNKS_PER_TURN
 from fairwarning.http1.messages import Pause, Request, Response
 from fairwarning.http1.parser import RequestParser
-from fairwarning.http1.server_state import AT_ONCE
-from tests.http1.conversation import CHUNKED_HEAD, converse
-from tests.http1.wire import get, serving
+from fairwarning.http1.server_state import WAKEUPS_PER_ITERATION
+from tests.http1.parsing import CHUNKED_HEAD, parse_all
+from tests.http1.server_client import get, serving
 
-pytestmark = [pytest.mark.usefixtures("lines"), pytest.mark.rule("R-26")]
+pytestmark = [pytest.mark.usefixtures("transports"), pytest.mark.rule("R-26")]
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ def test_the_loop_has_its_turn_while_many_requests_wait_for_theirs() -> None:
 
     run(story)
 
-    assert seen[0] <= 2 * AT_ONCE
+    assert seen[0] <= 2 * WAKEUPS_PER_ITERATION
 
 
 def test_a_body_of_many_chunks_is_read_in_turns_with_the_requests_of_others() -> None:
@@ -115,7 +115,7 @@ def test_a_body_of_many_chunks_is_read_in_turns_with_the_requests_of_others() ->
     async def story() -> None:
         async with serving(asked) as address:
             with connected(address, 2) as (chunks, plain):
-                chunks.sendall(chunked(CHUNKS_AT_ONCE * 20))
+                chunks.sendall(chunked(CHUNKS_PER_TURN * 20))
                 plain.sendall(get("/plain"))
                 await asked.until("/p")
 
@@ -125,14 +125,14 @@ def test_a_body_of_many_chunks_is_read_in_turns_with_the_requests_of_others() ->
 
 
 def test_no_more_chunks_are_taken_at_once_than_may_be() -> None:
-    http = RequestParser()
+    parser = RequestParser()
 
-    actions = [http.feed(chunked(CHUNKS_AT_ONCE * 3))]
+    actions = [parser.feed(chunked(CHUNKS_PER_TURN * 3))]
     while isinstance(actions[-1][0], Pause):
-        actions.append(http.answered())
+        actions.append(parser.answered())
     (request,) = actions[-1]
 
     assert len(actions) == 4
     assert isinstance(request, Request)
-    assert len(request.body) == CHUNKS_AT_ONCE * 3
-    assert len(converse([chunked(CHUNKS_AT_ONCE * 3)] * 2)) == 2
+    assert len(request.body) == CHUNKS_PER_TURN * 3
+    assert len(parse_all([chunked(CHUNKS_PER_TURN * 3)] * 2)) == 2

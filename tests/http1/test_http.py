@@ -1,4 +1,4 @@
-"""What the HTTP core understands, however it arrives."""
+"""What the parser accepts, in whatever pieces it arrives."""
 
 from itertools import pairwise
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairwarning.http1.messages import BACKLOG_LIMIT, BODY_LIMIT, HEAD_LIMIT, Action, Continue, Request
 from fairwarning.http1.parser import RequestParser
-from tests.http1.conversation import CHUNKED_HEAD, GET, POST, converse, head, only_request
+from tests.http1.parsing import CHUNKED_HEAD, GET, POST, head, only_request, parse_all
 
 CHUNKED = CHUNKED_HEAD + b"2\r\nhe\r\n003\r\nllo\r\n0\r\nX-Sum: 1\r\n\r\n"
 
@@ -105,7 +105,7 @@ def test_how_bytes_are_split_changes_nothing(requests: list[bytes], data: st.Dat
     cuts = data.draw(st.lists(st.integers(0, len(raw)), max_size=8).map(sorted))
     edges = [0, *cuts, len(raw)]
 
-    split = converse(raw[a:b] for a, b in pairwise(edges))
+    split = parse_all(raw[a:b] for a, b in pairwise(edges))
 
     assert split == [only_request(request) for request in requests]
 
@@ -113,7 +113,7 @@ def test_how_bytes_are_split_changes_nothing(requests: list[bytes], data: st.Dat
 def test_requests_may_arrive_byte_by_byte() -> None:
     raw = GET + CHUNKED + POST + GET
 
-    assert converse(bytes([byte]) for byte in raw) == converse([raw])
+    assert parse_all(bytes([byte]) for byte in raw) == parse_all([raw])
 
 
 def test_a_request_waits_until_the_one_before_it_is_answered() -> None:
@@ -154,7 +154,7 @@ def test_a_connection_knows_whether_a_request_has_begun() -> None:
 def test_nothing_is_read_after_the_last_request() -> None:
     last = head("Connection: close")
 
-    assert converse([last + GET, GET]) == [only_request(last)]
+    assert parse_all([last + GET, GET]) == [only_request(last)]
 
 
 EXPECTING = head("Expect: 100-Continue", "Content-Length: 2", request="POST / HTTP/1.1")
@@ -166,7 +166,7 @@ EXPECTING_NOTHING = head("Expect: 100-continue", "Content-Length: 0")
 @pytest.mark.parametrize(
     ("pieces", "kinds"),
     [
-        pytest.param([EXPECTING, b"ok"], [Continue, Request], id="a waiting client is told to go on"),
+        pytest.param([EXPECTING, b"ok"], [Continue, Request], id="a waiting client gets 100 Continue"),
         pytest.param([EXPECTING_CHUNKS, b"0\r\n\r\n"], [Continue, Request], id="also for chunks"),
         pytest.param([EXPECTING + b"ok"], [Request], id="not when the body is already there"),
         pytest.param([EXPECTING + b"o", b"k"], [Request], id="not when the body has begun"),
@@ -175,4 +175,4 @@ EXPECTING_NOTHING = head("Expect: 100-continue", "Content-Length: 0")
     ],
 )
 def test_100_continue(pieces: list[bytes], kinds: list[type[Action]]) -> None:
-    assert [type(action) for action in converse(pieces)] == kinds
+    assert [type(action) for action in parse_all(pieces)] == kinds

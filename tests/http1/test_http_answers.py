@@ -1,4 +1,4 @@
-"""What the HTTP core writes: the frame, the date, and nothing that could break either."""
+"""How responses are encoded: the framing, the date, and no header that could break them."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -27,9 +27,9 @@ def test_an_answer_is_framed_dated_and_signed() -> None:
     ("keep_alive", "version", "header"),
     [
         pytest.param(True, "1.1", None, id="HTTP/1.1 takes staying open for granted"),
-        pytest.param(True, "1.0", b"Connection: keep-alive", id="HTTP/1.0 is told we stay"),
-        pytest.param(False, "1.1", b"Connection: close", id="HTTP/1.1 is told we close"),
-        pytest.param(False, "1.0", b"Connection: close", id="HTTP/1.0 is told we close"),
+        pytest.param(True, "1.0", b"Connection: keep-alive", id="HTTP/1.0 connection stays open"),
+        pytest.param(False, "1.1", b"Connection: close", id="HTTP/1.1 connection closes"),
+        pytest.param(False, "1.0", b"Connection: close", id="HTTP/1.0 connection closes"),
     ],
 )
 def test_a_client_is_told_what_becomes_of_the_connection(

@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairwarning.http1.messages import Request
-from tests.http1.conversation import converse
+from tests.http1.parsing import parse_all
 
 TAB_AFTER_CHUNKED = re.compile(rb"chunked *\t[ \t]*\r\n", re.IGNORECASE)
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
@@ -56,7 +56,7 @@ def meaning(
 
 
 def ours(pieces: Iterable[bytes]) -> list[Request]:
-    return [action for action in converse(pieces) if isinstance(action, Request)]
+    return [action for action in parse_all(pieces) if isinstance(action, Request)]
 
 
 def our_meaning(request: Request) -> Meaning:

@@ -1,10 +1,10 @@
-"""What the HTTP core refuses, and what becomes of the connection."""
+"""What the parser refuses, and how the connection ends."""
 
 import pytest
 
 from fairwarning.http1.messages import BODY_LIMIT, HEAD_LIMIT, RequestFault
 from fairwarning.http1.parser import RequestParser
-from tests.http1.conversation import CHUNKED_HEAD, GET, converse, head, only_request
+from tests.http1.parsing import CHUNKED_HEAD, GET, head, only_request, parse_all
 
 
 def post(*lines: str) -> bytes:
@@ -114,7 +114,7 @@ def test_what_two_parsers_could_read_differently_is_refused(
 ) -> None:
     pieces = [raw[at : at + size] for at in range(0, len(raw), size)]
 
-    assert converse(pieces) == [fault.value]
+    assert parse_all(pieces) == [fault.value]
 
 
 def test_every_fault_has_a_case() -> None:
@@ -133,4 +133,4 @@ def test_nothing_is_read_after_a_refusal() -> None:
 
 
 def test_a_request_before_a_broken_one_is_still_answered() -> None:
-    assert converse([GET + b"nonsense\r\n\r\n"]) == [only_request(GET), RequestFault.REQUEST_LINE.value]
+    assert parse_all([GET + b"nonsense\r\n\r\n"]) == [only_request(GET), RequestFault.REQUEST_LINE.value]

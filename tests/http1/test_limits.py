@@ -1,4 +1,4 @@
-"""How long the metadata server waits, how many it takes and how much it holds, with either kind of lines."""
+"""Limits on time, connections and buffers, on either transport."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.http1.limits import Limits
 from fairwarning.http1.messages import Request, Response
-from tests.http1.wire import (
+from tests.http1.server_client import (
     NAMES,
     QUICK,
     Held,
@@ -21,7 +21,7 @@ from tests.http1.wire import (
     talking,
 )
 
-pytestmark = pytest.mark.usefixtures("lines")
+pytestmark = pytest.mark.usefixtures("transports")
 
 
 def test_a_client_that_closed_is_waited_for_only_a_moment() -> None:
@@ -99,17 +99,17 @@ def test_a_connection_too_many_is_told_so() -> None:
 
 def test_a_caller_with_too_many_connections_shuts_out_nobody_else() -> None:
     async def scenario() -> tuple[str, list[str]]:
-        few = Limits(each=1)
+        few = Limits(per_caller=1)
         async with serving(name_the_caller, few) as address, calling(address), calling(address, "127.0.0.2"):
             own = await exchange(address, b"")
             async with calling(address, "127.0.0.3") as (reader, _):
-                stranger = (await reader.read()).decode()
+                unknown = (await reader.read()).decode()
             NAMES["127.0.0.4"] = "web_4"
             try:
                 other = await exchange(address, last("/a"), "127.0.0.4")
             finally:
                 del NAMES["127.0.0.4"]
-            return other, [own, stranger]
+            return other, [own, unknown]
 
     other, refused = asyncio.run(scenario())
 
@@ -119,7 +119,7 @@ def test_a_caller_with_too_many_connections_shuts_out_nobody_else() -> None:
 
 def test_a_caller_may_come_back_for_as_long_as_it_leaves_before() -> None:
     async def scenario() -> list[str]:
-        async with serving(name_the_caller, Limits(each=1)) as address:
+        async with serving(name_the_caller, Limits(per_caller=1)) as address:
             return [await exchange(address, last("/a")) for _ in range(3)]
 
     assert all(text.endswith("web_0 /a 0") for text in asyncio.run(scenario()))

@@ -1,4 +1,4 @@
-"""Who asks for more work than others can spare is not read for a while, with either kind of lines."""
+"""A caller that exceeds its work limit is not read for a while, on either transport."""
 
 import asyncio
 import socket
@@ -9,26 +9,26 @@ from typing import TypeVar
 
 import pytest
 
-from fairwarning.http1.framing import CHUNKS_AT_ONCE
+from fairwarning.http1.framing import CHUNKS_PER_TURN
 from fairwarning.http1.limits import STEPS, Limits
 from fairwarning.http1.messages import Request, Response, failure
 from fairwarning.http1.server import HttpServer
 from fairwarning.http1.throttle import Account, Rate
-from tests.http1.conversation import CHUNKED_HEAD
-from tests.http1.wire import get, identify, new_server
+from tests.http1.parsing import CHUNKED_HEAD
+from tests.http1.server_client import get, identify, new_server
 
-pytestmark = [pytest.mark.usefixtures("lines"), pytest.mark.rule("R-26")]
+pytestmark = [pytest.mark.usefixtures("transports"), pytest.mark.rule("R-26")]
 
 T = TypeVar("T")
 
-OWN, STRANGER, OTHER = "127.0.0.1", "127.0.0.2", "127.0.0.3"
+OWN, UNKNOWN, OTHER = "127.0.0.1", "127.0.0.2", "127.0.0.3"
 #: Ten steps, and ten more in every second.
 TEN = Rate(10.0, 10.0)
 GARBAGE = b"nonsense\r\n\r\n"
 
 
 class MovedLoop(asyncio.SelectorEventLoop):
-    """A loop whose time passes when it is told to."""
+    """A loop whose time a test moves."""
 
     now = 100.0
 
@@ -37,7 +37,7 @@ class MovedLoop(asyncio.SelectorEventLoop):
 
 
 class Stage:
-    """A server, those who call it, and the time."""
+    """A server, its clients, and the time."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.asked: list[str] = []
@@ -59,7 +59,7 @@ class Stage:
 
     def _answer(self, caller: str | None, request: Request) -> Response:
         self.asked.append(request.path)
-        return failure(int(request.path[1:4]), caller or "a stranger")
+        return failure(int(request.path[1:4]), caller or "unknown")
 
     async def call(self, data: bytes, source: str = OWN) -> socket.socket:
         """Return a connection on which something was sent, and its answers have come as far as they do."""
@@ -70,7 +70,7 @@ class Stage:
         return one
 
     async def say(self, one: socket.socket, data: bytes) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # whoever says too much is hung up on
+        with suppress(BrokenPipeError, ConnectionResetError):  # the server may close the connection meanwhile
             one.sendall(data)
         await self.turns()
 
@@ -122,7 +122,7 @@ def test_a_caller_that_rests_is_read_on_none_of_its_connections_and_others_are()
             new = await stage.call(get("/202"))
             other = await stage.call(get("/203"), OTHER)
             resting = [heard(before), heard(new)]
-            rests = stage.server.figures().rests
+            rests = stage.server.metrics().rests
             await stage.wait(1.01)
             return [*resting, heard(before), heard(new)], heard(other), rests
 
@@ -147,7 +147,7 @@ async def answered_late(stage: Stage) -> bool:
     "costly",
     [
         pytest.param([b"x"] * 40, id="bytes that come one by one"),
-        pytest.param([CHUNKED_HEAD + b"1\r\nx\r\n" * CHUNKS_AT_ONCE * 40], id="chunks of a byte each"),
+        pytest.param([CHUNKED_HEAD + b"1\r\nx\r\n" * CHUNKS_PER_TURN * 40], id="chunks of a byte each"),
         pytest.param([GARBAGE] * 20, id="what is sent after a refusal"),
     ],
 )
@@ -173,22 +173,22 @@ def test_connections_that_come_and_go_cost_too() -> None:
     assert run(story)
 
 
-def test_a_caller_that_rests_and_has_too_many_connections_is_told_nothing() -> None:
+def test_a_caller_that_rests_and_has_too_many_connections_gets_no_response() -> None:
     async def story() -> tuple[bytes | None, int]:
-        async with Stage(Limits(each=1)) as stage:
+        async with Stage(Limits(per_caller=1)) as stage:
             await stage.call(get("/404") * 40)
             try:
-                return heard(await stage.call(b"")), stage.server.figures().turned_away
+                return heard(await stage.call(b"")), stage.server.metrics().rejected
             except ConnectionResetError:
-                return b"", stage.server.figures().turned_away
+                return b"", stage.server.metrics().rejected
 
     assert run(story) == (b"", 1)
 
 
-def test_strangers_are_told_apart_by_where_they_call_from() -> None:
+def test_unknown_callers_are_distinguished_by_address() -> None:
     async def story() -> tuple[int, bytes | None]:
         async with Stage() as stage:
-            await stage.call(get("/403") * 40, STRANGER)
+            await stage.call(get("/403") * 40, UNKNOWN)
             count = len(stage.asked)
             return count, heard(await stage.call(get("/403"), OTHER))
 
@@ -214,10 +214,10 @@ def test_a_client_that_stopped_sending_gets_its_answers_after_the_rest() -> None
 
 def test_a_client_that_is_gone_when_its_rest_ends_is_forgotten() -> None:
     async def story() -> int:
-        async with Stage(replace(Limits(), each=1)) as stage:
+        async with Stage(replace(Limits(), per_caller=1)) as stage:
             (await stage.call(get("/200") * 15)).close()
             await stage.wait(1.01)
-            return stage.server.figures().connections
+            return stage.server.metrics().connections
 
     assert run(story) == 0
 
@@ -226,11 +226,11 @@ def test_a_client_that_is_gone_when_its_rest_ends_is_forgotten() -> None:
     ("steps_at", "admitted"),
     [
         pytest.param(lambda second: [second + n / 10 for n in range(10)], True, id="five polls a second"),
-        pytest.param(lambda second: [float(second)] * 30, True, id="thirty who come back when told to"),
+        pytest.param(lambda second: [float(second)] * 30, True, id="thirty at the start of each second"),
         pytest.param(lambda second: [float(second)] * 60, False, id="sixty steps a second for ever"),
     ],
 )
-def test_who_heeds_the_rate_limit_never_has_to_rest(
+def test_a_caller_within_the_rate_limit_never_rests(
     steps_at: Callable[[int], list[float]], admitted: bool
 ) -> None:
     account = Account(STEPS, 1.0)
@@ -241,7 +241,7 @@ def test_who_heeds_the_rate_limit_never_has_to_rest(
 
 
 @pytest.mark.rule("R-26")
-def test_who_goes_on_asking_for_too_much_rests_longer_and_who_stops_is_forgiven() -> None:
+def test_repeated_excess_makes_rests_longer_and_a_pause_resets_them() -> None:
     account = Account(Rate(1.0, 1.0), 1.0)
     now, rests = 100.0, []
     for _ in range(4):

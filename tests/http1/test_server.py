@@ -1,4 +1,4 @@
-"""The metadata server over real sockets, with either kind of lines."""
+"""The server on real sockets, on either transport."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ import pytest
 
 from fairwarning.http1.limits import Limits
 from fairwarning.http1.messages import Reply, Request, Response
-from tests.http1.wire import (
+from tests.http1.server_client import (
     QUICK,
     Held,
     ask,
@@ -27,7 +27,7 @@ from tests.http1.wire import (
     talking,
 )
 
-pytestmark = pytest.mark.usefixtures("lines")
+pytestmark = pytest.mark.usefixtures("transports")
 
 
 def test_a_caller_is_known_by_its_address() -> None:

@@ -1,4 +1,4 @@
-"""What can happen to connections, whoever carries their bytes."""
+"""What can happen to connections, on either transport."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from fairwarning.http1.epoll_transport import EpollTransports
 from fairwarning.http1.limits import Limits
 from fairwarning.http1.messages import Request, Response
 from fairwarning.http1.request_clock import RequestClock
-from tests.http1.wire import (
+from tests.http1.server_client import (
     NOON,
     PORTABLE,
     calling,
@@ -29,7 +29,7 @@ from tests.http1.wire import (
     read_answer,
 )
 
-pytestmark = pytest.mark.usefixtures("lines")
+pytestmark = pytest.mark.usefixtures("transports")
 
 BIG = b"x" * 3_000_000
 
@@ -58,12 +58,12 @@ def test_a_client_that_reads_nothing_is_given_up() -> None:
         address = (await server.listen_tcp("127.0.0.1", 0, identify)).address
         async with calling(address) as (_, writer):
             writer.write(get("/a"))
-            while not server.figures().answered:
+            while not server.metrics().responses:
                 await asyncio.sleep(0)
-            while server.figures().connections:
+            while server.metrics().connections:
                 await asyncio.sleep(0.001)
         await server.close()
-        return server.figures().connections
+        return server.metrics().connections
 
     assert asyncio.run(asyncio.wait_for(story(), 10)) == 0
 
@@ -75,7 +75,7 @@ def test_a_client_that_resets_the_connection_in_the_middle_of_an_answer_is_gone(
         async with calling(address) as (reader, writer):
             writer.write(get("/a"))
             await reader.readexactly(1)
-        while server.figures().connections:
+        while server.metrics().connections:
             await asyncio.sleep(0.001)
         await server.close()
 
@@ -123,7 +123,7 @@ def no_descriptors_left() -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_without_descriptors_nobody_new_is_taken_and_afterwards_they_are(
+def test_without_descriptors_no_connection_is_accepted_and_afterwards_it_is(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> tuple[int, int]:
@@ -157,7 +157,7 @@ def test_a_client_of_a_unix_socket_that_is_gone_is_noticed(tmp_path: Path) -> No
         async with calling(path) as (reader, writer):
             writer.write(get("/c"))
             await read_answer(reader)
-        while server.figures().connections:
+        while server.metrics().connections:
             await asyncio.sleep(0.001)
         await server.close()
         return text
@@ -172,32 +172,32 @@ def test_what_was_done_is_counted() -> None:
         return Response(int(request.path[1:]))
 
     async def story() -> tuple[dict[str, int], int, int, int]:
-        server = new_server(answer, Limits(each=1))
+        server = new_server(answer, Limits(per_caller=1))
         address = (await server.listen_tcp("127.0.0.1", 0, identify)).address
         async with calling(address) as (reader, writer):
             writer.write(get("/200") + get("/404") + get("/429") + get("/500") + b"nonsense\r\n\r\n")
             await exchange(address, b"")
             await reader.read()
         await server.close()
-        figures = server.figures()
-        return figures.answered, figures.throttled, figures.taken, figures.turned_away
+        metrics = server.metrics()
+        return metrics.responses, metrics.throttled, metrics.accepted, metrics.rejected
 
     assert asyncio.run(story()) == ({"2xx": 1, "4xx": 3, "5xx": 2}, 1, 2, 1)
 
 
-def test_a_connection_that_nobody_is_told_of_is_closed_at_once() -> None:
+def test_a_connection_without_a_handler_is_closed_at_once() -> None:
     async def story() -> tuple[list[str], list[bytes]]:
-        almanac = RequestClock(asyncio.get_running_loop().time, lambda: NOON)
-        lines = AsyncioTransports(almanac) if PORTABLE[0] else EpollTransports(almanac)
+        clock = RequestClock(asyncio.get_running_loop().time, lambda: NOON)
+        transports = AsyncioTransports(clock) if PORTABLE[0] else EpollTransports(clock)
         bound = sockets.bind_tcp("127.0.0.1", 0)
-        came: list[str] = []
-        door = await lines.open(bound, lambda peer, moment: came.append(peer[0]))
-        said = []
+        peers: list[str] = []
+        acceptor = await transports.open(bound, lambda peer, moment: peers.append(peer[0]))
+        received = []
         for _ in range(3):
             async with calling(bound.getsockname()) as (reader, _):
-                said.append(await reader.read())
-        door.close()
-        lines.close()
-        return came, said
+                received.append(await reader.read())
+        acceptor.close()
+        transports.close()
+        return peers, received
 
     assert asyncio.run(asyncio.wait_for(story(), 10)) == (["127.0.0.1"] * 3, [b""] * 3)

@@ -1,4 +1,4 @@
-"""Sockets in the file system belong to whoever listens on them."""
+"""A unix socket belongs to the server that listens on it."""
 
 import socket
 from pathlib import Path
@@ -38,21 +38,21 @@ def test_a_socket_on_which_somebody_is_too_busy_to_answer_is_not_taken_over(path
 def test_a_socket_that_was_left_behind_is_taken_over(path: Path) -> None:
     bind(path, 0o600)[0].close()
 
-    second, place = bind(path, 0o600)
+    second, file = bind(path, 0o600)
     second.close()
-    place.clear()
+    file.remove()
 
     assert not path.exists()
 
 
 def test_what_somebody_else_has_put_in_the_place_of_a_socket_stays(path: Path) -> None:
-    first, place = bind(path, 0o600)
+    first, file = bind(path, 0o600)
     with first:
         path.unlink()
         second, _ = bind(path, 0o600)
         second.close()
 
-        place.clear()
+        file.remove()
 
     assert path.is_socket()
 

@@ -1,3 +1,5 @@
-"""Fixtures that tests of the metadata API share with those of its server."""
+"""Fixtures for the tests of the metadata API."""
 
-from tests.http1.conftest import lines as lines
+from tests.http1.server_client import transports
+
+__all__ = ["transports"]

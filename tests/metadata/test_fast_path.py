@@ -1,4 +1,4 @@
-"""A poll that is answered at once is answered as it would have been the long way."""
+"""The fast path answers a poll exactly as the slow path would."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ from fairwarning.http1.request_clock import RequestClock
 from fairwarning.http1.server_state import ListenerConnections, ServerState
 from fairwarning.http1.throttle import Rate
 from tests.guest import E1, UNHURRIED, Cloud, cloud
-from tests.http1.wire import FREE
+from tests.http1.server_client import FREE
 
 WEB = ScopeId("web")
 WEB_0, WEB_1 = (MachineRef(WEB, VmName(f"web_{number}")) for number in range(2))
@@ -40,8 +40,8 @@ def head(*lines: str, target: str = EVENTS, version: str = "1.1") -> bytes:
 PLAIN = head()
 
 
-class Tape:
-    """A line that keeps what is written."""
+class RecordingTransport:
+    """A transport that keeps what is written."""
 
     writable = True
 
@@ -52,53 +52,52 @@ class Tape:
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
-    def listen(self, wanted: bool) -> None:
+    def set_reading(self, wanted: bool) -> None:
         """Nothing is read here."""
 
-    def end(self) -> None:
+    def write_eof(self) -> None:
         self.closed = True
 
-    close = abort = reset = end
+    close = abort = reset = write_eof
 
 
-class Talk:
-    """Guests of a fleet that are answered over tapes."""
+class Guests:
+    """Guests of a fleet whose connections need no sockets."""
 
-    def __init__(self, web: Cloud, *, quickly: bool, steps: Rate = FREE) -> None:
+    def __init__(self, web: Cloud, *, fast: bool, steps: Rate = FREE) -> None:
         self.web = web
-        self.almanac = RequestClock(web.runner.get_loop().time, web.clock.now)
-        shortcuts = web.app if quickly else None
-        reception = ServerState[MachineRef](web.app.answer, self.almanac, Limits(steps=steps), shortcuts)
-        self.reception = reception
-        self._guests = ListenerConnections(reception)
-        self._open: dict[MachineRef, tuple[Tape, Connection[MachineRef]]] = {}
+        self.clock = RequestClock(web.runner.get_loop().time, web.clock.now)
+        routes = web.app if fast else None
+        self.server = ServerState[MachineRef](web.app.answer, self.clock, Limits(steps=steps), routes)
+        self._connections = ListenerConnections(self.server)
+        self._open: dict[MachineRef, tuple[RecordingTransport, Connection[MachineRef]]] = {}
 
     def send(self, machine: MachineRef, data: bytes) -> tuple[list[bytes], bool]:
         """Return what is answered, and whether the connection is closed then."""
         return self.web.run(self._send(machine, data))
 
     async def _send(self, machine: MachineRef, data: bytes) -> tuple[list[bytes], bool]:
-        tape, conversation = self._open.get(machine) or self.connect(machine)
-        before = len(tape.written)
-        conversation.received(data, self.almanac.moment())
-        while len(tape.written) == before and not tape.closed:
+        transport, connection = self._open.get(machine) or self.connect(machine)
+        before = len(transport.written)
+        connection.received(data, self.clock.moment())
+        while len(transport.written) == before and not transport.closed:
             await asyncio.sleep(0)
-        if tape.closed:
+        if transport.closed:
             del self._open[machine]
-        return tape.written[before:], tape.closed
+        return transport.written[before:], transport.closed
 
-    def connect(self, machine: MachineRef) -> tuple[Tape, Connection[MachineRef]]:
-        tape = Tape()
-        conversation = Connection(self._guests, machine, self.reception.account(machine, ""))
-        conversation.begin(tape, self.almanac.moment())
-        self._open[machine] = tape, conversation
-        return tape, conversation
+    def connect(self, machine: MachineRef) -> tuple[RecordingTransport, Connection[MachineRef]]:
+        transport = RecordingTransport()
+        connection = Connection(self._connections, machine, self.server.account(machine, ""))
+        connection.begin(transport, self.clock.moment())
+        self._open[machine] = transport, connection
+        return transport, connection
 
 
 @contextmanager
-def talk(*blueprints: Blueprint, profile: Profile = UNHURRIED, quickly: bool = True) -> Iterator[Talk]:
+def serving(*blueprints: Blueprint, profile: Profile = UNHURRIED, fast: bool = True) -> Iterator[Guests]:
     with cloud(*blueprints, profile=profile) as web:
-        yield Talk(web, quickly=quickly)
+        yield Guests(web, fast=fast)
 
 
 def statuses(answers: Iterable[tuple[list[bytes], bool]]) -> list[int]:
@@ -107,11 +106,11 @@ def statuses(answers: Iterable[tuple[list[bytes], bool]]) -> list[int]:
 
 HEADS = {
     "a plain poll": PLAIN,
-    "a poll by somebody who has the first document": head('If-None-Match: "1"'),
-    "a poll by somebody who has some documents": head('If-None-Match: W/"2", 3'),
-    "a poll by somebody who has any document": head("If-None-Match: *"),
+    "a poll with the first document": head('If-None-Match: "1"'),
+    "a poll with some documents": head('If-None-Match: W/"2", 3'),
+    "a poll with any document": head("If-None-Match: *"),
     "an older version": head(target="/metadata/scheduledevents?api-version=2017-11-01"),
-    "a version nobody serves": head(target="/metadata/scheduledevents?api-version=2020-07-02"),
+    "an unsupported version": head(target="/metadata/scheduledevents?api-version=2020-07-02"),
     "a path in another case": head(target="/Metadata/ScheduledEvents/?api-version=2020-07-01"),
     "a poll through a proxy": head("X-Forwarded-For: 10.0.0.1"),
     "a last poll": head("Connection: close"),
@@ -123,66 +122,66 @@ HEADS = {
 }
 
 
-def asks(machine: MachineRef, data: bytes) -> Callable[[Talk], object]:
-    return lambda talk: talk.send(machine, data)
+def asks(machine: MachineRef, data: bytes) -> Callable[[Guests], object]:
+    return lambda guests: guests.send(machine, data)
 
 
-def ails(machine: MachineRef, ailment: EndpointFault) -> Callable[[Talk], object]:
-    return lambda talk: talk.web.run(_put(talk.web, machine, ailment))
+def set_fault(machine: MachineRef, endpoint_fault: EndpointFault) -> Callable[[Guests], object]:
+    return lambda guests: guests.web.run(_put(guests.web, machine, endpoint_fault))
 
 
-async def _put(web: Cloud, machine: MachineRef, ailment: EndpointFault) -> None:
-    web.engine.faults.put(machine, ActiveFault(ailment, inf))
+async def _put(web: Cloud, machine: MachineRef, endpoint_fault: EndpointFault) -> None:
+    web.engine.faults.put(machine, ActiveFault(endpoint_fault, inf))
 
 
-async def _heal(web: Cloud, machine: MachineRef) -> None:
+async def _clear(web: Cloud, machine: MachineRef) -> None:
     web.engine.faults.heal(machine)
 
 
-def happens(cause: str, machine: MachineRef) -> Callable[[Talk], object]:
-    def happen(talk: Talk) -> None:
-        number = talk.web.engine.scopes()[WEB].version
+def happens(cause: str, machine: MachineRef) -> Callable[[Guests], object]:
+    def happen(guests: Guests) -> None:
+        number = guests.web.engine.scopes()[WEB].version
         event = derive_id(cause, str(number))
         with suppress(FairWarningError):
-            talk.web.handle(Schedule(id=event, cause=cause, machines=(machine,)))
+            guests.web.handle(Schedule(id=event, cause=cause, machines=(machine,)))
 
     return happen
 
 
-STEPS: Mapping[str, Callable[[Talk], object]] = {
+STEPS: Mapping[str, Callable[[Guests], object]] = {
     **{f"{name} by web_0": asks(WEB_0, data) for name, data in HEADS.items()},
     **{f"{name} by web_1": asks(WEB_1, data) for name, data in HEADS.items()},
     "web_0 is restarted": happens("restart", WEB_0),
     "web_1 is frozen": happens("freeze", WEB_1),
     "web_1 is deleted": happens("delete", WEB_1),
-    "a minute passes": lambda talk: talk.web.advance(minutes=1),
-    "two hours pass": lambda talk: talk.web.advance(hours=2),
-    "two days pass": lambda talk: talk.web.advance(days=2),
-    "the endpoint of web_0 breaks": ails(WEB_0, EndpointFault.BROKEN),
-    "the endpoint of web_0 says nothing": ails(WEB_0, EndpointFault.EMPTY),
-    "the endpoint of web_0 counts anew": ails(WEB_0, EndpointFault.RESTART),
-    "the endpoint of web_0 is healed": lambda talk: talk.web.run(_heal(talk.web, WEB_0)),
+    "a minute passes": lambda guests: guests.web.advance(minutes=1),
+    "two hours pass": lambda guests: guests.web.advance(hours=2),
+    "two days pass": lambda guests: guests.web.advance(days=2),
+    "the endpoint of web_0 breaks": set_fault(WEB_0, EndpointFault.BROKEN),
+    "the endpoint of web_0 says nothing": set_fault(WEB_0, EndpointFault.EMPTY),
+    "the endpoint of web_0 restarts its incarnations": set_fault(WEB_0, EndpointFault.RESTART),
+    "the endpoint of web_0 works again": lambda guests: guests.web.run(_clear(guests.web, WEB_0)),
 }
 
 
 @settings(max_examples=150)
 @given(st.lists(st.sampled_from(sorted(STEPS)), max_size=25))
-def test_whatever_happens_both_ways_lead_to_the_same_answers(steps: list[str]) -> None:
-    with talk(quickly=True) as quick, talk(quickly=False) as slow:
+def test_whatever_happens_both_paths_give_the_same_answers(steps: list[str]) -> None:
+    with serving(fast=True) as fast, serving(fast=False) as slow:
         for step in steps:
-            assert STEPS[step](quick) == STEPS[step](slow)
+            assert STEPS[step](fast) == STEPS[step](slow)
 
 
 def test_a_poll_that_was_answered_before_is_answered_without_asking_the_app() -> None:
-    with talk() as guests:
+    with serving() as guests:
         asked: list[MachineRef | None] = []
-        answer = guests.reception.answer
+        answer = guests.server.answer
 
         def note(machine: MachineRef | None, request: Request) -> Reply:
             asked.append(machine)
             return answer(machine, request)
 
-        guests.reception.answer = note
+        guests.server.answer = note
         answers = [guests.send(WEB_0, PLAIN) for _ in range(5)]
 
     assert asked == [WEB_0]
@@ -190,8 +189,8 @@ def test_a_poll_that_was_answered_before_is_answered_without_asking_the_app() ->
 
 
 @pytest.mark.rule("R-22")
-def test_polls_that_are_answered_at_once_keep_events_switched_on() -> None:
-    with talk() as guests:
+def test_polls_on_the_fast_path_keep_events_enabled() -> None:
+    with serving() as guests:
         for _ in range(30):
             guests.send(WEB_0, PLAIN)
             guests.web.advance(hours=1)
@@ -202,9 +201,9 @@ def test_polls_that_are_answered_at_once_keep_events_switched_on() -> None:
 
 
 @pytest.mark.rule("R-10")
-def test_a_machine_has_one_allowance_whichever_way_it_is_answered() -> None:
+def test_a_machine_has_one_allowance_on_both_paths() -> None:
     profile = replace(UNHURRIED, requests_per_second=1e-9, burst=4.0)
-    with talk(profile=profile) as guests:
+    with serving(profile=profile) as guests:
         other = head(target="/metadata/versions?api-version=2021-02-01")
 
         answers = [guests.send(WEB_0, data) for data in (PLAIN, PLAIN, other, PLAIN, PLAIN, other)]
@@ -217,24 +216,24 @@ def test_a_machine_has_one_allowance_whichever_way_it_is_answered() -> None:
 def test_a_poll_that_is_admitted_costs_no_steps_and_one_too_many_does() -> None:
     profile = replace(UNHURRIED, requests_per_second=1e-9, burst=50.0)
     with cloud(profile=profile) as web:
-        guests = Talk(web, quickly=True, steps=Rate(1e-9, 5.0))
+        guests = Guests(web, fast=True, steps=Rate(1e-9, 5.0))
 
         answers = [guests.send(WEB_0, PLAIN) for _ in range(52)]
-        tape, conversation = guests.connect(WEB_0)
+        transport, connection = guests.connect(WEB_0)
 
         async def ask_again() -> None:
-            conversation.received(PLAIN * 9, guests.almanac.moment())
+            connection.received(PLAIN * 9, guests.clock.moment())
 
         web.run(ask_again())
 
     # One step for each connection, one for the first poll, and two for those that came too soon.
     assert statuses(answers) == [200] * 50 + [429] * 2
-    assert tape.written == []
+    assert transport.written == []
 
 
 @pytest.mark.rule("R-03")
 def test_a_machine_that_is_gone_is_told_so_on_a_connection_it_still_has() -> None:
-    with talk() as guests:
+    with serving() as guests:
         before = [guests.send(WEB_1, PLAIN) for _ in range(2)]
         guests.web.handle(Schedule(id=E1, cause="delete", machines=(WEB_1,), force=True))
         guests.web.advance(minutes=30)
@@ -247,7 +246,7 @@ def test_a_machine_that_is_gone_is_told_so_on_a_connection_it_still_has() -> Non
 
 @pytest.mark.rule("S-03")
 def test_where_machines_see_their_own_events_alone_nobody_is_shown_those_of_another() -> None:
-    with talk(Blueprint(name="web", count=2, broadcast=False)) as guests:
+    with serving(Blueprint(name="web", count=2, broadcast=False)) as guests:
         guests.web.cause("restart", "web_0")
 
         seen = [guests.send(machine, PLAIN)[0][0] for machine in (WEB_0, WEB_1) * 3]
@@ -256,30 +255,30 @@ def test_where_machines_see_their_own_events_alone_nobody_is_shown_those_of_anot
 
 
 @pytest.mark.rule("R-25")
-def test_nobody_is_shown_a_document_before_events_are_switched_on() -> None:
+def test_no_machine_is_shown_a_document_before_events_are_enabled() -> None:
     profile = replace(UNHURRIED, first_call=FirstCall.EMPTY_BODY, first_call_delay=timedelta(hours=1))
     with cloud(profile=profile, polled=False) as web:
-        guests = Talk(web, quickly=True)
+        guests = Guests(web, fast=True)
 
         seen = [guests.send(machine, PLAIN)[0][0] for machine in (WEB_0, WEB_1) * 3]
 
     assert all(raw.endswith(b"Content-Length: 0\r\n\r\n") for raw in seen)
 
 
-def test_who_was_told_that_a_request_came_too_slowly_is_not_heard_any_more() -> None:
-    with talk() as guests:
+def test_after_a_request_timeout_nothing_more_is_processed() -> None:
+    with serving() as guests:
         asked: list[Request] = []
 
         def note(machine: MachineRef | None, request: Request) -> Reply:
             asked.append(request)
             return Response(200)
 
-        guests.reception.answer = note
-        tape, conversation = guests.connect(WEB_0)
-        late = guests.almanac.moment()
-        conversation.received(PLAIN[:-2], late)
-        conversation.expire(late._replace(time=late.time + 60))
-        conversation.received(PLAIN[-2:] + PLAIN, late)
+        guests.server.answer = note
+        transport, connection = guests.connect(WEB_0)
+        late = guests.clock.moment()
+        connection.received(PLAIN[:-2], late)
+        connection.expire(late._replace(time=late.time + 60))
+        connection.received(PLAIN[-2:] + PLAIN, late)
 
-    assert [raw[9:12] for raw in tape.written] == [b"408"]
+    assert [raw[9:12] for raw in transport.written] == [b"408"]
     assert asked == []

@@ -1,4 +1,4 @@
-"""Endpoints that misbehave on demand, as the field has seen them."""
+"""Endpoint faults, and what a guest sees of each."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def web() -> Iterator[Cloud]:
 
 @pytest.fixture
 def pass_time(web: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Give a hand on the loop's clock, which is the one that faults go by."""
+    """Give a function that moves the clock of the loop, which faults use."""
     loop = web.runner.get_loop()
     passed = [0.0]
     real = loop.time
@@ -35,7 +35,7 @@ def pass_time(web: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], 
 
 
 @pytest.mark.parametrize(
-    ("ailment", "status"),
+    ("endpoint_fault", "status"),
     [
         (EndpointFault.TOO_MANY, 429),
         (EndpointFault.GONE, 410),
@@ -44,15 +44,15 @@ def pass_time(web: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], 
     ],
 )
 def test_a_machine_that_is_to_be_refused_is_refused_and_no_other(
-    web: Cloud, ailment: EndpointFault, status: int
+    web: Cloud, endpoint_fault: EndpointFault, status: int
 ) -> None:
-    web.engine.faults.put(WEB_0, ActiveFault(ailment, inf))
+    web.engine.faults.put(WEB_0, ActiveFault(endpoint_fault, inf))
 
     ill, well = web.get("web_0"), web.get("web_1")
 
     assert ill.status == status
     assert well.body.startswith(b'{"DocumentIncarnation"')
-    assert ailment is not EndpointFault.EMPTY or ill.body == b""
+    assert endpoint_fault is not EndpointFault.EMPTY or ill.body == b""
 
 
 def test_an_endpoint_that_answers_polls_with_nothing_still_takes_approvals(web: Cloud) -> None:
@@ -131,12 +131,12 @@ def test_an_endpoint_that_was_restarted_counts_its_documents_from_one_again(web:
     assert number(web, "web_1") == 3
 
 
-@pytest.mark.parametrize("ailment", [EndpointFault.LATE, EndpointFault.RESTART])
+@pytest.mark.parametrize("endpoint_fault", [EndpointFault.LATE, EndpointFault.RESTART])
 def test_what_is_shown_is_the_truth_again_once_the_fault_is_over(
-    web: Cloud, ailment: EndpointFault, pass_time: Callable[[float], None]
+    web: Cloud, endpoint_fault: EndpointFault, pass_time: Callable[[float], None]
 ) -> None:
     web.cause("restart", "web_0")
-    fault(web, ailment, lasts=30.0, delay=100.0)
+    fault(web, endpoint_fault, lasts=30.0, delay=100.0)
     web.cause("restart", "web_1", id=E2)
     during = web.get().body
 
@@ -146,12 +146,12 @@ def test_what_is_shown_is_the_truth_again_once_the_fault_is_over(
     assert web.get().body == web.get("web_1").body
 
 
-@pytest.mark.parametrize("ailment", [EndpointFault.LATE, EndpointFault.RESTART])
+@pytest.mark.parametrize("endpoint_fault", [EndpointFault.LATE, EndpointFault.RESTART])
 def test_a_machine_that_is_shown_something_else_can_approve_all_the_same(
-    web: Cloud, ailment: EndpointFault
+    web: Cloud, endpoint_fault: EndpointFault
 ) -> None:
     web.cause("restart", "web_0")
-    fault(web, ailment, delay=100.0)
+    fault(web, endpoint_fault, delay=100.0)
 
     reply = web.post(start(E1))
 
@@ -159,10 +159,10 @@ def test_a_machine_that_is_shown_something_else_can_approve_all_the_same(
     assert web.events("web_1")[0]["EventStatus"] == "Started"
 
 
-@pytest.mark.parametrize("ailment", [EndpointFault.LATE, EndpointFault.RESTART])
-def test_the_etag_is_that_of_the_document_that_is_shown(web: Cloud, ailment: EndpointFault) -> None:
+@pytest.mark.parametrize("endpoint_fault", [EndpointFault.LATE, EndpointFault.RESTART])
+def test_the_etag_is_that_of_the_document_that_is_shown(web: Cloud, endpoint_fault: EndpointFault) -> None:
     web.cause("restart", "web_0")
-    fault(web, ailment, delay=100.0)
+    fault(web, endpoint_fault, delay=100.0)
     web.cause("restart", "web_1", id=E2)
 
     shown = web.get()
@@ -197,9 +197,9 @@ def test_who_waits_is_answered_when_the_endpoint_is_restarted_and_when_that_is_o
     restarted = web.run(asyncio.wait_for(waiting, 10))
     waiting = wait_for_change(web)
     web.engine.faults.heal(WEB_0)
-    healed = web.run(asyncio.wait_for(waiting, 10))
+    cleared = web.run(asyncio.wait_for(waiting, 10))
 
-    assert (restarted.headers, healed.headers) == ((("ETag", '"1"'),), (("ETag", '"2"'),))
+    assert (restarted.headers, cleared.headers) == ((("ETag", '"1"'),), (("ETag", '"2"'),))
 
 
 def test_who_waits_is_answered_when_a_fault_has_run_its_time(
@@ -229,7 +229,7 @@ def test_a_connection_that_is_kept_shows_a_fault_as_it_comes_and_goes(web: Cloud
     poll = f"GET {EVENTS}?{NEWEST} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n".encode()
 
     async def story() -> list[bytes]:
-        server = HttpServer[MachineRef](web.app.answer, web.clock.now, shortcuts=web.app, portable=portable)
+        server = HttpServer[MachineRef](web.app.answer, web.clock.now, fast_path=web.app, portable=portable)
         listener = await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)
         reader, writer = await asyncio.open_connection(*listener.address)
         seen = []
@@ -256,13 +256,15 @@ def test_a_connection_that_is_kept_shows_a_fault_as_it_comes_and_goes(web: Cloud
     assert web.run(story()) == [truth, truth, restarted, truth, b'{"error":"Gone. The serv', truth]
 
 
-@pytest.mark.parametrize("ailment", [EndpointFault.RESET, EndpointFault.TIMEOUT])
-def test_a_connection_is_cut_without_a_word(web: Cloud, ailment: EndpointFault) -> None:
+@pytest.mark.parametrize("endpoint_fault", [EndpointFault.RESET, EndpointFault.TIMEOUT])
+def test_a_connection_is_cut_without_a_word(web: Cloud, endpoint_fault: EndpointFault) -> None:
     async def story() -> bytes:
         server = HttpServer[MachineRef](web.app.answer, web.clock.now)
         listener = await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)
         until = asyncio.get_running_loop().time() + 0.05
-        web.engine.faults.put(WEB_0, ActiveFault(ailment, until if ailment is EndpointFault.TIMEOUT else inf))
+        web.engine.faults.put(
+            WEB_0, ActiveFault(endpoint_fault, until if endpoint_fault is EndpointFault.TIMEOUT else inf)
+        )
         reader, writer = await asyncio.open_connection(*listener.address)
         writer.write(b"GET /metadata/versions HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n")
         try:
@@ -275,10 +277,10 @@ def test_a_connection_is_cut_without_a_word(web: Cloud, ailment: EndpointFault) 
         web.run(story())
 
 
-def fault(web: Cloud, ailment: EndpointFault, lasts: float = inf, delay: float = 0.0) -> None:
+def fault(web: Cloud, endpoint_fault: EndpointFault, lasts: float = inf, delay: float = 0.0) -> None:
     async def put() -> None:
         now = asyncio.get_running_loop().time()
-        web.engine.faults.put(WEB_0, ActiveFault(ailment, now + lasts, delay))
+        web.engine.faults.put(WEB_0, ActiveFault(endpoint_fault, now + lasts, delay))
 
     web.run(put())
 
@@ -294,7 +296,7 @@ def has(response: Response) -> dict[str, tuple[str, ...]]:
 
 
 def wait_for_change(web: Cloud) -> asyncio.Task[Response]:
-    """Begin a long poll by a guest that has what it is shown now, and return once it is held."""
+    """Start a long poll of a guest that has the current document, and return once it is held."""
     request = Request("GET", EVENTS, f"{NEWEST}&wait=300", has(web.get()), b"", True)
 
     async def begin() -> asyncio.Task[Response]:

@@ -1,4 +1,4 @@
-"""What a guest reads about its own machine."""
+"""The instance document of a machine."""
 
 import json
 import re
@@ -13,9 +13,9 @@ from fairwarning.metadata.instance import (
     NoSuchElementError,
     computer_name,
     document,
+    find_element,
     render,
     versions_document,
-    walk,
 )
 from fairwarning.metadata.instance_fields import InstanceFacts
 
@@ -41,18 +41,18 @@ BARE = InstanceFacts(name="db", vm_id="b3a0c7de-6f21-4c0e-9d5b-52f0e1a7c918", pr
 
 
 def text_at(facts: InstanceFacts, version: str, route: str) -> str:
-    _, body = render(walk(document(facts, version), route.split("/")), text=True)
+    _, body = render(find_element(document(facts, version), route.split("/")), text=True)
     return body.decode()
 
 
 def json_at(facts: InstanceFacts, version: str, route: str) -> object:
-    _, body = render(walk(document(facts, version), route.split("/") if route else ()), text=False)
+    _, body = render(find_element(document(facts, version), route.split("/") if route else ()), text=False)
     parsed: object = json.loads(body)
     return parsed
 
 
 def leaves(node: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Every single value with the route to it."""
+    """Return every single value with its path."""
     if isinstance(node, dict):
         for key, child in node.items():
             yield from leaves(child, f"{path}/{key}")
@@ -132,7 +132,7 @@ def test_a_list_of_nothing_is_an_empty_list(route: str) -> None:
 
 @pytest.mark.rule("I-04")
 def test_json_is_compact_and_says_what_it_is() -> None:
-    content_type, body = render(walk(document(WEB_3, NEWEST), ["compute", "plan"]), text=False)
+    content_type, body = render(find_element(document(WEB_3, NEWEST), ["compute", "plan"]), text=False)
 
     assert content_type == "application/json; charset=utf-8"
     assert body == b'{"name":"","product":"","publisher":""}'
@@ -166,10 +166,10 @@ def test_keys_come_in_alphabetical_order_at_every_depth() -> None:
 )
 def test_a_route_to_nothing_is_not_found(route: list[str]) -> None:
     with pytest.raises(NoSuchElementError) as refusal:
-        walk(document(WEB_3, NEWEST), route)
+        find_element(document(WEB_3, NEWEST), route)
 
     assert refusal.value.status_hint == 404
-    assert refusal.value.route == tuple(route)
+    assert refusal.value.path == tuple(route)
 
 
 @pytest.mark.rule("I-05")
@@ -177,12 +177,12 @@ def test_a_route_to_nothing_is_not_found(route: list[str]) -> None:
 def test_a_trailing_slash_is_harmless(route: list[str]) -> None:
     whole = document(WEB_3, NEWEST)
 
-    assert walk(whole, [*route, ""]) == walk(whole, route)
+    assert find_element(whole, [*route, ""]) == find_element(whole, route)
 
 
 @pytest.mark.rule("I-05")
 def test_a_single_value_has_no_json_form() -> None:
-    leaf = walk(document(WEB_3, NEWEST), ["compute", "name"])
+    leaf = find_element(document(WEB_3, NEWEST), ["compute", "name"])
 
     with pytest.raises(LeafNeedsTextError) as refusal:
         render(leaf, text=False)
@@ -214,7 +214,7 @@ def test_the_metadata_root_as_text_names_the_instance_category() -> None:
 
 @pytest.mark.rule("I-06")
 def test_a_single_value_as_text_is_the_raw_value() -> None:
-    leaf = walk(document(WEB_3, NEWEST), ["compute", "tags"])
+    leaf = find_element(document(WEB_3, NEWEST), ["compute", "tags"])
 
     content_type, body = render(leaf, text=True)
 

@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.core.document.render import Json
 from fairwarning.core.document.versions import IMDS_VERSIONS
-from fairwarning.metadata.instance import DataDisk, NoSuchElementError, computer_name, document, walk
+from fairwarning.metadata.instance import DataDisk, NoSuchElementError, computer_name, document, find_element
 from fairwarning.metadata.instance_fields import FIELDS, Field, InstanceFacts
 
 NEWEST = IMDS_VERSIONS[-1]
@@ -33,7 +33,7 @@ GROUP = (
     "/providers/Microsoft.Compute"
 )
 
-#: What each version added, in the words of its release; ``*`` stands for an index.
+#: The fields that each version added; ``*`` stands for an index.
 HISTORY = """
 2017-03-01 compute: location name offer osType platformFaultDomain platformUpdateDomain publisher
 2017-03-01 compute: sku version vmId vmSize
@@ -77,7 +77,7 @@ def announced() -> Iterator[tuple[str, str]]:
 
 
 def at(facts: InstanceFacts, version: str, route: str) -> Json:
-    return walk(document(facts, version), route.split("/"))
+    return find_element(document(facts, version), route.split("/"))
 
 
 def showing(path: str) -> list[str]:
@@ -87,7 +87,7 @@ def showing(path: str) -> list[str]:
 
 def shows(path: str, version: str) -> bool:
     try:
-        walk(document(WEB_3, version), path.replace("*", "0").split("."))
+        find_element(document(WEB_3, version), path.replace("*", "0").split("."))
     except NoSuchElementError:
         return False
     return True

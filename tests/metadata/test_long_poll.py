@@ -1,4 +1,4 @@
-"""Answers that are held back: how many, until when, and what becomes of them."""
+"""Long polls: how many, until when, and what ends them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -15,9 +15,9 @@ from fairwarning.http1.messages import Request, Response
 from fairwarning.http1.server import HttpServer
 from fairwarning.metadata.long_poll import LongPoll, LongPolls
 from tests.guest import E1, Cloud, cloud
-from tests.http1.wire import PORTABLE, Streams, calling, read_answer
+from tests.http1.server_client import PORTABLE, Streams, calling, read_answer
 
-pytestmark = pytest.mark.usefixtures("lines")
+pytestmark = pytest.mark.usefixtures("transports")
 
 WEB_0 = MachineRef(ScopeId("web"), VmName("web_0"))
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
@@ -41,7 +41,7 @@ WAIT = get(f"{EVENTS}&wait=60", 'If-None-Match: "1"')
 @asynccontextmanager
 async def serving(web: Cloud, limits: Limits) -> AsyncIterator[HttpServer[MachineRef]]:
     server = HttpServer[MachineRef](
-        web.app.answer, web.clock.now, limits, shortcuts=web.app, portable=PORTABLE[0]
+        web.app.answer, web.clock.now, limits, fast_path=web.app, portable=PORTABLE[0]
     )
     try:
         yield server
@@ -50,8 +50,8 @@ async def serving(web: Cloud, limits: Limits) -> AsyncIterator[HttpServer[Machin
 
 
 async def waiting(server: HttpServer[MachineRef], count: int) -> None:
-    """Return once so many answers are held back."""
-    while server.figures().watchers != count:
+    """Return once so many responses are held back."""
+    while server.metrics().held_responses != count:
         await asyncio.sleep(0)
 
 
@@ -74,14 +74,14 @@ def test_everybody_who_waits_is_answered_when_the_document_changes(web: Cloud) -
             await waiting(server, len(clients))
             await restart(web)
             answers = [await read_answer(reader) for reader, _ in clients]
-            return [code for code, _ in answers], server.figures().watchers
+            return [code for code, _ in answers], server.metrics().held_responses
 
     assert web.run(story()) == ([200] * 20, 0)
 
 
 def test_who_would_wait_beyond_the_quota_is_answered_at_once_and_plain_polls_are_answered(web: Cloud) -> None:
     async def story() -> tuple[int, int, int]:
-        async with serving(web, replace(Limits(), watchers=1)) as server, AsyncExitStack() as stack:
+        async with serving(web, replace(Limits(), held_responses=1)) as server, AsyncExitStack() as stack:
             address = (await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)).address
             held, one_more = [await stack.enter_async_context(calling(address)) for _ in range(2)]
             held[1].write(WAIT)
@@ -123,30 +123,30 @@ def test_what_is_sent_behind_a_request_that_waits_is_answered_after_it(web: Clou
     assert web.run(story()) == [200, 200, 200]
 
 
-class Looks:
-    """What a watch sees each time it looks, the last for good; also who takes its answer."""
+class FakeSource:
+    """Gives a long poll its responses one by one, the last for good; also receives the delivered one."""
 
-    def __init__(self, *answers: Response, due: float = inf) -> None:
+    def __init__(self, *answers: Response, next_change: float = inf) -> None:
         self._answers = list(answers)
-        self._due = due
+        self._next_change = next_change
         self.times = 0
-        self.given: list[Response] = []
+        self.delivered: list[Response] = []
 
-    def look(self, machine: MachineRef, version: str, request: Request) -> Response:
+    def current_response(self, machine: MachineRef, version: str, request: Request) -> Response:
         self.times += 1
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
-    def due(self, machine: MachineRef) -> float:
-        return self._due
+    def next_change(self, machine: MachineRef) -> float:
+        return self._next_change
 
-    def arrived(self, response: Response) -> None:
-        self.given.append(response)
+    def deliver(self, response: Response) -> None:
+        self.delivered.append(response)
 
 
-def watch(web: Cloud, looks: Looks, seconds: float) -> LongPoll:
+def hold(web: Cloud, source: FakeSource, seconds: float) -> LongPoll:
     until = asyncio.get_running_loop().time() + seconds
     request = Request("GET", "/", "", {}, b"", True)
-    return LongPoll(LongPolls(web.engine.feed, looks), WEB_0, "2020-07-01", request, until)
+    return LongPoll(LongPolls(web.engine.feed, source), WEB_0, "2020-07-01", request, until)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def watch(web: Cloud, looks: Looks, seconds: float) -> LongPoll:
         pytest.param((UNCHANGED, UNCHANGED, NEWS), NEWS, id="there is news after some false alarms"),
     ],
 )
-def test_a_watch_ends_when(web: Cloud, seen: tuple[Response, ...], answer: Response) -> None:
+def test_a_long_poll_ends_when(web: Cloud, seen: tuple[Response, ...], answer: Response) -> None:
     async def story() -> Response:
-        held = asyncio.ensure_future(watch(web, Looks(*seen), 60))
+        held = asyncio.ensure_future(hold(web, FakeSource(*seen), 60))
         while not held.done():
             await asyncio.sleep(0)
             web.engine.feed.wake(WEB_0.scope)
@@ -167,11 +167,11 @@ def test_a_watch_ends_when(web: Cloud, seen: tuple[Response, ...], answer: Respo
     assert web.run(story()) == answer
 
 
-def test_a_watch_is_not_over_before_its_time(web: Cloud) -> None:
+def test_a_long_poll_does_not_end_before_its_time(web: Cloud) -> None:
     async def story() -> tuple[Response, float]:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        answer = await watch(web, Looks(UNCHANGED), 0.01)
+        answer = await hold(web, FakeSource(UNCHANGED), 0.01)
         return answer, loop.time() - begun
 
     answer, lasted = web.run(story())
@@ -180,34 +180,34 @@ def test_a_watch_is_not_over_before_its_time(web: Cloud) -> None:
     assert lasted >= 0.01
 
 
-def test_a_watch_looks_again_when_what_is_shown_is_about_to_change_by_itself(web: Cloud) -> None:
+def test_a_long_poll_wakes_when_its_view_changes_by_itself(web: Cloud) -> None:
     async def story() -> Response:
         soon = asyncio.get_running_loop().time() + 0.01
-        return await watch(web, Looks(UNCHANGED, NEWS, due=soon), 60)
+        return await hold(web, FakeSource(UNCHANGED, NEWS, next_change=soon), 60)
 
     assert web.run(story()) == NEWS
 
 
-def test_a_watch_that_was_cancelled_looks_no_more(web: Cloud) -> None:
-    looks = Looks(NEWS)
+def test_a_long_poll_that_was_cancelled_wakes_no_more(web: Cloud) -> None:
+    source = FakeSource(NEWS)
 
     async def story() -> None:
-        held = watch(web, looks, 60)
-        held.start(looks)
+        held = hold(web, source, 60)
+        held.start(source)
         web.engine.feed.wake(WEB_0.scope)
         held.cancel()
         await asyncio.sleep(0)
 
     web.run(story())
 
-    assert (looks.times, looks.given) == (0, [])
+    assert (source.times, source.delivered) == (0, [])
 
 
 def test_who_gives_up_at_the_moment_of_the_news_disturbs_nobody(
     web: Cloud, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        held = asyncio.ensure_future(watch(web, Looks(NEWS), 60))
+        held = asyncio.ensure_future(hold(web, FakeSource(NEWS), 60))
         await asyncio.sleep(0)
         web.engine.feed.wake(WEB_0.scope)
         held.cancel()

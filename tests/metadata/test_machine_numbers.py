@@ -1,4 +1,4 @@
-"""A machine's number is its own for good, whatever is made, deleted, started again or not written."""
+"""A machine keeps its number, whatever is created, deleted, restarted or not written."""
 
 import asyncio
 import tempfile
@@ -17,12 +17,12 @@ from fairwarning.core.model import MachineRef, ScopeId, VmName
 from fairwarning.http1.messages import Request, Response
 from fairwarning.http1.server import HttpServer
 from fairwarning.metadata.identity import FIRST_ADDRESS, LAST_ADDRESS, Inventory
-from fairwarning.metadata.listener_sync import follow
-from fairwarning.metadata.listeners import LONGEST_PATH, Listeners, ListenPlan, socket_name
+from fairwarning.metadata.listener_sync import sync_listeners
+from fairwarning.metadata.listeners import MAX_PATH_BYTES, Listeners, ListenPlan, socket_name
 from fairwarning.metadata.machine_numbers import PAGE, MachineNumbers, NumbersDamagedError
 from fairwarning.store.memory import MemoryStore
 from tests.guest import NOON
-from tests.metadata.test_identity import House, free_base
+from tests.metadata.test_identity import OpenFleet, free_base
 
 WEB = ScopeId("web")
 
@@ -62,7 +62,7 @@ async def reopened(store: MemoryStore) -> MachineNumbers:
 
 @dataclass
 class Claims:
-    """Whose everything was that was ever said to be somebody's."""
+    """The first owner of every address, port and socket."""
 
     owners: dict[str, MachineRef]
 
@@ -77,31 +77,31 @@ def test_no_address_port_or_socket_ever_belongs_to_two_machines(history: Sequenc
     """A machine is made if it is not there, and deleted if it is."""
     base = free_base(4)
 
-    async def nobody(caller: MachineRef | None, request: Request) -> Response:
-        raise AssertionError("nobody asks anything")
+    async def refuse(caller: MachineRef | None, request: Request) -> Response:
+        raise AssertionError("no request is expected")
 
     async def story(folder: Path) -> None:
         store, there, claims = MemoryStore(), set[MachineRef](), Claims({})
-        server = HttpServer[MachineRef](nobody, lambda: NOON)
+        server = HttpServer[MachineRef](refuse, lambda: NOON)
         plan = ListenPlan(port=base, own=3, sockets=folder)
-        doors = Listeners(server, plan, store)
+        listeners = Listeners(server, plan, store)
         try:
             for step in history:
                 if not isinstance(step, MachineRef):
                     await server.close()
-                    server = HttpServer[MachineRef](nobody, lambda: NOON)
-                    doors = Listeners(server, plan, store)
-                    await doors.open(sorted(there, key=hash))
+                    server = HttpServer[MachineRef](refuse, lambda: NOON)
+                    listeners = Listeners(server, plan, store)
+                    await listeners.open(sorted(there, key=hash))
                 elif step in there:
                     there.remove(step)
-                    await doors.close(step)
+                    await listeners.close(step)
                 else:
                     there.add(step)
-                    await doors.open([step])
-                assert doors.machines() == there
+                    await listeners.open([step])
+                assert listeners.machines() == there
                 for machine in there:
-                    ways = (doors.url(machine), *doors.alternatives(machine))
-                    for way in {*ways, None} - {None, *doors.shared_urls()}:
+                    ways = (listeners.url(machine), *listeners.alternatives(machine))
+                    for way in {*ways, None} - {None, *listeners.shared_urls()}:
                         claims.claim(str(way), machine)
         finally:
             await server.close()
@@ -132,7 +132,7 @@ def test_numbers_are_kept_once_they_are_given_even_if_the_disk_was_full_at_times
                 store.full = True
             else:
                 with suppress(FairWarningError):
-                    given_now = dict(zip(step, await numbers.give(step), strict=True))
+                    given_now = dict(zip(step, await numbers.assign(step), strict=True))
                     assert all(known.get(machine, number) == number for machine, number in given_now.items())
                     known |= given_now
                 store.full = False
@@ -148,8 +148,10 @@ def test_a_million_machines_that_count_up_are_a_handful_of_runs() -> None:
     async def story() -> str | None:
         store = MemoryStore()
         numbers = await reopened(store)
-        await numbers.give(web(*range(1_000)))
-        await numbers.give([MachineRef(ScopeId("web.zone2"), VmName(f"web_{n}")) for n in range(1, 3_000, 3)])
+        await numbers.assign(web(*range(1_000)))
+        await numbers.assign(
+            [MachineRef(ScopeId("web.zone2"), VmName(f"web_{n}")) for n in range(1, 3_000, 3)]
+        )
         return await store.noted("numbers/0")
 
     assert asyncio.run(story()) == '[[0, "web", "web_", 0, 1, 1000], [1000, "web.zone2", "web_", 1, 3, 1000]]'
@@ -160,9 +162,9 @@ def test_a_run_that_grows_is_kept_as_it_has_grown() -> None:
         store = MemoryStore()
         numbers = await reopened(store)
         for number in range(3):
-            await numbers.give(web(number))
+            await numbers.assign(web(number))
         again = await reopened(store)
-        return await again.give([*web(3), *web(0, 1, 2)])
+        return await again.assign([*web(3), *web(0, 1, 2)])
 
     assert asyncio.run(story()) == [3, 0, 1, 2]
 
@@ -171,9 +173,9 @@ def test_one_more_machine_does_not_write_everything_anew() -> None:
     async def story() -> list[int]:
         store = MemoryStore()
         numbers = await reopened(store)
-        await numbers.give([MachineRef(ScopeId(f"s{n}x"), VmName("vm")) for n in range(PAGE + 1)])
+        await numbers.assign([MachineRef(ScopeId(f"s{n}x"), VmName("vm")) for n in range(PAGE + 1)])
         again = await reopened(store)
-        return await again.give([MachineRef(ScopeId(f"s{n}x"), VmName("vm")) for n in (0, PAGE, PAGE + 1)])
+        return await again.assign([MachineRef(ScopeId(f"s{n}x"), VmName("vm")) for n in (0, PAGE, PAGE + 1)])
 
     assert asyncio.run(story()) == [0, PAGE, PAGE + 1]
 
@@ -196,7 +198,7 @@ def test_numbers_that_cannot_be_read_are_an_error_that_says_so(text: str) -> Non
         await store.note("numbers/0", text)
         await reopened(store)
 
-    with pytest.raises(NumbersDamagedError, match="note numbers/0 is damaged"):
+    with pytest.raises(NumbersDamagedError, match="entry numbers/0 is damaged"):
         asyncio.run(story())
 
 
@@ -208,8 +210,8 @@ def test_beyond_the_last_address_a_machine_has_none_rather_than_somebody_elses()
         await store.note("numbers/0", f'[[{last}, "web", "web_", 0, 1, 1]]')
         numbers = await reopened(store)
         inventory = Inventory(numbers)
-        for number in await numbers.give(web(0, 1)):
-            inventory.admit(number)
+        for number in await numbers.assign(web(0, 1)):
+            inventory.activate(number)
         return [inventory.address(machine) for machine in web(0, 1)]
 
     assert asyncio.run(story()) == ["127.255.255.254", None]
@@ -229,24 +231,24 @@ def test_the_path_of_a_socket_is_never_too_long(folder: str) -> None:
     found = [f"{folder}/{socket_name(Path(folder), machine)}" for machine in long]
 
     assert found[0] != found[1]
-    assert max(map(len, found)) <= LONGEST_PATH
+    assert max(map(len, found)) <= MAX_PATH_BYTES
 
 
-def test_a_disk_that_was_full_once_keeps_no_later_machine_without_its_door() -> None:
+def test_a_disk_that_was_full_once_keeps_no_later_machine_without_its_listener() -> None:
     async def story() -> tuple[str | None, str | None]:
         store = Refusing()
-        async with House(ListenPlan(port=0), count=0, store=store) as house:
-            with house.engine.feed.listen() as follower:
-                following = asyncio.create_task(
-                    follow(house.engine, house.doors, lambda machine: None, follower)
+        async with OpenFleet(ListenPlan(port=0), count=0, store=store) as fleet:
+            with fleet.engine.feed.listen() as subscription:
+                syncing = asyncio.create_task(
+                    sync_listeners(fleet.engine, fleet.listeners, lambda machine: None, subscription)
                 )
                 for full in (True, False):
                     store.full = full
-                    await house.engine.handle(AddMachines(seed=str(full), scope=WEB))
+                    await fleet.engine.handle(AddMachines(seed=str(full), scope=WEB))
                     for _ in range(100):
                         await asyncio.sleep(0)
-                following.cancel()
-            return house.doors.url(web(0)[0]), house.doors.url(web(1)[0])
+                syncing.cancel()
+            return fleet.listeners.url(web(0)[0]), fleet.listeners.url(web(1)[0])
 
     first, second = asyncio.run(story())
 

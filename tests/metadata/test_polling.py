@@ -1,4 +1,4 @@
-"""Switching on, asking again, waiting, approving."""
+"""First polls, repeated polls, long polls and approvals."""
 
 import asyncio
 import json
@@ -115,7 +115,7 @@ def test_several_events_are_started_by_one_request(web: Cloud) -> None:
         pytest.param(
             json.dumps({"StartRequests": [{"EventId": E1, "Why": "now"}], "More": [1]}).encode(),
             None,
-            id="members nobody knows",
+            id="unknown members",
         ),
         pytest.param(
             json.dumps({"DocumentIncarnation": 99, "StartRequests": [{"EventId": E1}] * 2}).encode(),

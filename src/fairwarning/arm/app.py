@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from fairwarning.access import caller
+from fairwarning.access import client_address
 from fairwarning.arm import deployments, groups, login, maintenance, network, operations, resources
 from fairwarning.arm.catalog import routes as catalog
 from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
@@ -129,7 +129,7 @@ class ArmApp:
             query=dict(request.query_params),
             body=await self._decode(body, limit, request.headers.get("content-type", ""), path),
             base=self._base(request),
-            caller=caller(request.client),
+            caller=client_address(request.client),
         )
         await operations.complete_finished(self._context)
         return await route.handler(self._context, arm_request)
@@ -159,7 +159,7 @@ class ArmApp:
             )
         if not self._tokens.is_valid(token.strip()):
             if not self._tokens.is_signed(token.strip()):
-                await self._throttle.wrong(caller(request.client))
+                await self._throttle.wrong_token(client_address(request.client))
             message = "The access token has expired, or was issued by another server."
             raise UnauthorizedError(
                 "InvalidAuthenticationToken", message, self._tokens.challenge(base, has_token=True)

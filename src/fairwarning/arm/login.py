@@ -117,7 +117,7 @@ async def issue_token(
         return _oauth_error("unsupported_grant_type", f"grant type {grant_type!r} is not supported")
     response = grant(tokens, request)
     if response.status >= 400:
-        await throttle.wrong(request.caller)
+        await throttle.wrong_token(request.caller)
     return response
 
 

@@ -8,7 +8,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fairwarning.access import bears, caller, ours, same_site
+from fairwarning.access import client_address, has_bearer_token, hosts_are_loopback, same_site
 from fairwarning.console.sessions import Sessions
 from fairwarning.throttle import Throttle, TooManyGuessesError
 
@@ -55,20 +55,20 @@ class ConsoleGate:
         scope.setdefault("state", {})["session"] = session
         refusal = self._refusal(scope, headers, session)
         given = headers.getlist("authorization")
-        if refusal is not None and bears(given) and not self._sessions.admits(session, given):
+        if refusal is not None and has_bearer_token(given) and not self._sessions.admits(session, given):
             refusal = await self._slowed(scope) or refusal
         await (refusal or self._app)(scope, receive, send_guarded)
 
     async def _slowed(self, scope: Scope) -> ASGIApp | None:
         try:
-            await self._throttle.wrong(caller(scope.get("client")))
+            await self._throttle.wrong_token(client_address(scope.get("client")))
         except TooManyGuessesError as problem:
             return PlainTextResponse(f"{problem}\n", 429, {"Retry-After": problem.retry_after})
         return None
 
     def _refusal(self, scope: Scope, headers: Headers, session: str) -> ASGIApp | None:
         hosts = headers.getlist("host")
-        if not self._sessions.needed and not ours(hosts):
+        if not self._sessions.needed and not hosts_are_loopback(hosts):
             return PlainTextResponse("only names of this machine are served without a token\n", 403)
         if not same_site(headers.getlist("origin"), hosts, ("http", "https")):
             return PlainTextResponse("web pages of other sites may not call the console\n", 403)

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
-from fairwarning.access import caller
+from fairwarning.access import client_address
 from fairwarning.console import layout, live
 from fairwarning.console.access import HEADERS, LOGIN
 from fairwarning.console.context import ConsoleContext
@@ -132,7 +132,7 @@ class PageHandlers:
         try:
             self._believe(visit)
             if not self._sessions.opens(visit.form.get("token")):
-                await self._throttle.wrong(caller(request.client))
+                await self._throttle.wrong_token(client_address(request.client))
                 raise FormRefusedError(403, "this is not the token")
         except FairWarningError as error:
             told = replace(visit, problems=_problems(error))

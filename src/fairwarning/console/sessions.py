@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import scrypt, sha256
 
-from fairwarning.access import holds
+from fairwarning.access import bearer_token_matches
 from fairwarning.engine.clock import new_event_id
 
 #: How long nobody has to show the token again.
@@ -44,7 +44,7 @@ class Sessions:
 
     def admits(self, session: str, authorization: Sequence[str]) -> bool:
         """Whether somebody may come in, or stay: with a session, a bearer token, or where none is needed."""
-        return self._token is None or self.known(session) or holds(authorization, self._token)
+        return self._token is None or self.known(session) or bearer_token_matches(authorization, self._token)
 
     def begin(self) -> str:
         """Return the value of a new session."""

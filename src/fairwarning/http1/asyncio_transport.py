@@ -1,4 +1,4 @@
-"""Lines wherever Python runs: transports of asyncio."""
+"""Transports on top of asyncio's own, for any platform."""
 
 import asyncio
 import socket
@@ -6,57 +6,57 @@ from contextlib import suppress
 
 from fairwarning.http1.request_clock import RequestClock
 from fairwarning.http1.sockets import RESET_ON_CLOSE
-from fairwarning.http1.transport import NOWHERE, ConnectionHandler, OnConnect
+from fairwarning.http1.transport import NO_PEER, ConnectionHandler, OnConnect
 
-#: How many connections wait to be taken; asyncio takes as many at once, before it looks at the first.
+#: Connections that the kernel queues; asyncio accepts as many before it serves the first.
 _BACKLOG = 100
 
 
 class AsyncioTransports:
     """All connections of a server."""
 
-    def __init__(self, almanac: RequestClock) -> None:
-        self._almanac = almanac
+    def __init__(self, clock: RequestClock) -> None:
+        self._clock = clock
 
-    async def open(self, bound: socket.socket, meet: OnConnect) -> asyncio.Server:
-        """Take connections at an address that was bound."""
+    async def open(self, bound: socket.socket, on_connect: OnConnect) -> asyncio.Server:
+        """Accept connections on a bound socket."""
         loop = asyncio.get_running_loop()
         create = loop.create_unix_server if bound.family == socket.AF_UNIX else loop.create_server
-        return await create(lambda: _AsyncioTransport(self._almanac, meet), sock=bound, backlog=_BACKLOG)
+        return await create(lambda: _AsyncioTransport(self._clock, on_connect), sock=bound, backlog=_BACKLOG)
 
     def close(self) -> None:
-        """Do nothing: all there is belongs to the loop."""
+        """Do nothing: the loop owns everything."""
 
 
 class _AsyncioTransport(asyncio.Protocol):
-    __slots__ = ("_almanac", "_meet", "_party", "_transport", "writable")
+    __slots__ = ("_clock", "_handler", "_on_connect", "_transport", "writable")
 
-    _party: ConnectionHandler
+    _handler: ConnectionHandler
     _transport: asyncio.Transport
 
-    def __init__(self, almanac: RequestClock, meet: OnConnect) -> None:
-        self._almanac = almanac
-        self._meet = meet
+    def __init__(self, clock: RequestClock, on_connect: OnConnect) -> None:
+        self._clock = clock
+        self._on_connect = on_connect
         self.writable = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         peer = transport.get_extra_info("peername")
-        moment = self._almanac.this_turn()
-        party = self._meet(peer[:2] if peer else NOWHERE, moment)
-        if party is None:
+        moment = self._clock.iteration_moment()
+        handler = self._on_connect(peer[:2] if peer else NO_PEER, moment)
+        if handler is None:
             transport.set_protocol(asyncio.Protocol())
             transport.abort()
             return
-        self._party = party
-        party.begin(self, moment)
+        self._handler = handler
+        handler.begin(self, moment)
 
     def data_received(self, data: bytes) -> None:
-        self._party.received(data, self._almanac.this_turn())
+        self._handler.received(data, self._clock.iteration_moment())
 
     def eof_received(self) -> bool:
-        self._party.ended(self._almanac.this_turn())
+        self._handler.ended(self._clock.iteration_moment())
         return not self._transport.is_closing()
 
     def pause_writing(self) -> None:
@@ -64,22 +64,22 @@ class _AsyncioTransport(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.writable = True
-        self._party.drained(self._almanac.this_turn())
+        self._handler.drained(self._clock.iteration_moment())
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._party.lost()
-        del self._party  # so that nobody has to look for circles
+        self._handler.lost()
+        del self._handler  # break the reference cycle; keeps both objects out of the garbage collector
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
 
-    def listen(self, wanted: bool) -> None:
+    def set_reading(self, wanted: bool) -> None:
         if wanted:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
 
-    def end(self) -> None:
+    def write_eof(self) -> None:
         self._transport.write_eof()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How answers are written: all of it but the date is made once for each answer."""
+"""Encodes responses: everything but the ``Date`` line is encoded once and cached."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from http import HTTPStatus
 from fairwarning.http1.grammar import TOKEN, VALUE
 from fairwarning.http1.messages import Response
 
-#: Statuses whose answer has neither a body nor a length.
+#: Statuses whose responses have neither a body nor a length.
 _BODILESS = frozenset({204, 304})
 _PHRASES: Mapping[int, str] = {status.value: status.phrase for status in HTTPStatus}
 _NAME, _VALUE = re.compile(TOKEN), re.compile(VALUE)
@@ -17,30 +17,30 @@ _NAME, _VALUE = re.compile(TOKEN), re.compile(VALUE)
 
 @dataclass(frozen=True, slots=True)
 class EncodedResponse:
-    """An answer as it is sent, with a gap for the date."""
+    """A response as it is sent, in two parts with the ``Date`` line between them."""
 
     before: bytes
     after: bytes
 
     def dated(self, date: bytes) -> bytes:
-        """Return all of it."""
+        """Return the response with a ``Date`` line."""
         return self.before + date + self.after
 
 
-# The same few answers are given again and again, most of all to those who are woken together.
+# The same few responses are sent again and again, most of all to long polls that are woken together.
 @lru_cache(maxsize=256)
 def encode(
     response: Response, keep_alive: bool = True, version: str = "1.1", head: bool = False
 ) -> EncodedResponse:
-    """Return an answer as it is sent; ``head`` leaves the body out and keeps its length.
+    """Return a response as it is sent; ``head`` leaves the body out and keeps its length.
 
     Raises:
-        ValueError: a header could break the frame.
+        ValueError: a header has characters that HTTP does not allow in one.
     """
     status = response.status
     text = "Server: IMDS/fairwarning\r\n"
-    typed = [] if response.content_type is None else [("Content-Type", response.content_type)]
-    for name, value in (*typed, *response.headers):
+    content_type = [] if response.content_type is None else [("Content-Type", response.content_type)]
+    for name, value in (*content_type, *response.headers):
         if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
             raise ValueError(f"response header {name!r} has unsendable value {value!r}")
         text += f"{name}: {value}\r\n"

@@ -1,4 +1,4 @@
-"""Where one request ends and the next begins, whatever pieces they arrive in."""
+"""Finds where one request ends and the next begins, whatever pieces they arrive in."""
 
 import re
 
@@ -7,12 +7,12 @@ from fairwarning.http1.messages import BODY_LIMIT, HEAD_LIMIT, RequestFault, Req
 
 _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,8}")
 _CHUNK_LINE = 8 + len(b"\r\n")
-#: Chunks that are taken before others have their turn.
-CHUNKS_AT_ONCE = 32
+#: Chunks that are decoded before other connections have their turn.
+CHUNKS_PER_TURN = 32
 
 
 class Inbox:
-    """The bytes that arrived and are not yet understood."""
+    """The bytes that arrived and are not parsed yet."""
 
     __slots__ = ("_checked", "data")
 
@@ -21,15 +21,15 @@ class Inbox:
         self._checked = 0
 
     def take(self, size: int) -> bytes | None:
-        """Take so many bytes, once they are there."""
+        """Take ``size`` bytes, once they have arrived."""
         if len(self.data) < size:
             return None
-        taken = bytes(self.data[:size])
+        data = bytes(self.data[:size])
         del self.data[:size]
-        return taken
+        return data
 
     def take_block(self) -> bytes | None:
-        """Take the lines before the next empty line, and that line."""
+        """Take the lines up to the next empty line, and that line."""
         end = self.data.find(b"\r\n\r\n", max(0, self._checked - 3), HEAD_LIMIT)
         if end >= 0:
             block = bytes(self.data[: end + 4])
@@ -37,7 +37,7 @@ class Inbox:
             self._checked = 0
             return block
         stop = min(len(self.data), HEAD_LIMIT)
-        # Looked for in every piece, so that a client with other line ends is told at once.
+        # Checked in every piece, so that a client with wrong line endings gets its error at once.
         if STRAY.search(self.data, max(0, self._checked - 1), stop):
             raise RequestRefusedError(RequestFault.STRAY)
         if stop == HEAD_LIMIT:
@@ -47,20 +47,20 @@ class Inbox:
 
 
 class Chunks:
-    """A chunked body, taken out of the inbox piece by piece, and not too many at once."""
+    """A chunked body; its chunks are decoded a few at a time."""
 
     __slots__ = ("_body", "_size", "paused")
 
     def __init__(self) -> None:
-        #: Whether there may be more to take without further bytes.
+        #: Whether decoding stopped at the limit per turn, not for want of bytes.
         self.paused = False
         self._body = bytearray()
         self._size: int | None = None
 
     def take(self, inbox: Inbox) -> bytes | None:
-        """Take what is there, and return the body once it is whole."""
+        """Decode the chunks that have arrived, and return the body once it is complete."""
         self.paused = False
-        for _ in range(CHUNKS_AT_ONCE):
+        for _ in range(CHUNKS_PER_TURN):
             if self._size is None:
                 self._size = self._take_size(inbox)
             if self._size is None:
@@ -82,7 +82,7 @@ class Chunks:
         if end < 0 and len(inbox.data) < _CHUNK_LINE:
             return None
         digits = bytes(inbox.data[: max(0, end)])
-        # Chunk extensions are refused: nobody needs them, and parsers disagree about them.
+        # Chunk extensions are refused: clients do not need them, and parsers disagree about them.
         if not _CHUNK_SIZE.fullmatch(digits):
             raise RequestRefusedError(RequestFault.CHUNK_SIZE)
         size = int(digits, 16)
@@ -93,7 +93,7 @@ class Chunks:
 
 
 def _take_trailers(inbox: Inbox) -> bool:
-    """Drop the trailers, and say whether they have ended."""
+    """Drop the trailers; return whether they are complete."""
     if len(inbox.data) < 2:
         return False
     if inbox.data.startswith(b"\r\n"):

@@ -1,4 +1,4 @@
-"""How a request head is read: whatever two parsers could understand differently is refused.
+"""Parses request heads strictly: whatever two parsers could read differently is refused.
 
 ===========  =====================================================================================
 method       any token; the router answers 405
@@ -32,12 +32,12 @@ _FIELDS = rf"(?:{FIELD}\r\n)*"
 _HEAD = re.compile(rf"({TOKEN}) {_TARGET} HTTP/(1\.[01])\r\n({_FIELDS})\r\n")
 _TRAILERS = re.compile(rf"({_FIELDS})\r\n")
 
-#: What no head may hold, wherever it stands; told even before the head is whole.
+#: What no head may contain; found even before the head is complete.
 STRAY = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|(?<!\r)\n")
 
 _LINE = rf"{TOKEN} [^ \t\r]+ HTTP/[0-9]\.[0-9]\r\n"
-#: How a head must begin, in the order in which it is told; one that passes all has a bad header line.
-_BEGINNINGS: Mapping[RequestFault, re.Pattern[str]] = {
+#: How a head must begin, in the order of the checks; a bad head that passes all has a bad header line.
+_HEAD_CHECKS: Mapping[RequestFault, re.Pattern[str]] = {
     RequestFault.REQUEST_LINE: re.compile(_LINE),
     RequestFault.VERSION: re.compile(r"[^ ]+ [^ ]+ HTTP/1\.[01]\r\n"),
     RequestFault.TARGET: re.compile(rf"[^ ]+ {_TARGET} HTTP"),
@@ -46,13 +46,13 @@ _BEGINNINGS: Mapping[RequestFault, re.Pattern[str]] = {
 
 _LENGTH = re.compile(r"[0-9]{1,16}")
 _NOTHING: tuple[str, ...] = ()
-#: What a trailer could say to change how a head was understood.
+#: Headers that would change the meaning of a head that was parsed already.
 _HEAD_ONLY = frozenset({"content-length", "transfer-encoding", "host", "connection", "expect"})
-#: The headers that say where a request ends; few requests have any.
+#: The headers that decide where a request ends; few requests have any.
 _FRAMING = frozenset({"content-length", "transfer-encoding", "expect"})
 
-#: What header lines that are well formed may still get wrong, in the order in which it is told.
-_WRONG: Mapping[RequestFault, Callable[[Fields, str], bool]] = {
+#: What well-formed header lines may still get wrong, in the order of the checks.
+_FRAMING_CHECKS: Mapping[RequestFault, Callable[[Fields, str], bool]] = {
     RequestFault.EXPECT: lambda fields, version: _lower(fields, "expect") not in ((), ("100-continue",)),
     RequestFault.LENGTH_AND_CODING: lambda fields, version: (
         "content-length" in fields and "transfer-encoding" in fields
@@ -67,24 +67,24 @@ _WRONG: Mapping[RequestFault, Callable[[Fields, str], bool]] = {
 
 
 class RequestHead(NamedTuple):
-    """A request without its body, and how long that is."""
+    """A request without its body, and the length of the body."""
 
     request: Request
     length: int | None = 0  # None: chunked
-    expects: bool = False
+    expects_continue: bool = False
 
 
 def read_head(block: bytes) -> RequestHead:
-    """Return what a head says; its last line is empty.
+    """Parse a head; its last line is empty.
 
     Raises:
-        Refused: they are no head.
+        RequestRefusedError: the head breaks a rule.
     """
     text = block.decode("latin-1")
-    whole = _HEAD.fullmatch(text)
-    if whole is None:
-        raise RequestRefusedError(_diagnosis(block, text))
-    method, path, query, version, lines = whole.groups()
+    match = _HEAD.fullmatch(text)
+    if match is None:
+        raise RequestRefusedError(_diagnose(block, text))
+    method, path, query, version, lines = match.groups()
     fields = _read_fields(lines)
     hosts = fields.get("host", _NOTHING)
     if len(hosts) != 1 and (hosts or version == "1.1"):
@@ -93,26 +93,26 @@ def read_head(block: bytes) -> RequestHead:
     request = Request(method, path, query or "", MappingProxyType(fields), b"", keep_alive, version)
     if _FRAMING.isdisjoint(fields):
         return RequestHead(request)
-    for fault, wrong in _WRONG.items():
-        if wrong(fields, version):
+    for fault, fails in _FRAMING_CHECKS.items():
+        if fails(fields, version):
             raise RequestRefusedError(fault)
     length = None if "transfer-encoding" in fields else int(*fields.get("content-length", ("0",)))
-    return RequestHead(request, length, expects="expect" in fields and version == "1.1")
+    return RequestHead(request, length, expects_continue="expect" in fields and version == "1.1")
 
 
 def check_trailers(block: bytes) -> None:
-    """Refuse lines after a body that are no header lines, or change what the head said.
+    """Check the lines after a chunked body.
 
     Raises:
-        Refused: they do.
+        RequestRefusedError: a line is no header line, or would change the meaning of the head.
     """
     text = block.decode("latin-1")
     if STRAY.search(block):
         raise RequestRefusedError(RequestFault.STRAY)
-    whole = _TRAILERS.fullmatch(text)
-    if whole is None:
+    match = _TRAILERS.fullmatch(text)
+    if match is None:
         raise RequestRefusedError(RequestFault.FIELD if _UNFOLDED.match(text) else RequestFault.FOLDED)
-    if not _HEAD_ONLY.isdisjoint(_read_fields(whole[1])):
+    if not _HEAD_ONLY.isdisjoint(_read_fields(match[1])):
         raise RequestRefusedError(RequestFault.TRAILER)
 
 
@@ -128,10 +128,11 @@ def _read_fields(lines: str) -> dict[str, tuple[str, ...]]:
     return fields
 
 
-def _diagnosis(block: bytes, text: str) -> RequestFault:
+def _diagnose(block: bytes, text: str) -> RequestFault:
     if STRAY.search(block):
         return RequestFault.STRAY
-    return next((fault for fault, right in _BEGINNINGS.items() if not right.match(text)), RequestFault.FIELD)
+    failed = (fault for fault, pattern in _HEAD_CHECKS.items() if not pattern.match(text))
+    return next(failed, RequestFault.FIELD)
 
 
 def _lower(fields: Fields, name: str) -> tuple[str, ...]:

@@ -1,66 +1,67 @@
-"""How much of a server callers may use: connections, work, time; and how descriptors are shared out."""
+"""Limits on connections, work and time, and how the file descriptors of the process are shared."""
 
-import resource
 from dataclasses import dataclass
 
 from fairwarning.http1.throttle import Rate
 
-#: How many descriptors are left for the store, for files and for connections that are about to be refused.
+#: Descriptors for the store, for files and for connections that are about to be rejected.
 RESERVE = 100
-#: More than this are of no use to us.
-MOST = 65_536
+#: The server has no use for more descriptors.
+MAX_DESCRIPTORS = 65_536
 
-#: What no caller needs that means well, and others do not notice.
+#: More than a well-behaved caller needs, and little enough that other callers do not notice.
 STEPS = Rate(per_second=50.0, burst=30.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long clients may take, in seconds of real time, and how many there may be."""
+    """How long clients may take, in seconds of real time, and how much they may use."""
 
-    #: A connection without a request.
+    #: Time for a connection without a request.
     idle: float = 60.0
-    #: A request that has begun to arrive; also what a client that stopped sending or reading gets.
+    #: Time for a request to arrive; also for a client that stopped sending or reading.
     head: float = 10.0
-    #: Answers still under way when the server closes.
+    #: Time for requests under way when the server closes.
     grace: float = 1.0
     #: Connections and listeners of all callers together.
     connections: int = 10_000
-    #: Connections of one caller; those whom nobody knows are one caller.
-    each: int = 64
-    #: Answers that are held back at a time; who asks for one more is answered at once, so that those who
-    #: wait never keep out those who ask.
-    watchers: int = 7_500
-    #: Steps of work for one caller: a connection, a piece that is no admitted poll, an answer, some chunks.
+    #: Connections of one caller; all unknown callers count as one.
+    per_caller: int = 64
+    #: Responses that are held back at a time. A further long poll is answered at once, so that long polls
+    #: never take all connections.
+    held_responses: int = 7_500
+    #: Work for one caller, in steps: a connection, a read outside the fast path, a response, some chunks.
     steps: Rate = STEPS
-    #: How long a caller that asks for more is not read.
+    #: How long a caller that exceeds ``steps`` is not read.
     rest: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescriptorShares:
-    """How many connections each may have: none can take what is another's."""
+    """How many connections each API may have; none can use the share of another."""
 
     guests: Limits
     operator: int
     management: int
 
 
-def shares(descriptors: int) -> DescriptorShares:
-    """Return how many connections everybody may have, given how many descriptors there are."""
+def share_descriptors(descriptors: int) -> DescriptorShares:
+    """Divide a number of descriptors between the APIs."""
     operator, management = min(1000, descriptors // 10), min(500, descriptors // 20)
-    most = max(20, descriptors - RESERVE - operator - management)
-    # However few there are, one guest must not have them all, nor must those who wait.
-    each = max(1, min(Limits().each, most // 8))
-    guests = Limits(connections=most, each=each, watchers=most * 3 // 4)
+    connections = max(20, descriptors - RESERVE - operator - management)
+    # However few there are, neither one guest nor all long polls together may take every connection.
+    per_caller = max(1, min(Limits().per_caller, connections // 8))
+    guests = Limits(connections=connections, per_caller=per_caller, held_responses=connections * 3 // 4)
     return DescriptorShares(guests=guests, operator=operator, management=management)
 
 
-def available() -> int:
-    """Ask for as many descriptors as we may have, and return how many those are."""
+def raise_descriptor_limit() -> int:
+    """Raise the descriptor limit of this process as far as allowed, and return it."""
+    import resource  # Windows lacks it, and needs only the limits above
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST if hard == resource.RLIM_INFINITY else min(hard, MOST)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         return wanted
-    return MOST if soft == resource.RLIM_INFINITY else soft
+    return MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft

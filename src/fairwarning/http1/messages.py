@@ -1,7 +1,7 @@
-"""The words of HTTP/1.1 as guests may speak it: requests, answers, and every reason to refuse.
+"""Requests, responses, and every reason to refuse a request.
 
-``grammar.py`` reads heads, ``framing.py`` finds where requests end, ``connection.py`` puts both together,
-``encoding.py`` writes answers.
+``grammar.py`` parses heads, ``framing.py`` finds where requests end, ``parser.py`` combines both,
+``encoding.py`` encodes responses.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
-#: The request line, the header lines and the empty line after them; also the trailers of a body.
+#: The limit for a head (request line, header lines, empty line), and for the trailers of a body.
 HEAD_LIMIT = 8 * 1024
 BODY_LIMIT = 64 * 1024
-#: One whole request may wait behind the one being answered.
+#: One whole request may wait behind the request that is being answered.
 BACKLOG_LIMIT = HEAD_LIMIT + BODY_LIMIT
 JSON = "application/json; charset=utf-8"
 
 
-class Request(NamedTuple):  # cheaper to make than a dataclass, and made for each head not met before
-    """One request, whole."""
+class Request(NamedTuple):  # cheaper to make than a dataclass, and made for each uncached head
+    """One complete request."""
 
     method: str
     path: str
@@ -39,7 +39,7 @@ class Request(NamedTuple):  # cheaper to make than a dataclass, and made for eac
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What to answer; the framing is added by ``encoding``."""
+    """A response without its framing, which ``encoding.py`` adds."""
 
     status: int
     body: bytes = b""
@@ -48,7 +48,7 @@ class Response:
 
 
 class CacheableGet(NamedTuple):
-    """A GET whose answer depends only on the caller, the variant it asks for, and the entity tags it has."""
+    """A GET whose response depends only on the caller, the variant and the entity tags the client has."""
 
     variant: str
     tags: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ class CacheableGet(NamedTuple):
 class Recipient(Protocol):
     """The connection that waits for a held response."""
 
-    def arrived(self, response: Response) -> None:
+    def deliver(self, response: Response) -> None:
         """Send the response."""
         ...
 
@@ -68,22 +68,22 @@ class HeldResponse(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def look(self) -> Response:
+    def current_response(self) -> Response:
         """Return the response as it is now, whether there is news or not."""
 
     @abstractmethod
     def start(self, recipient: Recipient) -> None:
-        """Hand over the response once there is news, or time is up."""
+        """Deliver the response once there is news, or the time is up."""
 
     @abstractmethod
     def cancel(self) -> None:
         """Forget the recipient."""
 
     def __await__(self) -> Generator[object, None, Response]:
-        waiting = _Awaited()
-        self.start(waiting)
+        recipient = _Awaited()
+        self.start(recipient)
         try:
-            return (yield from waiting.response)
+            return (yield from recipient.response)
         finally:
             self.cancel()
 
@@ -92,7 +92,7 @@ class _Awaited:
     def __init__(self) -> None:
         self.response: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
 
-    def arrived(self, response: Response) -> None:
+    def deliver(self, response: Response) -> None:
         if not self.response.done():
             self.response.set_result(response)
 
@@ -101,24 +101,24 @@ class _Awaited:
 Reply: TypeAlias = Response | Awaitable[Response]
 
 
-#: Not an answer: the connection is reset, as if the machine behind it had gone.
+#: Not a response: the connection is reset, as if the server had crashed.
 RESET = Response(0)
 
 
 def failure(status: int, message: str) -> Response:
-    """Return the answer that tells a client what went wrong."""
+    """Return an error response with a message."""
     body = json.dumps({"error": message}, separators=(",", ":"))
     return Response(status, body.encode(), content_type=JSON)
 
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The client waits for leave to send its body."""
+    """The client waits for ``100 Continue`` before it sends the body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The connection ends with this answer."""
+    """The connection ends with this response."""
 
     status: int
     message: str
@@ -126,7 +126,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """So much was understood at once that others should have their turn before the rest is."""
+    """The parser has done enough for one turn; other connections come first."""
 
 
 Action: TypeAlias = Request | Continue | Refusal | Pause
@@ -156,7 +156,7 @@ class RequestFault(Enum):
 
 
 class RequestRefusedError(Exception):
-    """A request breaks a rule; ``refusal`` says which."""
+    """A request breaks a rule; ``refusal`` is the response."""
 
     def __init__(self, fault: RequestFault) -> None:
         super().__init__(fault.value.message)

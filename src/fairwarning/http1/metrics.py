@@ -1,4 +1,4 @@
-"""What the metadata face has done so far, in plain numbers."""
+"""What a server counts, and the metric families for it."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -6,71 +6,81 @@ from dataclasses import dataclass, field
 
 from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample
 
-#: Where the status is in the bytes of an answer.
+#: Where the status code is in the bytes of a response.
 STATUS = slice(len("HTTP/1.1 "), len("HTTP/1.1 200"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMetrics:
-    """One reading of the numbers."""
+    """One reading of the counters."""
 
-    #: Answers by the class of their status: ``2xx``, ``3xx`` and so on.
-    answered: dict[str, int]
-    #: Answers that said that there were too many requests.
+    #: Responses by status class: ``2xx``, ``3xx`` and so on.
+    responses: dict[str, int]
+    #: Responses with status 429.
     throttled: int
-    #: Connections taken since the start, and those of them that were turned away for want of room.
-    taken: int
-    turned_away: int
-    #: How often a caller was not read for a while.
+    #: Connections accepted since the start, and those among them that exceeded a limit.
+    accepted: int
+    rejected: int
+    #: How often a caller had to rest.
     rests: int
-    #: Connections that are open, and answers that are held back.
+    #: Connections that are open, and responses that are held back.
     connections: int
-    watchers: int
+    held_responses: int
 
-    def families(self) -> Iterator[MetricFamily]:
-        """Return the numbers as monitoring reads them."""
-        answered = tuple(Sample(count, {"status": status}) for status, count in self.answered.items())
+    def families(self, prefix: str) -> Iterator[MetricFamily]:
+        """Return the metric families; their names begin with ``prefix``."""
+        responses = tuple(Sample(count, {"status": status}) for status, count in self.responses.items())
         yield MetricFamily(
-            "fairwarning_metadata_answers_total", MetricType.COUNTER, "Answers to guests", answered
+            f"{prefix}_answers_total", MetricType.COUNTER, "HTTP responses, by status class.", responses
         )
-        for name, sort, help_text, value in (
-            ("throttled_total", MetricType.COUNTER, "Guests told that they ask too often", self.throttled),
-            ("connections_total", MetricType.COUNTER, "Connections taken", self.taken),
+        for name, kind, help_text, value in (
+            (
+                "throttled_total",
+                MetricType.COUNTER,
+                "Requests answered with 429 Too Many Requests.",
+                self.throttled,
+            ),
+            ("connections_total", MetricType.COUNTER, "Connections accepted.", self.accepted),
             (
                 "turned_away_total",
                 MetricType.COUNTER,
-                "Connections turned away for want of room",
-                self.turned_away,
+                "Connections rejected because of a connection limit.",
+                self.rejected,
             ),
-            ("rests_total", MetricType.COUNTER, "Guests not read for a while", self.rests),
-            ("connections", MetricType.GAUGE, "Connections that are open", self.connections),
-            ("watchers", MetricType.GAUGE, "Guests that wait for a change of their document", self.watchers),
+            (
+                "rests_total",
+                MetricType.COUNTER,
+                "Times that reading from a caller was paused because of its work limit.",
+                self.rests,
+            ),
+            ("connections", MetricType.GAUGE, "Open connections.", self.connections),
+            ("watchers", MetricType.GAUGE, "Responses held back (long polls).", self.held_responses),
         ):
-            yield MetricFamily(f"fairwarning_metadata_{name}", sort, help_text, (Sample(value),))
+            yield MetricFamily(f"{prefix}_{name}", kind, help_text, (Sample(value),))
 
 
 @dataclass(slots=True)
 class Counters:
-    """The numbers as they are counted."""
+    """The counters of a running server."""
 
-    answered: defaultdict[bytes, int] = field(default_factory=lambda: defaultdict(int))
-    taken: int = 0
-    turned_away: int = 0
+    responses: defaultdict[bytes, int] = field(default_factory=lambda: defaultdict(int))
+    accepted: int = 0
+    rejected: int = 0
     rests: int = 0
     connections: int = 0
-    watchers: int = 0
+    held_responses: int = 0
 
-    def figures(self) -> ServerMetrics:
-        """Return the numbers as they are now."""
+    def read(self) -> ServerMetrics:
+        """Return the counters as they are now."""
         classes: Counter[str] = Counter()
-        for status, count in self.answered.items():
+        for status, count in self.responses.items():
             classes[f"{status[:1].decode()}xx"] += count
         return ServerMetrics(
-            answered=dict(sorted(classes.items())),
-            throttled=self.answered.get(b"429", 0),
-            taken=self.taken,
-            turned_away=self.turned_away,
+            responses=dict(sorted(classes.items())),
+            throttled=self.responses.get(b"429", 0),
+            accepted=self.accepted,
+            rejected=self.rejected,
             rests=self.rests,
             connections=self.connections,
-            watchers=self.watchers,
+            held_responses=self.held_responses,
         )

@@ -1,4 +1,8 @@
-"""One client's side of a conversation, without a socket: bytes in, actions out."""
+"""The request parser of one connection, without I/O: bytes in, actions out.
+
+It yields one request at a time. ``answered`` says that the response was written and the next request may
+come; until then, further bytes are only stored.
+"""
 
 from fairwarning.http1.framing import Chunks, Inbox
 from fairwarning.http1.grammar import RequestHead, read_head
@@ -14,7 +18,7 @@ from fairwarning.http1.messages import (
 
 
 class RequestParser:
-    """What a client has sent and has not been answered: one request at a time."""
+    """Turns the bytes of one connection into actions, one request at a time."""
 
     __slots__ = ("_answering", "_chunks", "_ended", "_head", "_inbox")
 
@@ -31,30 +35,30 @@ class RequestParser:
         return not self._answering and (self._head is not None or bool(self._inbox.data))
 
     @property
-    def waiting(self) -> bool:
-        """Whether anything has arrived that is not understood."""
+    def has_data(self) -> bool:
+        """Whether bytes are stored that are not parsed yet."""
         return bool(self._inbox.data)
 
     @property
     def full(self) -> bool:
-        """Whether so much waits behind the request being answered that reading should pause."""
+        """Whether so much is stored behind the request being answered that reading should pause."""
         return len(self._inbox.data) > BACKLOG_LIMIT
 
     def feed(self, data: bytes) -> list[Action]:
-        """Take bytes from the client and return what they ask for."""
+        """Add bytes from the client, and return the actions they lead to."""
         if self._ended:
             return []
         self._inbox.data += data
         return [] if self._answering else self._advance()
 
     def hold(self, data: bytes) -> None:
-        """Take bytes from the client, of which nothing is understood before ``answered``."""
+        """Store bytes from the client without parsing them before the next ``answered``."""
         if not self._ended:
             self._inbox.data += data
             self._answering = True
 
     def answered(self) -> list[Action]:
-        """Note that the request was answered or the pause is over, and return what has arrived since."""
+        """Continue after a response, a pause or ``hold``, and return the next actions."""
         self._answering = False
         return [] if self._ended else self._advance()
 
@@ -79,7 +83,7 @@ class RequestParser:
                 return None
             head = self._head = read_head(block)
             self._chunks = Chunks() if head.length is None else None
-            if head.expects and head.length != 0 and not self._inbox.data:
+            if head.expects_continue and head.length != 0 and not self._inbox.data:
                 return Continue()
         chunks = self._chunks
         body = self._inbox.take(head.length or 0) if chunks is None else chunks.take(self._inbox)

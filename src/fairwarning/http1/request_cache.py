@@ -1,9 +1,15 @@
-"""Heads that were read before: guests send the same bytes every second, so reading them once is enough.
+"""A cache from the bytes of a request to its parsed form, because clients repeat the same bytes every second.
 
-Only what one read brought, whole and alone, is remembered, and only if it has no body and keeps the
-connection: then the same bytes always ask for the same. Nothing that depends on time or the caller is kept.
-A client that puts something new into every request is known by its gist: the head without the lines that
-nobody looks at. A line that breaks a rule stays in it, so whatever has the gist of a good head is one.
+The key is what one ``read`` returned, if it is exactly one whole request without a body on a connection
+that stays open; the same bytes then always ask for the same thing. The value holds nothing that depends on
+time or on the caller, so all connections share the cache. There are two generations: a new one begins after
+``MAX_ENTRIES`` entries or ``GENERATION_SECONDS``, and an entry that is unused for a whole generation is
+dropped. A request enters the cache when it is seen for the second time; of the first, only a hash is kept,
+so a client that never repeats itself fills nothing.
+
+Requests that differ only in ignored headers (a fresh request id, say) share one entry under their
+normalized head: the head without well-formed lines of ignored headers. A malformed line is kept, so it
+never matches.
 """
 
 import re
@@ -13,103 +19,102 @@ from typing import NamedTuple
 from fairwarning.http1.grammar import FIELD, read_head
 from fairwarning.http1.messages import HEAD_LIMIT, CacheableGet, Request, RequestRefusedError
 
-#: So many heads, of so many bytes each, make a generation, or those of so many seconds.
-MOST = 8_192
-LONGEST = 1_024
-GENERATION = 60.0
+#: The size of a generation in entries, of an entry in bytes, and of a generation in seconds.
+MAX_ENTRIES = 8_192
+MAX_ENTRY_BYTES = 1_024
+GENERATION_SECONDS = 60.0
 
-#: The headers that decide where a request ends, whether it is the last one, and whether it is a plain poll.
-LOOKED_AT = (
+#: The headers that decide where a request ends, whether the connection stays, and whether a GET is cacheable.
+SIGNIFICANT_HEADERS = (
     "connection", "content-length", "expect", "host", "if-none-match", "metadata", "transfer-encoding",
     "x-forwarded-for",
 )  # fmt: skip
 
 _END = b"\r\n\r\n"
-# First letters apart, so that most other lines are told from these at once; a line too many does no harm.
-_LOOKED_AT = (
-    rf"[{''.join(name[0] + name[0].upper() for name in LOOKED_AT)}]"
-    rf"(?i:{'|'.join(name[1:] for name in LOOKED_AT)}):"
+# The first letter stands apart, so that most other lines fail at their first character. A line that matches
+# without being significant stays in the normalized head, which is harmless.
+_SIGNIFICANT = (
+    rf"[{''.join(name[0] + name[0].upper() for name in SIGNIFICANT_HEADERS)}]"
+    rf"(?i:{'|'.join(name[1:] for name in SIGNIFICANT_HEADERS)}):"
 )
-_PASSED_OVER = re.compile(rf"\n(?!{_LOOKED_AT}){FIELD}\r(?=\n)".encode())
+_IGNORED_LINE = re.compile(rf"\n(?!{_SIGNIFICANT}){FIELD}\r(?=\n)".encode())
 
 
 class CachedRequest(NamedTuple):
-    """What some bytes ask for: a plain poll, a request, or both; a request may have to be read still."""
+    """What some bytes ask for; without ``request``, the bytes still have to be parsed for the application."""
 
     request: Request | None
-    poll: CacheableGet | None
+    get: CacheableGet | None
 
 
 class RequestCache:
-    """A memory of two generations: what nobody has sent for a whole generation is forgotten.
+    """Parsed requests by their bytes, in two generations."""
 
-    A head is remembered when it comes again; of one that came once, only a hash is kept, because a client
-    that never sends the same twice would make us remember all of it for nothing.
-    """
-
-    def __init__(self, prepare: Callable[[Request], CacheableGet | None] | None, most: int = MOST) -> None:
+    def __init__(
+        self, prepare: Callable[[Request], CacheableGet | None] | None, max_entries: int = MAX_ENTRIES
+    ) -> None:
         self._prepare = prepare
-        self._most = most
-        #: What came again lately; looked at before anything is read.
-        self.young: dict[bytes, CachedRequest] = {}
-        self._old: dict[bytes, CachedRequest] = {}
-        self._once: set[int] = set()
-        self._gists: dict[bytes, CachedRequest] = {}
-        self._turned = 0.0
+        self._max_entries = max_entries
+        #: The current generation; connections look here before they call ``lookup``.
+        self.recent: dict[bytes, CachedRequest] = {}
+        self._previous: dict[bytes, CachedRequest] = {}
+        self._seen_once: set[int] = set()
+        self._normalized: dict[bytes, CachedRequest] = {}
+        self._generation_began = 0.0
 
     def __len__(self) -> int:
-        return len(self.young) + len(self._old)
+        return len(self.recent) + len(self._previous)
 
-    def read(self, data: bytes) -> CachedRequest | None:
+    def lookup(self, data: bytes) -> CachedRequest | None:
         """Return what the bytes ask for, if they are one whole request without a body."""
-        known = self.young.get(data)
-        if known is not None:
-            return known
-        known = self._old.get(data)
-        if known is None:
+        cached = self.recent.get(data)
+        if cached is not None:
+            return cached
+        cached = self._previous.get(data)
+        if cached is None:
             if len(data) > HEAD_LIMIT or data.find(_END) != len(data) - len(_END):
                 return None
-            known = self._gists.get(_gist(data)) or self._learn(data)
-            if known is None or not self._comes_again(data, known):
-                return known
-        if len(self.young) >= self._most:
-            self._old, self.young = self.young, {}
-        self.young[data] = known
-        return known
+            cached = self._normalized.get(_normalize(data)) or self._parse(data)
+            if cached is None or not self._seen_before(data, cached):
+                return cached
+        if len(self.recent) >= self._max_entries:
+            self._previous, self.recent = self.recent, {}
+        self.recent[data] = cached
+        return cached
 
-    def age(self, time: float) -> None:
-        """Begin a generation when it is time: guests that wait send a new head after every change."""
-        if time - self._turned >= GENERATION:
-            self._turned = time
-            self._old, self.young = self.young, {}
-            self._once.clear()
-            self._gists.clear()
+    def expire(self, time: float) -> None:
+        """Begin a generation when it is time: long polls send a new head after every change."""
+        if time - self._generation_began >= GENERATION_SECONDS:
+            self._generation_began = time
+            self._previous, self.recent = self.recent, {}
+            self._seen_once.clear()
+            self._normalized.clear()
 
-    def _learn(self, data: bytes) -> CachedRequest | None:
+    def _parse(self, data: bytes) -> CachedRequest | None:
         try:
             head = read_head(data)
         except RequestRefusedError:
             return None
         if head.length != 0:
             return None
-        poll = None if self._prepare is None else self._prepare(head.request)
-        if poll is not None and len(data) <= LONGEST:
-            if len(self._gists) >= self._most:
-                self._gists.clear()
-            self._gists[_gist(data)] = CachedRequest(None, poll)
-        return CachedRequest(head.request, poll)
+        get = None if self._prepare is None else self._prepare(head.request)
+        if get is not None and len(data) <= MAX_ENTRY_BYTES:
+            if len(self._normalized) >= self._max_entries:
+                self._normalized.clear()
+            self._normalized[_normalize(data)] = CachedRequest(None, get)
+        return CachedRequest(head.request, get)
 
-    def _comes_again(self, data: bytes, known: CachedRequest) -> bool:
-        if len(data) > LONGEST or (known.request is not None and not known.request.keep_alive):
+    def _seen_before(self, data: bytes, cached: CachedRequest) -> bool:
+        if len(data) > MAX_ENTRY_BYTES or (cached.request is not None and not cached.request.keep_alive):
             return False
-        mark = hash(data)
-        if mark in self._once:
+        digest = hash(data)
+        if digest in self._seen_once:
             return True
-        if len(self._once) >= self._most:
-            self._once.clear()
-        self._once.add(mark)
+        if len(self._seen_once) >= self._max_entries:
+            self._seen_once.clear()
+        self._seen_once.add(digest)
         return False
 
 
-def _gist(data: bytes) -> bytes:
-    return _PASSED_OVER.sub(b"", data)
+def _normalize(data: bytes) -> bytes:
+    return _IGNORED_LINE.sub(b"", data)

@@ -1,4 +1,4 @@
-"""What time it is, to whoever reads and answers: the clocks are read once for all that is done in one go."""
+"""The time of a request: the clocks are read once for everything that one loop iteration serves."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,28 +11,28 @@ _SECOND = timedelta(seconds=1)
 
 
 class Moment(NamedTuple):
-    """One reading of the clocks, good for all that is read and answered in one go."""
+    """One reading of the clocks."""
 
     #: Seconds of the event loop.
     time: float
-    #: The fleet's own time.
+    #: The time of day that responses show.
     now: datetime
-    #: The header line that tells it.
+    #: The ``Date`` header line for ``now``.
     date: bytes
 
 
 class RequestClock:
-    """Reads the clocks; writes the date once a second."""
+    """Reads the clocks, and formats the ``Date`` header line once a second."""
 
     def __init__(self, time: Callable[[], float], now: Callable[[], datetime]) -> None:
         self._time = time
         self._now = now
         self._second = self._next = datetime.min.replace(tzinfo=UTC)
         self._date = b""
-        self._this_turn: Moment | None = None
+        self._iteration: Moment | None = None
 
     def moment(self) -> Moment:
-        """Return what time it is."""
+        """Read the clocks."""
         now = self._now()
         if not self._second <= now < self._next:
             self._second = now.replace(microsecond=0)
@@ -40,15 +40,15 @@ class RequestClock:
             self._date = _date_line(self._second)
         return Moment(self._time(), now, self._date)
 
-    def this_turn(self) -> Moment:
-        """Return what time it was when this was first asked in this turn of the loop."""
-        if self._this_turn is None:
-            self._this_turn = self.moment()
-            asyncio.get_running_loop().call_soon(self._turn)
-        return self._this_turn
+    def iteration_moment(self) -> Moment:
+        """Return the moment of the current loop iteration; its first call reads the clocks."""
+        if self._iteration is None:
+            self._iteration = self.moment()
+            asyncio.get_running_loop().call_soon(self._end_iteration)
+        return self._iteration
 
-    def _turn(self) -> None:
-        self._this_turn = None
+    def _end_iteration(self) -> None:
+        self._iteration = None
 
 
 def _date_line(now: datetime) -> bytes:

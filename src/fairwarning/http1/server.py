@@ -1,7 +1,9 @@
-"""The metadata server: listeners, the connections taken there, and what they are given time for.
+"""An HTTP server with any number of listeners, their connections and one timer for all time limits.
 
-Who calls is known from the listener, never from the request. ``conversation.py`` holds the conversations,
-``epoll.py`` and ``portable.py`` carry their bytes, ``docs/poll.md`` walks a poll through all of them.
+A caller is identified by the listener, never by the request: ``listen_tcp`` asks a function about the
+peer's address, ``listen_unix`` gives a socket to one caller. ``connection.py`` speaks HTTP,
+``epoll_transport.py`` and ``asyncio_transport.py`` carry the bytes. ``docs/poll.md`` follows a request
+through all of them.
 """
 
 import asyncio
@@ -22,50 +24,50 @@ from fairwarning.http1.server_state import Answer, C, FastPathRoutes, ListenerCo
 from fairwarning.http1.transport import AcceptingSocket, Peer, TransportFactory
 
 A = TypeVar("A")
-Place = TypeVar("Place", covariant=True)
+Address = TypeVar("Address", covariant=True)
 
-#: How many connections are looked at before everybody else gets a turn.
-_SLICE = 1024
+#: Connections whose time limits are checked in one loop iteration.
+_SWEEP_BATCH = 1024
 
 
-class Listener(Generic[Place]):
-    """One address at which guests are answered."""
+class Listener(Generic[Address]):
+    """One address at which connections are accepted."""
 
     def __init__(
         self,
-        address: Place,
-        door: AcceptingSocket,
-        guests: ListenerConnections[C],
-        forget: Callable[[], None],
+        address: Address,
+        acceptor: AcceptingSocket,
+        connections: ListenerConnections[C],
+        on_close: Callable[[], None],
     ) -> None:
         self.address = address
-        self._door = door
-        self._guests = guests
-        self._forget = forget
+        self._acceptor = acceptor
+        self._connections = connections
+        self._on_close = on_close
         self._closed = False
 
     async def finish(self) -> None:
-        """Take no more connections, and wait until those there are have their answers."""
-        self._door.close()
-        moment = self._guests.reception.almanac.moment()
-        for conversation in tuple(self._guests.open):
-            conversation.finish(moment)
-        await self._guests.gone()
+        """Stop accepting, and wait until the requests under way are answered."""
+        self._acceptor.close()
+        moment = self._connections.server.clock.moment()
+        for connection in tuple(self._connections.open):
+            connection.finish(moment)
+        await self._connections.wait_closed()
 
     async def close(self) -> None:
-        """Stop listening and drop the connections."""
+        """Stop accepting, and abort the connections."""
         if self._closed:
             return
         self._closed = True
-        self._door.close()
-        self._forget()
-        for conversation in tuple(self._guests.open):
-            conversation.drop()
-        await self._guests.gone()
+        self._acceptor.close()
+        self._on_close()
+        for connection in tuple(self._connections.open):
+            connection.abort()
+        await self._connections.wait_closed()
 
 
 class HttpServer(Generic[C]):
-    """Answers guests on any number of listeners."""
+    """Serves one application on any number of listeners."""
 
     def __init__(
         self,
@@ -73,103 +75,103 @@ class HttpServer(Generic[C]):
         now: Callable[[], datetime],
         limits: Limits | None = None,
         *,
-        shortcuts: FastPathRoutes[C] | None = None,
+        fast_path: FastPathRoutes[C] | None = None,
         portable: bool = sys.platform != "linux",
     ) -> None:
-        self._almanac = RequestClock(asyncio.get_running_loop().time, now)
-        self._reception = ServerState(answer, self._almanac, limits or Limits(), shortcuts)
+        self._clock = RequestClock(asyncio.get_running_loop().time, now)
+        self._state = ServerState(answer, self._clock, limits or Limits(), fast_path)
         self._portable = portable
-        self._lines: TransportFactory | None = None
+        self._transports: TransportFactory | None = None
         self._listeners: dict[ListenerConnections[C], Listener[object]] = {}
         self._sweeper: asyncio.Handle | None = None
 
     async def listen_tcp(
         self, host: str, port: int, identify: Callable[[Peer], C | None]
     ) -> Listener[tuple[str, int]]:
-        """Answer at an address, where callers are known by theirs; port 0 takes any free one."""
+        """Listen at an address, where callers are identified by theirs; port 0 takes any free port."""
         bound = sockets.bind_tcp(host, port)
         address: tuple[str, int] = bound.getsockname()[:2]
         return await self._listen(address, bound, identify, lambda: None)
 
-    async def listen_unix(self, path: Path, who: C, mode: int = 0o600) -> Listener[Path]:
-        """Answer at a unix socket that belongs to one caller."""
-        bound, place = sockets.bind_unix(path, mode)
-        return await self._listen(path, bound, lambda peer: who, place.clear)
+    async def listen_unix(self, path: Path, caller: C, mode: int = 0o600) -> Listener[Path]:
+        """Listen at a unix socket that belongs to one caller."""
+        bound, socket_file = sockets.bind_unix(path, mode)
+        return await self._listen(path, bound, lambda peer: caller, socket_file.remove)
 
-    def figures(self) -> ServerMetrics:
-        """Return what was done so far, in numbers."""
-        return self._reception.tally.figures()
+    def metrics(self) -> ServerMetrics:
+        """Return the counters as they are now."""
+        return self._state.counters.read()
 
     async def close(self) -> None:
-        """Stop listening, give the answers under way a moment, and close every connection."""
+        """Stop listening, give the requests under way a moment, and close every connection."""
         listeners = tuple(self._listeners.values())
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._reception.limits.grace):
+            async with asyncio.timeout(self._state.limits.grace):
                 await asyncio.gather(*(listener.finish() for listener in listeners))
         for listener in listeners:
             await listener.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-        if self._lines is not None:
-            self._lines.close()
-            self._lines = None
+        if self._transports is not None:
+            self._transports.close()
+            self._transports = None
 
     async def _listen(
         self,
         address: A,
         bound: socket.socket,
         identify: Callable[[Peer], C | None],
-        clear: Callable[[], None],
+        remove_socket_file: Callable[[], None],
     ) -> Listener[A]:
-        guests = ListenerConnections(self._reception)
+        state, connections = self._state, ListenerConnections(self._state)
 
-        def meet(peer: Peer, moment: Moment) -> Connection[C] | None:
+        def on_connect(peer: Peer, moment: Moment) -> Connection[C] | None:
             caller = identify(peer)
-            account = self._reception.account(caller, peer[0])
-            if self._reception.shuts_out(caller, account, moment.time):
+            account = state.account(caller, peer[0])
+            if state.rejects_silently(caller, account, moment.time):
                 return None
-            return Connection(guests, caller, account)
+            return Connection(connections, caller, account)
 
-        def forget() -> None:
-            del self._listeners[guests]
-            self._reception.listeners -= 1
-            clear()
+        def on_close() -> None:
+            del self._listeners[connections]
+            state.listeners -= 1
+            remove_socket_file()
 
-        door = await self._opened().open(bound, meet)
-        listener = Listener(address, door, guests, forget)
-        self._listeners[guests] = listener
-        self._reception.listeners += 1
+        acceptor = await self._running_transports().open(bound, on_connect)
+        listener = Listener(address, acceptor, connections, on_close)
+        self._listeners[connections] = listener
+        state.listeners += 1
         return listener
 
-    def _opened(self) -> TransportFactory:
+    def _running_transports(self) -> TransportFactory:
         if self._sweeper is None:
             self._sweep()
-        if self._lines is None:
-            self._lines = _lines(self._almanac, portable=self._portable)
-        return self._lines
+        if self._transports is None:
+            self._transports = _new_transports(self._clock, portable=self._portable)
+        return self._transports
 
     def _sweep(self) -> None:
-        self._reception.heads.age(self._almanac.moment().time)
-        # One timer for all: a timer per connection costs more than the connection.
-        self._expire([one for guests in self._listeners for one in guests.open])
+        self._state.cache.expire(self._clock.moment().time)
+        # One timer for all connections: a timer per connection would cost more than the connection.
+        self._expire([connection for group in self._listeners for connection in group.open])
 
-    def _expire(self, left: Sequence[Connection[C]]) -> None:
-        moment = self._almanac.moment()
-        for conversation in left[:_SLICE]:
-            conversation.expire(moment)
-        loop, limits = asyncio.get_running_loop(), self._reception.limits
-        if len(left) > _SLICE:
-            self._sweeper = loop.call_soon(self._expire, left[_SLICE:])
+    def _expire(self, remaining: Sequence[Connection[C]]) -> None:
+        moment = self._clock.moment()
+        for connection in remaining[:_SWEEP_BATCH]:
+            connection.expire(moment)
+        loop, limits = asyncio.get_running_loop(), self._state.limits
+        if len(remaining) > _SWEEP_BATCH:
+            self._sweeper = loop.call_soon(self._expire, remaining[_SWEEP_BATCH:])
         else:
             self._sweeper = loop.call_later(min(limits.idle, limits.head) / 4, self._sweep)
 
 
-def _lines(almanac: RequestClock, *, portable: bool) -> TransportFactory:
+def _new_transports(clock: RequestClock, *, portable: bool) -> TransportFactory:
     if portable:
         from fairwarning.http1.asyncio_transport import AsyncioTransports
 
-        return AsyncioTransports(almanac)
+        return AsyncioTransports(clock)
     from fairwarning.http1.epoll_transport import EpollTransports
 
-    return EpollTransports(almanac)
+    return EpollTransports(clock)

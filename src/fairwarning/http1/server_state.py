@@ -1,4 +1,10 @@
-"""What all conversations of a server share, and who is let in."""
+"""What all connections of a server share: the application, limits, clock, caches, and counts per caller.
+
+A caller is whatever the listener identifies; here it is only a hashable key. Each caller has an ``Account``
+for the work done on its behalf (``throttle.py``). The account outlives the connections, so a caller gains
+nothing by opening a new connection. Unknown callers share a fixed number of accounts, chosen by their
+address.
+"""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -21,13 +27,13 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Hashable)
 K = TypeVar("K", bound=Hashable, contravariant=True)
 
-#: How many of those who wait for their turn are answered before everybody else gets one.
-AT_ONCE = 16
-#: Accounts that are kept at a time, and how many there are for those whom nobody knows.
-_ACCOUNTS = 16_384
-_STRANGERS = 64
+#: Waiting connections that are served in one loop iteration.
+WAKEUPS_PER_ITERATION = 16
+#: Accounts that are kept, and accounts that unknown callers share.
+_MAX_ACCOUNTS = 16_384
+_UNKNOWN_ACCOUNTS = 64
 
-#: Says what to answer to a caller; None is a caller whom the listener does not know.
+#: Answers a request of a caller; None is a caller that the listener does not know.
 Answer: TypeAlias = Callable[[C | None, Request], Reply]
 
 
@@ -40,118 +46,118 @@ class FastPath(Protocol):
 
 
 class FastPathRoutes(Protocol[K]):
-    """Knows which requests are plain polls, and who can be answered at once."""
+    """Decides which requests are cacheable, and gives each caller its fast path."""
 
     def prepare(self, request: Request) -> CacheableGet | None:
-        """Return what a request always asks for, if that is a plain poll."""
+        """Return the cacheable form of a request, if it has one."""
         ...
 
-    def poller(self, caller: K) -> FastPath:
-        """Return what is known of a caller."""
+    def fast_path(self, caller: K) -> FastPath:
+        """Return the fast path of a caller."""
         ...
 
 
 class ServerState(Generic[C]):
-    """The answers, the limits and the clocks of one server, and how many callers there are."""
+    """The shared state of one server."""
 
     def __init__(
-        self, answer: Answer[C], almanac: RequestClock, limits: Limits, shortcuts: FastPathRoutes[C] | None
+        self, answer: Answer[C], clock: RequestClock, limits: Limits, routes: FastPathRoutes[C] | None
     ) -> None:
         self.answer = answer
-        self.almanac = almanac
+        self.clock = clock
         self.limits = limits
-        self.tally = Counters()
-        self.heads = RequestCache(None if shortcuts is None else shortcuts.prepare)
-        #: Listeners need descriptors as connections do.
+        self.counters = Counters()
+        self.cache = RequestCache(None if routes is None else routes.prepare)
+        #: Open listeners; each needs a descriptor, as a connection does.
         self.listeners = 0
-        self._shortcuts = shortcuts
-        self._callers: dict[C | None, int] = {}
+        self._routes = routes
+        self._connections: dict[C | None, int] = {}
         self._accounts: dict[C, Account] = {}
-        self._strangers = tuple(self._new_account() for _ in range(_STRANGERS))
+        self._unknown_accounts = tuple(self._new_account() for _ in range(_UNKNOWN_ACCOUNTS))
 
     @cached_property
-    def turns(self) -> Wakeups:
-        """Where requests wait that came together: each connection has one of them answered in a turn."""
-        return Wakeups(asyncio.get_running_loop(), AT_ONCE)
+    def wakeups(self) -> Wakeups:
+        """The queue of connections with buffered requests; a connection handles one of them per turn."""
+        return Wakeups(asyncio.get_running_loop(), WAKEUPS_PER_ITERATION)
 
-    def poller(self, caller: C | None) -> FastPath | None:
-        """Return who can be answered at once."""
-        return None if caller is None or self._shortcuts is None else self._shortcuts.poller(caller)
+    def fast_path(self, caller: C | None) -> FastPath | None:
+        """Return the fast path of a known caller."""
+        return None if caller is None or self._routes is None else self._routes.fast_path(caller)
 
     def account(self, caller: C | None, address: str) -> Account:
-        """Return what a caller is charged to; those whom nobody knows are told apart by their address."""
+        """Return the account that a caller is charged to; unknown callers are distinguished by address."""
         if caller is None:
-            return self._strangers[crc32(address.encode()) % _STRANGERS]
-        found = self._accounts.get(caller)
-        if found is None:
-            if len(self._accounts) >= _ACCOUNTS:
+            return self._unknown_accounts[crc32(address.encode()) % _UNKNOWN_ACCOUNTS]
+        account = self._accounts.get(caller)
+        if account is None:
+            if len(self._accounts) >= _MAX_ACCOUNTS:
                 self._accounts.clear()
-            found = self._accounts[caller] = self._new_account()
-        return found
+            account = self._accounts[caller] = self._new_account()
+        return account
 
-    def rest(self, account: Account, conversation: "Connection[C]") -> None:
-        """Take a conversation up again when its caller's rest is over."""
+    def wake_after_rest(self, account: Account, connection: "Connection[C]") -> None:
+        """Wake a connection when the rest of its caller ends."""
         if not account.resting:
-            self.tally.rests += 1
-            asyncio.get_running_loop().call_at(account.until, self._rested, account)
-        account.resting += (conversation,)
+            self.counters.rests += 1
+            asyncio.get_running_loop().call_at(account.until, self._end_rest, account)
+        account.resting += (connection,)
 
-    def _rested(self, account: Account) -> None:
+    def _end_rest(self, account: Account) -> None:
         resting, account.resting = account.resting, ()
-        self.turns.add(resting)
+        self.wakeups.add(resting)
 
     def _new_account(self) -> Account:
         return Account(self.limits.steps, self.limits.rest)
 
-    def shuts_out(self, caller: C | None, account: Account, now: float) -> bool:
-        """Say whether a caller has no room for one more connection and rests, and so is not even told."""
-        if now >= account.until or self._room(caller):
+    def rejects_silently(self, caller: C | None, account: Account, now: float) -> bool:
+        """Whether to close a new connection without a response: its caller is at its limit, and rests."""
+        if now >= account.until or self._has_capacity(caller):
             return False
-        self.tally.taken += 1
-        self.tally.turned_away += 1
+        self.counters.accepted += 1
+        self.counters.rejected += 1
         return True
 
-    def admit(self, caller: C | None) -> bool:
-        """Count one more connection of a caller, and say whether there was room for it."""
-        room = self._room(caller)
-        self.tally.taken += 1
-        self.tally.connections += 1
-        self._callers[caller] = self._callers.get(caller, 0) + 1
-        if not room:
-            self.tally.turned_away += 1
-        return room
+    def add_connection(self, caller: C | None) -> bool:
+        """Count a connection of a caller; False if it exceeds a limit."""
+        has_capacity = self._has_capacity(caller)
+        self.counters.accepted += 1
+        self.counters.connections += 1
+        self._connections[caller] = self._connections.get(caller, 0) + 1
+        if not has_capacity:
+            self.counters.rejected += 1
+        return has_capacity
 
-    def _room(self, caller: C | None) -> bool:
+    def _has_capacity(self, caller: C | None) -> bool:
         limits = self.limits
         return (
-            self._callers.get(caller, 0) < limits.each
-            and self.tally.connections < limits.connections - self.listeners
+            self._connections.get(caller, 0) < limits.per_caller
+            and self.counters.connections < limits.connections - self.listeners
         )
 
-    def dismiss(self, caller: C | None) -> None:
-        """Count one connection less."""
-        self.tally.connections -= 1
-        own = self._callers.pop(caller) - 1
-        if own:
-            self._callers[caller] = own
+    def remove_connection(self, caller: C | None) -> None:
+        """Count a closed connection of a caller."""
+        self.counters.connections -= 1
+        remaining = self._connections.pop(caller) - 1
+        if remaining:
+            self._connections[caller] = remaining
 
 
 @dataclass(slots=True, eq=False)
 class ListenerConnections(Generic[C]):
-    """The open conversations of one listener."""
+    """The open connections of one listener."""
 
-    reception: ServerState[C]
+    server: ServerState[C]
     open: "set[Connection[C]]" = field(default_factory=set)
-    _gone: asyncio.Event | None = None
+    _all_closed: asyncio.Event | None = None
 
-    def remove(self, conversation: "Connection[C]") -> None:
-        """Forget a conversation that is over."""
-        self.open.discard(conversation)
-        if self._gone is not None and not self.open:
-            self._gone.set()
+    def remove(self, connection: "Connection[C]") -> None:
+        """Forget a closed connection."""
+        self.open.discard(connection)
+        if self._all_closed is not None and not self.open:
+            self._all_closed.set()
 
-    async def gone(self) -> None:
-        """Return once every conversation is over."""
-        self._gone = self._gone or asyncio.Event()
+    async def wait_closed(self) -> None:
+        """Return once every connection is closed."""
+        self._all_closed = self._all_closed or asyncio.Event()
         if self.open:
-            await self._gone.wait()
+            await self._all_closed.wait()

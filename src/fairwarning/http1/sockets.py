@@ -1,4 +1,4 @@
-"""Sockets to listen on: whose a path is gets checked before one there is taken over or removed."""
+"""Listening sockets; a unix socket file of another server is neither replaced nor removed."""
 
 import errno
 import os
@@ -7,15 +7,15 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-#: SO_LINGER: closing drops what was not sent, and the other side sees a reset.
+#: SO_LINGER: closing drops what was not sent, and the peer sees a reset.
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 def bind_tcp(host: str, port: int) -> socket.socket:
-    """Return a socket at an address; what is accepted there sends without delay.
+    """Return a socket bound to an address; its connections send without delay.
 
     Raises:
-        OSError: the address cannot be had.
+        OSError: the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -34,43 +34,43 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class SocketFile:
-    """A path and the very file that we made there."""
+    """A path, and the device and inode of the file this process made there."""
 
     path: Path
     file: tuple[int, int]
 
-    def clear(self) -> None:
-        """Remove our file; what somebody else has put there since stays."""
+    def remove(self) -> None:
+        """Remove the file, unless another process has replaced it."""
         if _file(self.path) == self.file:
             self.path.unlink(missing_ok=True)
 
 
 def bind_unix(path: Path, mode: int) -> tuple[socket.socket, SocketFile]:
-    """Return a socket at ``path`` that nobody can connect to before its mode is set.
+    """Return a socket bound to ``path``; it accepts no connection before its mode is set.
 
     Raises:
-        OSError: it cannot be made, or somebody answers there.
+        OSError: the socket cannot be made, or another server listens there.
     """
-    _make_way(path)
+    _remove_stale(path)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         bound.bind(str(path))
         path.chmod(mode)
         file = _file(path)
         if file is None:
-            raise FileNotFoundError(errno.ENOENT, "it was removed at once")
+            raise FileNotFoundError(errno.ENOENT, "the socket file was removed at once")
     except OSError:
         bound.close()
         raise
     return bound, SocketFile(path, file)
 
 
-def _make_way(path: Path) -> None:
+def _remove_stale(path: Path) -> None:
     """Remove a socket that a server left behind when it was killed."""
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        # One that is too busy to answer is there all the same.
+        # A full backlog does not refuse: a busy server counts as present.
         probe.setblocking(False)
         outcome = probe.connect_ex(str(path))
     if outcome == errno.ECONNREFUSED:

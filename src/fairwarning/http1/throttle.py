@@ -1,4 +1,12 @@
-"""How much a caller may ask in wall time: requests of a machine (R-10), and work of whatever kind (R-26)."""
+"""Token buckets: requests of a machine (R-10), and work of any kind for a caller (R-26).
+
+A caller that exceeds its work limit does not get errors, because errors cost work too. It *rests*: for a
+second or more, nothing that it sends is read. Its bytes wait in the kernel's buffers and cost the server
+nothing, and other callers keep their share. A caller that exceeds the limit again right after a rest rests
+twice as long, up to ``MAX_REST_FACTOR`` times the first; a caller that pauses starts over. ``Account``
+keeps the connections that wait for the end of the rest. Requests answered on the fast path are not charged
+to the account: the bucket of R-10 limits them already.
+"""
 
 from dataclasses import dataclass
 
@@ -7,14 +15,14 @@ from fairwarning.wakeups import Sleeper
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How many requests a second, and how many at once."""
+    """How many per second, and how many at once."""
 
     per_second: float
     burst: float
 
 
 class Bucket:
-    """The requests that may still be made."""
+    """A token bucket."""
 
     __slots__ = ("_level", "_rate", "_since")
 
@@ -23,8 +31,8 @@ class Bucket:
         self._level = rate.burst
         self._since = 0.0
 
-    def admits(self, now: float) -> bool:
-        """Take one request at ``now`` seconds, or say that it came too soon."""
+    def take(self, now: float) -> bool:
+        """Take a token at ``now`` seconds; False if there is none."""
         rate = self._rate
         level = self._level + (now - self._since) * rate.per_second
         if level > rate.burst:
@@ -37,30 +45,31 @@ class Bucket:
         return True
 
 
-#: A caller that goes on asking for too much rests twice as long each time, up to so many times the first.
-LONGEST_REST = 4
+#: The longest rest of a caller that keeps exceeding its limit, as a multiple of the first.
+MAX_REST_FACTOR = 4
 
 
 class Account(Bucket):
-    """The steps of work that may still be done for a caller; who asks for more has to rest."""
+    """The steps of work that may still be done for a caller; without steps, the caller rests."""
 
-    __slots__ = ("_first", "_rest", "resting", "until")
+    __slots__ = ("_first_rest", "_rest", "resting", "until")
 
     def __init__(self, rate: Rate, rest: float) -> None:
         super().__init__(rate)
-        self._first = self._rest = rest
-        #: When the last rest ends or ended.
+        self._first_rest = self._rest = rest
+        #: When the current rest ends, or the last rest ended.
         self.until = 0.0
-        #: Who waits for the end of it.
+        #: The connections that wait for the end of the rest.
         self.resting: tuple[Sleeper, ...] = ()
 
     def charge(self, now: float) -> bool:
-        """Take one step at ``now`` seconds, or say that the caller has to rest."""
+        """Charge one step at ``now`` seconds; False if the caller has to rest."""
         if now < self.until:
             return False
-        if self.admits(now):
+        if self.take(now):
             return True
-        again = now - self.until < self._first
-        self._rest = min(2 * self._rest, LONGEST_REST * self._first) if again else self._first
+        repeated = now - self.until < self._first_rest
+        longer = min(2 * self._rest, MAX_REST_FACTOR * self._first_rest)
+        self._rest = longer if repeated else self._first_rest
         self.until = now + self._rest
         return False

@@ -1,6 +1,9 @@
-"""What a conversation asks of the connection it is held over, and what it tells the conversation.
+"""The interface between a connection and the transport that carries its bytes.
 
-There are two kinds: ``epoll.py`` for Linux and ``portable.py`` for everywhere.
+A transport owns the socket; a connection owns the protocol. The transport calls the ``ConnectionHandler``
+when bytes arrive, and the handler calls the ``Transport`` to write, to pause reading and to close. Neither
+side knows more of the other, so the same connections run over ``epoll_transport.py`` (Linux) and
+``asyncio_transport.py`` (any platform).
 """
 
 import socket
@@ -11,27 +14,27 @@ from fairwarning.http1.request_clock import Moment
 
 
 class Transport(Protocol):
-    """One connection, on its way out."""
+    """Reads and writes the bytes of one connection."""
 
     @property
     def writable(self) -> bool:
-        """Whether the client keeps up with what it is sent."""
+        """Whether everything written so far was passed to the kernel."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Send all of it, now or as soon as the client reads."""
+        """Send the data now, or as soon as the client reads."""
         ...
 
-    def listen(self, wanted: bool) -> None:
-        """Go on reading, or stop for a while."""
+    def set_reading(self, wanted: bool) -> None:
+        """Resume or pause reading."""
         ...
 
-    def end(self) -> None:
-        """Tell the client that nothing follows, and go on reading."""
+    def write_eof(self) -> None:
+        """Close the sending side once everything is sent; reading continues."""
         ...
 
     def close(self) -> None:
-        """Close once all is sent."""
+        """Close once everything is sent."""
         ...
 
     def abort(self) -> None:
@@ -39,56 +42,56 @@ class Transport(Protocol):
         ...
 
     def reset(self) -> None:
-        """Close at once and in a way that the client takes for a failure."""
+        """Close at once with a TCP reset, which the client sees as a failure."""
         ...
 
 
 class ConnectionHandler(Protocol):
-    """Who is told what happens to a connection."""
+    """Receives what happens to one connection."""
 
-    def begin(self, line: Transport, moment: Moment) -> None:
-        """Note that the connection is there."""
+    def begin(self, transport: Transport, moment: Moment) -> None:
+        """Start: the connection is open."""
         ...
 
     def received(self, data: bytes, moment: Moment) -> None:
-        """Take what the client has sent."""
+        """Process bytes from the client."""
         ...
 
     def ended(self, moment: Moment) -> None:
-        """Note that the client sends nothing more."""
+        """Process the end of the client's bytes."""
         ...
 
     def drained(self, moment: Moment) -> None:
-        """Note that the client has read all it was sent."""
+        """Continue: the client has read everything that was written."""
         ...
 
     def lost(self) -> None:
-        """Note that the connection is closed."""
+        """Release everything: the connection is closed."""
         ...
 
 
-#: Where a connection comes from; nowhere if it comes through a unix socket.
+#: The address and port of the client; ``NO_PEER`` for a unix socket.
 Peer: TypeAlias = tuple[str, int]
-NOWHERE: Peer = "", 0
-#: Says who is told of a new connection; None has it closed at once, at the least cost.
+NO_PEER: Peer = "", 0
+#: Returns the handler of a new connection; None has the connection closed at once, at the least cost.
 OnConnect: TypeAlias = Callable[[Peer, Moment], ConnectionHandler | None]
 
 
 class AcceptingSocket(Protocol):
-    """Takes connections at one address."""
+    """Accepts connections at one address."""
 
     def close(self) -> None:
-        """Take no more."""
+        """Stop accepting."""
         ...
 
 
 class TransportFactory(Protocol):
-    """Makes lines of connections."""
+    """Accepts connections and makes a transport for each."""
 
-    async def open(self, bound: socket.socket, meet: OnConnect) -> AcceptingSocket:
-        """Take connections at an address that was bound."""
+    async def open(self, bound: socket.socket, on_connect: OnConnect) -> AcceptingSocket:
+        """Accept connections on a bound socket."""
         ...
 
     def close(self) -> None:
-        """Give back what was needed to read and write."""
+        """Release what all transports share."""
         ...

@@ -1,4 +1,4 @@
-"""What a guest asks: the parameters of its query, and the checks every category shares (R-04 to R-08)."""
+"""The query parameters, and the checks that all categories share (R-04 to R-08)."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _NOTHING: tuple[str, ...] = ()
 
 
 class CheckFailedError(FairWarningError):
-    """The request is answered with an error; ``response`` says it all."""
+    """A check failed; ``response`` is the error response."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(f"answered with status {response.status}")
@@ -24,7 +24,7 @@ class CheckFailedError(FairWarningError):
 
 
 def error(status: int, message: str, *headers: tuple[str, str], **more: Json) -> Response:
-    """Return an error in the envelope of the service (R-09)."""
+    """Return an error response in the format of the service (R-09)."""
     return Response(status, compact({"error": message, **more}), headers, JSON)
 
 
@@ -32,39 +32,39 @@ TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))
 FORBIDDEN = error(403, "Forbidden. This address belongs to no machine of the fleet")
 
 
-def refusal(problem: FairWarningError) -> Response:
-    """Return what a guest is told about a problem."""
+def error_response(problem: FairWarningError) -> Response:
+    """Return the response to a request that failed."""
     match problem:
         case CheckFailedError(response=response):
             return response
         case UnknownMachineError() | UnknownScopeError():
             return FORBIDDEN
         case _ if problem.status_hint >= 500:
-            log.error("request_failed problem=%s", problem)  # what a guest need not know
+            log.error("request_failed problem=%s", problem)  # details are for the log, not for guests
             return error(problem.status_hint, "Service unavailable")
         case _:
             return error(problem.status_hint, str(problem))
 
 
 @lru_cache(maxsize=512)
-def parameters(query: str) -> Mapping[str, str]:
-    """Return the query's parameters; pollers ask the same again and again.
+def parse_query(query: str) -> Mapping[str, str]:
+    """Return the parameters of a query; cached, because guests repeat their queries.
 
     Raises:
-        Refused: a parameter is given twice (R-08).
+        CheckFailedError: a parameter is given twice (R-08).
     """
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
         name = unquote_plus(name).lower()
-        if name in found:
+        if name in parameters:
             raise CheckFailedError(error(400, f"Bad request. Query parameter {name} is given more than once"))
-        found[name] = unquote_plus(value)
-    return MappingProxyType(found)
+        parameters[name] = unquote_plus(value)
+    return MappingProxyType(parameters)
 
 
 def check_forwarded(request: Request) -> None:
-    """Refuse what came through a proxy (R-05)."""
+    """Refuse a request that came through a proxy (R-05)."""
     if "x-forwarded-for" in request.headers:
         raise CheckFailedError(error(400, "Bad request. X-Forwarded-For header is not allowed"))
 
@@ -79,7 +79,7 @@ def check_metadata_header(request: Request) -> None:
 
 
 def bad_version(newest_first: Sequence[str]) -> CheckFailedError:
-    """Return the refusal of a missing or malformed api-version (R-06)."""
+    """Return the error for a missing or malformed api-version (R-06)."""
     newest: dict[str, Json] = {"newest-versions": [*newest_first[:3]]}
     return CheckFailedError(
         error(
@@ -92,23 +92,23 @@ def bad_version(newest_first: Sequence[str]) -> CheckFailedError:
 
 
 def not_found(request: Request) -> Response:
-    """Return the answer to a path that leads nowhere (R-09)."""
+    """Return the response to an unknown path (R-09)."""
     message = f'API is not found: Path = "{request.path}", Method = "{request.method}"'
     return error(404, message)
 
 
 def not_allowed(request: Request, *methods: str) -> CheckFailedError:
-    """Return the refusal of a method (R-09)."""
+    """Return the error for a method that the path does not support (R-09)."""
     message = f'Http method is not allowed: Path = "{request.path}", Method = "{request.method}"'
     return CheckFailedError(error(405, message, ("Allow", ", ".join(methods))))
 
 
-def tags(request: Request) -> frozenset[str]:
-    """Return the numbers of the documents that the guest has, as far as it says so."""
-    return _numbers(request.headers.get("if-none-match", _NOTHING)[:1])
+def known_tags(request: Request) -> frozenset[str]:
+    """Return the incarnations of the documents that the guest has, from ``If-None-Match``."""
+    return _parse_tags(request.headers.get("if-none-match", _NOTHING)[:1])
 
 
 @lru_cache(maxsize=512)
-def _numbers(listed: tuple[str, ...]) -> frozenset[str]:
-    found = (tag for value in listed for tag in value.split(","))
-    return frozenset(tag.strip().removeprefix("W/").strip('"') for tag in found)
+def _parse_tags(values: tuple[str, ...]) -> frozenset[str]:
+    tags = (tag for value in values for tag in value.split(","))
+    return frozenset(tag.strip().removeprefix("W/").strip('"') for tag in tags)

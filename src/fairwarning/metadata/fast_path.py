@@ -1,7 +1,16 @@
-"""A plain poll, answered from what is known already: who asks is looked up once, when it connects.
+"""The fast path: answers a repeated poll from a rendered document, without parsing, routing or checking.
 
-A poller remembers what its last poll was shown that went the long way. As long as the scope is as it was
-then, the answer is there, but for its date.
+A machine is looked up once, when it connects. Its ``GuestFastPath`` then remembers the ``RenderedScope``
+that its last poll on the slow path was shown: one state of its scope, and the responses encoded from it. A
+poll is answered from there if
+
+* the scope is still the same object (``engine.noted`` compares identities, and records the poll), and
+* the api-version was rendered before, and
+* the token bucket of the machine has a token (R-10).
+
+Otherwise ``answer`` returns None and the request takes the slow path through ``app.py``. Whatever gives a
+machine another view (an endpoint fault, a replay, a scope that does not broadcast) clears ``rendered``, so
+the fast path need not check for any of it.
 """
 
 from dataclasses import dataclass, field
@@ -17,54 +26,58 @@ from fairwarning.http1.throttle import Bucket, Rate
 
 
 class RenderedDocument(NamedTuple):
-    """One document: its number, and how it is answered to who does not have it and to who does."""
+    """One document as a response, and as a 304 for guests that have it already."""
 
     tag: str
     response: Response
-    without_body: Response
-    whole: EncodedResponse
-    unchanged: EncodedResponse
+    not_modified: Response
+    encoded: EncodedResponse
+    encoded_304: EncodedResponse
 
 
-def shown(response: Response) -> RenderedDocument:
-    """Return a document that was rendered, as it is answered."""
+def render_responses(response: Response) -> RenderedDocument:
+    """Return every form in which a document is sent."""
     (_, tag), *_ = response.headers
-    without_body = Response(304, headers=response.headers)
-    return RenderedDocument(tag.strip('"'), response, without_body, encode(response), encode(without_body))
+    not_modified = Response(304, headers=response.headers)
+    return RenderedDocument(tag.strip('"'), response, not_modified, encode(response), encode(not_modified))
 
 
 @dataclass(slots=True, eq=False)
 class RenderedScope:
-    """What one state of a scope looks like to all its machines, in the versions that were asked for."""
+    """One state of a scope, with its documents by api-version; all machines of the scope share it."""
 
     #: None once the scope is in another state.
     scope: Scope | None
-    #: When a poll has to be kept again; until then it is noted in memory.
+    #: When a poll has to be written to the store again; until then it is recorded in memory only.
     stale_at: datetime
-    shown: dict[str, RenderedDocument] = field(default_factory=dict)
+    documents: dict[str, RenderedDocument] = field(default_factory=dict)
 
 
 class GuestFastPath(Bucket):
-    """What is known of one machine that polls: what it was shown, and how often it may ask."""
+    """What one machine was shown last, and the token bucket that limits its requests."""
 
-    __slots__ = ("_engine", "_scope", "sight")
+    __slots__ = ("_engine", "_scope", "rendered")
 
     def __init__(self, engine: Engine, scope: ScopeId, rate: Rate) -> None:
         super().__init__(rate)
         self._engine = engine
         self._scope = scope
-        #: None if the machine has to go the long way: it has not yet, or something ails its endpoint.
-        self.sight: RenderedScope | None = None
+        #: None if the next poll has to take the slow path.
+        self.rendered: RenderedScope | None = None
 
     def answer(self, get: CacheableGet, moment: Moment) -> bytes | None:
-        """Return the answer as it is sent; None if only the long way leads to one."""
-        sight, now = self.sight, moment.now
-        if sight is None or now >= sight.stale_at or not self._engine.noted(self._scope, sight.scope, now):
+        """Return the response as it is sent; None if the poll has to take the slow path."""
+        rendered, now = self.rendered, moment.now
+        if (
+            rendered is None
+            or now >= rendered.stale_at
+            or not self._engine.noted(self._scope, rendered.scope, now)
+        ):
             return None
-        shown = sight.shown.get(get.variant)
-        if shown is None:
+        document = rendered.documents.get(get.variant)
+        if document is None:
             return None
-        # R-26: who asks too often is told so the long way, which is charged for.
-        if not self.admits(moment.time):
+        # R-26: a poll over the limit gets its 429 on the slow path, which is charged to the caller.
+        if not self.take(moment.time):
             return None
-        return (shown.unchanged if shown.tag in get.tags else shown.whole).dated(moment.date)
+        return (document.encoded_304 if document.tag in get.tags else document.encoded).dated(moment.date)

@@ -1,11 +1,11 @@
-"""What ``/metadata/instance`` and ``/metadata/versions`` answer.
+"""``/metadata/instance`` and ``/metadata/versions``.
 
-A guest learns here who it is, above all the name that events call it by. Nothing
-in this module reads or waits: facts in, bytes out.
+A guest learns here which machine it runs in, above all the name that events use for it. This module does no
+I/O: facts in, bytes out.
 
     FairWarningError
-    ├── NoSuchElement   the route leads to nothing in this document
-    └── LeafNeedsText   a single value was asked for as JSON
+    ├── NoSuchElementError   the document has no element at the path
+    └── LeafNeedsTextError   a single value was requested as JSON
 """
 
 import hashlib
@@ -24,9 +24,10 @@ __all__ = [
     "NoSuchElementError",
     "computer_name",
     "document",
+    "find_element",
+    "instance_facts",
     "render",
     "versions_document",
-    "walk",
 ]
 
 _JSON = "application/json; charset=utf-8"
@@ -37,17 +38,17 @@ _Cells = Sequence[tuple[Sequence[str], Value]]
 
 
 class NoSuchElementError(FairWarningError):
-    """The route leads to nothing in this document."""
+    """The document has no element at the path."""
 
     status_hint = 404
 
-    def __init__(self, route: Sequence[str]) -> None:
-        super().__init__(f"instance metadata has no element {'/'.join(route)}")
-        self.route = tuple(route)
+    def __init__(self, path: Sequence[str]) -> None:
+        super().__init__(f"instance metadata has no element {'/'.join(path)}")
+        self.path = tuple(path)
 
 
 class LeafNeedsTextError(FairWarningError):
-    """A single value was asked for as JSON."""
+    """A single value was requested as JSON."""
 
     status_hint = 400
 
@@ -56,23 +57,25 @@ class LeafNeedsTextError(FairWarningError):
 
 
 def document(facts: InstanceFacts, version: str) -> Json:
-    """Return everything a guest of ``version`` may read about its machine."""
-    return _grow([(field.path.split("."), field.value(facts)) for field in FIELDS if field.shown_in(version)])
+    """Return the instance document of an api-version."""
+    return _build(
+        [(field.path.split("."), field.value(facts)) for field in FIELDS if field.shown_in(version)]
+    )
 
 
 def versions_document() -> Json:
-    """Return the versions on offer, oldest first."""
+    """Return the supported versions, oldest first."""
     return {"apiVersions": list(IMDS_VERSIONS)}
 
 
-def walk(document: Json, route: Sequence[str]) -> Json:
-    """Return the element that ``route`` leads to, key by key and index by index.
+def find_element(document: Json, path: Sequence[str]) -> Json:
+    """Return the element at a path of keys and indexes.
 
     Raises:
-        NoSuchElement: A key or index on the way is missing.
+        NoSuchElementError: a key or index of the path is missing.
     """
-    # I-05: a slash after the last key is harmless.
-    keys = route[:-1] if route and not route[-1] else route
+    # I-05: a slash after the last key is ignored.
+    keys = path[:-1] if path and not path[-1] else path
     node = document
     for key in keys:
         children = _children(node)
@@ -83,14 +86,14 @@ def walk(document: Json, route: Sequence[str]) -> Json:
 
 
 def render(node: Json, *, text: bool) -> tuple[str, bytes]:
-    """Return the content type and the body that show ``node``.
+    """Return the content type and the body for an element.
 
     Raises:
-        LeafNeedsText: The node is a single value and was not asked for as text.
+        LeafNeedsTextError: the element is a single value and was not requested as text.
     """
     if text:
         return _TEXT, _as_text(node).encode()
-    if not _branches(node):
+    if not _is_branch(node):
         raise LeafNeedsTextError
     return _JSON, compact(node)
 
@@ -105,23 +108,23 @@ def computer_name(set_name: str, instance_id: int) -> str:
     return f"{set_name}{digits:0>6}"
 
 
-def _grow(cells: _Cells) -> Json:
+def _build(cells: _Cells) -> Json:
     branches: dict[str, list[tuple[Sequence[str], Value]]] = {}
     for path, value in cells:
         if not path and isinstance(value, str):
             return value
         branches.setdefault(path[0], []).append((path[1:], value))
     if column := branches.get("*"):
-        return _grow_list(column)
-    return {key: _grow(branches[key]) for key in sorted(branches)}
+        return _build_list(column)
+    return {key: _build(branches[key]) for key in sorted(branches)}
 
 
-def _grow_list(cells: _Cells) -> Json:
+def _build_list(cells: _Cells) -> Json:
     _, first = cells[0]
-    return [_grow([(path, value[row]) for path, value in cells]) for row in range(len(first))]
+    return [_build([(path, value[row]) for path, value in cells]) for row in range(len(first))]
 
 
-def _branches(node: Json) -> bool:
+def _is_branch(node: Json) -> bool:
     return isinstance(node, dict | list)
 
 
@@ -136,16 +139,16 @@ def _children(node: Json) -> Mapping[str, Json]:
 
 
 def _as_text(node: Json) -> str:
-    if not _branches(node):
+    if not _is_branch(node):
         return str(node)
-    # I-06: a directory listing; what has children of its own ends in a slash.
-    return "\n".join(f"{key}/" if _branches(child) else key for key, child in _children(node).items())
+    # I-06: a directory listing; elements with children end in a slash.
+    return "\n".join(f"{key}/" if _is_branch(child) else key for key, child in _children(node).items())
 
 
-def facts_of(machine: Machine, scope: ScopeProperties) -> InstanceFacts:
-    """Return the machine as ``/metadata/instance`` shows it.
+def instance_facts(machine: Machine, scope: ScopeProperties) -> InstanceFacts:
+    """Return the facts that ``/metadata/instance`` shows about a machine.
 
-    Addresses are made up from the machine's id, so that they stay the same for its whole life.
+    Addresses are derived from the id of the machine, so that they never change.
     """
     digest = hashlib.sha256(machine.vm_id.encode()).digest()
     subnet = f"10.{digest[0]}.{digest[1]}"

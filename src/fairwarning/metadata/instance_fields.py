@@ -1,10 +1,7 @@
-"""Which fields ``/metadata/instance`` has, and since when.
+"""The fields of ``/metadata/instance``, and the api-versions that have them.
 
-A client asks for a version and may read every field that version promised, so
-the history of the document is the one table below. Reading a row: the path,
-the first version that shows it, where its value comes from. ``*`` in a path
-stands for every element of a list, and the value is then a column: one cell
-per element.
+Each row of the table below has a path, the first api-version that shows it, and a function that returns its
+value. ``*`` in a path stands for every element of a list; the function then returns one value per element.
 """
 
 from collections.abc import Callable
@@ -23,7 +20,7 @@ class DataDisk(NamedTuple):
 
 
 class InstanceFacts(NamedTuple):
-    """What is known about one machine."""
+    """The facts about one machine that the document shows."""
 
     name: str
     vm_id: str
@@ -61,7 +58,7 @@ class InstanceFacts(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One row: a path, the versions that show it, and its value."""
+    """One row of the table: a path, the api-versions that show it, and its value."""
 
     path: str
     since: str
@@ -69,7 +66,7 @@ class Field(NamedTuple):
     until: str | None = None
 
     def shown_in(self, version: str) -> bool:
-        """Say whether a document of ``version`` has this field."""
+        """Whether the document of an api-version has this field."""
         return self.since <= version and (self.until is None or version < self.until)
 
 
@@ -93,8 +90,8 @@ def _resource_id(facts: InstanceFacts) -> str:
         return facts.resource_id
     if facts.scale_set and not facts.flexible:
         instance = facts.name.rpartition("_")[2]
-        within = f"virtualMachineScaleSets/{facts.scale_set}/virtualMachines/{instance}"
-        return f"{_provider_path(facts)}/{within}"
+        member = f"virtualMachineScaleSets/{facts.scale_set}/virtualMachines/{instance}"
+        return f"{_provider_path(facts)}/{member}"
     return f"{_provider_path(facts)}/virtualMachines/{facts.name}"
 
 
@@ -117,7 +114,7 @@ def _computer_name(facts: InstanceFacts) -> str:
 
 
 def _keys_only(facts: InstanceFacts) -> str:
-    # I-04: the question makes no sense to Windows.
+    # I-04: empty where it does not apply.
     return "true" if facts.os_type == "Linux" else ""
 
 
@@ -192,7 +189,7 @@ FIELDS: tuple[Field, ...] = (
     Field("compute.version", "2017-03-01", lambda facts: facts.image_version),
     Field("compute.vmId", "2017-03-01", lambda facts: facts.vm_id),
     Field("compute.vmSize", "2017-03-01", lambda facts: facts.size),
-    # I-09: the preview had other names for what it said about the network.
+    # I-09: the preview used other names for network fields.
     Field(f"{_IPV4}.ipaddress.*.ipaddress", "2017-03-01", _private_ip, until="2017-04-02"),
     Field(f"{_IPV4}.ipaddress.*.publicip", "2017-03-01", _public_ip, until="2017-04-02"),
     Field(f"{_IPV4}.subnet.*.address", "2017-03-01", _subnet_address),

@@ -1,4 +1,4 @@
-"""Keeps the doors in step with the fleet: who comes gets one, and whose machine is gone loses it."""
+"""Keeps the listeners in step with the fleet: opens those of new machines, closes those of deleted ones."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -13,23 +13,28 @@ from fairwarning.metadata.listeners import Listeners
 log = logging.getLogger("fairwarning.metadata")
 
 
-async def follow(
-    engine: Engine, doors: Listeners, forget: Callable[[MachineRef], None], follower: Subscription
+async def sync_listeners(
+    engine: Engine,
+    listeners: Listeners,
+    forget: Callable[[MachineRef], None],
+    subscription: Subscription,
 ) -> None:
-    """Open and close doors as the follower hears of machines; ``forget`` is told of those that are gone."""
+    """Open and close listeners as machines come and go; ``forget`` is called for each deleted machine."""
     while True:
-        for ref in await _concerned(engine, doors, follower):
+        for machine in await _changed_machines(engine, listeners, subscription):
             try:
-                await _look_after(engine, doors, forget, ref)
+                await _sync_machine(engine, listeners, forget, machine)
             except FairWarningError as problem:
-                log.error("door_not_opened machine=%s problem=%s", ref.full, problem)
+                log.error("door_not_opened machine=%s problem=%s", machine.full, problem)
 
 
-async def _concerned(engine: Engine, doors: Listeners, follower: Subscription) -> Iterable[MachineRef]:
+async def _changed_machines(
+    engine: Engine, listeners: Listeners, subscription: Subscription
+) -> Iterable[MachineRef]:
     try:
-        entry = await follower.next()
+        entry = await subscription.next()
     except LaggingError:
-        return {*engine.refs(), *doors.machines()}
+        return {*engine.refs(), *listeners.machines()}
     match entry.change:
         case MachineChanged(machine=machine):
             return (machine.ref,)
@@ -39,12 +44,12 @@ async def _concerned(engine: Engine, doors: Listeners, follower: Subscription) -
             return ()
 
 
-async def _look_after(
-    engine: Engine, doors: Listeners, forget: Callable[[MachineRef], None], ref: MachineRef
+async def _sync_machine(
+    engine: Engine, listeners: Listeners, forget: Callable[[MachineRef], None], machine: MachineRef
 ) -> None:
-    scope = engine.scopes().get(ref.scope)
-    if scope is not None and ref.name in scope.machines:
-        await doors.open((ref,))
+    scope = engine.scopes().get(machine.scope)
+    if scope is not None and machine.name in scope.machines:
+        await listeners.open((machine,))
     else:
-        await doors.close(ref)
-        forget(ref)
+        await listeners.close(machine)
+        forget(machine)

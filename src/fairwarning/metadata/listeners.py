@@ -1,11 +1,12 @@
-"""The addresses at which each machine finds its metadata service.
+"""The listeners of the metadata API: where each machine finds its metadata service.
 
-Every machine has a number for good (``numbers.py``). The first numbers come with a port and an address to
-call; whoever has a later one is known by the address it calls from, on a listener that all share. Where asked
-for, each machine has a unix socket too, named after its scope and itself.
+Every machine has a number for good (``machine_numbers.py``). A machine with one of the first ``own``
+numbers has a port and a loopback address of its own. All other machines share a listener, where they are
+identified by the address they call from (``identity.py``). With a socket folder, each machine has a unix
+socket too.
 
     FairWarningError
-    └── CannotListen   an address cannot be had; says which
+    └── CannotListenError   an address cannot be bound; names the address
 """
 
 import asyncio
@@ -28,17 +29,18 @@ from fairwarning.metadata.identity import Inventory
 from fairwarning.metadata.machine_numbers import MachineNumbers, Notes
 
 LOOPBACK = "127.0.0.1"
+#: The host of the shared listener, unless the plan names one.
 SHARED = "127.0.9.1"
 
-#: How many bytes the path of a unix socket may have.
-LONGEST_PATH = 107
+#: The longest path of a unix socket, in bytes.
+MAX_PATH_BYTES = 107
 
-#: How many machines are given their numbers at a time.
+#: Machines that get their numbers at a time.
 _BATCH = 10_000
 
 
 class CannotListenError(FairWarningError):
-    """An address we were told to listen on cannot be had."""
+    """An address to listen on cannot be bound."""
 
     status_hint = 500
 
@@ -50,7 +52,7 @@ class CannotListenError(FairWarningError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenPlan:
-    """Where machines are to be answered; ``port`` 0 takes any free port, and no addresses of their own."""
+    """Where to listen for machines; ``port`` 0 takes any free port, and opens no loopback addresses."""
 
     port: int = 8100
     own: int = 200
@@ -61,7 +63,7 @@ class ListenPlan:
 
 @dataclass(slots=True)
 class _OpenListener:
-    """Where one machine is listened to, and what is told of it."""
+    """The listeners of one machine, and their URLs."""
 
     listeners: list[Listener[tuple[str, int]] | Listener[Path]]
     urls: tuple[str, ...]
@@ -75,41 +77,41 @@ class Listeners:
         self._plan = plan
         self._numbers = MachineNumbers(notes)
         self._inventory = Inventory(self._numbers)
-        self._doors: dict[MachineRef, _OpenListener] = {}
+        self._own: dict[MachineRef, _OpenListener] = {}
         self._shared: list[Listener[tuple[str, int]]] = []
-        self._ready = False
+        self._loaded = False
         self._lock = asyncio.Lock()
 
     async def open_shared(self) -> None:
-        """Open the listeners on which callers are told apart by their address."""
+        """Open the listeners that all machines share."""
         for host, port in self._plan.shared:
-            await self._share(host, port)
+            await self._open_shared(host, port)
 
     async def open(self, machines: Iterable[MachineRef]) -> None:
-        """Give every machine that has none its door; return once all of them are open."""
+        """Open the listeners of machines that have none yet; return once all are open."""
         async with self._lock:
-            await self._prepare()
-            left = iter(machines)
-            while batch := list(islice(left, _BATCH)):
-                for machine, number in zip(batch, await self._numbers.give(batch), strict=True):
-                    if self._inventory.admit(number) and self._needs_door(number):
-                        await self._admit(machine, number)
+            await self._load()
+            remaining = iter(machines)
+            while batch := list(islice(remaining, _BATCH)):
+                for machine, number in zip(batch, await self._numbers.assign(batch), strict=True):
+                    if self._inventory.activate(number) and self._needs_listener(number):
+                        await self._open_or_undo(machine, number)
 
     async def close(self, machine: MachineRef) -> None:
-        """Close a machine's door; its connections go with it."""
+        """Close the listeners of a machine, with their connections."""
         async with self._lock:
-            self._inventory.dismiss(machine)
-            door = self._doors.pop(machine, None)
-            if door is not None:
-                for listener in door.listeners:
+            self._inventory.deactivate(machine)
+            own = self._own.pop(machine, None)
+            if own is not None:
+                for listener in own.listeners:
                     await listener.close()
 
     def url(self, machine: MachineRef) -> str | None:
-        """Return the base URL of a machine's metadata service."""
+        """Return the base URL of the metadata service of a machine."""
         return next(iter(self._urls(machine)), None)
 
     def alternatives(self, machine: MachineRef) -> tuple[str, ...]:
-        """Return the other ways to a machine's metadata service, as one would paste them."""
+        """Return the other ways to reach the metadata service of a machine: URLs, curl options, sockets."""
         return self._urls(machine)[1:]
 
     def shared_urls(self) -> tuple[str, ...]:
@@ -117,82 +119,84 @@ class Listeners:
         return tuple(_url(listener.address) for listener in self._shared)
 
     def machines(self) -> frozenset[MachineRef]:
-        """Return the machines that have a door."""
+        """Return the machines that are answered."""
         return frozenset(self._inventory)
 
     def _urls(self, machine: MachineRef) -> tuple[str, ...]:
         number = self._inventory.number(machine)
         if number is None:
             return ()
-        door = self._doors.get(machine)
-        own = () if door is None else door.urls
+        own = self._own.get(machine)
+        urls = () if own is None else own.urls
         address = None if number < self._plan.own else self._inventory.address(machine)
-        return own if address is None else (_url(self._shared[0].address), snippets.interface(address), *own)
+        return (
+            urls if address is None else (_url(self._shared[0].address), snippets.interface(address), *urls)
+        )
 
-    async def _prepare(self) -> None:
-        if not self._ready:
+    async def _load(self) -> None:
+        if not self._loaded:
             await self._numbers.load()
-            await self._inventory.name(self._plan.addresses)
-            self._ready = True
+            await self._inventory.assign(self._plan.addresses)
+            self._loaded = True
 
-    def _needs_door(self, number: int) -> bool:
-        """Whether a machine needs more than what all share, as most machines of a large fleet do not."""
+    def _needs_listener(self, number: int) -> bool:
+        """Whether a machine needs a listener that is not open; most machines of a large fleet do not."""
         return number < self._plan.own or not self._shared or self._plan.sockets is not None
 
-    async def _admit(self, machine: MachineRef, number: int) -> None:
+    async def _open_or_undo(self, machine: MachineRef, number: int) -> None:
         try:
-            await self._build(machine, number)
+            await self._open_all(machine, number)
         except CannotListenError:
-            # Half a door would be in the way of the next try.
-            self._inventory.dismiss(machine)
-            for listener in self._doors.pop(machine).listeners:
+            # Listeners that are open already would make the next attempt fail.
+            self._inventory.deactivate(machine)
+            for listener in self._own.pop(machine).listeners:
                 await listener.close()
             raise
 
-    async def _build(self, machine: MachineRef, number: int) -> None:
-        door = self._doors[machine] = _OpenListener([], ())
+    async def _open_all(self, machine: MachineRef, number: int) -> None:
+        own = self._own[machine] = _OpenListener([], ())
         if number < self._plan.own:
-            await self._build_own(machine, number, door)
+            await self._open_own(machine, number, own)
         elif not self._shared:
-            await self._share(SHARED, self._plan.port)
+            await self._open_shared(SHARED, self._plan.port)
         if self._plan.sockets is not None:
-            await self._build_socket(self._plan.sockets, machine, door)
+            await self._open_socket(self._plan.sockets, machine, own)
 
-    async def _build_socket(self, folder: Path, machine: MachineRef, door: _OpenListener) -> None:
+    async def _open_socket(self, folder: Path, machine: MachineRef, own: _OpenListener) -> None:
         path = folder / socket_name(folder, machine)
         with _named(str(path)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            door.listeners.append(await self._server.listen_unix(path, machine))
-        door.urls += (f"unix:{path}",)
+            own.listeners.append(await self._server.listen_unix(path, machine))
+        own.urls += (f"unix:{path}",)
 
-    async def _build_own(self, machine: MachineRef, number: int, door: _OpenListener) -> None:
+    async def _open_own(self, machine: MachineRef, number: int, own: _OpenListener) -> None:
         base = self._plan.port
-        doors = [(LOOPBACK, base + 1 + number if base else 0)]
-        # Any free port is another one at each address, which nobody could guess.
+        addresses = [(LOOPBACK, base + 1 + number if base else 0)]
+        # Without a base, the port of the loopback address would differ from machine to machine.
         if sys.platform == "linux" and base:
-            doors.append((f"127.0.10.{number + 1}", base))
-        for host, port in doors:
+            addresses.append((f"127.0.10.{number + 1}", base))
+        for host, port in addresses:
             with _named(f"{host}:{port}"):
                 listener = await self._server.listen_tcp(host, port, lambda peer: machine)
-            door.listeners.append(listener)
-            door.urls += (_url(listener.address),)
+            own.listeners.append(listener)
+            own.urls += (_url(listener.address),)
 
-    async def _share(self, host: str, port: int) -> None:
+    async def _open_shared(self, host: str, port: int) -> None:
         with _named(_address((host, port))):
             self._shared.append(await self._server.listen_tcp(host, port, self._inventory.identify))
 
 
 def socket_name(folder: Path, machine: MachineRef) -> str:
-    """Return the name of a machine's socket in a folder, which no other machine's has.
+    """Return the file name of a machine's socket; no other machine has the same.
 
-    It is the machine's scope and name. One that is too long for a socket is cut and ends in a checksum of the
-    whole, behind a ``=`` that no other name has.
+    The name is the scope and the name of the machine. A name that is too long is cut and ends in ``=`` and a
+    checksum of the whole name; ``=`` occurs in no other name.
     """
     plain = "+".join(quote(part, safe="") for part in machine.full.split("/"))
-    room = LONGEST_PATH - len(os.fsencode(folder.absolute())) - len("/.sock")
-    if len(plain) > room:
+    limit = MAX_PATH_BYTES - len(os.fsencode(folder.absolute())) - len("/.sock")
+    if len(plain) > limit:
         checksum = hashlib.sha256(plain.encode()).hexdigest()[:32]
-        plain = f"{plain[: max(0, room - 33)]}={checksum}"
+        plain = f"{plain[: max(0, limit - 33)]}={checksum}"
     return f"{plain}.sock"
 
 
@@ -207,7 +211,7 @@ def _address(address: tuple[str, int]) -> str:
 
 @contextmanager
 def _named(address: str) -> Iterator[None]:
-    """Let failures of the block say which address they are about."""
+    """Name the address in errors of the block."""
     try:
         yield
     except OSError as problem:

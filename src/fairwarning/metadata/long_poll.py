@@ -1,7 +1,11 @@
-"""Answers that are held back until there is something new to say.
+"""Long polls: responses that are held back until the document changes.
 
-Ten thousand may wait at a time, so none of them has a task or a timer of its own: the feed wakes those who
-wait for a scope, and one timer rings for all whose time is up in the same tenth of a second.
+Ten thousand guests may wait at a time, so a long poll has neither a task nor a timer of its own. It is
+registered twice: in the engine's feed under its scope, and in a group of all long polls that end in the
+same ``TICK``. When the document of the scope changes, the feed wakes the long polls of the scope in slices
+(``wakeups.py``), so that plain polls are answered in between. When a tick is over, one timer wakes its
+group. A long poll that is woken builds its response once: if that is still a 304 and there is time left, it
+waits again; otherwise the response is delivered to the connection.
 """
 
 import asyncio
@@ -13,31 +17,31 @@ from fairwarning.engine.feed import Feed
 from fairwarning.http1.messages import HeldResponse, Recipient, Request, Response
 from fairwarning.wakeups import Wakeups
 
-#: How exactly the end of a wait is kept; never too early.
+#: A long poll ends at most this many seconds late, and never early.
 TICK = 0.1
 
 
 class NewsSource(Protocol):
-    """Where a watch looks for news."""
+    """Builds the responses of long polls."""
 
-    def look(self, machine: MachineRef, version: str, request: Request) -> Response:
-        """Return the answer as it is now: 304 if there is no news."""
+    def current_response(self, machine: MachineRef, version: str, request: Request) -> Response:
+        """Return the response as it is now: 304 if there is no news."""
         ...
 
-    def due(self, machine: MachineRef) -> float:
-        """Return when there may be news although nothing has happened, in loop time."""
+    def next_change(self, machine: MachineRef) -> float:
+        """Return when the document may change although the scope does not, in loop time."""
         ...
 
 
 class LongPoll(HeldResponse):
-    """One answer that is held back; whoever does not ``start`` it may await it."""
+    """One response that is held back."""
 
-    __slots__ = ("_machine", "_recipient", "_request", "_tick", "_until", "_version", "_watches")
+    __slots__ = ("_long_polls", "_machine", "_recipient", "_request", "_tick", "_until", "_version")
 
     def __init__(
-        self, watches: "LongPolls", machine: MachineRef, version: str, request: Request, until: float
+        self, long_polls: "LongPolls", machine: MachineRef, version: str, request: Request, until: float
     ) -> None:
-        self._watches = watches
+        self._long_polls = long_polls
         self._machine = machine
         self._version = version
         self._request = request
@@ -45,63 +49,63 @@ class LongPoll(HeldResponse):
         self._recipient: Recipient | None = None
         self._tick = 0
 
-    def look(self) -> Response:
-        """Return the answer as it is now, whether there is news or not."""
-        return self._watches.source.look(self._machine, self._version, self._request)
+    def current_response(self) -> Response:
+        """Return the response as it is now, whether there is news or not."""
+        return self._long_polls.source.current_response(self._machine, self._version, self._request)
 
     def start(self, recipient: Recipient) -> None:
-        """Hand over the answer once there is news, or time is up."""
+        """Deliver the response once there is news, or the time is up."""
         self._recipient = recipient
-        due = min(self._until, self._watches.source.due(self._machine))
-        self._tick = self._watches.add(self._machine.scope, due, self)
+        until = min(self._until, self._long_polls.source.next_change(self._machine))
+        self._tick = self._long_polls.add(self._machine.scope, until, self)
 
     def cancel(self) -> None:
-        """Wait no longer; nobody is told anything."""
+        """Forget the recipient."""
         if self._recipient is not None:
             self._recipient = None
-            self._watches.remove(self._machine.scope, self._tick, self)
+            self._long_polls.remove(self._machine.scope, self._tick, self)
 
     def wake(self) -> None:
-        """See whether there is news."""
+        """Deliver the response if there is news or the time is up; wait again otherwise."""
         recipient = self._recipient
         if recipient is None:
             return
         self.cancel()
-        answer = self.look()
-        if answer.status == 304 and asyncio.get_running_loop().time() < self._until:
+        response = self.current_response()
+        if response.status == 304 and asyncio.get_running_loop().time() < self._until:
             self.start(recipient)
         else:
-            recipient.arrived(answer)
+            recipient.deliver(response)
 
 
 class LongPolls:
-    """Everybody whose answer is held back."""
+    """All long polls that wait."""
 
     def __init__(self, feed: Feed, source: NewsSource) -> None:
         self.source = source
         self._feed = feed
-        self._ending: dict[int, tuple[asyncio.TimerHandle, dict[LongPoll, None]]] = {}
+        self._ticks: dict[int, tuple[asyncio.TimerHandle, dict[LongPoll, None]]] = {}
 
-    def add(self, scope: ScopeId, until: float, watch: LongPoll) -> int:
-        """Wake a watch when its scope's document changes, at the latest soon after ``until``."""
-        self._feed.attend(scope, watch)
+    def add(self, scope: ScopeId, until: float, long_poll: LongPoll) -> int:
+        """Wake a long poll when the document of its scope changes, at the latest soon after ``until``."""
+        self._feed.attend(scope, long_poll)
         tick = ceil(until / TICK)
-        if tick not in self._ending:
-            timer = asyncio.get_running_loop().call_at(tick * TICK, self._ring, tick)
-            self._ending[tick] = timer, {}
-        self._ending[tick][1][watch] = None
+        if tick not in self._ticks:
+            timer = asyncio.get_running_loop().call_at(tick * TICK, self._end_tick, tick)
+            self._ticks[tick] = timer, {}
+        self._ticks[tick][1][long_poll] = None
         return tick
 
-    def remove(self, scope: ScopeId, tick: int, watch: LongPoll) -> None:
-        """Forget a watch."""
-        self._feed.leave(scope, watch)
-        if tick in self._ending:
-            timer, watches = self._ending[tick]
-            watches.pop(watch, None)
-            if not watches:
+    def remove(self, scope: ScopeId, tick: int, long_poll: LongPoll) -> None:
+        """Forget a long poll."""
+        self._feed.leave(scope, long_poll)
+        if tick in self._ticks:
+            timer, group = self._ticks[tick]
+            group.pop(long_poll, None)
+            if not group:
                 timer.cancel()
-                del self._ending[tick]
+                del self._ticks[tick]
 
-    def _ring(self, tick: int) -> None:
-        _, watches = self._ending.pop(tick)
-        Wakeups(asyncio.get_running_loop()).add(watches)
+    def _end_tick(self, tick: int) -> None:
+        _, group = self._ticks.pop(tick)
+        Wakeups(asyncio.get_running_loop()).add(group)

@@ -1,14 +1,16 @@
-"""The numbers of machines: a machine's port and address follow from its number, which is its own for good.
+"""Machine numbers: a machine's port and address follow from its number, which stays its own for good.
 
-A number is given to a machine of the fleet once, is kept before anybody listens for the machine, and is given
-to no other machine of the same data directory, not even after its own is deleted. A machine is known by its
-scope and its name, as guests know it: made again under its name, it has its number back.
+A machine gets a number when it first joins the fleet. The number is stored before any listener opens for
+the machine, and no other machine of the same data directory ever gets it, even after the machine is
+deleted. A machine is known by its scope and name; a machine that is created again under its name has its
+number back.
 
-There may be a million machines, whose names mostly count up (``web_0``, ``web_1`` …), so numbers are kept as
-runs: one entry says which number the first name has, how the names go on, and how many there are.
+A fleet may have a million machines, and their names mostly count up (``web_0``, ``web_1`` …). So numbers
+are stored as runs: one run holds the first number, the name prefix, the first name suffix, the step between
+suffixes and the length. Runs are stored in pages of ``PAGE``; a new machine rewrites one page.
 
     FairWarningError
-    └── NumbersDamagedError   what was kept of numbers is not what was written
+    └── NumbersDamagedError   the stored numbers cannot be read
 """
 
 import json
@@ -23,193 +25,193 @@ from typing import Protocol
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 
-#: How many runs are written at a time: making one more machine rewrites no more than this.
+#: Runs that are stored under one key.
 PAGE = 256
 
-#: A name and the number it ends in, as far as that is written without leading zeros.
-_COUNTED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})", re.ASCII)
+#: A name that ends in a number without leading zeros.
+_NUMBERED_NAME = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})", re.ASCII)
 
-#: The scope of numbers that belong to no machine.
-_NOBODY = ScopeId("")
+#: The scope of reserved numbers, which belong to no machine.
+_NO_SCOPE = ScopeId("")
 
-#: Stands for the number of a name that ends in none.
-_UNCOUNTED = -1
+#: The suffix of a name that does not end in a number.
+_NO_SUFFIX = -1
 
 _first, _start = attrgetter("first"), attrgetter("start")
 
 
 class NumbersDamagedError(FairWarningError):
-    """The numbers of machines cannot be read."""
+    """The stored machine numbers cannot be read."""
 
     status_hint = 500
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"the numbers that machines were given cannot be read: note {key} is damaged")
+        super().__init__(f"cannot read the machine numbers: entry {key} is damaged")
         self.key = key
 
 
 class Notes(Protocol):
-    """Where numbers are kept; every store of the engine will do."""
+    """The part of a store that keeps machine numbers."""
 
     async def note(self, key: str, value: str) -> None:
-        """Remember a text; it is kept for good once this returns."""
+        """Store a text; it is durable once this returns."""
         ...
 
     async def noted(self, key: str) -> str | None:
-        """Return a text that was remembered."""
+        """Return a stored text."""
         ...
 
 
 @dataclass(slots=True)
 class NumberRun:
-    """Numbers that follow one another, and the machines they belong to; without a scope, to no machine."""
+    """Consecutive numbers and their machines; without a scope, the numbers are reserved."""
 
     first: int
-    scope: ScopeId = _NOBODY
+    scope: ScopeId = _NO_SCOPE
     prefix: str = ""
-    start: int = _UNCOUNTED
+    start: int = _NO_SUFFIX
     step: int = 1
     length: int = 1
 
     def name(self, offset: int) -> VmName:
-        """Return the name of a machine by its place in the run."""
-        if self.start == _UNCOUNTED:
+        """Return the name of the machine at a position in the run."""
+        if self.start == _NO_SUFFIX:
             return VmName(self.prefix)
         return VmName(f"{self.prefix}{self.start + offset * self.step}")
 
-    def offset(self, counted: int) -> int | None:
-        """Return the place of the name that ends in a number."""
-        offset, rest = divmod(counted - self.start, self.step)
-        return offset if not rest and 0 <= offset < self.length else None
+    def offset(self, suffix: int) -> int | None:
+        """Return the position of the name with a suffix."""
+        offset, remainder = divmod(suffix - self.start, self.step)
+        return offset if not remainder and 0 <= offset < self.length else None
 
-    def goes_on(self, scope: ScopeId, prefix: str, counted: int) -> bool:
-        """Whether a machine is the next one of this run."""
-        if self.scope != scope or self.prefix != prefix or self.start == _UNCOUNTED:
+    def continues_with(self, scope: ScopeId, prefix: str, suffix: int) -> bool:
+        """Whether a machine is the next of this run."""
+        if self.scope != scope or self.prefix != prefix or self.start == _NO_SUFFIX:
             return False
         if self.length == 1:
-            return counted > self.start
-        return counted == self.start + self.length * self.step
+            return suffix > self.start
+        return suffix == self.start + self.length * self.step
 
     def row(self) -> tuple[int, str, str, int, int, int]:
-        """Return the run as it is written."""
+        """Return the run as it is stored."""
         return self.first, self.scope, self.prefix, self.start, self.step, self.length
 
-    def extend(self, counted: int) -> None:
-        """Take in the next machine; the second one says in which steps the names count."""
+    def extend(self, suffix: int) -> None:
+        """Add the next machine; the second machine of a run determines the step."""
         if self.length == 1:
-            self.step = counted - self.start
+            self.step = suffix - self.start
         self.length += 1
 
 
 class MachineNumbers:
-    """Which number each machine has that ever was in the fleet."""
+    """The number of every machine that ever was in the fleet."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
-        #: Everything in order of its writing, of which as much is kept as ``_kept`` says.
+        #: All runs in the order of their storage; the first ``_stored`` of them are stored.
         self._runs: list[NumberRun] = []
-        self._kept = 0
-        #: The runs of machines, in order of their numbers, and by scope and prefix in order of their names.
-        self._given: list[NumberRun] = []
-        self._named: dict[tuple[ScopeId, str], list[NumberRun]] = {}
-        self._withheld: set[int] = set()
+        self._stored = 0
+        #: The runs of machines: by number, and by scope and prefix in the order of the suffixes.
+        self._by_number: list[NumberRun] = []
+        self._by_name: dict[tuple[ScopeId, str], list[NumberRun]] = {}
+        self._reserved: set[int] = set()
         self._next = 0
 
     async def load(self) -> None:
-        """Read what is kept; earlier versions kept ports alone, in one note."""
+        """Read the stored numbers; earlier versions stored ports alone, under the key ``slots``."""
         runs: list[NumberRun] = []
         for key in map(_key, count()):
             text = await self._notes.noted(key)
             if text is None:
                 break
             runs += _read(key, text)
-        self._kept = len(runs)
+        self._stored = len(runs)
         if not runs and (text := await self._notes.noted("slots")) is not None:
             runs = _read_slots(text)
         for run in runs:
-            self._write(run)
+            self._append(run)
 
-    async def give(self, machines: Sequence[MachineRef]) -> list[int]:
-        """Return the machines' numbers; who has none is given the next, and that is kept on return."""
+    async def assign(self, machines: Sequence[MachineRef]) -> list[int]:
+        """Return the numbers of machines; a machine without a number gets the next, stored on return."""
         numbers = []
-        place, run, offset = -1, NumberRun(0), 0
+        index, run, offset = -1, NumberRun(0), 0
         for machine in machines:
-            # Most machines come in the order in which they were given their numbers.
+            # Most machines come in the order of their numbers, so the next run is tried first.
             offset += 1
-            if offset == run.length and place + 1 < len(self._given):
-                place, offset = place + 1, 0
-                run = self._given[place]
+            if offset == run.length and index + 1 < len(self._by_number):
+                index, offset = index + 1, 0
+                run = self._by_number[index]
             if offset >= run.length or machine.scope != run.scope or machine.name != run.name(offset):
                 run, offset = self._find(machine) or self._add(machine)
-                place = self._place(run.first)
+                index = self._run_index(run.first)
             numbers.append(run.first + offset)
-        await self._keep()
+        await self._store()
         return numbers
 
-    async def withhold(self, numbers: Iterable[int]) -> None:
-        """Give these numbers to nobody."""
+    async def reserve(self, numbers: Iterable[int]) -> None:
+        """Give these numbers to no machine."""
         for number in numbers:
-            if number not in self._withheld:
-                self._write(NumberRun(number))
-        await self._keep()
+            if number not in self._reserved:
+                self._append(NumberRun(number))
+        await self._store()
 
     def number(self, machine: MachineRef) -> int | None:
-        """Return the number that a machine was given."""
-        found = self._find(machine)
-        return None if found is None else found[0].first + found[1]
+        """Return the number of a machine."""
+        position = self._find(machine)
+        return None if position is None else position[0].first + position[1]
 
     def owner(self, number: int) -> MachineRef | None:
-        """Return the machine that a number was given to."""
-        place = self._place(number)
-        if place < 0:
+        """Return the machine that has a number."""
+        index = self._run_index(number)
+        if index < 0:
             return None
-        run = self._given[place]
+        run = self._by_number[index]
         offset = number - run.first
         return MachineRef(run.scope, run.name(offset)) if offset < run.length else None
 
-    def _place(self, number: int) -> int:
-        """Return which run has a number, if any has."""
-        return bisect_right(self._given, number, key=_first) - 1
+    def _run_index(self, number: int) -> int:
+        """Return the index of the run that has a number, if any has."""
+        return bisect_right(self._by_number, number, key=_first) - 1
 
     def _find(self, machine: MachineRef) -> tuple[NumberRun, int] | None:
-        prefix, counted = _split(machine.name)
-        runs = self._named.get((machine.scope, prefix), ())
-        # The last run that begins at the name or before it has it, unless steps of several runs interlock.
-        for place in range(bisect_right(runs, counted, key=_start) - 1, -1, -1):
-            offset = runs[place].offset(counted)
+        prefix, suffix = _split(machine.name)
+        runs = self._by_name.get((machine.scope, prefix), ())
+        # The last run that starts at or before the suffix has it, unless the steps of several runs interlock.
+        for index in range(bisect_right(runs, suffix, key=_start) - 1, -1, -1):
+            offset = runs[index].offset(suffix)
             if offset is not None:
-                return runs[place], offset
+                return runs[index], offset
         return None
 
     def _add(self, machine: MachineRef) -> tuple[NumberRun, int]:
-        while self._next in self._withheld:
+        while self._next in self._reserved:
             self._next += 1
-        prefix, counted = _split(machine.name)
+        prefix, suffix = _split(machine.name)
         last = self._runs[-1] if self._runs else NumberRun(0)
-        if last.first + last.length == self._next and last.goes_on(machine.scope, prefix, counted):
-            last.extend(counted)
-            self._kept = min(self._kept, len(self._runs) - 1)
+        if last.first + last.length == self._next and last.continues_with(machine.scope, prefix, suffix):
+            last.extend(suffix)
+            self._stored = min(self._stored, len(self._runs) - 1)
             self._next += 1
         else:
-            last = NumberRun(self._next, machine.scope, prefix, counted)
-            self._write(last)
+            last = NumberRun(self._next, machine.scope, prefix, suffix)
+            self._append(last)
         return last, last.length - 1
 
-    def _write(self, run: NumberRun) -> None:
+    def _append(self, run: NumberRun) -> None:
         self._runs.append(run)
-        if run.scope == _NOBODY:
-            self._withheld.add(run.first)
+        if run.scope == _NO_SCOPE:
+            self._reserved.add(run.first)
             return
-        self._given.append(run)
-        insort(self._named.setdefault((run.scope, run.prefix), []), run, key=_start)
+        self._by_number.append(run)
+        insort(self._by_name.setdefault((run.scope, run.prefix), []), run, key=_start)
         self._next = run.first + run.length
 
-    async def _keep(self) -> None:
-        while self._kept < len(self._runs):
-            page = self._kept // PAGE
+    async def _store(self) -> None:
+        while self._stored < len(self._runs):
+            page = self._stored // PAGE
             runs = self._runs[page * PAGE : (page + 1) * PAGE]
             await self._notes.note(_key(page), json.dumps([run.row() for run in runs]))
-            self._kept = page * PAGE + len(runs)
+            self._stored = page * PAGE + len(runs)
 
 
 def _key(page: int) -> str:
@@ -217,9 +219,9 @@ def _key(page: int) -> str:
 
 
 def _split(name: VmName) -> tuple[str, int]:
-    """Return a name without the number it ends in, and that number."""
-    found = _COUNTED.fullmatch(name)
-    return (name, _UNCOUNTED) if found is None else (found[1], int(found[2]))
+    """Return the prefix of a name, and the number it ends in."""
+    match = _NUMBERED_NAME.fullmatch(name)
+    return (name, _NO_SUFFIX) if match is None else (match[1], int(match[2]))
 
 
 def _read(key: str, text: str) -> list[NumberRun]:
@@ -236,7 +238,7 @@ def _read(key: str, text: str) -> list[NumberRun]:
 
 
 def _read_slots(text: str) -> list[NumberRun]:
-    """Return the numbers of machines that had ports: theirs, in the order of the ports."""
+    """Return the runs for stored ports, in the order of the ports."""
     try:
         slots = sorted((int(slot), str(full)) for full, slot in json.loads(text).items())
     except (ValueError, TypeError, AttributeError) as problem:
@@ -244,6 +246,6 @@ def _read_slots(text: str) -> list[NumberRun]:
     runs = []
     for slot, full in slots:
         scope, _, name = full.rpartition("/")
-        prefix, counted = _split(VmName(name))
-        runs.append(NumberRun(slot, ScopeId(scope), prefix, counted))
+        prefix, suffix = _split(VmName(name))
+        runs.append(NumberRun(slot, ScopeId(scope), prefix, suffix))
     return runs

@@ -6,7 +6,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fairwarning.access import bears, caller, holds, ours, same_site
+from fairwarning.access import (
+    bearer_token_matches,
+    client_address,
+    has_bearer_token,
+    hosts_are_loopback,
+    same_site,
+)
 from fairwarning.operator.problems import problem_response
 from fairwarning.throttle import Throttle, TooManyGuessesError
 
@@ -42,18 +48,18 @@ class OperatorAccess:
         if self._token is not None:
             return await self._check_token(scope, headers.getlist("authorization"), self._token)
         hosts = headers.getlist("host")
-        if not ours(hosts):
+        if not hosts_are_loopback(hosts):
             return problem_response(403, "without a token, the Host header must name a loopback address")
         if not same_site(headers.getlist("origin"), hosts):
             return problem_response(403, "cross-origin requests are not allowed")
         return None
 
     async def _check_token(self, scope: Scope, authorization: Sequence[str], token: bytes) -> Response | None:
-        if holds(authorization, token):
+        if bearer_token_matches(authorization, token):
             return None
-        if bears(authorization):
+        if has_bearer_token(authorization):
             try:
-                await self._throttle.wrong(caller(scope.get("client")))
+                await self._throttle.wrong_token(client_address(scope.get("client")))
             except TooManyGuessesError as error:
                 return problem_response(429, str(error), headers={"Retry-After": error.retry_after})
         return problem_response(401, "a bearer token is required", headers=_CHALLENGE)

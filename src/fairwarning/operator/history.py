@@ -86,7 +86,7 @@ async def feed(context: OperatorContext, request: Request, start: schemas.FeedRe
         int(last) if last else start.after,
         context.shutdown,
         rendered_feed=context.rendered_feed,
-        pace=lambda: context.streams.pace,
+        pace=lambda: context.streams.write_interval,
     )
     return context.streams.stream(_messages(batches))
 

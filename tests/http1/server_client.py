@@ -1,11 +1,14 @@
-"""A metadata server over real sockets and clients of it, for either kind of lines."""
+"""A server on real sockets, on either transport, and clients of it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+import pytest
 
 from fairwarning.http1.limits import Limits
 from fairwarning.http1.messages import Reply, Request, Response, failure
@@ -14,13 +17,28 @@ from fairwarning.http1.throttle import Rate
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 NAMES = {"127.0.0.1": "web_0"}
-#: Work that nobody is charged for.
+#: A work limit that is never reached.
 FREE = Rate(1e9, 1e9)
 QUICK = Limits(idle=0.05, head=0.05, grace=0.05)
-#: Which lines servers use; the fixture ``lines`` tries both.
+#: Whether servers use the portable transport; the fixture ``transports`` runs a test with each.
 PORTABLE = [False]
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(
+            False, id="epoll", marks=pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+        ),
+        pytest.param(True, id="portable"),
+    ]
+)
+def transports(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run the test with each transport."""
+    PORTABLE[0] = request.param
+    yield
+    PORTABLE[0] = False
 
 
 def get(path: str, *lines: str, version: str = "1.1") -> bytes:
@@ -42,7 +60,7 @@ def identify(peer: tuple[str, int]) -> str | None:
 
 
 class Held:
-    """Answers that wait until they are let go."""
+    """An application whose responses to ``/wait`` are held until ``go`` is set."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -65,8 +83,7 @@ class Held:
 def new_server(
     answer: Callable[[str | None, Request], Reply], limits: Limits | None = None, steps: Rate = FREE
 ) -> HttpServer[str]:
-    known = replace(limits or Limits(), steps=steps)
-    return HttpServer(answer, lambda: NOON, known, portable=PORTABLE[0])
+    return HttpServer(answer, lambda: NOON, replace(limits or Limits(), steps=steps), portable=PORTABLE[0])
 
 
 @asynccontextmanager
@@ -100,7 +117,7 @@ async def talking(answer: Callable[[str | None, Request], Reply]) -> AsyncIterat
 
 
 async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Read one framed answer."""
+    """Read one response; return its status and body."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     (length,) = (line[16:] for line in head.split("\r\n") if line.startswith("Content-Length: "))
     return int(head.split(" ")[1]), await reader.readexactly(int(length))
@@ -118,7 +135,7 @@ async def exchange(
 
 
 def ask(raw: bytes, limits: Limits | None = None, source: str = "127.0.0.1") -> str:
-    """Serve one exchange and return all that was answered."""
+    """Serve one exchange, and return everything the server sent."""
 
     async def scenario() -> str:
         async with serving(name_the_caller, limits) as address:

@@ -1,4 +1,4 @@
-"""Requests as bytes, and a connection that reads them without a socket."""
+"""Requests as bytes, and a parser for them without a socket."""
 
 from collections.abc import Iterable
 
@@ -10,22 +10,22 @@ POST = b"POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED_HEAD = b"POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def converse(pieces: Iterable[bytes]) -> list[Action]:
-    """Feed the pieces, answering each request at once, and return every action."""
-    connection = RequestParser()
+def parse_all(pieces: Iterable[bytes]) -> list[Action]:
+    """Parse the pieces, as if each request was answered at once, and return every action."""
+    parser = RequestParser()
     seen: list[Action] = []
     for piece in pieces:
-        actions = connection.feed(piece)
+        actions = parser.feed(piece)
         while actions:
             (action,) = actions
             if not isinstance(action, Pause):
                 seen.append(action)
-            actions = connection.answered() if isinstance(action, Request | Pause) else []
+            actions = parser.answered() if isinstance(action, Request | Pause) else []
     return seen
 
 
 def only_request(raw: bytes) -> Request:
-    (action,) = converse([raw])
+    (action,) = parse_all([raw])
     assert isinstance(action, Request)
     return action
 

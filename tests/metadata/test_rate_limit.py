@@ -1,4 +1,4 @@
-"""How often a machine may ask."""
+"""How many requests a machine may make."""
 
 import pytest
 
@@ -23,7 +23,7 @@ USUAL = Rate(Profile().requests_per_second, Profile().burst)
         ),
     ],
 )
-def test_a_bucket_admits(instants: list[float], admitted: list[bool]) -> None:
+def test_a_bucket_gives_tokens(instants: list[float], admitted: list[bool]) -> None:
     bucket = Bucket(USUAL)
 
-    assert [bucket.admits(instant) for instant in instants] == admitted
+    assert [bucket.take(instant) for instant in instants] == admitted
