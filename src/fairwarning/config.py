@@ -21,6 +21,8 @@ OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
 ARM_OFFSET = 443
 #: How many characters a server's token has at least; fewer could be guessed.
 SHORTEST_TOKEN = 16
+#: How the user calls the commands: ``./dev`` sets the variable in a checkout.
+PROGRAM = os.environ.get("FAIRWARNING_PROGRAM") or "fairwarning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
