@@ -36,11 +36,11 @@ ACTING = (
     f"cancel {RESTART} --json",
     f"cancel {HOLDING}",
     "cancel",
-    "walk host-update --scope web --notice 1m",
-    "walk host-update --scope web",
-    "walk --scope web --stop",
-    "walk host-reboot --scope lab/web --json",
-    "walk --scope nowhere",
+    "rollout host-update --scope web --notice 1m",
+    "rollout host-update --scope web",
+    "rollout --scope web --stop",
+    "rollout host-reboot --scope lab/web --json",
+    "rollout --scope nowhere",
     "fault db 429 --for 30s",
     "fault db slow --delay 3s --json",
     "fault db none",
@@ -89,9 +89,10 @@ def traits(parameter: click.Parameter) -> Iterator[str]:
 
 
 def test_what_is_printed_about_a_fleet(server: Running, golden: Golden) -> None:
-    said = {line: told(line, server.command(*line.split())) for line in LOOKING}
+    said = {line: transcript(line, server.command(*line.split())) for line in LOOKING}
     said |= {
-        f"{line} --json": told(f"{line} --json", server.command(*line.split(), "--json")) for line in LOOKING
+        f"{line} --json": transcript(f"{line} --json", server.command(*line.split(), "--json"))
+        for line in LOOKING
     }
     said["ready file"] = pretty(ready_document(server.service))
 
@@ -99,7 +100,7 @@ def test_what_is_printed_about_a_fleet(server: Running, golden: Golden) -> None:
 
 
 def test_what_is_printed_about_what_one_does(server: Running, golden: Golden) -> None:
-    texts = [told(line, server.command(*line.split())) for line in ACTING]
+    texts = [transcript(line, server.command(*line.split())) for line in ACTING]
 
     golden(
         "cli/acting",
@@ -112,26 +113,26 @@ def test_what_is_printed_about_what_one_does(server: Running, golden: Golden) ->
 
 @pytest.mark.parametrize("line", ["vms", "doctor --json"])
 def test_what_is_printed_where_no_server_answers(line: str, golden: Golden) -> None:
-    said = told(line, call(*line.split(), url=NOWHERE))
+    said = transcript(line, call(*line.split(), url=NOWHERE))
 
     golden(f"cli/{line.partition(' ')[0]} without a server", {"said": said})
 
 
 def test_what_up_prints_as_it_goes_on(data: Path, tmp_path: Path, golden: Golden) -> None:
     with up(tmp_path, "--data", str(data), "--clock", "manual", "--vm", "db") as server:
-        until(lambda: server.printed().count(" before\n") == 15, "all that is pending is told")
+        until(lambda: server.printed().count(" is still pending (") == 15, "all pending events are printed")
         server.tell("clock", "advance", "10s")
-        until(lambda: "app-1 has started" in server.printed(), "what happens is told")
+        until(lambda: "app-1 has started" in server.printed(), "the change is printed")
         assert server.stop() == 0
 
     golden("cli/up", {"stdout": server.printed(), "stderr": server.complained()})
 
 
 def test_the_list_of_scenarios(golden: Golden) -> None:
-    golden("cli/check", {"list": told("check --list", call("check", "--list"))})
+    golden("cli/check", {"list": transcript("check --list", call("check", "--list"))})
 
 
-def told(line: str, done: Done) -> str:
+def transcript(line: str, done: Done) -> str:
     """Return a command as a text: what was typed, how it ended, what it printed where."""
     parts = [f"$ fairwarning {line}", f"exit code {done.code}"]
     parts += [
