@@ -298,7 +298,7 @@ def test_a_machine_that_comes_after_all_ports_were_given_is_told_how_to_call(
     said = capsys.readouterr()
 
     assert f'curl --interface 127.1.0.201 -H Metadata:true "{shared}/metadata' in said.out
-    assert "without a port of their own: 1; the ports belong to machines that came before" in said.err
+    assert "without a port of their own: 1 machine; earlier machines have the ports" in said.err
     assert "curl --interface 127.1.0.201 " in page
     assert code == 1
 

@@ -21,6 +21,8 @@ OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
 ARM_OFFSET = 443
 #: The minimum length of a server's token; a shorter token could be guessed.
 SHORTEST_TOKEN = 16
+#: How the user calls the commands: ``./dev`` sets the variable in a checkout.
+PROGRAM = os.environ.get("FAIRWARNING_PROGRAM") or "fairwarning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

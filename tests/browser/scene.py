@@ -77,7 +77,7 @@ def staged(server: Server) -> Scene:
     (withdrawn,) = server.cause("freeze", "web_3")
     server.tell("clock", "advance", "2m")
     server.tell("cancel", withdrawn["id"])
-    server.tell("walk", "host-update", "--scope", "app", "--notice", "5m")
+    server.tell("rollout", "host-update", "--scope", "app", "--notice", "5m")
     server.tell("clock", "advance", "7m")
     server.cause("hardware-failure", "db")
     server.cause("redeploy", "web_4")

@@ -34,7 +34,7 @@ def check(*words: str) -> Done:
 def test_our_own_agent_is_safe(tmp_path: Path) -> None:
     junit, report = tmp_path / "report.xml", tmp_path / "report.json"
 
-    done = check(*QUICKEST, "--strict", "--junit", str(junit), "--json", str(report), "--", *AGENT)
+    done = check(*QUICKEST, "--strict", "--junit", str(junit), "--json-file", str(report), "--", *AGENT)
 
     assert (done.code, done.stderr) == (0, "2 scenarios: 2 safe\n"), done.stdout
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["safe"] * 2
@@ -94,8 +94,8 @@ def is_server(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("strike", "said"),
     [
-        pytest.param(interrupt, "stopped before the end", id="who is interrupted stops"),
-        pytest.param(terminate, "stopped before the end", id="who is told to end stops"),
+        pytest.param(interrupt, "interrupted", id="who is interrupted stops"),
+        pytest.param(terminate, "interrupted", id="who is told to end stops"),
         pytest.param(
             kill_the_server,
             "the server ended with exit code -9",
@@ -145,6 +145,20 @@ def test_the_standard_scenarios_are_listed() -> None:
     assert (done.code, [line.split()[0] for line in done.stdout.splitlines()[1:]]) == (0, list(standard()))
 
 
+def test_the_standard_scenarios_are_listed_as_json() -> None:
+    done = call("check", "--list", "--json")
+
+    assert [row["name"] for row in json.loads(done.stdout)] == list(standard())
+
+
+def test_the_report_is_printed_as_json_and_the_rest_on_stderr() -> None:
+    done = check("plain-reboot", "--json", "--", "sh", "-c", "exit 1")
+
+    assert [one["name"] for one in json.loads(done.stdout)["scenarios"]] == ["plain-reboot"]
+    assert "plain-reboot  UNSAFE" in done.stderr
+    assert done.stderr.endswith("1 scenario: 1 UNSAFE\n")
+
+
 def test_a_scenario_is_shown_as_it_stands() -> None:
     done = call("check", "--show", "plain-reboot")
 
@@ -154,14 +168,16 @@ def test_a_scenario_is_shown_as_it_stands() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        pytest.param((), "which handler? write its command line behind --", id="no handler"),
-        pytest.param(("plain-reboot", "--"), "which handler?", id="nothing behind the dashes"),
-        pytest.param(("--", "no-such-program"), "there is no program no-such-program", id="no program"),
+        pytest.param((), "no handler: write its command line after --", id="no handler"),
+        pytest.param(("plain-reboot", "--"), "no handler: ", id="nothing behind the dashes"),
+        pytest.param(("--", "no-such-program"), "program not found: no-such-program", id="no program"),
         pytest.param(("rain", "--", "true"), "rain: no standard scenario is called so", id="no scenario"),
+        pytest.param(("plain-rebot", "--", "true"), "(did you mean plain-reboot", id="nearly a scenario"),
+        pytest.param(("--json", "r.json", "--", "true"), "--json-file r.json", id="a file for --json"),
         pytest.param(("--show", "rain"), "rain: no standard scenario is called so", id="nothing to show"),
         pytest.param(
-            ("--json", "nowhere/report", "--", "true"),
-            "nowhere/report cannot be written: nowhere is no directory",
+            ("--json-file", "nowhere/report", "--", "true"),
+            "nowhere/report cannot be written: nowhere is not a directory",
             id="no place for the report",
         ),
         pytest.param(("--jobs", "0", "--", "true"), "Invalid value for '--jobs'", id="no jobs"),
@@ -177,4 +193,4 @@ def test_what_makes_no_sense_is_refused(words: tuple[str, ...], said: str) -> No
 def test_what_is_behind_the_dashes_is_not_ours_to_read() -> None:
     done = call("check", "--", "no-such-program", "--help", "--", "--list")
 
-    assert "there is no program no-such-program" in done.stderr
+    assert "program not found: no-such-program" in done.stderr

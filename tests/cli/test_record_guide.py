@@ -41,7 +41,7 @@ def test_the_guide_replays(tmp_path: Path, command: str) -> None:
     assert re.search(r"replaying 1 document in 0s to web_[01]", said)
 
 
-def test_the_line_that_the_guide_shows_is_one() -> None:
+def test_the_line_in_the_guide_is_a_line_of_a_recording() -> None:
     (example,) = re.findall(r"^\{.*\}$", GUIDE.read_text(), re.MULTILINE)
 
     assert line(*read(example)) == example

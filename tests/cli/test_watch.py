@@ -1,4 +1,4 @@
-"""How a line of the history reads to whoever watches."""
+"""Lines of the history as sentences."""
 
 import pytest
 
@@ -16,49 +16,47 @@ SENTENCES = [
         ActionNote(
             deed=OperatorAction.FAULT, detail="429 for 30s", by="operator", scope=WEB, machines=(WEB_0,)
         ),
-        "the endpoint of web_0 is made to misbehave by operator: 429 for 30s",
+        "the endpoint of web_0 is given a fault by operator: 429 for 30s",
         id="a fault",
     ),
     pytest.param(
         ActionNote(deed=OperatorAction.HEALED, detail="429", by="operator", scope=WEB, machines=(WEB_0,)),
-        "the endpoint of web_0 is healed by operator",
+        "the fault of the endpoint of web_0 is cleared by operator",
         id="its end",
     ),
     pytest.param(
         ActionNote(deed=OperatorAction.ADVANCED, detail="by 5m", by="operator"),
-        "the clock is moved on by operator: by 5m",
-        id="a journey",
+        "the clock is advanced by operator: by 5m",
+        id="an advance",
     ),
     pytest.param(
         ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="operator"),
-        "the clock is set by operator: 60 times as fast",
+        "the speed of the clock is set by operator: 60 times as fast",
         id="another speed",
     ),
 ]
 
 
-@pytest.mark.parametrize(("remark", "expected"), SENTENCES)
-def test_what_somebody_did_to_an_endpoint_or_the_clock_is_a_sentence(
-    remark: ActionNote, expected: str
-) -> None:
-    told = line(1, NOON, remark)
+@pytest.mark.parametrize(("note", "expected"), SENTENCES)
+def test_an_action_on_an_endpoint_or_the_clock_is_a_sentence(note: ActionNote, expected: str) -> None:
+    entry = line(1, NOON, note)
 
-    assert told is not None
-    seen = HistoryLine(
-        seq=told.seq,
-        at=told.at,
-        kind=told.kind,
-        scope=told.scope,
-        event=told.event,
-        type=told.type,
-        resources=told.resources,
-        by=told.by,
-        reason=told.reason,
+    assert entry is not None
+    received = HistoryLine(
+        seq=entry.seq,
+        at=entry.at,
+        kind=entry.kind,
+        scope=entry.scope,
+        event=entry.event,
+        type=entry.type,
+        resources=entry.resources,
+        by=entry.by,
+        reason=entry.reason,
     )
-    assert sentence(seen) == expected
+    assert sentence(received) == expected
 
 
-def test_every_deed_has_its_sentence() -> None:
+def test_every_operator_action_has_a_sentence() -> None:
     assert {case.values[0].deed for case in SENTENCES if isinstance(case.values[0], ActionNote)} == set(
         OperatorAction
     )

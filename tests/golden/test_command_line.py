@@ -36,11 +36,11 @@ ACTING = (
     f"cancel {RESTART} --json",
     f"cancel {HOLDING}",
     "cancel",
-    "walk host-update --scope web --notice 1m",
-    "walk host-update --scope web",
-    "walk --scope web --stop",
-    "walk host-reboot --scope lab/web --json",
-    "walk --scope nowhere",
+    "rollout host-update --scope web --notice 1m",
+    "rollout host-update --scope web",
+    "rollout --scope web --stop",
+    "rollout host-reboot --scope lab/web --json",
+    "rollout --scope nowhere",
     "fault db 429 --for 30s",
     "fault db slow --delay 3s --json",
     "fault db none",
@@ -120,9 +120,9 @@ def test_what_commands_print_without_a_server(line: str, golden: Golden) -> None
 
 def test_what_up_prints_as_it_goes_on(data: Path, tmp_path: Path, golden: Golden) -> None:
     with up(tmp_path, "--data", str(data), "--clock", "manual", "--vm", "db") as server:
-        until(lambda: server.printed().count(" before\n") == 15, "all that is pending is told")
+        until(lambda: server.printed().count(" is still pending (") == 15, "all pending events are printed")
         server.tell("clock", "advance", "10s")
-        until(lambda: "app-1 has started" in server.printed(), "what happens is told")
+        until(lambda: "app-1 has started" in server.printed(), "the change is printed")
         assert server.stop() == 0
 
     golden("cli/up", {"stdout": server.printed(), "stderr": server.complained()})

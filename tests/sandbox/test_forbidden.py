@@ -21,7 +21,7 @@ def test_without_user_namespaces_isolate_says_so_and_goes_on_in_the_default_mode
     done = replace(redirecting, forbidden=("unshare",)).run(*present(CURL), isolate=True)
 
     assert (done.code, done.stdout) == (0, VM)
-    assert done.stderr == f"{NO_NAMESPACES}; going on without --isolate: the network is this machine's\n"
+    assert done.stderr == f"{NO_NAMESPACES}; continuing without --isolate, in the network of this machine\n"
 
 
 @pytest.mark.parametrize("client", [pytest.param(CURL, id="curl"), pytest.param(ASYNCIO, id="asyncio")])

@@ -27,6 +27,8 @@ class RecordingRequest:
     version: str
     every: timedelta
     lasts: timedelta = durations.LONGEST_DURATION
+    #: Whether an endpoint that does not answer the first request is waited for.
+    wait_for_first: bool = True
 
 
 class TroubledError(UnavailableError):
@@ -59,9 +61,15 @@ class Recorder:
         self._machine: str | None = None
         self._failures = 0
         self._problem = ""
+        self._must_answer = False
 
     def run(self, wish: RecordingRequest) -> None:
-        """Look at the document once, and again and again until time is up."""
+        """Look at the document once, and again and again until time is up.
+
+        Raises:
+            UnavailableError: the first look failed, and the request does not wait for it.
+        """
+        self._must_answer = not wish.wait_for_first
         end = self._clock.elapsed() + wish.lasts
         rest = left = timedelta(0)
         while rest <= left:
@@ -75,7 +83,10 @@ class Recorder:
         try:
             one = self._document(version)
         except UnavailableError as problem:
+            if self._must_answer:
+                raise
             return self._complain(problem)
+        self._must_answer = False
         if self._problem:
             self._tell("the endpoint answers again")
         self._problem, self._failures = "", 0

@@ -8,10 +8,12 @@ from urllib.parse import quote
 import click
 
 from fairwarning.cli.client import HistoryLine, HistoryPart, MachineList, OperatorClient, connect, decode
-from fairwarning.cli.fleet import json_option
-from fairwarning.cli.options import LENGTH
-from fairwarning.cli.output import as_json, as_line, note
-from fairwarning.cli.watch import HistoryWatch, timed
+from fairwarning.cli.completion import complete_scopes
+from fairwarning.cli.lookup import suggest_scopes
+from fairwarning.cli.options import DURATION_TEXT, json_option
+from fairwarning.cli.output import print_json, print_json_line, print_note
+from fairwarning.cli.watch import HistoryWatch, timed_sentence
+from fairwarning.config import PROGRAM
 from fairwarning.core.causes import MAINTENANCE
 from fairwarning.core.document.render import Json
 
@@ -20,7 +22,7 @@ _ENDS = ("finished", "cancelled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutInfo:
-    """A walk, with the events of the domain it is at; of one just begun, whether nobody is told."""
+    """A rollout, with the events of its current domain; the hint says that no guest was warned."""
 
     scope: str
     events: tuple[str, ...]
@@ -29,82 +31,93 @@ class RolloutInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeInfo:
-    """A scope, as far as its walk goes."""
+    """A scope and its rollout."""
 
     update_domains: int
     walk: RolloutInfo | None
 
 
-@click.command("walk")
-@click.argument("what", metavar="CAUSE", type=click.Choice(list(MAINTENANCE)), default="host-update")
-@click.option("--scope", required=True, help="The scope to walk through.")
-@click.option("--notice", type=LENGTH, help="How long before each domain starts its guests are told.")
-@click.option("--follow", is_flag=True, help="Stay and tell how it goes, until the last domain is done.")
-@click.option(
-    "--stop", is_flag=True, help="End the walk that is under way; what has not started is withdrawn."
-)
+@click.command()
+@click.argument("what", metavar="[CAUSE]", type=click.Choice(list(MAINTENANCE)), default="host-update")
+@click.option("--scope", required=True, shell_complete=complete_scopes, help="The scope to maintain.")
+@click.option("--notice", type=DURATION_TEXT, help="Notice for each domain.  [default: as on Azure]")
+@click.option("--follow", is_flag=True, help="Print what happens until the last domain is done.")
+@click.option("--stop", is_flag=True, help="Stop the rollout; events that have not started are cancelled.")
 @json_option
 def rollout(what: str, scope: str, notice: str | None, follow: bool, stop: bool, json_: bool) -> None:
     """Take maintenance through a scope, one domain at a time.
 
-    The next domain is announced only once the previous one is done.
+    The next domain is announced when the previous one is done. CAUSE is host-update if it is left out.
 
     \b
     Example:
-      fairwarning walk host-update --scope web --follow
-      fairwarning walk --scope web --stop
+      fairwarning rollout host-update --scope web --follow
+      fairwarning rollout --scope web --stop
     """
     client = connect()
     if stop:
-        client.call("DELETE", f"/walks/{quote(scope, safe='')}")
-        note(f"the walk through {scope} has ended")
+        _stop(client, scope, json_)
         return
-    asked: dict[str, Json] = {"scope": scope, "cause": what}
+    request: dict[str, Json] = {"scope": scope, "cause": what}
     if notice is not None:
-        asked["notice"] = notice
-    answer = client.call("POST", "/walks", asked)
+        request["notice"] = notice
+    with suggest_scopes(client, scope):
+        answer = client.call("POST", "/walks", request)
     begun = decode(answer, RolloutInfo)
     if json_:
-        as_json(json.loads(answer))
+        print_json(json.loads(answer))
     if begun.hint is not None:
-        note(begun.hint)
+        print_note(begun.hint)
     if follow:
         _follow(client, begun, json_)
     elif not json_:
-        note(f"a {what} walks through {scope}; fairwarning events --watch tells how it goes")
+        print_note(f"the rollout of {what} in {scope} has begun; {PROGRAM} events --watch shows its progress")
+
+
+def _stop(client: OperatorClient, scope: str, json_: bool) -> None:
+    with suggest_scopes(client, scope):
+        client.call("DELETE", f"/walks/{quote(scope, safe='')}")
+    if json_:
+        print_json({"scope": scope, "stopped": True})
+    else:
+        print_note(f"the rollout in {scope} is stopped")
 
 
 def _follow(client: OperatorClient, begun: RolloutInfo, json_: bool) -> None:
     scope = begun.scope
-    machines = [one for one in decode(client.get("/machines"), MachineList).machines if one.scope == scope]
-    # S-04: where there are no update domains, fault domains are respected.
+    listed = decode(client.get("/machines"), MachineList).machines
+    machines = [machine for machine in listed if machine.scope == scope]
+    # S-04: maintenance goes by fault domains where a scope has no update domains.
     by_update = _scope(client, scope).update_domains > 0
-    domains = {one.name: one.update_domain if by_update else one.fault_domain for one in machines}
+    domains = {
+        machine.name: machine.update_domain if by_update else machine.fault_domain for machine in machines
+    }
     began, last = client.now(), None
     try:
-        for text in HistoryWatch(client, _beginning(client, begun)):
+        for text in HistoryWatch(client, _position_before(client, begun)):
             line = decode(text, HistoryLine)
             if line.scope == scope:
-                as_line(text) if json_ else click.echo(f"{_progress(line, domains)}  {timed(line, began)}")
+                sentence = f"{_progress(line, domains)}  {timed_sentence(line, began)}"
+                print_json_line(text) if json_ else click.echo(sentence)
             if last is None and line.kind in _ENDS and _scope(client, scope).walk is None:
                 last = client.position()
             if last is not None and line.seq >= last:
-                note(f"the walk through {scope} is done")
+                print_note(f"the rollout in {scope} is done")
                 return
     except KeyboardInterrupt:
-        note("the walk goes on without being watched")
+        print_note("the rollout continues")
 
 
 def _progress(line: HistoryLine, domains: Mapping[str, int]) -> str:
-    known = sorted(set(domains.values()))
-    own = {domains[name] for name in line.resources if name in domains}
-    if not own:
+    numbers = sorted(set(domains.values()))
+    affected = {domains[name] for name in line.resources if name in domains}
+    if not affected:
         return "domain -"
-    return f"domain {min(own)} ({known.index(min(own)) + 1} of {len(known)})"
+    return f"domain {min(affected)} ({numbers.index(min(affected)) + 1} of {len(numbers)})"
 
 
-def _beginning(client: OperatorClient, begun: RolloutInfo) -> int:
-    """Return the place in the history just before the walk's first event."""
+def _position_before(client: OperatorClient, begun: RolloutInfo) -> int:
+    """Return the position in the history just before the rollout's first event."""
     lines = decode(client.get("/history", event=begun.events[0]), HistoryPart).history
     return lines[0].seq - 1
 

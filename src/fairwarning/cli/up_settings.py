@@ -1,4 +1,4 @@
-"""From what ``up`` is asked for to the settings of a server."""
+"""Turns the options of ``up`` into the settings of a server."""
 
 import shlex
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import TypedDict
 import click
 
 from fairwarning.cli.output import FailureError
-from fairwarning.config import SHORTEST_TOKEN, Settings, arm_address, is_token
+from fairwarning.config import PROGRAM, SHORTEST_TOKEN, Settings, arm_address, is_token
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.recording import MachineRecording, RecordingError, by_machine, read
 from fairwarning.core.errors import InvalidError
@@ -20,21 +20,21 @@ from fairwarning.core.policy import DEFAULT_RETENTION, PROFILES, FirstCall, Prof
 #: S-01: all roles of a cloud service are one scope, which needs a name.
 CLOUD_SERVICE = "cloud-service"
 
-#: R-25: switching on takes two minutes at most.
+#: R-25: the first call takes two minutes at most.
 LONGEST_FIRST_CALL = timedelta(minutes=2)
 
-Counted = tuple[str, int]
+NamedCount = tuple[str, int]
 
 
 class FleetOptions(TypedDict):
-    """The machines there are to be."""
+    """The options that describe machines."""
 
-    scale_set: tuple[Counted, ...]
-    flexible_set: tuple[Counted, ...]
-    availability_set: tuple[Counted, ...]
+    scale_set: tuple[NamedCount, ...]
+    flexible_set: tuple[NamedCount, ...]
+    availability_set: tuple[NamedCount, ...]
     vm: tuple[str, ...]
     spot_vm: tuple[str, ...]
-    cloud_service: tuple[Counted, ...]
+    cloud_service: tuple[NamedCount, ...]
 
 
 class UpOptions(FleetOptions):
@@ -67,8 +67,8 @@ class UpOptions(FleetOptions):
     json_: bool
 
 
-#: Who there is if nobody is asked for.
-BARE = FleetOptions(
+#: The fleet if no option describes machines.
+DEFAULT_FLEET = FleetOptions(
     scale_set=(("web", 3),),
     flexible_set=(),
     availability_set=(("app", 3),),
@@ -78,115 +78,115 @@ BARE = FleetOptions(
 )
 
 
-def settings(wishes: UpOptions) -> Settings:
-    """Return the settings that fulfil the wishes."""
-    for contradiction, complaint in _contradictions(wishes):
+def settings(options: UpOptions) -> Settings:
+    """Return the settings that the options ask for."""
+    for contradiction, message in _contradictions(options):
         if contradiction:
-            raise click.UsageError(complaint)
-    # Who brings recordings wants the machines in them.
-    asked = any(map(wishes.get, BARE)) or wishes["replay"]
+            raise click.UsageError(message)
+    # The machines of a recording replace the default fleet.
+    described = any(map(options.get, DEFAULT_FLEET)) or options["replay"]
     return Settings(
-        blueprints=tuple(_blueprints(wishes, wishes)),
-        default_blueprints=() if asked else tuple(_blueprints(wishes, BARE)),
-        profile=_profile(wishes),
-        manual_clock=wishes["clock"] == "manual",
-        azure_timings=wishes["timings"] == "azure",
-        data=wishes["data"],
-        port_base=wishes["port_base"],
-        operator=wishes["operator"],
-        arm=None if wishes["no_arm"] else wishes["arm"] or arm_address(wishes["port_base"]),
-        token=_token(wishes["token_file"]),
-        listen=wishes["listen"],
-        addresses=dict(wishes["address"]),
-        sockets=wishes["sockets"],
-        replays=_replays(wishes["replay"]),
-        retention=_retention(wishes),
+        blueprints=tuple(_blueprints(options, options)),
+        default_blueprints=() if described else tuple(_blueprints(options, DEFAULT_FLEET)),
+        profile=_profile(options),
+        manual_clock=options["clock"] == "manual",
+        azure_timings=options["timings"] == "azure",
+        data=options["data"],
+        port_base=options["port_base"],
+        operator=options["operator"],
+        arm=None if options["no_arm"] else options["arm"] or arm_address(options["port_base"]),
+        token=_token(options["token_file"]),
+        listen=options["listen"],
+        addresses=dict(options["address"]),
+        sockets=options["sockets"],
+        replays=_replays(options["replay"]),
+        retention=_retention(options),
     )
 
 
-def _contradictions(wishes: UpOptions) -> Iterator[tuple[object, str]]:
-    """Yield what cannot be wished for together, each with what is said then."""
+def _contradictions(options: UpOptions) -> Iterator[tuple[object, str]]:
+    """Yield the combinations of options that are refused, each with its message."""
     yield (
-        wishes["clock"] == "manual" and wishes["speed"] is not None,
-        "--speed is for the real clock; a manual clock is moved by: fairwarning clock",
+        options["clock"] == "manual" and options["speed"] is not None,
+        f"--speed needs the real clock; a manual clock is moved with: {PROGRAM} clock",
     )
     yield (
-        wishes["clock"] == "manual" and wishes["replay"],
-        "--replay goes by the real clock; a manual one would hold it up",
+        options["clock"] == "manual" and options["replay"],
+        "--replay needs the real clock, not --clock manual",
     )
     yield (
-        wishes["no_arm"] and (wishes["identity"] or wishes["arm"]),
-        "--no-arm leaves out what --arm and --identity are for",
+        options["no_arm"] and (options["identity"] or options["arm"]),
+        "--no-arm cannot be combined with --arm or --identity",
     )
     yield (
-        wishes["address"] and not wishes["listen"],
-        "--address is for a shared listener: say where with --listen",
+        options["address"] and not options["listen"],
+        "--address needs a shared listener: add --listen",
     )
-    yield len(dict(wishes["address"])) < len(wishes["address"]), "--address gives a machine two addresses"
-    delay = wishes["first_call_delay"]
+    yield len(dict(options["address"])) < len(options["address"]), "--address gives a machine two addresses"
+    delay = options["first_call_delay"]
     yield (
-        delay and wishes["first_call"] == FirstCall.NONE,
-        "--first-call-delay is for --first-call delay or empty_body",
+        delay and options["first_call"] == FirstCall.NONE,
+        "--first-call-delay needs --first-call delay or empty_body",
     )
-    yield delay > LONGEST_FIRST_CALL, "--first-call-delay is at most 120s: switching on takes no longer"
+    yield delay > LONGEST_FIRST_CALL, "--first-call-delay must be at most 120s"
 
 
-def _blueprints(wishes: UpOptions, cast: FleetOptions) -> Iterator[Blueprint]:
-    zones, notice = wishes["zones"] or (), wishes["terminate_notice"]
+def _blueprints(options: UpOptions, fleet: FleetOptions) -> Iterator[Blueprint]:
+    zones, notice = options["zones"] or (), options["terminate_notice"]
     for kind, sets, spread in (
-        (ScopeKind.SCALE_SET, cast["scale_set"], zones),
-        (ScopeKind.FLEXIBLE_SET, cast["flexible_set"], zones),
-        (ScopeKind.AVAILABILITY_SET, cast["availability_set"], ()),
+        (ScopeKind.SCALE_SET, fleet["scale_set"], zones),
+        (ScopeKind.FLEXIBLE_SET, fleet["flexible_set"], zones),
+        (ScopeKind.AVAILABILITY_SET, fleet["availability_set"], ()),
     ):
         for name, count in sets:
             yield Blueprint(name=name, kind=kind, count=count, zones=spread, terminate_notice=notice)
-    for name in cast["vm"]:
+    for name in fleet["vm"]:
         yield Blueprint(name=name, kind=ScopeKind.STANDALONE, terminate_notice=notice)
-    for name in cast["spot_vm"]:
+    for name in fleet["spot_vm"]:
         # T-05: a Spot machine has no terminate profile.
         yield Blueprint(name=name, kind=ScopeKind.STANDALONE, spot=True)
-    if cast["cloud_service"]:
-        yield Blueprint(name=CLOUD_SERVICE, kind=ScopeKind.CLOUD_SERVICE, roles=cast["cloud_service"])
+    if fleet["cloud_service"]:
+        yield Blueprint(name=CLOUD_SERVICE, kind=ScopeKind.CLOUD_SERVICE, roles=fleet["cloud_service"])
 
 
-def _profile(wishes: UpOptions) -> Profile:
-    profile = PROFILES[wishes["profile"]]
-    policy = replace(profile.policy, start_enabled=wishes["start_enabled"])
+def _profile(options: UpOptions) -> Profile:
+    profile = PROFILES[options["profile"]]
+    policy = replace(profile.policy, start_enabled=options["start_enabled"])
     return replace(
         profile,
-        policy=with_speed(policy, wishes["speed"] or 1.0),
-        preview_version=wishes["preview_version"],
-        first_call=FirstCall(wishes["first_call"]),
-        first_call_delay=wishes["first_call_delay"],
-        identity_tokens=wishes["identity"],
+        policy=with_speed(policy, options["speed"] or 1.0),
+        preview_version=options["preview_version"],
+        first_call=FirstCall(options["first_call"]),
+        first_call_delay=options["first_call_delay"],
+        identity_tokens=options["identity"],
     )
 
 
-def _retention(wishes: UpOptions) -> Retention | None:
-    usual = Retention() if wishes["data"] is None else DEFAULT_RETENTION
-    age = usual.age if wishes["keep_history"] is None else wishes["keep_history"]
-    size = usual.size if wishes["keep_history_size"] is None else wishes["keep_history_size"]
+def _retention(options: UpOptions) -> Retention | None:
+    default = Retention() if options["data"] is None else DEFAULT_RETENTION
+    age = default.age if options["keep_history"] is None else options["keep_history"]
+    size = default.size if options["keep_history_size"] is None else options["keep_history_size"]
     return None if age is None and size is None else Retention(age=age, size=size)
 
 
 def _replays(recordings: tuple[tuple[str | None, Path], ...]) -> dict[str, MachineRecording]:
-    found: dict[str, MachineRecording] = {}
+    replays: dict[str, MachineRecording] = {}
     for machine, path in recordings:
-        parts = tapes_of(path, machine)
-        if twice := found.keys() & parts.keys():
-            raise click.UsageError(f"--replay gives {min(twice)} two recordings")
-        found |= parts
-    return found
+        parts = _read_recording(path, machine)
+        if repeated := replays.keys() & parts.keys():
+            raise click.UsageError(f"--replay gives {min(repeated)} two recordings")
+        replays |= parts
+    return replays
 
 
-def tapes_of(path: Path, machine: str | None) -> dict[str, MachineRecording]:
-    """Return what a recording has for which machine, or fail in words."""
+def _read_recording(path: Path, machine: str | None) -> dict[str, MachineRecording]:
+    """Return the recordings in a file, by machine."""
     try:
         return by_machine(read(path.read_text(encoding="utf-8")), machine)
     except RecordingError as problem:
-        raise FailureError(f"{path} is no recording: {problem}") from problem
+        raise FailureError(f"{path} is not a recording: {problem}") from problem
     except InvalidError as problem:
-        hint = f"--replay MACHINE={path} says whose it is"
+        hint = f"name the machine: --replay MACHINE={path}"
         raise FailureError(f"{path}: the {problem.field} {problem.problem}", hint) from problem
     except (OSError, ValueError) as problem:
         raise FailureError(f"{path} cannot be read: {problem}") from problem
@@ -198,13 +198,14 @@ def _token(path: Path | None) -> str | None:
     token = path.read_bytes().decode("latin-1").strip()
     if not is_token(token):
         raise FailureError(
-            f"{path} holds no token: it must be one line of printable ASCII characters", _make_token(path)
+            f"{path} does not contain a token: it must be one line of printable ASCII characters",
+            _token_hint(path),
         )
     if len(token) < SHORTEST_TOKEN:
         problem = f"the token in {path} has {len(token)} characters; it needs at least {SHORTEST_TOKEN}"
-        raise FailureError(problem, _make_token(path))
+        raise FailureError(problem, _token_hint(path))
     return token
 
 
-def _make_token(path: Path) -> str:
-    return f"make one with: openssl rand -hex 16 > {shlex.quote(str(path))}"
+def _token_hint(path: Path) -> str:
+    return f"create one with: openssl rand -hex 16 > {shlex.quote(str(path))}"

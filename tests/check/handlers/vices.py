@@ -57,12 +57,12 @@ class CountsTheUsualNotice(Handler):
 
 
 class FallsOver(Handler):
-    def bear(self, problem: Exception) -> None:
+    def back_off(self, problem: Exception) -> None:
         raise problem
 
 
 class GivesUpOnTheFirstCall(FallsOver):
-    patience = 3.0
+    timeout = 3.0
 
 
 class NeedsADate(FallsOver):
@@ -76,7 +76,7 @@ class NeedsEveryField(FallsOver):
 
 
 class Hammers(Handler):
-    def bear(self, problem: Exception) -> None:
+    def back_off(self, problem: Exception) -> None:
         self.wait = 0.05
 
 
@@ -100,8 +100,8 @@ class WaitsForAHigherIncarnation(Handler):
 
 
 class TakesFailuresForNothingScheduled(Handler):
-    def bear(self, problem: Exception) -> None:
-        super().bear(problem)
+    def back_off(self, problem: Exception) -> None:
+        super().back_off(problem)
         self.handle([])
 
 
