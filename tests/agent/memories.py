@@ -1,9 +1,9 @@
-"""What a guest remembers of the events it has seen, for tests of what it plans."""
+"""Memories of the agent, for tests of its plan."""
 
 from fairwarning.agent.plan import AgentPolicy, EventStep, Memory, Record, Work
 from fairwarning.core.document.parse import ObservedEvent
 from fairwarning.core.model import EventId
-from tests.agent.sight import DRAIN, record, seen
+from tests.agent.events import DRAIN, record, seen
 
 E1, E2 = seen(), seen("E2")
 POLICY = AgentPolicy(rules=(DRAIN,))

@@ -20,8 +20,8 @@ from fairwarning.agent.plan import (
 )
 from fairwarning.agent.rules import SHORT_FREEZE, WATCH, Consent, Rule
 from fairwarning.core.document.parse import ObservedEvent
+from tests.agent.events import DRAIN, ME, NOON, document, record, seen, started
 from tests.agent.memories import E1, E2, FAILED, K1, POLICY, READY_1, ready, remembering
-from tests.agent.sight import DRAIN, ME, NOON, document, record, seen, started
 
 
 def approving(how: Consent) -> AgentPolicy:

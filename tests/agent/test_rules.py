@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.agent.rules import SHORT_FREEZE, WATCH, Rule, choose
 from fairwarning.core.document.parse import ObservedEvent
-from tests.agent.sight import seen
+from tests.agent.events import seen
 
 REBOOTS = Rule(name="reboots", types=frozenset({"reboot", "redeploy"}))
 FREEZES = Rule(name="freezes", types=frozenset({"freeze"}))

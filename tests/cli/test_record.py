@@ -12,11 +12,11 @@ import pytest
 
 from fairwarning.core.document.recording import RecordedDocument, line, read, recorded
 from fairwarning.core.document.render import Json
-from tests.agent.scripted import Line, endpoint
+from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import FAIRWARNING, Server, call, until, up
 from tests.stage import NOON
 
-NAME = Line(body=b"web_0")
+NAME = Answer(body=b"web_0")
 EMPTY: Json = {"DocumentIncarnation": 1, "Events": []}
 REBOOT: Json = {
     "DocumentIncarnation": 2,
@@ -24,8 +24,8 @@ REBOOT: Json = {
 }
 
 
-def answer(document: Json) -> Line:
-    return Line(body=json.dumps(document).encode())
+def answer(document: Json) -> Answer:
+    return Answer(body=json.dumps(document).encode())
 
 
 def keep(path: Path, *documents: Json, machine: str | None = "web_0") -> Path:

@@ -31,7 +31,7 @@ from fairwarning.agent import dhcp, discovery
 def query():
     return dhcp.query(dhcp.interfaces(), [dhcp.Try(timedelta(0))] * 3, timeout=timedelta(seconds=2))
 now = datetime(2026, 11, 16, 12, tzinfo=UTC)
-print(discovery.discover(None, {}, discovery.answers, Path("/nonexistent"), now=now, query=query))
+print(discovery.discover(None, {}, discovery.serves_events, Path("/nonexistent"), now=now, query=query))
 """
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from fairwarning.agent.hooks import Hook, parse
 from fairwarning.agent.hooks.program import SHOWN
-from tests.agent.hooks.occasions import EVENT, in_seconds, noon, prepare, recover
+from tests.agent.hooks.contexts import EVENT, in_seconds, noon, prepare, recover
 
 HERE = {"PATH": os.environ["PATH"]}
 
@@ -33,7 +33,7 @@ def ends(pid: int) -> bool:
         os.close(watched)
 
 
-def test_exit_code_zero_is_success_and_the_message_is_what_was_said() -> None:
+def test_exit_code_zero_is_success_and_the_message_is_the_output() -> None:
     outcome = shell("echo drained; echo twice >&2").run(prepare(), None, noon)
 
     assert outcome.ok
@@ -51,9 +51,9 @@ def test_the_environment_tells_of_the_event(tmp_path: Path) -> None:
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     hook = parse({"exec": [sys.executable, "-I", "-c", code]}, {"KEPT": "yes"})
 
-    told: dict[str, str] = json.loads(hook.run(prepare(), None, noon).message)
+    variables_seen: dict[str, str] = json.loads(hook.run(prepare(), None, noon).message)
 
-    assert {name: value for name, value in told.items() if name.startswith("FAIRWARNING")} == {
+    assert {name: value for name, value in variables_seen.items() if name.startswith("FAIRWARNING")} == {
         "FAIRWARNING_EVENT_ID": "602d9444-d2cd-49c7-8624-8643e7171297",
         "FAIRWARNING_EVENT_TYPE": "Reboot",
         "FAIRWARNING_EVENT_STATUS": "Scheduled",
@@ -65,7 +65,7 @@ def test_the_environment_tells_of_the_event(tmp_path: Path) -> None:
         "FAIRWARNING_EVENT_PHASE": "prepare",
         "FAIRWARNING_MACHINE": "web_0",
     }
-    assert told["KEPT"] == "yes"
+    assert variables_seen["KEPT"] == "yes"
 
 
 @pytest.mark.rule("C-09")
@@ -123,18 +123,18 @@ def test_only_the_end_of_a_long_output_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "problem"),
     [
-        pytest.param(["/nonexistent/drain"], "there is no program /nonexistent/drain", id="there is none"),
+        pytest.param(["/nonexistent/drain"], "program /nonexistent/drain not found", id="there is none"),
         pytest.param(["/etc/passwd"], "/etc/passwd cannot be run", id="it is no program"),
         pytest.param(["/"], "/ cannot be run", id="it is a folder"),
     ],
 )
-def test_a_program_that_cannot_be_run_is_a_failure(words: list[str], said: str) -> None:
+def test_a_program_that_cannot_be_run_is_a_failure(words: list[str], problem: str) -> None:
     outcome = parse({"exec": words}).run(prepare(), None, noon)
 
     assert not outcome.ok
-    assert outcome.message.startswith(said)
+    assert outcome.message.startswith(problem)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from fairwarning.agent.hooks import HOOKS, parse
 from fairwarning.agent.hooks.exec import variables
-from fairwarning.agent.hooks.hook import facts
-from tests.agent.hooks.occasions import noon, prepare
+from fairwarning.agent.hooks.hook import event_payload
+from tests.agent.hooks.contexts import noon, prepare
 
 GUIDE = (Path(__file__).parents[3] / "docs/guides/hooks.md").read_text()
 SECTIONS = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL))
@@ -45,8 +45,8 @@ def test_the_first_example_is_taken() -> None:
     ]
 
 
-def test_every_variable_and_every_fact_is_told() -> None:
-    told = re.findall(r"^\| `(FAIRWARNING_\w+)` \|", GUIDE, re.MULTILINE)
+def test_the_guide_lists_every_variable_and_member() -> None:
+    variable_names = re.findall(r"^\| `(FAIRWARNING_\w+)` \|", GUIDE, re.MULTILINE)
 
-    assert told == list(variables(prepare()))
-    assert all(f"`{name}`" in SECTIONS["exec"] for name in facts(prepare()))
+    assert variable_names == list(variables(prepare()))
+    assert all(f"`{name}`" in SECTIONS["exec"] for name in event_payload(prepare()))

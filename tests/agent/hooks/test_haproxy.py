@@ -14,7 +14,7 @@ import pytest
 
 from fairwarning.agent.hooks import UNREPORTED, Hook, HookOutcome, parse
 from fairwarning.agent.hooks.haproxy import FOUND, OURS, HAProxyError, admin_state, sessions
-from tests.agent.hooks.occasions import in_seconds, noon, prepare, recover
+from tests.agent.hooks.contexts import in_seconds, noon, prepare, recover
 from tests.cli.server import free_port
 from tests.needs import found
 
@@ -42,7 +42,7 @@ backend web
 
 @dataclass(frozen=True, slots=True)
 class Balancer:
-    """A running HAProxy with servers s1 and s2, each of which says its name to whoever connects."""
+    """A running HAProxy with servers s1 and s2, each of which sends its name to every client."""
 
     admin: str
     admin_port: int
@@ -52,8 +52,8 @@ class Balancer:
         return parse({"haproxy": {verb: "web/s1", "socket": self.admin, **options}})
 
     def run(self, verb: str, remembered: str | None = None) -> HookOutcome:
-        occasion = prepare() if verb == "drain" else recover()
-        return self.hook(verb).run(occasion, remembered, noon)
+        context = prepare() if verb == "drain" else recover()
+        return self.hook(verb).run(context, remembered, noon)
 
     def tell(self, command: str) -> str:
         """Return what HAProxy answers to an administrator."""
@@ -213,7 +213,7 @@ def test_a_drain_waits_for_the_sessions_of_the_server(balancer: Balancer) -> Non
 
 
 @pytest.mark.needs("haproxy")
-def test_sessions_that_outlast_the_wait_are_told_of(balancer: Balancer) -> None:
+def test_sessions_that_outlast_the_wait_are_reported(balancer: Balancer) -> None:
     open_ones = [balancer.connect() for _ in range(2)]
 
     outcome = balancer.hook("drain", wait="1s").run(prepare(deadline=in_seconds(60)), None, noon)
