@@ -1,4 +1,4 @@
-"""Agent and server, either of which may die at any moment: what holds in every history."""
+"""Invariants of the agent and the server when either may die at any moment."""
 
 import tempfile
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What an application embeds."""
+"""The client that an application embeds."""
 
 import threading
 from datetime import timedelta

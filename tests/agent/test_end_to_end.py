@@ -1,4 +1,4 @@
-"""The agent as a process of its own against a server as another, through kills, reboots and neighbours."""
+"""The agent and the server as processes, through kills, reboots and shared events."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""The guide and the examples say nothing that is not so."""
+"""The guide and the examples are correct."""
 
 import re
 import subprocess

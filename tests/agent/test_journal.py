@@ -1,4 +1,4 @@
-"""What the agent remembers survives whatever happens to the agent."""
+"""The journal survives crashes of the agent."""
 
 import json
 import multiprocessing

@@ -1,4 +1,4 @@
-"""The lease a machine has already names the endpoint, in the words of each DHCP client."""
+"""The lease files of every DHCP client hold the address of the endpoint."""
 
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
@@ -44,7 +44,7 @@ def test_every_source_has_a_fixture() -> None:
     assert without == ["var/db/dhcpcd/*.lease"]  # where dhcpcd used to keep the same packets
 
 
-def test_a_lease_that_has_expired_names_nobody(noon: datetime) -> None:
+def test_an_expired_lease_is_ignored(noon: datetime) -> None:
     assert list(leases.find(LEASES / "expired", noon)) == []
 
 

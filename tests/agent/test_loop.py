@@ -1,4 +1,4 @@
-"""The agent at work: what is done, in which order, and what a crash does to it."""
+"""The loop: which jobs run, in which order, and what a crash changes."""
 
 import logging
 from collections.abc import Iterator
@@ -261,7 +261,7 @@ def test_a_hook_that_breaks_is_a_hook_that_failed(rig: Rig, caplog: pytest.LogCa
     ("problem", "sent"),
     [
         pytest.param(RefusedError(400, "no such event"), 1, id="what was refused is not repeated"),
-        pytest.param(UnavailableError("away"), 2, id="what did not arrive is said again"),
+        pytest.param(UnavailableError("away"), 2, id="an approval that did not arrive is repeated"),
     ],
 )
 def test_an_approval_that_does_not_get_through(

@@ -1,4 +1,4 @@
-"""What a guest does, case by case: every mistake that handlers are known for, and every rule of section C."""
+"""The plan, case by case: the known mistakes of handlers, and every rule of section C."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -148,7 +148,7 @@ STRANGE = seen("E1", "Relocate")
             ready(E1),
             POLICY,
             [ApproveAction(seen(source="User"))],
-            id="a user's event is approved as soon as the machine is ready: somebody waits",
+            id="a user's event is approved as soon as the machine is ready: a user waits",
         ),
         pytest.param(
             [seen("E1", "Reboot", "web_1")],
@@ -177,7 +177,7 @@ STRANGE = seen("E1", "Relocate")
             NEW,
             approving(Consent.IMMEDIATELY),
             [PrepareAction(E1, replace(DRAIN, approve=Consent.IMMEDIATELY)), ApproveAction(E1)],
-            id="a rule may approve at first sight",
+            id="a rule may approve immediately",
         ),
         pytest.param(
             [SHORT],
@@ -371,7 +371,7 @@ def test_a_guest_does(
 
 @pytest.mark.rule("C-04")
 @pytest.mark.parametrize("incarnation", [1, 7, "-1", ""])
-def test_an_incarnation_that_starts_again_blinds_nobody(incarnation: int | str) -> None:
+def test_an_incarnation_that_starts_again_is_read_all_the_same(incarnation: int | str) -> None:
     memory = ready(E1)
 
     actions = plan(document(E2, incarnation=incarnation), memory, ME, POLICY, NOON)

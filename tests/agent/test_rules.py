@@ -1,4 +1,4 @@
-"""Which rule an event falls under."""
+"""Which rule applies to an event."""
 
 import pytest
 

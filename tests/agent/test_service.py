@@ -1,4 +1,4 @@
-"""The agent with its threads: how it begins, how it ends, and how it breaks."""
+"""The agent with its threads: how it starts, stops and fails."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The agent's file: what it may say, and how it is refused."""
+"""The agent's settings: how they are read, and the errors of invalid ones."""
 
 from datetime import timedelta
 from pathlib import Path

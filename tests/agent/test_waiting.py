@@ -1,4 +1,4 @@
-"""Why a guest waits: for its neighbours, for a check, for information; and what it says meanwhile."""
+"""Why the agent waits: for peers, for a check, for information; and the reason it gives."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -34,7 +34,13 @@ def test_without_information_nothing_is_done(shown: ObservedDocument | None, me:
     ("event", "mode", "others_ready", "known", "elapsed", "approved"),
     [
         pytest.param(
-            E1, CoordinationMode.OWN_ONLY, False, False, 0, True, id="one's own event needs nobody else"
+            E1,
+            CoordinationMode.OWN_ONLY,
+            False,
+            False,
+            0,
+            True,
+            id="an event of this machine alone needs no peer",
         ),
         pytest.param(
             PAIR, CoordinationMode.OWN_ONLY, True, True, 0, False, id="own-only: an event with others waits"
@@ -91,7 +97,7 @@ def test_without_information_nothing_is_done(shown: ObservedDocument | None, me:
             True,
             999,
             False,
-            id="peers: nobody takes over before all are ready",
+            id="peers: no machine takes over before all are ready",
         ),
         pytest.param(
             seen("E1", "Terminate", "web_0", "web_1"),

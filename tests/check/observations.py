@@ -1,20 +1,19 @@
-"""Observations made by hand: what a handler may be seen to do, in seconds from the beginning of a play."""
+"""Observations for tests, with their times in seconds from the beginning of a scenario."""
 
 import json
 from dataclasses import replace
 from datetime import timedelta
 
 from fairwarning.check.observations import Asked, CausedEvent, Happened, Hooked, Life, Observed, Phase, Spell
-from fairwarning.check.scenario import Scenario, understand
-from fairwarning.check.timing import Timing
+from fairwarning.check.scenario import Scenario, Timing, parse_scenario
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventId
 
 E1, E2 = EventId("E1"), EventId("E2")
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
-PACE = Timing(quick=True)
+TIMING = Timing(quick=True)
 
-Seen = Asked | Hooked | Happened | Life | Spell
+Observation = Asked | Hooked | Happened | Life | Spell
 
 
 def after(seconds: float) -> timedelta:
@@ -38,7 +37,7 @@ def get(
 
 
 def refused(at: float, status: int) -> Asked:
-    """A poll that is answered with a complaint."""
+    """A poll that is answered with an error."""
     return replace(get(at, status=status), answer=b'{"error":\n "no"}')
 
 
@@ -103,9 +102,12 @@ def spell(begun: float, ended: float) -> Spell:
 
 
 def observed(
-    *seen: Seen, events: tuple[CausedEvent, ...] = (), ended: float = 60, served: tuple[str, ...] = ("web_0",)
+    *seen: Observation,
+    events: tuple[CausedEvent, ...] = (),
+    ended: float = 60,
+    served: tuple[str, ...] = ("web_0",),
 ) -> Observed:
-    """Everything, sorted into its places; the machines in ``served`` have polled at the very beginning."""
+    """All observations of a scenario; the machines in ``served`` have polled at its beginning."""
     polled = (get(0, machine=name) for name in served)
     return Observed(
         ended=after(ended),
@@ -138,4 +140,4 @@ def content(**members: Json) -> dict[str, Json]:
 def scenario(*handlers: str, **expectation: Json) -> Scenario:
     """A scenario that expects one thing."""
     names: list[Json] = [*(handlers or ("web_0",))]
-    return understand("made.toml", content(handlers=names, expect=[{"rule": "C-06", **expectation}]))
+    return parse_scenario("made.toml", content(handlers=names, expect=[{"rule": "C-06", **expectation}]))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.check.scenario import understand
+from fairwarning.check.scenario import parse_scenario
 from tests.check.reference import tables
 from tests.check.sandboxed import skip_without_sandbox
 
@@ -78,7 +78,7 @@ def test_the_guide_shows_the_file_that_our_agent_is_checked_with() -> None:
 
 
 def test_the_scenario_of_the_guide_makes_sense() -> None:
-    assert understand("the guide", tomllib.loads(SCENARIO)).name == "restart-under-load"
+    assert parse_scenario("the guide", tomllib.loads(SCENARIO)).name == "restart-under-load"
 
 
 @pytest.mark.parametrize("table", tables())

@@ -142,7 +142,7 @@ def _require(wishes: CheckOptions) -> None:
 def _results(scenarios: list["Scenario"], wishes: CheckOptions) -> list["ScenarioResult"]:
     from fairwarning.check.report import summary
     from fairwarning.check.run_scenario import CheckRequest
-    from fairwarning.check.timing import Timing
+    from fairwarning.check.scenario import Timing
 
     run = CheckRequest(wishes["command"], config.environment({}), Timing(wishes["quick"], wishes["speed"]))
     try:

@@ -1,4 +1,4 @@
-"""A program of the owner's runs with everything it needs to know, and never longer than it may."""
+"""The exec hook passes the event to the program and enforces the time limit."""
 
 import json
 import os

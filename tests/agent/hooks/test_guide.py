@@ -1,4 +1,4 @@
-"""The guide to the hooks shows only what the agent takes, and leaves no hook out."""
+"""The guide to the hooks shows only valid steps, and every hook."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""How long a hook may take, and which steps make sense."""
+"""The time limit of hooks, and the errors of invalid steps."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""A line in the log is a hook too."""
+"""The log hook writes a line."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Units are stopped and started; ``systemctl`` is a stand-in that notes how it is called.
+"""Units are stopped and started; ``systemctl`` is a stand-in that records how it is called.
 
 No systemd runs where these tests do, so what systemd itself makes of the calls is not tested here.
 """
