@@ -29,7 +29,7 @@ def test_every_file_of_the_guide_is_understood(text: str) -> None:
 
 def test_the_guide_names_every_setting() -> None:
     source = (ROOT / "src" / "fairwarning" / "agent" / "settings.py").read_text()
-    lists = re.findall(r"^_(?:AGENT|RULE) = \((.*?)^\)", source, re.MULTILINE | re.DOTALL)
+    lists = re.findall(r"^_(?:AGENT|RULE)_KEYS = \((.*?)^\)", source, re.MULTILINE | re.DOTALL)
     names = {name for words in lists for name in re.findall(r'"(\w+)"', words)}
 
     assert len(names) > 15
