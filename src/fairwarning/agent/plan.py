@@ -143,11 +143,7 @@ def plan(
     Without a document nothing is known (C-03): no event counts as over, and every action is to wait.
     """
     if document is None or me is None:
-        why = (
-            "no document has been read yet"
-            if document is None
-            else "the name of this machine is not known yet"
-        )
+        why = "no document has been read yet" if document is None else "the name of this machine is unknown"
         return tuple(WaitAction(record.event, why) for record in memory.records.values())
     listed = {event.key: event for event in document.events}
     drained_for = frozenset(key for key, record in memory.records.items() if key in listed and record.drains)
@@ -206,9 +202,8 @@ def _preparation(case: _Case) -> Action | None:
         return None
     if record is None:
         # C-12: an unknown status starts nothing. C-09: an event may be Started when it first appears.
-        return (
-            PrepareAction(event, case.rule, "the event is new") if event.scheduled or event.started else None
-        )
+        handled = event.scheduled or event.started
+        return PrepareAction(event, case.rule, "the event is new") if handled else None
     if record.step is EventStep.RECOVERING:
         return _recovery(
             record, case.drained, case.policy.pause, case.now, "the event is back: recover first"
@@ -271,16 +266,14 @@ def _not_named(case: _Case) -> str | None:
 
 def _nothing_to_approve(case: _Case) -> str | None:
     # C-12: a recommendation to drain; no impact waits for an approval.
-    return (
-        "it is a recommendation: there is nothing to approve"
-        if case.event.known_kind is EventType.REBALANCE
-        else None
-    )
+    if case.event.known_kind is EventType.REBALANCE:
+        return "it is a recommendation: there is nothing to approve"
+    return None
 
 
 def _not_waiting(case: _Case) -> str | None:
     if case.event.started:
-        return "it has started; this machine stays as it is until the event has gone"
+        return "it has started; this machine stays as it is until the event is gone"
     return None if case.event.scheduled else f"its status {case.event.status!r} is unknown"
 
 

@@ -109,7 +109,7 @@ class _Exchange:
         return _VERSION.sub(rb"\g<1>" + self._version.encode(), raw, count=1)
 
     async def responses(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Return answers until the endpoint ends the connection; return whether it closed it in order."""
+        """Forward answers until the endpoint ends the connection; return whether it closed it in order."""
         try:
             while (head := await read_head(reader)) is not None:
                 await self._response(head, reader, writer)
