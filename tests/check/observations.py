@@ -87,13 +87,15 @@ def happen(at: float, kind: str, event: EventId = E1) -> Happened:
     return Happened(kind=kind, event=event, at=after(at))
 
 
-def life(begun: float, ended: float | None = None, code: int | None = None, *, ours: bool = True) -> Life:
+def life(
+    begun: float, ended: float | None = None, code: int | None = None, *, ended_by_step: bool = True
+) -> Life:
     return Life(
         machine="web_0",
         begun=after(begun),
         ended=None if ended is None else after(ended),
         code=code,
-        ours=ours,
+        ended_by_step=ended_by_step,
     )
 
 

@@ -260,7 +260,7 @@ ONE_MACHINE = [
     pytest.param(KEEPS_RUNNING, (life(0, 30, -9),), MET, "", id="what we ended did not end by itself"),
     pytest.param(
         KEEPS_RUNNING,
-        (life(0, 12, 1, ours=False),),
+        (life(0, 12, 1, ended_by_step=False),),
         BROKEN,
         "web_0 ended by itself 12.0 s into the scenario, with exit code 1",
         id="a crash",

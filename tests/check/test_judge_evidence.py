@@ -55,7 +55,9 @@ from tests.check.verdicts import (
             'requests: 2; the answer was 429: {"error": "no"}',
             id="else the last answer counts",
         ),
-        pytest.param((life(0, 2, 3, ours=False),), "requests: 0; it ended with exit code 3", id="it crashed"),
+        pytest.param(
+            (life(0, 2, 3, ended_by_step=False),), "requests: 0; it ended with exit code 3", id="it crashed"
+        ),
     ],
 )
 def test_a_handler_that_never_gets_a_document_is_judged_on_that(
@@ -109,7 +111,7 @@ def test_a_scenario_without_all_its_steps_shows_nothing(expectation: Expectation
 
 
 def test_a_scenario_without_all_its_steps_may_show_what_was_broken() -> None:
-    seen = replace(observed(life(0, 12, 1, ours=False)), steps_left=1)
+    seen = replace(observed(life(0, 12, 1, ended_by_step=False)), steps_left=1)
 
     assert verdict_on(KEEPS_RUNNING, seen) == (
         BROKEN,

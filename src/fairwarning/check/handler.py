@@ -87,7 +87,7 @@ class Handler:
         # The pipe ends when the last process that holds it ends, so no process of the handler is left then.
         await self.output.follow(process.stdout)
         code = await process.wait()
-        ended = replace(life, ended=self.log.now(), code=code, ours=self._ended_by_step)
+        ended = replace(life, ended=self.log.now(), code=code, ended_by_step=self._ended_by_step)
         self.log.put_life(ended, number)
 
 

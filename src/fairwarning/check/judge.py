@@ -119,7 +119,7 @@ def _never_served(machine: str, observed: Observed) -> Iterator[str]:
     for last in ([request for request in requests if request.final] or requests)[-1:]:
         yield "the last request was not answered" if last.status is None else f"the answer was {_quote(last)}"
     for life in observed.lives:
-        if life.machine == machine and life.code is not None and not life.ours:
+        if life.machine == machine and life.code is not None and not life.ended_by_step:
             yield f"it ended with exit code {life.code}"
             return
 
@@ -365,7 +365,7 @@ def _keeps_asking(expected: KeepsAsking, case: _Case) -> _Findings:
 
 def _keeps_running(case: _Case) -> _Findings:
     for life in case.observed.lives:
-        if life.machine == case.machine and life.ended is not None and not life.ours:
+        if life.machine == case.machine and life.ended is not None and not life.ended_by_step:
             when = f"{_long(life.ended)} into the scenario"
             yield _broken(f"{case.machine} ended by itself {when}, with exit code {life.code}")
 

@@ -110,13 +110,13 @@ class Happened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """A run of a handler; ``ours`` says that a step ended it, not the handler itself."""
+    """A run of a handler; ``ended_by_step`` says that a step ended it, not the handler itself."""
 
     machine: str
     begun: timedelta
     ended: timedelta | None = None
     code: int | None = None
-    ours: bool = True
+    ended_by_step: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

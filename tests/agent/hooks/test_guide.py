@@ -41,7 +41,7 @@ def test_the_first_example_is_taken() -> None:
         "drain web/web_0 at /run/haproxy/admin.sock and wait up to 30s for its sessions",
         "stop app.service",
         "start app.service",
-        "make web/web_0 ready at /run/haproxy/admin.sock if we drained it",
+        "make web/web_0 ready at /run/haproxy/admin.sock if the agent drained it",
     ]
 
 

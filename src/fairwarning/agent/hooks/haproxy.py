@@ -62,7 +62,7 @@ class HAProxy:
     def describe(self) -> str:
         """Return what the hook does to the server."""
         if self.verb == "ready":
-            return f"make {self.server} ready at {self.socket} if we drained it"
+            return f"make {self.server} ready at {self.socket} if the agent drained it"
         wait = f" and wait up to {for_people(self.wait)} for its sessions" if self.wait else ""
         return f"drain {self.server} at {self.socket}{wait}"
 
@@ -98,7 +98,7 @@ class HAProxy:
 
     def _ready(self, runtime: "_RuntimeSocket", remembered: str | None) -> HookOutcome:
         if remembered not in (OURS, UNREPORTED):
-            return HookOutcome(True, f"{self.server} was not drained by us; left as it is")
+            return HookOutcome(True, f"{self.server} was not drained by the agent; left as it is")
         if self._state(runtime) & MAINTENANCE:
             return HookOutcome(True, f"{self.server} is in maintenance by now; left as it is")
         runtime.execute(f"set server {self.server} state ready")

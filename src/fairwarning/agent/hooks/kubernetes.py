@@ -65,7 +65,9 @@ class Kubernetes:
 
     def describe(self) -> str:
         """Return the verb and the node."""
-        return f"{self.verb} node {self.node}" + (" if we cordoned it" if self.verb == "uncordon" else "")
+        return f"{self.verb} node {self.node}" + (
+            " if the agent cordoned it" if self.verb == "uncordon" else ""
+        )
 
     def program(self) -> str | None:
         """Return the program that must be installed for the hook to work, if it needs one."""
