@@ -11,7 +11,7 @@ K1 = E1.key
 
 
 def remembering(*records: Record, busy: frozenset[tuple[EventId, Work]] = frozenset()) -> Memory:
-    return Memory(records={one.event.key: one for one in records}, busy=busy)
+    return Memory(records={known.event.key: known for known in records}, busy=busy)
 
 
 def ready(event: ObservedEvent, **more: object) -> Memory:

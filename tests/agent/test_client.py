@@ -44,7 +44,7 @@ def test_it_polls_once_a_second_and_says_what_it_has() -> None:
     assert client.pause == timedelta(seconds=1)
     assert "if-none-match" not in script.asked[0].headers
     assert script.asked[1].headers["if-none-match"] == '"3"'
-    assert {one.headers["metadata"] for one in script.asked} == {"true"}
+    assert {request.headers["metadata"] for request in script.asked} == {"true"}
 
 
 def test_a_server_that_offers_it_is_asked_to_wait() -> None:
@@ -57,7 +57,7 @@ def test_a_server_that_offers_it_is_asked_to_wait() -> None:
         client.poll()
 
     assert first_pause == timedelta(0)
-    assert [one.path.partition("&")[2] for one in script.asked] == ["", "wait=20"]
+    assert [request.path.partition("&")[2] for request in script.asked] == ["", "wait=20"]
 
 
 def test_a_server_that_answers_at_once_what_it_should_hold_is_not_asked_more_often() -> None:
@@ -107,7 +107,7 @@ def test_a_request_that_is_wrong_is_not_repeated(status: int) -> None:
         with pytest.raises(RefusedError, match=str(status)):
             client.approve(EventId("A"))
 
-    assert [one.method for one in script.asked] == ["GET", "POST"]
+    assert [request.method for request in script.asked] == ["GET", "POST"]
     assert client.pause == timedelta(minutes=1)
 
 
@@ -162,7 +162,7 @@ def test_after_an_outage_the_whole_document_is_asked_for() -> None:
     ) as script:
         keep_polling(MetadataClient(script.url, clock), clock, 3)
 
-    assert ["if-none-match" in one.headers for one in script.asked] == [False, True, False]
+    assert ["if-none-match" in request.headers for request in script.asked] == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,9 @@ def test_an_approval_is_tried_again_until_it_is_accepted() -> None:
     with endpoint(Answer(410, b""), Answer(0), Answer(500, b""), Answer(200, b"")) as script:
         MetadataClient(script.url, clock).approve(EventId("A"))
 
-    assert [json.loads(one.body) for one in script.asked] == [{"StartRequests": [{"EventId": "A"}]}] * 4
+    assert [json.loads(request.body) for request in script.asked] == [
+        {"StartRequests": [{"EventId": "A"}]}
+    ] * 4
     assert [wait for wait in seconds(clock) if wait >= 1] == [1, 2, 4]
 
 

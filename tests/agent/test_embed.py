@@ -39,7 +39,7 @@ def first(script: Script) -> Notice:
 
 
 def approvals(script: Script) -> int:
-    return sum(one.method == "POST" for one in script.asked)
+    return sum(request.method == "POST" for request in script.asked)
 
 
 def test_every_event_of_this_machine_is_yielded_once() -> None:

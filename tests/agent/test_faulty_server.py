@@ -25,8 +25,8 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
     with ExitStack() as stack:
         server = stack.enter_context(up(folder, *words, "--speed", "20", "--no-arm"))
         guests = {fault: guest(server, folder, machine, stack) for fault, machine in machines.items()}
-        for one in guests.values():
-            one.run()
+        for faulty_guest in guests.values():
+            faulty_guest.run()
         restarts = {}
         for fault, machine in machines.items():
             server.tell("fault", machine, fault, "--for", "2s", "--delay", "1s")
@@ -119,6 +119,6 @@ def test_a_server_that_is_slow_to_come_is_waited_for(
     stack.callback(agent.wait, 20)
     stack.callback(agent.terminate)
 
-    until(lambda: any(one.method == "POST" for one in script.asked), "the event is approved")
+    until(lambda: any(request.method == "POST" for request in script.asked), "the event is approved")
 
     assert log.read_text() == "done\n"

@@ -56,4 +56,4 @@ def test_the_example_of_an_embedded_client_runs() -> None:
             program.kill()
 
     assert lines == ["Reboot: draining, None left\n", "Reboot: over, back to work\n"]
-    assert [one.method for one in script.asked][:3] == ["GET", "GET", "POST"]
+    assert [request.method for request in script.asked][:3] == ["GET", "GET", "POST"]

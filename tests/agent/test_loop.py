@@ -254,7 +254,7 @@ def test_a_hook_that_breaks_is_a_hook_that_failed(rig: Rig, caplog: pytest.LogCa
         rig.show(document(E1))
 
     assert rig.journal.records[E1.key].step is EventStep.FAILED
-    assert [one.message for one in caplog.records] == ["prepare_failed"]
+    assert [line.message for line in caplog.records] == ["prepare_failed"]
 
 
 @pytest.mark.parametrize(

@@ -404,7 +404,11 @@ def test_the_policies_of_others_can_be_written_as_rules() -> None:
     def drained(rule: Rule) -> set[str]:
         shown = document(*(seen(kind, kind, duration=30) for kind in KINDS))
         actions = plan(shown, Memory(), ME, AgentPolicy(rules=(rule,)), NOON)
-        return {one.event.kind for one in actions if isinstance(one, PrepareAction) and one.rule is rule}
+        return {
+            action.event.kind
+            for action in actions
+            if isinstance(action, PrepareAction) and action.rule is rule
+        }
 
     assert drained(kubernetes) == {"Redeploy", "Preempt", "Terminate"}
     assert drained(pacemaker) == {"Reboot", "Redeploy"}

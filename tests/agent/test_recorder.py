@@ -38,7 +38,7 @@ class RecorderRun:
         self._recorder.run(replace(REQUEST, every=every, lasts=timedelta(seconds=seconds)))
 
     def seen(self) -> list[tuple[str | None, int]]:
-        return [(one.machine, one.incarnation) for one in self.kept]
+        return [(recorded.machine, recorded.incarnation) for recorded in self.kept]
 
 
 def test_every_change_is_kept_once_with_its_time_and_its_machine() -> None:
@@ -164,7 +164,7 @@ def test_documents_of_one_second_are_as_far_apart_as_they_came() -> None:
 
         session.run(10)
 
-    first, second, third = (one.at for one in session.kept)
+    first, second, third = (recorded.at for recorded in session.kept)
     assert second - first >= SECOND
     assert third - second == SECOND
 

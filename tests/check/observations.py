@@ -113,11 +113,11 @@ def observed(
     polled = (get(0, machine=name) for name in served)
     return Observed(
         ended=after(ended),
-        asked=(*polled, *(one for one in seen if isinstance(one, Asked))),
-        hooks=tuple(one for one in seen if isinstance(one, Hooked)),
-        happened=tuple(one for one in seen if isinstance(one, Happened)),
-        lives=tuple(one for one in seen if isinstance(one, Life)),
-        spells=tuple(one for one in seen if isinstance(one, Spell)),
+        asked=(*polled, *(item for item in seen if isinstance(item, Asked))),
+        hooks=tuple(item for item in seen if isinstance(item, Hooked)),
+        happened=tuple(item for item in seen if isinstance(item, Happened)),
+        lives=tuple(item for item in seen if isinstance(item, Life)),
+        spells=tuple(item for item in seen if isinstance(item, Spell)),
         events=events,
     )
 

@@ -41,7 +41,7 @@ def whole_suite(command: str) -> bool:
     return "--quick" in command
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if not whole_suite(one)])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if not whole_suite(command)])
 def test_a_command_of_the_guide_works(command: str, tmp_path: Path) -> None:
     done = run(command, tmp_path)
 

@@ -83,7 +83,7 @@ def test_requests_on_one_connection_are_distinguished() -> None:
     got, asked = record(saying(OK, other), asking(request, request, length=len(OK + other)))
 
     assert got == OK + other
-    assert [one.status for one in asked] == [200, 304]
+    assert [request.status for request in asked] == [200, 304]
 
 
 def test_bodies_in_chunks_pass_as_they_are() -> None:

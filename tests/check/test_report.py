@@ -66,7 +66,7 @@ def test_an_empty_problem_is_a_problem() -> None:
     empty = replace(NOT_PLAYED, problem="")
 
     assert empty.word == "not played"
-    assert [one.get("errors") for one in ElementTree.fromstring(as_junit([empty]))] == ["1"]
+    assert [element.get("errors") for element in ElementTree.fromstring(as_junit([empty]))] == ["1"]
 
 
 def test_the_summary_counts() -> None:
@@ -96,7 +96,9 @@ def test_build_servers_read_a_suite_per_scenario_and_a_case_per_expectation() ->
 
     assert text.startswith("<?xml version='1.0' encoding='utf-8'?>")
     safe, unsafe, problem = ElementTree.fromstring(text.encode())
-    assert [(one.get("tests"), one.get("failures"), one.get("skipped")) for one in (safe, unsafe)] == [
+    assert [
+        (element.get("tests"), element.get("failures"), element.get("skipped")) for element in (safe, unsafe)
+    ] == [
         ("1", "0", "0"),
         ("3", "1", "2"),
     ]
@@ -105,6 +107,8 @@ def test_build_servers_read_a_suite_per_scenario_and_a_case_per_expectation() ->
         "recovers (C-04)",
         "stays-drained (C-10)",
     ]
-    assert [one.get("message") for one in unsafe.iter("failure")] == ["web_0 approved restart 3 times"]
+    assert [element.get("message") for element in unsafe.iter("failure")] == [
+        "web_0 approved restart 3 times"
+    ]
     assert unsafe.findtext("system-out") == "first\n[31mTraceback[0m & <more>"
-    assert [one.get("message") for one in problem.iter("error")] == ["the server did not start"]
+    assert [element.get("message") for element in problem.iter("error")] == ["the server did not start"]

@@ -24,7 +24,7 @@ def test_a_standard_scenario_makes_sense(name: str) -> None:
     scenario = load(name)
 
     assert scenario.name == name
-    assert {ASKS_RULE, *(one.rule for one in scenario.expect)} <= RULES
+    assert {ASKS_RULE, *(expectation.rule for expectation in scenario.expect)} <= RULES
 
 
 def test_the_standard_suite_is_of_some_size() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.agent.hooks import Hook, parse
-from fairwarning.agent.hooks.program import SHOWN
+from fairwarning.agent.hooks.program import OUTPUT_LIMIT
 from tests.agent.hooks.contexts import EVENT, in_seconds, noon, prepare, recover
 
 HERE = {"PATH": os.environ["PATH"]}
@@ -118,7 +118,7 @@ def test_an_odd_description_does_not_keep_the_program_from_running(description: 
 def test_only_the_end_of_a_long_output_is_kept() -> None:
     outcome = shell("yes line | head -n 100000; echo the end").run(prepare(), None, noon)
 
-    assert len(outcome.message) <= SHOWN
+    assert len(outcome.message) <= OUTPUT_LIMIT
     assert outcome.message.endswith("the end")
 
 
