@@ -77,7 +77,7 @@ def test_a_server_in_trouble_is_asked_again_ever_more_slowly(status: int) -> Non
     with endpoint(Answer(status, b"")) as script:
         problems = keep_polling(MetadataClient(script.url, clock), clock, 7)
 
-    assert problems == ["Unavailable"] * 7
+    assert problems == ["UnavailableError"] * 7
     assert seconds(clock) == [1, 2, 4, 8, 16, 16, 16]
 
 
@@ -184,7 +184,7 @@ def test_never_more_than_five_requests_leave_in_a_second() -> None:
         for _ in range(20):
             client.name() if len(sent) % 2 else client.approve(EventId("A"))
             sent.append(clock.elapsed())
-            script.lines = [Answer(200, b"web_0")]
+            script.answers = [Answer(200, b"web_0")]
 
     assert all(later - sooner >= timedelta(milliseconds=200) for sooner, later in pairwise(sent))
 

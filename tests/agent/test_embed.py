@@ -95,7 +95,7 @@ def test_what_has_started_is_not_approved() -> None:
 def test_approving_for_other_machines_needs_for_all() -> None:
     with endpoint(shown(PAIR)) as script:
         notice = first(script)
-        with pytest.raises(NamesOthersError, match="names web_1 too"), notice.approving():
+        with pytest.raises(NamesOthersError, match="also names web_1"), notice.approving():
             pass
         before = approvals(script)
         with notice.approving(for_all=True):

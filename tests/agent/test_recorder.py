@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fairwarning.agent.client import MetadataClient
-from fairwarning.agent.recorder import LONGEST_REST, Recorder, RecordingRequest
+from fairwarning.agent.recorder import MAX_PAUSE, Recorder, RecordingRequest
 from fairwarning.core.document.recording import RecordedDocument
 from tests.agent.scripted import Answer, FakeClock, Script, endpoint
 
@@ -115,7 +115,7 @@ def test_an_endpoint_in_trouble_is_asked_less_and_less() -> None:
     ("asked", "rest"),
     [
         pytest.param("7", timedelta(seconds=7), id="as long as it asks for"),
-        pytest.param("999999", LONGEST_REST, id="within reason"),
+        pytest.param("999999", MAX_PAUSE, id="within reason"),
         pytest.param("Mon, 16 Nov 2026 12:00:00 GMT", SECOND, id="a date is not waited for"),
         pytest.param("²", SECOND, id="nor is what only looks like a number"),
     ],

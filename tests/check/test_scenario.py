@@ -132,7 +132,7 @@ def test_an_invalid_scenario_is_refused_by_name(members: dict[str, Json], messag
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        pytest.param("rain", "rain: no standard scenario is called so, and it is no .toml file", id="a name"),
+        pytest.param("rain", "rain: is neither a standard scenario nor a .toml file", id="a name"),
         pytest.param("rain.toml", "rain.toml: cannot be read: ", id="a file that is not there"),
     ],
 )

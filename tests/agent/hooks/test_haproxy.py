@@ -239,7 +239,7 @@ def test_a_server_that_is_not_there_is_a_failure(server: str, balancer: Balancer
     outcome = parse({"haproxy": {"drain": server, "socket": balancer.admin}}).run(prepare(), None, noon)
 
     assert not outcome.ok
-    assert f"there is no server {server}" in outcome.message
+    assert f"server {server} not found" in outcome.message
 
 
 @pytest.mark.needs("haproxy")
@@ -249,7 +249,7 @@ def test_an_order_that_is_refused_is_a_failure_and_still_ours(balancer: Balancer
     outcome = gone.run(recover(), OURS, noon)
 
     assert not outcome.ok
-    assert "there is no server web/s9" in outcome.message
+    assert "server web/s9 not found" in outcome.message
     assert outcome.token == OURS
 
 
