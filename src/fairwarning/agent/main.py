@@ -28,12 +28,12 @@ EXPLAIN_TIMEOUT = timedelta(seconds=10)
 
 EPILOG = f"""\
 Example:
-    %(prog)s check --config agent.toml     check the settings, and show what each event would trigger
-    %(prog)s run --config agent.toml       run until SIGTERM; SIGHUP reads the settings again
-    %(prog)s explain                       show why an event is not approved
+    %(prog)s check -c agent.toml    check the settings
+    %(prog)s run -c agent.toml      run the agent; SIGHUP reads the settings again
+    %(prog)s explain                show why an event is not approved
 
-Without --config, the agent reads {DEFAULT_FILE}. If there is no such file, it has no rules: it watches, and
-approves only short freezes.
+Without --config, the agent reads {DEFAULT_FILE}.
+Without that file it has no rules: it watches, and approves only short freezes.
 """
 
 
