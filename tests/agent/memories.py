@@ -1,9 +1,9 @@
-"""What a guest remembers of the events it has seen, for tests of what it plans."""
+"""Memories of the agent, for tests of its plan."""
 
 from fairwarning.agent.plan import AgentPolicy, EventStep, Memory, Record, Work
 from fairwarning.core.document.parse import ObservedEvent
 from fairwarning.core.model import EventId
-from tests.agent.sight import DRAIN, record, seen
+from tests.agent.events import DRAIN, record, seen
 
 E1, E2 = seen(), seen("E2")
 POLICY = AgentPolicy(rules=(DRAIN,))
@@ -11,7 +11,7 @@ K1 = E1.key
 
 
 def remembering(*records: Record, busy: frozenset[tuple[EventId, Work]] = frozenset()) -> Memory:
-    return Memory(records={one.event.key: one for one in records}, busy=busy)
+    return Memory(records={known.event.key: known for known in records}, busy=busy)
 
 
 def ready(event: ObservedEvent, **more: object) -> Memory:

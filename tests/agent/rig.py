@@ -1,4 +1,4 @@
-"""An agent on a table: hooks that note what they are asked, jobs that run when the test says so."""
+"""An agent for tests: its hooks record their calls, and its jobs run when the test says so."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,40 +14,40 @@ from fairwarning.agent.plan import Action, AgentPolicy
 from fairwarning.agent.settings import AgentSettings, Steps
 from fairwarning.core.document.parse import ObservedDocument, parse_document
 from fairwarning.core.model import EventId
-from tests.agent.sight import DRAIN, ME, NOON
+from tests.agent.events import DRAIN, ME, NOON
 from tests.guest import Cloud, start
 
 Call = tuple[str, str]
 
 
 @dataclass
-class Noted:
-    """A hook that does nothing but say that it was asked; what it answers can be changed."""
+class RecordingHook:
+    """A hook that only records its calls; its outcome can be set."""
 
     calls: list[Call]
     answer: HookOutcome = field(default_factory=lambda: HookOutcome(True, "done", "ours"))
     remembered: list[str | None] = field(default_factory=list)
     deadlines: list[datetime | None] = field(default_factory=list)
     breaks: BaseException | None = None
-    name: str = "noted"
+    name: str = "recorded"
 
     def describe(self) -> str:
-        return "note"
+        return "record"
 
     def program(self) -> str | None:
         return None
 
-    def run(self, occasion: HookContext, remembered: str | None, now: Callable[[], datetime]) -> HookOutcome:
+    def run(self, context: HookContext, remembered: str | None, now: Callable[[], datetime]) -> HookOutcome:
         if self.breaks is not None:
             raise self.breaks
-        self.calls.append((occasion.phase, occasion.event.key))
+        self.calls.append((context.phase, context.event.key))
         self.remembered.append(remembered)
-        self.deadlines.append(occasion.deadline)
+        self.deadlines.append(context.deadline)
         return self.answer
 
 
-class OnPaper:
-    """An endpoint that takes every approval; can be made to refuse or to be away."""
+class FakeEndpoint:
+    """An endpoint that accepts every approval, unless a problem is set."""
 
     def __init__(self, calls: list[Call]) -> None:
         self.calls = calls
@@ -63,8 +63,8 @@ class OnPaper:
         self.calls.append(("approve", event_id))
 
 
-class InProcess:
-    """The metadata face of a fleet in this process, as one of its machines sees it."""
+class FleetEndpoint:
+    """The metadata API of a fleet in this process, as one of its machines uses it."""
 
     def __init__(self, cloud: Cloud, calls: list[Call], machine: str = ME) -> None:
         self.cloud = cloud
@@ -86,11 +86,11 @@ class InProcess:
 
 @dataclass
 class Rig:
-    """An agent, the jobs it has begun, and everything that was done, in order."""
+    """An agent, the jobs that it started, and all calls in order."""
 
     folder: Path
     calls: list[Call]
-    endpoint: OnPaper | InProcess
+    endpoint: FakeEndpoint | FleetEndpoint
     policy: AgentPolicy = field(default_factory=lambda: AgentPolicy(rules=(DRAIN,)))
     peers: Mapping[str, str] = field(default_factory=dict)
     check: tuple[str, ...] = ()
@@ -98,11 +98,11 @@ class Rig:
     jobs: list[Job] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.hook: Noted = Noted(self.calls)
+        self.hook: RecordingHook = RecordingHook(self.calls)
         self.boot()
 
     def boot(self) -> None:
-        """Begin, or begin again after the machine went down."""
+        """Start the agent, for the first time or after a reboot."""
         self.jobs.clear()
         self.journal = Journal(self.folder).__enter__()
         self.agent = Agent(
@@ -121,33 +121,33 @@ class Rig:
         )
 
     def die(self) -> None:
-        """Lose everything that is not on the disk."""
+        """Stop the agent; only the disk survives."""
         self.journal.__exit__(None, None, None)
 
     def begin(self, document: ObservedDocument) -> tuple[Action, ...]:
-        """Let the agent read a document and begin what is due, without getting to its end."""
-        self.agent.take(Polled(document))
+        """Let the agent read a document and start what is due, without running the jobs."""
+        self.agent.receive(Polled(document))
         return self.agent.turn()
 
     def show(self, document: ObservedDocument | None) -> None:
         """Let the agent read a document and do what is due."""
-        self.agent.take(Polled(document))
+        self.agent.receive(Polled(document))
         self.settle()
 
     def poll(self) -> None:
         """Let the agent ask its endpoint and do what is due."""
-        assert isinstance(self.endpoint, InProcess)
-        self.agent.take(self.endpoint.poll())
+        assert isinstance(self.endpoint, FleetEndpoint)
+        self.agent.receive(self.endpoint.poll())
         self.settle()
 
     def settle(self) -> None:
         """Run jobs to their end until nothing is left to do."""
         self.agent.turn()
         while self.jobs:
-            self.agent.take(self.jobs.pop(0)())
+            self.agent.receive(self.jobs.pop(0)())
             self.agent.turn()
 
     def reboot(self) -> None:
-        """Lose everything that is not on the disk, and begin again."""
+        """Stop the agent and start it again."""
         self.die()
         self.boot()

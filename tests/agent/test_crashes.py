@@ -1,4 +1,4 @@
-"""Agent and server, either of which may die at any moment: what holds in every history."""
+"""Invariants of the agent and the server when either may die at any moment."""
 
 import tempfile
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from fairwarning.agent.plan import AgentPolicy
 from fairwarning.agent.settings import AgentSettings, Steps
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
-from tests.agent.sight import DRAIN, ME, NOON, seen, started
+from tests.agent.events import DRAIN, ME, NOON, seen, started
 
 NAMES = (("web_0",), ("web_0",), ("web_1",), ("web_0", "web_1"))
 
@@ -48,8 +48,8 @@ class Hook:
     def program(self) -> str | None:
         return None
 
-    def run(self, occasion: HookContext, remembered: str | None, now: Callable[[], datetime]) -> HookOutcome:
-        return self.world.hook(occasion)
+    def run(self, context: HookContext, remembered: str | None, now: Callable[[], datetime]) -> HookOutcome:
+        return self.world.hook(context)
 
 
 class World(RuleBasedStateMachine):
@@ -81,21 +81,21 @@ class World(RuleBasedStateMachine):
         wishes = AgentSettings(machine=ME, policy=AgentPolicy(rules=(DRAIN,)), steps={DRAIN.name: steps})
         self.agent = Agent(wishes, self.journal, self, self.jobs.append)
 
-    def hook(self, occasion: HookContext) -> HookOutcome:
-        key = occasion.event.key
-        if occasion.phase == "recover":
+    def hook(self, context: HookContext) -> HookOutcome:
+        key = context.event.key
+        if context.phase == "recover":
             assert self.known is not None
             listed = {event.key for event in self.known.events}
             assert key not in listed, "recovered while the event was still there"
-        self.done.append((occasion.phase, key))
-        if occasion.phase == "prepare":
+        self.done.append((context.phase, key))
+        if context.phase == "prepare":
             self.owed.add(key)
         if self.fate == "death":
             raise Died
         if self.fate == "failure":
             self.failed.add(key)
             return HookOutcome(False, "failed")
-        self.prepared.add(key) if occasion.phase == "prepare" else self.owed.discard(key)
+        self.prepared.add(key) if context.phase == "prepare" else self.owed.discard(key)
         return HookOutcome(True, "done")
 
     # -- the server, as the agent meets it
@@ -148,7 +148,7 @@ class World(RuleBasedStateMachine):
         for message in self.inbox:
             if isinstance(message, Polled) and message.document is not None:
                 self.known = message.document
-            self.agent.take(message)
+            self.agent.receive(message)
         self.inbox.clear()
         self.agent.turn()
 

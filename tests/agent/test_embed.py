@@ -1,4 +1,4 @@
-"""What an application embeds."""
+"""The client that an application embeds."""
 
 import threading
 from datetime import timedelta
@@ -11,7 +11,7 @@ from fairwarning import Client, Notice
 from fairwarning.agent.client import RefusedError
 from fairwarning.agent.embed import NamesOthersError
 from fairwarning.core.document.parse import ObservedEvent
-from tests.agent.scripted import FakeClock, Line, Script, endpoint
+from tests.agent.scripted import Answer, FakeClock, Script, endpoint
 
 EVENT = (
     '{"EventId":"%s","EventStatus":"%s","EventType":"Reboot","Resources":[%s],'
@@ -19,8 +19,8 @@ EVENT = (
 )
 
 
-def shown(*events: str) -> Line:
-    return Line(200, f'{{"DocumentIncarnation":1,"Events":[{",".join(events)}]}}'.encode())
+def shown(*events: str) -> Answer:
+    return Answer(200, f'{{"DocumentIncarnation":1,"Events":[{",".join(events)}]}}'.encode())
 
 
 A = EVENT % ("A", "Scheduled", '"web_0"')
@@ -39,25 +39,25 @@ def first(script: Script) -> Notice:
 
 
 def approvals(script: Script) -> int:
-    return sum(one.method == "POST" for one in script.asked)
+    return sum(request.method == "POST" for request in script.asked)
 
 
-def test_every_event_is_told_once_and_those_of_others_are_not() -> None:
+def test_every_event_of_this_machine_is_yielded_once() -> None:
     with endpoint(shown(), shown(A, FOREIGN), shown(A, B), shown(B)) as script:
-        told = [notice.event.id for notice in islice(client(script).watch(), 2)]
+        ids = [notice.event.id for notice in islice(client(script).watch(), 2)]
 
-    assert told == ["A", "B"]
+    assert ids == ["A", "B"]
 
 
-def test_an_event_that_comes_back_is_told_again() -> None:
+def test_an_event_that_comes_back_is_yielded_again() -> None:
     with endpoint(shown(A), shown(), shown(A)) as script:
-        told = [notice.event.id for notice in islice(client(script).watch(), 2)]
+        ids = [notice.event.id for notice in islice(client(script).watch(), 2)]
 
-    assert told == ["A", "A"]
+    assert ids == ["A", "A"]
 
 
 def test_a_server_that_is_away_is_waited_for() -> None:
-    with endpoint(Line(503, b""), Line(200, b""), shown(A)) as script:
+    with endpoint(Answer(503, b""), Answer(200, b""), shown(A)) as script:
         assert first(script).event.id == "A"
 
 
@@ -92,10 +92,10 @@ def test_what_has_started_is_not_approved() -> None:
 
 
 @pytest.mark.rule("C-07")
-def test_nobody_speaks_for_other_machines_by_accident() -> None:
+def test_approving_for_other_machines_needs_for_all() -> None:
     with endpoint(shown(PAIR)) as script:
         notice = first(script)
-        with pytest.raises(NamesOthersError, match="names web_1 too"), notice.approving():
+        with pytest.raises(NamesOthersError, match="also names web_1"), notice.approving():
             pass
         before = approvals(script)
         with notice.approving(for_all=True):
@@ -106,28 +106,28 @@ def test_nobody_speaks_for_other_machines_by_accident() -> None:
 
 @pytest.mark.rule("C-10")
 def test_waiting_ends_when_the_event_has_gone() -> None:
-    with endpoint(shown(A), shown(STARTED), Line(503, b""), shown(STARTED), shown()) as script:
+    with endpoint(shown(A), shown(STARTED), Answer(503, b""), shown(STARTED), shown()) as script:
         first(script).wait_until_gone()
 
     assert len(script.asked) == 5
 
 
 def test_an_event_that_has_gone_needs_no_approval() -> None:
-    with endpoint(shown(A), Line(400, b""), shown()) as script:
+    with endpoint(shown(A), Answer(400, b""), shown()) as script:
         first(script).approve()
 
     assert len(script.asked) == 3
 
 
 def test_an_approval_that_is_refused_is_not_passed_over() -> None:
-    with endpoint(shown(A), Line(400, b""), shown(A)) as script:
+    with endpoint(shown(A), Answer(400, b""), shown(A)) as script:
         notice = first(script)
 
         with pytest.raises(RefusedError):
             notice.approve()
 
 
-def test_time_left_is_told() -> None:
+def test_the_time_left_counts_down_to_not_before() -> None:
     with endpoint(shown(A)) as script:
         assert first(script).time_left == timedelta(minutes=15)
 

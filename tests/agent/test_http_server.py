@@ -1,4 +1,4 @@
-"""What others may ask the agent."""
+"""The agent's HTTP server, and the questions that agents ask each other."""
 
 import json
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ import pytest
 from fairwarning.agent import jobs
 from fairwarning.agent.http_server import answer, listening
 from fairwarning.agent.loop import Snapshot
-from fairwarning.agent.metrics import AgentMetrics
 from fairwarning.agent.plan import EventStep
+from fairwarning.agent.telemetry import AgentMetrics
 from fairwarning.core.model import EventId
-from tests.agent.sight import record, seen
+from tests.agent.events import record, seen
 
 IDLE = Snapshot(machine="web_0", waits={}, records={})
 DRAINED = Snapshot(
@@ -26,10 +26,10 @@ DRAINED = Snapshot(
 
 @dataclass
 class Shown:
-    """An agent as others see it."""
+    """The status of an agent."""
 
     snapshot: Snapshot = IDLE
-    figures: AgentMetrics = field(default_factory=AgentMetrics)
+    metrics: AgentMetrics = field(default_factory=AgentMetrics)
     turning: bool = True
 
 
@@ -48,10 +48,10 @@ def test_a_page_answers(path: str, shown: Shown, status: int) -> None:
     assert answer(path, shown).status == status
 
 
-def test_figures_are_written_as_prometheus_reads_them() -> None:
+def test_metrics_are_written_as_prometheus_reads_them() -> None:
     shown = Shown(DRAINED)
-    shown.figures.count("approvals", "accepted")
-    shown.figures.count("approvals", "accepted")
+    shown.metrics.count("approvals", "accepted")
+    shown.metrics.count("approvals", "accepted")
 
     text = answer("/metrics", shown).text
 
@@ -62,29 +62,29 @@ def test_figures_are_written_as_prometheus_reads_them() -> None:
 
 def test_the_pages_are_served_on_a_socket() -> None:
     with listening(("127.0.0.1", 0), Shown(DRAINED)) as port:
-        line = HTTPConnection("127.0.0.1", port, timeout=5)
-        line.request("GET", "/peer")
-        reply = line.getresponse()
-        said = json.loads(reply.read())
-        line.close()
+        connection = HTTPConnection("127.0.0.1", port, timeout=5)
+        connection.request("GET", "/peer")
+        reply = connection.getresponse()
+        report = json.loads(reply.read())
+        connection.close()
 
-    assert (reply.status, said) == (200, {"machine": "web_0", "ready": ["E1"], "drained": True})
+    assert (reply.status, report) == (200, {"machine": "web_0", "ready": ["E1"], "drained": True})
 
 
 @pytest.mark.rule("C-07")
 @pytest.mark.parametrize(
     ("name", "ready"),
     [
-        pytest.param("web_0", {"E1"}, id="a neighbour says what it is ready for"),
+        pytest.param("web_0", {"E1"}, id="a peer reports what it is ready for"),
         pytest.param("web_9", set(), id="an address of another machine says nothing"),
     ],
 )
-def test_neighbours_ask_each_other(name: str, ready: set[str]) -> None:
+def test_peers_ask_each_other(name: str, ready: set[str]) -> None:
     with listening(("127.0.0.1", 0), Shown(DRAINED)) as port:
-        heard = jobs.ask({name: f"http://127.0.0.1:{port}"})
+        reports = jobs.ask_peers({name: f"http://127.0.0.1:{port}"})
 
-    assert heard.ready == {name: ready}
+    assert reports.ready == {name: ready}
 
 
-def test_a_neighbour_that_is_away_has_said_nothing() -> None:
-    assert jobs.ask({"web_1": "http://127.0.0.1:1"}).ready == {"web_1": frozenset()}
+def test_a_peer_that_does_not_answer_is_ready_for_nothing() -> None:
+    assert jobs.ask_peers({"web_1": "http://127.0.0.1:1"}).ready == {"web_1": frozenset()}

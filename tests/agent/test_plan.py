@@ -1,4 +1,4 @@
-"""What a guest does, case by case: every mistake that handlers are known for, and every rule of section C."""
+"""The plan, case by case: the known mistakes of handlers, and every rule of section C."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -20,8 +20,8 @@ from fairwarning.agent.plan import (
 )
 from fairwarning.agent.rules import SHORT_FREEZE, WATCH, Consent, Rule
 from fairwarning.core.document.parse import ObservedEvent
+from tests.agent.events import DRAIN, ME, NOON, document, record, seen, started
 from tests.agent.memories import E1, E2, FAILED, K1, POLICY, READY_1, ready, remembering
-from tests.agent.sight import DRAIN, ME, NOON, document, record, seen, started
 
 
 def approving(how: Consent) -> AgentPolicy:
@@ -148,7 +148,7 @@ STRANGE = seen("E1", "Relocate")
             ready(E1),
             POLICY,
             [ApproveAction(seen(source="User"))],
-            id="a user's event is approved as soon as the machine is ready: somebody waits",
+            id="a user's event is approved as soon as the machine is ready: a user waits",
         ),
         pytest.param(
             [seen("E1", "Reboot", "web_1")],
@@ -177,7 +177,7 @@ STRANGE = seen("E1", "Relocate")
             NEW,
             approving(Consent.IMMEDIATELY),
             [PrepareAction(E1, replace(DRAIN, approve=Consent.IMMEDIATELY)), ApproveAction(E1)],
-            id="a rule may approve at first sight",
+            id="a rule may approve immediately",
         ),
         pytest.param(
             [SHORT],
@@ -371,7 +371,7 @@ def test_a_guest_does(
 
 @pytest.mark.rule("C-04")
 @pytest.mark.parametrize("incarnation", [1, 7, "-1", ""])
-def test_an_incarnation_that_starts_again_blinds_nobody(incarnation: int | str) -> None:
+def test_an_incarnation_that_starts_again_is_read_all_the_same(incarnation: int | str) -> None:
     memory = ready(E1)
 
     actions = plan(document(E2, incarnation=incarnation), memory, ME, POLICY, NOON)
@@ -404,7 +404,11 @@ def test_the_policies_of_others_can_be_written_as_rules() -> None:
     def drained(rule: Rule) -> set[str]:
         shown = document(*(seen(kind, kind, duration=30) for kind in KINDS))
         actions = plan(shown, Memory(), ME, AgentPolicy(rules=(rule,)), NOON)
-        return {one.event.kind for one in actions if isinstance(one, PrepareAction) and one.rule is rule}
+        return {
+            action.event.kind
+            for action in actions
+            if isinstance(action, PrepareAction) and action.rule is rule
+        }
 
     assert drained(kubernetes) == {"Redeploy", "Preempt", "Terminate"}
     assert drained(pacemaker) == {"Reboot", "Redeploy"}

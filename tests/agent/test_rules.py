@@ -1,10 +1,10 @@
-"""Which rule an event falls under."""
+"""Which rule applies to an event."""
 
 import pytest
 
 from fairwarning.agent.rules import SHORT_FREEZE, WATCH, Rule, choose
 from fairwarning.core.document.parse import ObservedEvent
-from tests.agent.sight import seen
+from tests.agent.events import seen
 
 REBOOTS = Rule(name="reboots", types=frozenset({"reboot", "redeploy"}))
 FREEZES = Rule(name="freezes", types=frozenset({"freeze"}))

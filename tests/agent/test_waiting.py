@@ -1,4 +1,4 @@
-"""Why a guest waits: for its neighbours, for a check, for information; and what it says meanwhile."""
+"""Why the agent waits: for peers, for a check, for information; and the reason it gives."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -8,8 +8,8 @@ import pytest
 from fairwarning.agent.coordination import CoordinationMode, Peers
 from fairwarning.agent.plan import ApproveAction, Memory, WaitAction, plan
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
+from tests.agent.events import ME, NOON, document, seen
 from tests.agent.memories import E1, E2, FAILED, K1, POLICY, ready
-from tests.agent.sight import ME, NOON, document, seen
 
 PAIR = seen("E1", "Reboot", "web_0", "web_1")
 SECOND = seen("E1", "Reboot", "web_1", "web_0")
@@ -34,7 +34,13 @@ def test_without_information_nothing_is_done(shown: ObservedDocument | None, me:
     ("event", "mode", "others_ready", "known", "elapsed", "approved"),
     [
         pytest.param(
-            E1, CoordinationMode.OWN_ONLY, False, False, 0, True, id="one's own event needs nobody else"
+            E1,
+            CoordinationMode.OWN_ONLY,
+            False,
+            False,
+            0,
+            True,
+            id="an event of this machine alone needs no peer",
         ),
         pytest.param(
             PAIR, CoordinationMode.OWN_ONLY, True, True, 0, False, id="own-only: an event with others waits"
@@ -91,7 +97,7 @@ def test_without_information_nothing_is_done(shown: ObservedDocument | None, me:
             True,
             999,
             False,
-            id="peers: nobody takes over before all are ready",
+            id="peers: no machine takes over before all are ready",
         ),
         pytest.param(
             seen("E1", "Terminate", "web_0", "web_1"),
@@ -113,21 +119,21 @@ def test_an_event_of_several_machines(
     approved: bool,
 ) -> None:
     since = NOON - timedelta(seconds=elapsed)
-    around = Peers(
+    peers = Peers(
         ready={(K1, "web_1"): since} if others_ready else {},
         known=frozenset({"web_1"} if known else ()),
     )
     memory = ready(event, at=since)
 
-    actions = plan(document(event), memory, ME, replace(POLICY, mode=mode), NOON, around)
+    actions = plan(document(event), memory, ME, replace(POLICY, mode=mode), NOON, peers)
 
     assert actions == ((ApproveAction(event),) if approved else (WaitAction(event),))
 
 
 def test_the_last_healthy_machine_holds() -> None:
-    around = Peers(hold="the check says hold: web_1 is down")
+    peers = Peers(hold="the check says hold: web_1 is down")
 
-    actions = plan(document(E1), ready(E1), ME, POLICY, NOON, around)
+    actions = plan(document(E1), ready(E1), ME, POLICY, NOON, peers)
 
     assert actions == (WaitAction(E1),)
     assert actions[0].why == "the check says hold: web_1 is down"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.scripted import Line, endpoint
+from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import until, up
 
 HANDLER = Path(__file__).parents[2] / "examples" / "safe_handler.py"
@@ -59,7 +59,7 @@ def test_the_example_handler_waits_for_the_server_to_start(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["safe_handler.py", "embed.py"])
 def test_an_example_ends_quietly_on_ctrl_c(tmp_path: Path, name: str) -> None:
-    with endpoint(Line()) as script:
+    with endpoint(Answer()) as script:
         command = [sys.executable, "-W", "error", str(HANDLER.with_name(name)), script.url]
         program = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=remembering_in(tmp_path))
         until(lambda: bool(script.asked), "the example polls")

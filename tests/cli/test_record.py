@@ -12,11 +12,11 @@ import pytest
 
 from fairwarning.core.document.recording import RecordedDocument, line, read, recorded
 from fairwarning.core.document.render import Json
-from tests.agent.scripted import Line, endpoint
+from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import FAIRWARNING, Server, call, until, up
 from tests.stage import NOON
 
-NAME = Line(body=b"web_0")
+NAME = Answer(body=b"web_0")
 EMPTY: Json = {"DocumentIncarnation": 1, "Events": []}
 REBOOT: Json = {
     "DocumentIncarnation": 2,
@@ -24,8 +24,8 @@ REBOOT: Json = {
 }
 
 
-def answer(document: Json) -> Line:
-    return Line(body=json.dumps(document).encode())
+def answer(document: Json) -> Answer:
+    return Answer(body=json.dumps(document).encode())
 
 
 def keep(path: Path, *documents: Json, machine: str | None = "web_0") -> Path:
@@ -128,12 +128,12 @@ def test_a_dead_endpoint_is_an_error(lasts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        pytest.param(Line(404, b"nothing here"), id="no such page"),
-        pytest.param(Line(body=b"<html>"), id="a web page"),
-        pytest.param(Line(body=b"{}"), id="another document"),
+        pytest.param(Answer(404, b"nothing here"), id="no such page"),
+        pytest.param(Answer(body=b"<html>"), id="a web page"),
+        pytest.param(Answer(body=b"{}"), id="another document"),
     ],
 )
-def test_a_wrong_endpoint_is_an_error(reply: Line) -> None:
+def test_a_wrong_endpoint_is_an_error(reply: Answer) -> None:
     with endpoint(reply) as script:
         done = call("record", "--endpoint", script.url)
 

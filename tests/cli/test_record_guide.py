@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.document.recording import line, read, recorded
-from tests.agent.scripted import Line, endpoint
+from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import call, up
 from tests.stage import NOON
 
@@ -20,7 +20,7 @@ PRINTED = "http://127.0.0.1:8101"
 
 def test_the_guide_records(tmp_path: Path) -> None:
     file = tmp_path / "recording.jsonl"
-    with endpoint(Line(), Line(body=b"web_0")) as script:
+    with endpoint(Answer(), Answer(body=b"web_0")) as script:
         command = RECORD.replace(PRINTED, script.url).replace("10m", "0s").replace(file.name, str(file))
         done = call(*shlex.split(command))
 

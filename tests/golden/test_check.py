@@ -10,7 +10,7 @@ from fairwarning.check.observations import Asked, CausedEvent, Hooked, Observed
 from fairwarning.check.report import ScenarioResult, as_json, as_junit, lines, summary
 from fairwarning.check.scenario import CauseStep, Scenario, load, standard
 from fairwarning.core.model import EventId
-from tests.check.sight import PACE, after, drain, get, happen, life, observed, post, recover
+from tests.check.observations import TIMING, after, drain, get, happen, life, observed, post, recover
 from tests.golden.comparison import Golden
 
 #: Returns what a handler does about an event, given its machine and the time of the announcement.
@@ -45,7 +45,7 @@ def seen(scenario: Scenario, handler: Handler | None) -> Observed:
     """Return the observations of a handler while the events come one after another."""
     causes = [step for step in scenario.steps if isinstance(step, CauseStep)]
     events = [
-        CausedEvent(id=EventId(f"E{number}"), label=step.called, resources=tuple(step.machines))
+        CausedEvent(id=EventId(f"E{number}"), label=step.events_label, resources=tuple(step.machines))
         for number, step in enumerate(causes, 1)
     ]
     begun = {event.id: 25.0 * number + 1 for number, event in enumerate(events)}
@@ -73,9 +73,9 @@ def results(handler: Handler | None) -> list[ScenarioResult]:
     return [
         ScenarioResult(
             scenario=scenario,
-            speed=PACE.speed_of(scenario),
+            speed=TIMING.speed_of(scenario),
             took=after(12.3),
-            verdicts=judge(scenario, seen(scenario, handler), PACE),
+            verdicts=judge(scenario, seen(scenario, handler), TIMING),
         )
         for scenario in map(load, standard())
     ]

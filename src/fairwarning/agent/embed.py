@@ -1,4 +1,4 @@
-"""What an application embeds to hear of its machine's events by itself, without an agent.
+"""The client that an application embeds to watch and approve its machine's events, without an agent.
 
 from fairwarning import Client
 
@@ -17,21 +17,21 @@ from datetime import datetime, timedelta
 
 from fairwarning.agent.client import BACK_OFF, MetadataClient, RefusedError, UnavailableError
 from fairwarning.agent.clock import AgentClock, AgentSystemClock
-from fairwarning.agent.coordination import others, same
-from fairwarning.agent.discovery import answers, discover
-from fairwarning.agent.hooks import BARE
+from fairwarning.agent.coordination import is_same_machine, other_machines
+from fairwarning.agent.discovery import discover, serves_events
+from fairwarning.agent.hooks import DEFAULT_ENVIRONMENT
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
 
 
 class NamesOthersError(FairWarningError):
-    """The event names other machines too, and an approval would speak for them."""
+    """The event also names other machines, and an approval would count for them."""
 
-    def __init__(self, event: ObservedEvent, rest: tuple[str, ...]) -> None:
-        super().__init__(f"event {event.id} names {', '.join(rest)} too; an approval would speak for them")
+    def __init__(self, event: ObservedEvent, others: tuple[str, ...]) -> None:
+        super().__init__(f"event {event.id} also names {', '.join(others)}; an approval would count for them")
         self.event = event
-        self.others = rest
+        self.others = others
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,114 +43,118 @@ class Notice:
 
     @property
     def time_left(self) -> timedelta | None:
-        """How long until the event may start; nothing if that is not known or it has started."""
+        """How long until the event may start; None if that is unknown or the event has started."""
         if self.event.not_before is None or self.event.started:
             return None
         return max(self.event.not_before - self._client.now(), timedelta(0))
 
     @contextmanager
     def approving(self, *, for_all: bool = False) -> Iterator[ObservedEvent]:
-        """Approve the event when the block ends well; an exception passes through, and nothing is approved.
+        """Approve the event if the block ends without an exception.
 
         Raises:
-            NamesOthers: the event names other machines, and ``for_all`` does not say that they are ready.
+            NamesOthersError: the event names other machines, and ``for_all`` is false.
         """
         yield self.event
         if not self.event.started:
             self.approve(for_all=for_all)
 
     def approve(self, *, for_all: bool = False) -> None:
-        """Say that the event need not wait for this machine.
+        """Approve the event; ``for_all`` states that the other machines it names are ready too.
 
         Raises:
-            NamesOthers: the event names other machines, and ``for_all`` does not say that they are ready.
+            NamesOthersError: the event names other machines, and ``for_all`` is false.
         """
-        rest = others(self.event, self._client.machine)
-        if rest and not for_all:
-            raise NamesOthersError(self.event, rest)
+        others = other_machines(self.event, self._client.machine)
+        if others and not for_all:
+            raise NamesOthersError(self.event, others)
         self._client.approve(self.event)
 
     def wait_until_gone(self) -> None:
-        """Return when the event has left the document: only then is it over (C-10)."""
+        """Wait until the event has left the document; only then is it over (C-10)."""
         self._client.wait_until_gone(self.event.key)
 
 
 class Client:
-    """This machine's events, as its metadata endpoint tells of them; for one thread."""
+    """The events of this machine, read from its metadata endpoint; for one thread."""
 
     def __init__(
         self,
         endpoint: str | None = None,
         *,
         machine: str | None = None,
-        environment: Mapping[str, str] = BARE,
+        environment: Mapping[str, str] = DEFAULT_ENVIRONMENT,
         clock: AgentClock | None = None,
         stop: threading.Event | None = None,
     ) -> None:
         self._clock = clock or AgentSystemClock()
         self._stop = stop or threading.Event()
-        base = discover(endpoint, environment, answers, now=self._clock.now())
-        self._line = MetadataClient(base, self._clock, poll=BACK_OFF[0])
+        base = discover(endpoint, environment, serves_events, now=self._clock.now())
+        self._metadata = MetadataClient(base, self._clock, poll=BACK_OFF[0])
         self._machine = machine
         self._document: ObservedDocument | None = None
 
     @property
     def machine(self) -> str:
-        """What the endpoint calls this machine.
+        """The name that the endpoint has for this machine.
 
         Raises:
-            Unavailable: it could not be learned now.
+            UnavailableError: the endpoint did not return a name.
         """
         if self._machine is None:
-            self._machine = self._line.name()
+            self._machine = self._metadata.name()
         return self._machine
 
     def now(self) -> datetime:
-        """Return the time on the calendar in which NotBefore is written."""
-        return self._line.now()
+        """Return the time by the endpoint's clock, which NotBefore refers to."""
+        return self._metadata.now()
 
     def watch(self) -> Iterator[Notice]:
-        """Yield every event that names this machine, once, for as long as it lasts."""
-        told: set[EventId] = set()
+        """Yield every event that names this machine, once per appearance."""
+        yielded: set[EventId] = set()
         while not self._stop.is_set():
             if self._refresh():
                 mine = self._mine()
-                told &= mine.keys()
+                yielded &= mine.keys()
                 for key, event in mine.items():
-                    if key not in told:
-                        told.add(key)
+                    if key not in yielded:
+                        yielded.add(key)
                         yield Notice(event, self)
-            self._clock.wait(self._line.pause, self._stop)
+            self._clock.wait(self._metadata.pause, self._stop)
 
     def approve(self, event: ObservedEvent) -> None:
-        """Say that an event may start; one that is not known any more needs no approval (R-16).
+        """Approve an event; a refusal is ignored if the event is gone (R-16).
 
         Raises:
-            Unavailable: it could not be said.
-            Refused: the endpoint would not have it, though the event is still there.
+            UnavailableError: the endpoint does not answer.
+            RefusedError: the endpoint refuses the approval, and the event is still there.
         """
         try:
-            self._line.approve(event.id)
+            self._metadata.approve(event.id)
         except RefusedError:
             self._refresh()
             if event.key in self._mine():
                 raise
 
     def wait_until_gone(self, key: EventId) -> None:
-        """Return when an event has left the document, or when the client is stopped."""
+        """Wait until an event has left the document, or the client is stopped."""
         while not self._stop.is_set():
             if self._refresh() and key not in self._mine():
                 return
-            self._clock.wait(self._line.pause, self._stop)
+            self._clock.wait(self._metadata.pause, self._stop)
 
     def _refresh(self) -> bool:
-        """Read the document again; say whether there is one and this machine knows its name."""
+        """Read the document again; return whether there is one and the name of this machine is known."""
         try:
-            self._document = self._line.poll() or self._document
+            self._document = self._metadata.poll() or self._document
             return self._document is not None and bool(self.machine)
         except UnavailableError:
             return False
 
     def _mine(self) -> dict[EventId, ObservedEvent]:
         events = self._document.events if self._document else ()
-        return {event.key: event for event in events if any(same(n, self.machine) for n in event.resources)}
+        return {
+            event.key: event
+            for event in events
+            if any(is_same_machine(n, self.machine) for n in event.resources)
+        }

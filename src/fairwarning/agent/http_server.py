@@ -1,4 +1,4 @@
-"""What others may ask the agent: load balancers, monitoring, and the agents of neighbouring machines."""
+"""The agent's HTTP server: for load balancers, for monitoring, and for the agents of other machines."""
 
 import json
 import socket
@@ -10,12 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
 
 from fairwarning.agent.loop import Snapshot
-from fairwarning.agent.metrics import AgentMetrics
+from fairwarning.agent.telemetry import AgentMetrics
 from fairwarning.formats.prometheus import MEDIA_TYPE, MetricFamily, MetricType, Sample, render_metrics
 
 
 class AgentStatus(Protocol):
-    """What the face shows; each is read once per question, from another thread."""
+    """The state that the server shows; each member is read once per request, from another thread."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -23,8 +23,8 @@ class AgentStatus(Protocol):
         ...
 
     @property
-    def figures(self) -> AgentMetrics:
-        """What was counted."""
+    def metrics(self) -> AgentMetrics:
+        """The counters of the agent."""
         ...
 
     @property
@@ -35,40 +35,40 @@ class AgentStatus(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StatusPage:
-    """One answer."""
+    """An answer of the server."""
 
     status: int
     text: str
-    kind: str = "text/plain; charset=utf-8"
+    media_type: str = "text/plain; charset=utf-8"
 
 
-def _metrics(shown: AgentStatus) -> StatusPage:
-    now = shown.snapshot
+def _metrics(agent: AgentStatus) -> StatusPage:
+    snapshot = agent.snapshot
     gauges = (
-        _gauge("drained", "Whether work has been taken off this machine", now.drained),
-        _gauge("events", "Events this machine has to do with", len(now.records)),
-        _gauge("turning", "Whether the loop has turned lately", shown.turning),
+        _gauge("drained", "Whether the machine is drained or being drained.", snapshot.drained),
+        _gauge("events", "Events in the journal of the agent.", len(snapshot.records)),
+        _gauge("turning", "Whether the loop of the agent has turned lately.", agent.turning),
     )
-    return StatusPage(200, render_metrics((*shown.figures.families(), *gauges)), MEDIA_TYPE)
+    return StatusPage(200, render_metrics((*agent.metrics.families(), *gauges)), MEDIA_TYPE)
 
 
-def _gauge(what: str, help_text: str, value: float) -> MetricFamily:
-    return MetricFamily(f"fairwarning_agent_{what}", MetricType.GAUGE, help_text, (Sample(value),))
+def _gauge(name: str, help_text: str, value: float) -> MetricFamily:
+    return MetricFamily(f"fairwarning_agent_{name}", MetricType.GAUGE, help_text, (Sample(value),))
 
 
-def _healthz(shown: AgentStatus) -> StatusPage:
-    return StatusPage(200, "turning\n") if shown.turning else StatusPage(503, "the loop does not turn\n")
+def _healthz(agent: AgentStatus) -> StatusPage:
+    return StatusPage(200, "healthy\n") if agent.turning else StatusPage(503, "the loop is stuck\n")
 
 
-def _readyz(shown: AgentStatus) -> StatusPage:
-    # A load balancer that asks here stops sending work before the hooks are done.
-    return StatusPage(503, "drained\n") if shown.snapshot.drained else StatusPage(200, "at work\n")
+def _readyz(agent: AgentStatus) -> StatusPage:
+    # A load balancer that polls this page stops sending work before the hooks have ended.
+    return StatusPage(503, "drained\n") if agent.snapshot.drained else StatusPage(200, "at work\n")
 
 
-def _peer(shown: AgentStatus) -> StatusPage:
-    now = shown.snapshot
-    said = {"machine": now.machine, "ready": list(now.ready), "drained": now.drained}
-    return StatusPage(200, json.dumps(said) + "\n", "application/json")
+def _peer(agent: AgentStatus) -> StatusPage:
+    snapshot = agent.snapshot
+    body = {"machine": snapshot.machine, "ready": list(snapshot.ready), "drained": snapshot.drained}
+    return StatusPage(200, json.dumps(body) + "\n", "application/json")
 
 
 PAGES: dict[str, Callable[[AgentStatus], StatusPage]] = {
@@ -79,15 +79,15 @@ PAGES: dict[str, Callable[[AgentStatus], StatusPage]] = {
 }
 
 
-def answer(path: str, shown: AgentStatus) -> StatusPage:
+def answer(path: str, agent: AgentStatus) -> StatusPage:
     """Return the page at a path."""
     page = PAGES.get(path.partition("?")[0])
-    return StatusPage(404, f"known are {', '.join(PAGES)}\n") if page is None else page(shown)
+    return StatusPage(404, f"not found; the pages are {', '.join(PAGES)}\n") if page is None else page(agent)
 
 
 @contextmanager
-def listening(where: tuple[str, int], shown: AgentStatus) -> Iterator[int]:
-    """Answer at an address for as long as the block lasts; gives the port."""
+def listening(address: tuple[str, int], agent: AgentStatus) -> Iterator[int]:
+    """Serve the pages at an address for the duration of the block; yields the port."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 10
@@ -95,23 +95,23 @@ def listening(where: tuple[str, int], shown: AgentStatus) -> Iterator[int]:
         sys_version = ""
 
         def do_GET(self) -> None:
-            page = answer(self.path, shown)
+            page = answer(self.path, agent)
             body = page.text.encode()
             self.send_response(page.status)
-            self.send_header("Content-Type", page.kind)
+            self.send_header("Content-Type", page.media_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing: whoever asks once a second would fill the log."""
+            """Log nothing: a client that polls every second would fill the log."""
 
     class Server(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+        address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         daemon_threads = True
 
-    server = Server(where, Handler)
-    thread = threading.Thread(target=server.serve_forever, name="face", daemon=True)
+    server = Server(address, Handler)
+    thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
     thread.start()
     try:
         yield server.server_port

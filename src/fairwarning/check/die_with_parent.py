@@ -1,6 +1,6 @@
-"""Becomes a program that ends with whoever started it, even if that one is killed.
+"""Runs a program that ends with the process that started it, even if that process is killed.
 
-Usage: leash.py WORD….
+Usage: python -m fairwarning.check.die_with_parent PROGRAM [ARGUMENT]...
 """
 
 import os
@@ -11,7 +11,7 @@ from fairwarning.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
 
 
 def main(*command: str) -> None:
-    """Become the program."""
+    """Replace this process by the program."""
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     os.execv(command[0], command)
 

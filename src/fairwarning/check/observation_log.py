@@ -1,7 +1,8 @@
-"""Where everything that is seen during a play is written down, and where others wait for it.
+"""Collects the observations of a scenario, and lets the steps wait for them.
 
-Whoever plays the scenario waits here for moments. A bystander that has seen one can wait in turn until the
-player has done what is due then (``settled``): so a handler can be killed before it learns of what we know.
+The steps of a scenario wait here for moments (``wait_until``). A server that has recorded an observation
+can wait in turn until the steps have done what was due at that moment (``wait_idle``). So a step can kill a
+handler before the handler gets the answer that the step waited for.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ObservationLog:
-    """What has been seen so far."""
+    """The observations so far."""
 
     zero: float
     asked: dict[int, Asked] = field(default_factory=dict)
@@ -30,66 +31,66 @@ class ObservationLog:
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def now(self) -> timedelta:
-        """Return how long the play has been going on."""
+        """Return the time since the scenario began."""
         return timedelta(seconds=asyncio.get_running_loop().time() - self.zero)
 
-    def asking(self, one: Asked) -> int:
-        """Write down a request and return its number."""
-        return self._keep(self.asked, one, None)
+    def add_request(self, request: Asked) -> int:
+        """Add a request and return its number."""
+        return self._put(self.asked, request, None)
 
-    def sent(self, number: int, body: bytes) -> None:
-        """Write down the body of a request."""
+    def add_request_body(self, number: int, body: bytes) -> None:
+        """Add the body of a request."""
         self.asked[number] = replace(self.asked[number], body=body)
 
-    def answered(self, number: int, *, status: int, answer: bytes) -> None:
-        """Write down the answer to a request."""
+    def add_answer(self, number: int, *, status: int, answer: bytes) -> None:
+        """Add the answer to a request."""
         self.asked[number] = replace(self.asked[number], ended=self.now(), status=status, answer=answer)
-        self.look()
+        self.wake_waiters()
 
-    def abandoned(self, number: int) -> None:
-        """Write down that the handler or the endpoint gave a request up; the first of them ends it."""
-        one = self.asked[number]
-        if one.ended is None:
-            self.asked[number] = replace(one, ended=self.now())
-            self.look()
+    def end_request(self, number: int) -> None:
+        """Record that the handler or the endpoint gave up a request, unless it has ended."""
+        request = self.asked[number]
+        if request.ended is None:
+            self.asked[number] = replace(request, ended=self.now())
+            self.wake_waiters()
 
-    def hook(self, one: Hooked, number: int | None = None) -> int:
-        """Write down a hook, new or as it is by now, and return its number."""
-        return self._keep(self.hooks, one, number)
+    def put_hook(self, hook: Hooked, number: int | None = None) -> int:
+        """Add a hook, or replace the one with this number; return its number."""
+        return self._put(self.hooks, hook, number)
 
-    def live(self, one: Life, number: int | None = None) -> int:
-        """Write down a run of a handler, new or as it ended, and return its number."""
-        return self._keep(self.lives, one, number)
+    def put_life(self, life: Life, number: int | None = None) -> int:
+        """Add a run of a handler, or replace the one with this number; return its number."""
+        return self._put(self.lives, life, number)
 
-    def announce(self, events: Iterable[CausedEvent]) -> None:
-        """Write down what a step has caused."""
+    def add_events(self, events: Iterable[CausedEvent]) -> None:
+        """Add the events that a step caused."""
         self.events.extend(events)
-        self.look()
+        self.wake_waiters()
 
-    def happen(self, one: Happened) -> None:
-        """Write down what the server's history says."""
-        self.happened.append(one)
-        self.look()
+    def add_history(self, entry: Happened) -> None:
+        """Add a line of the server's history."""
+        self.happened.append(entry)
+        self.wake_waiters()
 
-    def _keep(self, kept: dict[int, T], one: T, number: int | None) -> int:
-        place = len(kept) if number is None else number
-        kept[place] = one
-        self.look()
-        return place
+    def _put(self, entries: dict[int, T], entry: T, number: int | None) -> int:
+        key = len(entries) if number is None else number
+        entries[key] = entry
+        self.wake_waiters()
+        return key
 
-    def look(self) -> None:
-        """Wake whoever waited for what is so by now."""
-        for event, holds in list(self._waiting.items()):
-            if holds():
+    def wake_waiters(self) -> None:
+        """Wake everything that waits for a condition that now holds."""
+        for event, condition in list(self._waiting.items()):
+            if condition():
                 self._idle.clear()
                 event.set()
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Return once something is so; it is looked at whenever something was written down."""
-        if holds():
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds; it is evaluated after every observation."""
+        if condition():
             return
         event = asyncio.Event()
-        self._waiting[event] = holds
+        self._waiting[event] = condition
         self._idle.set()
         try:
             await event.wait()
@@ -98,23 +99,23 @@ class ObservationLog:
             self._idle.clear()
 
     async def pause(self, length: timedelta) -> None:
-        """Let a while pass."""
+        """Wait for a length of time."""
         self._idle.set()
         try:
             await asyncio.sleep(length.total_seconds())
         finally:
             self._idle.clear()
 
-    def rest(self) -> None:
-        """Say that nothing more is to be done."""
+    def finish(self) -> None:
+        """Record that all steps are done; ``wait_idle`` returns from now on."""
         self._idle.set()
 
-    async def settled(self) -> None:
-        """Return once the player has done what is due, and waits again."""
+    async def wait_idle(self) -> None:
+        """Wait until the steps have done what is due and wait again."""
         await self._idle.wait()
 
-    def observed(self, output: Mapping[str, str], untaken: int) -> Observed:
-        """Return everything, as it is now."""
+    def observed(self, output: Mapping[str, str], steps_left: int) -> Observed:
+        """Return all observations, as they are now."""
         return Observed(
             ended=self.now(),
             asked=tuple(self.asked.values()),
@@ -123,6 +124,6 @@ class ObservationLog:
             lives=tuple(self.lives.values()),
             spells=tuple(self.spells),
             events=tuple(self.events),
-            untaken=untaken,
+            steps_left=steps_left,
             output=output,
         )

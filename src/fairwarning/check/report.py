@@ -1,4 +1,4 @@
-"""What a check found, for people, for build servers (JUnit) and for programs (JSON)."""
+"""Reports of a check: text for people, JUnit for build servers, JSON for programs."""
 
 import json
 from collections import Counter
@@ -11,20 +11,20 @@ from fairwarning.check.judge import ExpectationOutcome, Verdict, worst
 from fairwarning.check.scenario import Scenario
 from fairwarning.core.document.render import Json
 
-#: How a scenario's outcome is called in one word.
+#: The word for each outcome of a scenario.
 WORDS = {
     ExpectationOutcome.MET: "safe",
     ExpectationOutcome.NOT_SHOWN: "not shown",
     ExpectationOutcome.BROKEN: "UNSAFE",
 }
 
-#: How many lines of what a handler printed are repeated.
-LAST_LINES = 5
+#: How many lines of a handler's output are shown.
+OUTPUT_LINES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioResult:
-    """How one scenario went; with a problem, it could not be played."""
+    """The result of one scenario; with a problem, the scenario could not be run."""
 
     scenario: Scenario
     speed: float
@@ -35,8 +35,8 @@ class ScenarioResult:
 
     @property
     def outcome(self) -> ExpectationOutcome:
-        """The worst that is known."""
-        return worst(one.outcome for one in self.verdicts)
+        """The worst outcome of the verdicts."""
+        return worst(verdict.outcome for verdict in self.verdicts)
 
     @property
     def word(self) -> str:
@@ -45,7 +45,7 @@ class ScenarioResult:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Why it is not simply safe, each with the rules it is about."""
+        """The reasons for the outcome, each with the rules that it is about."""
         if self.problem is not None:
             yield self.problem
         rules: dict[str, list[str]] = {}
@@ -57,16 +57,16 @@ class ScenarioResult:
 
 
 def lines(result: ScenarioResult, width: int) -> Iterator[str]:
-    """Yield what people read about one scenario, as it ends."""
+    """Yield the lines of the text report of one scenario."""
     took = f"{result.took.total_seconds():5.1f} s at speed {result.speed:g}"
     yield f"{result.scenario.name:{width}}  {result.word:10}  {took}"
     yield from (f"    {sentence}" for sentence in result.sentences)
     if result.outcome is ExpectationOutcome.BROKEN:
-        yield from (f"    | {line}" for line in result.output.splitlines()[-LAST_LINES:])
+        yield from (f"    | {line}" for line in result.output.splitlines()[-OUTPUT_LINES:])
 
 
 def summary(results: Sequence[ScenarioResult]) -> str:
-    """Return the last line."""
+    """Return the last line of the text report."""
     counts = Counter(result.word for result in results)
     kinds = (f"{counts[word]} {word}" for word in (*WORDS.values(), "not played") if counts[word])
     noun = "scenario" if len(results) == 1 else "scenarios"
@@ -74,19 +74,19 @@ def summary(results: Sequence[ScenarioResult]) -> str:
 
 
 def document(results: Sequence[ScenarioResult]) -> Json:
-    """Return everything for programs to read."""
+    """Return the JSON report."""
     return {"scenarios": [_entry(result) for result in results]}
 
 
 def _entry(result: ScenarioResult) -> Json:
     verdicts: list[Json] = [
         {
-            "expect": one.expect,
-            "rule": one.rule,
-            "outcome": one.outcome.value,
-            "sentences": [*one.sentences],
+            "expect": verdict.expect,
+            "rule": verdict.rule,
+            "outcome": verdict.outcome.value,
+            "sentences": [*verdict.sentences],
         }
-        for one in result.verdicts
+        for verdict in result.verdicts
     ]
     return {
         "name": result.scenario.name,
@@ -101,12 +101,12 @@ def _entry(result: ScenarioResult) -> Json:
 
 
 def as_json(results: Sequence[ScenarioResult]) -> str:
-    """Return the document as text."""
+    """Return the JSON report as text."""
     return json.dumps(document(results), indent=2, ensure_ascii=False) + "\n"
 
 
 def as_junit(results: Sequence[ScenarioResult]) -> str:
-    """Return what build servers read: a suite per scenario, a case per expectation."""
+    """Return the JUnit report: a suite per scenario, a case per expectation."""
     root = ElementTree.Element("testsuites", name="fairwarning check")
     for result in results:
         suite = ElementTree.SubElement(
@@ -126,10 +126,10 @@ def as_junit(results: Sequence[ScenarioResult]) -> str:
 
 
 def _count(result: ScenarioResult, outcome: ExpectationOutcome) -> int:
-    return sum(one.outcome is outcome for one in result.verdicts)
+    return sum(verdict.outcome is outcome for verdict in result.verdicts)
 
 
-#: What JUnit calls an outcome that is worth an element.
+#: The JUnit element of an outcome.
 _ELEMENTS = {ExpectationOutcome.BROKEN: "failure", ExpectationOutcome.NOT_SHOWN: "skipped"}
 
 
@@ -148,5 +148,5 @@ def _cases(suite: ElementTree.Element, result: ScenarioResult) -> None:
 
 
 def _xml(text: str) -> str:
-    """Return a text without the characters that XML has no way to write."""
+    """Return a text without the characters that XML cannot represent."""
     return "".join(char for char in text if char in "\t\n" or (char.isprintable() and ord(char) < 0xFFFE))

@@ -1,4 +1,4 @@
-"""Plays scenarios side by side and hands on each result as it comes."""
+"""Runs several scenarios at a time and reports each result."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,38 +13,38 @@ from fairwarning.check.server import CannotPlayError
 
 async def check(
     scenarios: Sequence[Scenario],
-    run: CheckRequest,
+    request: CheckRequest,
     jobs: int,
-    begun: Callable[[Scenario], None],
-    ended: Callable[[ScenarioResult], None],
+    on_start: Callable[[Scenario], None],
+    on_result: Callable[[ScenarioResult], None],
 ) -> list[ScenarioResult]:
-    """Return how all scenarios went, in their order; at most ``jobs`` are played at a time."""
-    turns = asyncio.Semaphore(jobs)
+    """Return the results of all scenarios, in their order; at most ``jobs`` run at a time."""
+    slots = asyncio.Semaphore(jobs)
 
-    async def one(scenario: Scenario) -> ScenarioResult:
-        async with turns:
-            begun(scenario)
-            result = await _result(scenario, run)
-            ended(result)
+    async def check_scenario(scenario: Scenario) -> ScenarioResult:
+        async with slots:
+            on_start(scenario)
+            result = await _result(scenario, request)
+            on_result(result)
             return result
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(scenario)) for scenario in scenarios]
+        tasks = [group.create_task(check_scenario(scenario)) for scenario in scenarios]
     return [task.result() for task in tasks]
 
 
-async def _result(scenario: Scenario, run: CheckRequest) -> ScenarioResult:
-    loop, speed = asyncio.get_running_loop(), run.pace.speed_of(scenario)
-    zero = loop.time()
+async def _result(scenario: Scenario, request: CheckRequest) -> ScenarioResult:
+    loop, speed = asyncio.get_running_loop(), request.timing.speed_of(scenario)
+    began = loop.time()
     try:
-        observed = await run_scenario(scenario, run)
+        observed = await run_scenario(scenario, request)
     except CannotPlayError as problem:
-        took = timedelta(seconds=loop.time() - zero)
+        took = timedelta(seconds=loop.time() - began)
         return ScenarioResult(scenario=scenario, speed=speed, took=took, problem=str(problem))
     return ScenarioResult(
         scenario=scenario,
         speed=speed,
-        took=timedelta(seconds=loop.time() - zero),
-        verdicts=judge(scenario, observed, run.pace),
+        took=timedelta(seconds=loop.time() - began),
+        verdicts=judge(scenario, observed, request.timing),
         output="".join(f"{text}\n" if text else "" for text in observed.output.values()).strip(),
     )

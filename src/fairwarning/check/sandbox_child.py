@@ -1,9 +1,9 @@
-"""The process that a handler runs under: gives it the well-known addresses and lets nothing outlive it.
+"""The process that a handler runs under: it redirects the well-known addresses and ends all descendants.
 
-The sandbox takes over the process that it runs in, so each handler has one of these. It goes with whoever
-started it. Usage: cell.py PORT COMPLAINTS WORD…, PORT being where the handler's endpoint listens, and
-COMPLAINTS a descriptor that hears why nothing could be run. An exit code could not say that: those are all
-the handler's own.
+The sandbox takes over its process, so each handler gets a process of this kind, which ends with its parent.
+Usage: python -m fairwarning.check.sandbox_child PORT ERROR_FD PROGRAM [ARGUMENT]... The endpoint of the
+handler listens on PORT. If the handler cannot be run, the reason is written to ERROR_FD; an exit code could
+not carry it, because every exit code may be the handler's own.
 """
 
 import os
@@ -19,20 +19,20 @@ from fairwarning.sandbox.supervise import run
 from fairwarning.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
 
 
-def main(port: str, complaints: str, *command: str) -> int:
+def main(port: str, error_fd: str, *command: str) -> int:
     """Run a handler to its end and return its exit code."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.set_inheritable(int(complaints), False)  # a handler does not complain in our name
+    os.set_inheritable(int(error_fd), False)  # the handler must not write to it
     try:
         return run(command, Redirect(Endpoint(IPv4Address("127.0.0.1"), int(port))))
     except (ForbiddenError, NotStartedError) as problem:
-        os.write(int(complaints), str(problem).encode())
+        os.write(int(error_fd), str(problem).encode())
         return 1
 
 
-def words(port: int, complaints: int, command: Sequence[str]) -> tuple[str, ...]:
-    """Return the command line that runs a handler here."""
-    return (sys.executable, "-m", "fairwarning.check.sandbox_child", str(port), str(complaints), *command)
+def command_line(port: int, error_fd: int, command: Sequence[str]) -> tuple[str, ...]:
+    """Return the command line that runs a handler in this sandbox."""
+    return (sys.executable, "-m", "fairwarning.check.sandbox_child", str(port), str(error_fd), *command)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Takes the steps of a scenario, each when its moment has come."""
+"""Runs the steps of a scenario, each when its moment has come."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -20,17 +20,17 @@ from fairwarning.check.scenario import (
     RebootStep,
     Scenario,
     StartStep,
+    Timing,
     When,
 )
 from fairwarning.check.server import Server, StepRefusedError
-from fairwarning.check.timing import Timing
 
 _Test: TypeAlias = Callable[[ObservationLog, CausedEvent, str], bool]
 
 
 def _happened(*kinds: str) -> _Test:
-    def test(notebook: ObservationLog, event: CausedEvent, _: str) -> bool:
-        return any(one.event == event.id and one.kind in kinds for one in notebook.happened)
+    def test(log: ObservationLog, event: CausedEvent, _: str) -> bool:
+        return any(entry.event == event.id and entry.kind in kinds for entry in log.happened)
 
     return test
 
@@ -38,15 +38,15 @@ def _happened(*kinds: str) -> _Test:
 _gone = _happened("finished", "cancelled")
 
 
-def _hooked(phase: Phase, far_enough: Callable[[Hooked], bool]) -> _Test:
-    def test(notebook: ObservationLog, event: CausedEvent, machine: str) -> bool:
-        mine = [one for one in notebook.hooks.values() if one.machine == machine]
+def _hooked(phase: Phase, is_far_enough: Callable[[Hooked], bool]) -> _Test:
+    def test(log: ObservationLog, event: CausedEvent, machine: str) -> bool:
+        hooks = [hook for hook in log.hooks.values() if hook.machine == machine]
         if machine not in event.resources:
             return True
-        if not mine:
-            # Who shows nothing of the kind is not waited for any longer than the event lasts.
-            return _gone(notebook, event, machine)
-        return any(one.phase is phase and one.concerns(event.id) and far_enough(one) for one in mine)
+        if not hooks:
+            # A handler without observable hooks is waited for no longer than the event lasts.
+            return _gone(log, event, machine)
+        return any(hook.phase is phase and hook.concerns(event.id) and is_far_enough(hook) for hook in hooks)
 
     return test
 
@@ -55,7 +55,7 @@ def _ended(hook: Hooked) -> bool:
     return hook.ended is not None
 
 
-#: When a moment has come for an event, as far as one handler is concerned; the rest is not about events.
+#: Whether a moment has come for an event and one handler; "ready" and "healed" are not about events.
 MOMENTS: Mapping[Moment, _Test] = {
     "draining": _hooked(Phase.DRAIN, lambda _: True),
     "drained": _hooked(Phase.DRAIN, _ended),
@@ -67,89 +67,90 @@ MOMENTS: Mapping[Moment, _Test] = {
 
 
 class ScenarioSteps:
-    """Takes the steps of one scenario."""
+    """Runs the steps of one scenario."""
 
     def __init__(
         self,
         scenario: Scenario,
-        pace: Timing,
+        timing: Timing,
         server: Server,
         handlers: Mapping[str, Handler],
-        notebook: ObservationLog,
+        log: ObservationLog,
     ) -> None:
         self._scenario = scenario
-        self._pace = pace
+        self._timing = timing
         self._server = server
         self._handlers = handlers
-        self._notebook = notebook
-        #: Whether handlers that do not run now are about to be started again.
-        self.restarts = False
-        #: How many steps are still to be taken.
-        self.untaken = len(scenario.steps)
+        self._log = log
+        #: Whether a later step may start the handlers that have ended.
+        self.restart_pending = False
+        #: How many steps have not run yet.
+        self.steps_left = len(scenario.steps)
 
-    async def play(self, to_begin: timedelta) -> None:
-        """Wait until every handler has been served, then take all steps, within the scenario's limit."""
+    async def run(self, first_poll_timeout: timedelta) -> None:
+        """Wait until every handler has been served a document, then run all steps within the time limit."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(to_begin.total_seconds()):
-                await self._notebook.until(self._ready)
-            async with asyncio.timeout(self._pace.limit(self._scenario).total_seconds()):
+            async with asyncio.timeout(first_poll_timeout.total_seconds()):
+                await self._log.wait_until(self._all_served)
+            async with asyncio.timeout(self._timing.limit(self._scenario).total_seconds()):
                 for step in self._scenario.steps:
                     await self._wait(step)
-                    await self._take(step)
-                    self.untaken -= 1
+                    await self._perform(step)
+                    self.steps_left -= 1
                 await self._wait(self._scenario.ends)
-        self._notebook.rest()
+        self._log.finish()
 
-    def _ready(self) -> bool:
-        served = {one.machine for one in self._notebook.asked.values() if one.served}
+    def _all_served(self) -> bool:
+        served = {request.machine for request in self._log.asked.values() if request.served}
         return served >= set(self._scenario.handlers)
 
     async def _wait(self, when: When) -> None:
-        latest = None if when.latest is None else self._pace.length(when.latest).total_seconds()
+        latest = None if when.latest is None else self._timing.length(when.latest).total_seconds()
         with suppress(TimeoutError):
             async with asyncio.timeout(latest):
-                await self._moment(when)
-        if pause := self._pace.length(when.at):
-            await self._notebook.pause(pause)
+                await self._wait_for_moment(when)
+        if pause := self._timing.length(when.at):
+            await self._log.pause(pause)
 
-    async def _moment(self, when: When) -> None:
+    async def _wait_for_moment(self, when: When) -> None:
         match when.after:
             case None:
                 return
             case "ready":
-                await self._notebook.until(self._ready)
+                await self._log.wait_until(self._all_served)
             case "healed":
-                ends = (spell.ended for spell in self._notebook.spells)
-                await self._notebook.pause(max(ends, default=timedelta(0)) - self._notebook.now())
+                ends = (spell.ended for spell in self._log.spells)
+                await self._log.pause(max(ends, default=timedelta(0)) - self._log.now())
             case moment:
-                await self._notebook.until(lambda: self._has_come(MOMENTS[moment], when.of))
+                await self._log.wait_until(lambda: self._has_come(MOMENTS[moment], when.of))
 
     def _has_come(self, test: _Test, label: str | None) -> bool:
-        events = [one for one in self._notebook.events if label in (None, one.label)]
-        return all(test(self._notebook, one, machine) for one in events for machine in self._handlers)
+        events = [event for event in self._log.events if label in (None, event.label)]
+        return all(test(self._log, event, machine) for event in events for machine in self._handlers)
 
     def _events(self, label: str) -> Iterator[CausedEvent]:
-        return (one for one in self._notebook.events if one.label == label)
+        return (event for event in self._log.events if event.label == label)
 
-    async def _take(self, step: Action) -> None:
+    async def _perform(self, step: Action) -> None:
         match step:
             case CauseStep():
-                made = await self._server.cause(step.called, step.cause, step.machines, step.notice)
-                self._notebook.announce(made)
+                label = step.events_label
+                events = await self._server.cause(label, step.cause, step.machines, step.notice)
+                self._log.add_events(events)
             case CancelStep() | ApproveStep():
                 for event in self._events(step.event):
-                    # The handler may have been quicker; what it did then is judged all the same.
+                    # The handler may have been quicker; its actions are judged all the same.
                     with suppress(StepRefusedError):
                         await self._change(step, event)
             case FaultStep():
-                await self._ail(step)
+                await self._set_fault(step)
             case KillStep():
                 await self._kill(step.machines)
             case StartStep():
                 await self._start(step.machines)
             case RebootStep():
                 await self._kill(step.machines)
-                await self._notebook.pause(self._pace.length(step.down))
+                await self._log.pause(self._timing.length(step.down))
                 await self._start(step.machines)
             case _:
                 assert_never(step)
@@ -160,20 +161,18 @@ class ScenarioSteps:
         else:
             await self._server.approve(event.id, step.by)
 
-    async def _ail(self, step: FaultStep) -> None:
-        lasts = self._pace.length(step.lasts)
+    async def _set_fault(self, step: FaultStep) -> None:
+        lasts = self._timing.length(step.lasts)
         for machine in step.machines or self._handlers:
-            begun = self._notebook.now()
-            await self._server.ail(machine, step.fault, lasts, step.delay)
-            self._notebook.spells.append(
-                Spell(machine=machine, begun=begun, ended=self._notebook.now() + lasts)
-            )
+            begun = self._log.now()
+            await self._server.set_fault(machine, step.fault, lasts, step.delay)
+            self._log.spells.append(Spell(machine=machine, begun=begun, ended=self._log.now() + lasts))
 
     async def _kill(self, machines: list[str]) -> None:
-        self.restarts = True
+        self.restart_pending = True
         await asyncio.gather(*(self._handlers[name].kill() for name in machines or self._handlers))
 
     async def _start(self, machines: list[str]) -> None:
         for name in machines or self._handlers:
             await self._handlers[name].start()
-        self.restarts = False
+        self.restart_pending = False

@@ -162,7 +162,7 @@ def _require(options: CheckOptions) -> None:
 def _results(scenarios: list["Scenario"], options: CheckOptions) -> list["ScenarioResult"]:
     from fairwarning.check.report import summary
     from fairwarning.check.run_scenario import CheckRequest
-    from fairwarning.check.timing import Timing
+    from fairwarning.check.scenario import Timing
 
     timing = Timing(options["quick"], options["speed"])
     request = CheckRequest(options["command"], config.environment({}), timing)

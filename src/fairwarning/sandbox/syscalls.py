@@ -1,4 +1,4 @@
-"""System calls that Python has no name for, with their numbers where those differ."""
+"""System calls that Python does not offer, with their numbers per architecture."""
 
 import ctypes
 import errno
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 from fairwarning.sandbox.errors import ForbiddenError
 
-#: Of an unshare(2): namespaces of users, of the network, of the host name.
+#: Flags of unshare(2): user, network and UTS namespaces.
 CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWUTS = 0x10000000, 0x40000000, 0x04000000
 
-#: Of a prctl(2).
+#: Options of prctl(2).
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyscallNumbers:
-    """What a processor calls the system calls we need."""
+    """The numbers of the system calls on one architecture."""
 
     audit_arch: int
     seccomp: int
@@ -26,7 +26,7 @@ class SyscallNumbers:
     pidfd_getfd: int
 
 
-#: x86-64 is what our tests run on. The numbers for arm64 are from the kernel's tables: untested.
+#: The tests run on x86-64. The numbers for arm64 come from the kernel's tables and are untested.
 NUMBERS: Mapping[str, SyscallNumbers] = {
     "x86_64": SyscallNumbers(audit_arch=0xC000003E, seccomp=317, connect=42, pidfd_getfd=438),
     "aarch64": SyscallNumbers(audit_arch=0xC00000B7, seccomp=277, connect=203, pidfd_getfd=438),
@@ -39,21 +39,21 @@ def syscall_numbers() -> SyscallNumbers:
     """Return the numbers of this machine.
 
     Raises:
-        Forbidden: nobody has written them down yet.
+        ForbiddenError: the numbers of this architecture are unknown.
     """
     machine = platform.machine()
     if machine not in NUMBERS:
-        raise ForbiddenError(f"system calls whose numbers we do not know ({machine})", errno.ENOSYS)
+        raise ForbiddenError(f"system calls with unknown numbers ({machine})", errno.ENOSYS)
     return NUMBERS[machine]
 
 
 def prctl(option: int, value: int) -> None:
-    """Change something about this process."""
+    """Set an attribute of this process."""
     _checked(_libc.prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3))
 
 
 def unshare(flags: int) -> None:
-    """Leave namespaces for new ones."""
+    """Move this process into new namespaces."""
     _checked(_libc.unshare(flags))
 
 
@@ -65,7 +65,7 @@ def seccomp(operation: int, flags: int, program: bytes) -> int:
 
 
 def pidfd_getfd(pidfd: int, descriptor: int) -> int:
-    """Return a descriptor of our own for what another process has open."""
+    """Return a duplicate of a descriptor of another process."""
     return _checked(_libc.syscall(syscall_numbers().pidfd_getfd, pidfd, descriptor, 0))
 
 

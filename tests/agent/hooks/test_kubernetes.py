@@ -1,4 +1,4 @@
-"""A node is cordoned, drained, and uncordoned only by whoever cordoned it.
+"""A node is cordoned and drained, and uncordoned only if the agent cordoned it.
 
 ``kubectl`` is a stand-in: it notes how it is called and keeps one node, which it changes as the real one
 would. No cluster is here, so what a real API server makes of the calls is not tested.
@@ -16,7 +16,7 @@ import pytest
 from fairwarning.agent.hooks import Hook, HookOutcome, parse
 from fairwarning.agent.hooks.hook import HookContext
 from fairwarning.agent.hooks.kubernetes import FOUND, HELD_FOR, OURS, KubectlError, read_node
-from tests.agent.hooks.occasions import EVENT, OTHER, in_seconds, noon, path_with, prepare, recover
+from tests.agent.hooks.contexts import EVENT, OTHER, in_seconds, noon, path_with, prepare, recover
 
 KUBECTL = """#!{python} -I
 import json, pathlib, sys
@@ -67,8 +67,8 @@ class Cluster:
     def hook(self, **step: object) -> Hook:
         return parse({"kubernetes": step}, path_with(self.folder))
 
-    def run(self, verb: str, occasion: HookContext, remembered: str | None = None) -> HookOutcome:
-        return self.hook(**{verb: "node-1"}).run(occasion, remembered, noon)
+    def run(self, verb: str, context: HookContext, remembered: str | None = None) -> HookOutcome:
+        return self.hook(**{verb: "node-1"}).run(context, remembered, noon)
 
     def node(self) -> NodeJson:
         node: NodeJson = json.loads((self.folder / "node.json").read_text())

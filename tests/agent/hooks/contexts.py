@@ -1,4 +1,4 @@
-"""The event every hook test is about, and stand-ins for programs that are not here."""
+"""The contexts of the hook tests, and stand-ins for programs that are not installed."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,11 +30,11 @@ def noon() -> datetime:
 def prepare(
     event: ObservedEvent = EVENT, deadline: datetime | None = EVENT.not_before, dry_run: bool = False
 ) -> HookContext:
-    return _occasion("prepare", event, deadline, dry_run)
+    return _context("prepare", event, deadline, dry_run)
 
 
 def recover(event: ObservedEvent = EVENT, dry_run: bool = False) -> HookContext:
-    return _occasion("recover", event, None, dry_run)
+    return _context("recover", event, None, dry_run)
 
 
 def in_seconds(seconds: float) -> datetime:
@@ -47,7 +47,7 @@ def path_with(folder: Path) -> dict[str, str]:
 
 
 def stand_in(folder: Path, name: str, script: str) -> Callable[[], list[str]]:
-    """Put a program called ``name`` into ``folder``; the function tells each of its calls."""
+    """Put a program called ``name`` into ``folder``; the function returns its calls."""
     calls = folder / f"{name}.calls"
     program = folder / name
     program.write_text(f'#!/bin/sh\necho "$*" >> {calls}\n{script}\n')
@@ -55,5 +55,5 @@ def stand_in(folder: Path, name: str, script: str) -> Callable[[], list[str]]:
     return lambda: calls.read_text().splitlines() if calls.exists() else []
 
 
-def _occasion(phase: Phase, event: ObservedEvent, deadline: datetime | None, dry_run: bool) -> HookContext:
+def _context(phase: Phase, event: ObservedEvent, deadline: datetime | None, dry_run: bool) -> HookContext:
     return HookContext(event, phase, "web_0", deadline, dry_run)

@@ -1,4 +1,4 @@
-"""Events as a guest sees them, for tests of what it does about them."""
+"""Events and records for tests of the agent."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,18 +16,18 @@ DRAIN = Rule(name="drain", drains=True)
 def seen(
     name: str = "E1",
     kind: str = "Reboot",
-    *who: str,
+    *names: str,
     status: str = "Scheduled",
     source: str = "Platform",
     duration: int | None = -1,
     notice: timedelta | None = timedelta(minutes=15),
 ) -> ObservedEvent:
-    """Return an event that names this machine, unless told otherwise."""
+    """Return an event; without names, it names this machine."""
     return ObservedEvent(
         id=EventId(name),
         status=status,
         kind=kind,
-        resources=who or (ME,),
+        resources=names or (ME,),
         not_before=None if notice is None or status == "Started" else NOON + notice,
         source=source,
         duration=duration,
@@ -35,7 +35,7 @@ def seen(
 
 
 def started(event: ObservedEvent) -> ObservedEvent:
-    """Return the event as it is shown once its impact is under way (L-03)."""
+    """Return the event as the document shows it once it has started (L-03)."""
     return replace(event, status="Started", not_before=None)
 
 
@@ -44,7 +44,7 @@ def document(*events: ObservedEvent, incarnation: int | str = 1) -> ObservedDocu
 
 
 def record(event: ObservedEvent, step: EventStep, **more: object) -> Record:
-    """Return what is remembered of an event that was prepared for a minute ago."""
+    """Return the record of an event that was prepared for a minute ago."""
     known = Record(event=event, rule="drain", step=step, at=NOON - timedelta(minutes=1), drains=True)
     for name, value in more.items():
         known = replace(known, **{name: value})  # type: ignore[arg-type]

@@ -1,20 +1,19 @@
-"""Observations made by hand: what a handler may be seen to do, in seconds from the beginning of a play."""
+"""Observations for tests, with their times in seconds from the beginning of a scenario."""
 
 import json
 from dataclasses import replace
 from datetime import timedelta
 
 from fairwarning.check.observations import Asked, CausedEvent, Happened, Hooked, Life, Observed, Phase, Spell
-from fairwarning.check.scenario import Scenario, understand
-from fairwarning.check.timing import Timing
+from fairwarning.check.scenario import Scenario, Timing, parse_scenario
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventId
 
 E1, E2 = EventId("E1"), EventId("E2")
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
-PACE = Timing(quick=True)
+TIMING = Timing(quick=True)
 
-Seen = Asked | Hooked | Happened | Life | Spell
+Observation = Asked | Hooked | Happened | Life | Spell
 
 
 def after(seconds: float) -> timedelta:
@@ -38,7 +37,7 @@ def get(
 
 
 def refused(at: float, status: int) -> Asked:
-    """A poll that is answered with a complaint."""
+    """A poll that is answered with an error."""
     return replace(get(at, status=status), answer=b'{"error":\n "no"}')
 
 
@@ -88,13 +87,15 @@ def happen(at: float, kind: str, event: EventId = E1) -> Happened:
     return Happened(kind=kind, event=event, at=after(at))
 
 
-def life(begun: float, ended: float | None = None, code: int | None = None, *, ours: bool = True) -> Life:
+def life(
+    begun: float, ended: float | None = None, code: int | None = None, *, ended_by_step: bool = True
+) -> Life:
     return Life(
         machine="web_0",
         begun=after(begun),
         ended=None if ended is None else after(ended),
         code=code,
-        ours=ours,
+        ended_by_step=ended_by_step,
     )
 
 
@@ -103,17 +104,20 @@ def spell(begun: float, ended: float) -> Spell:
 
 
 def observed(
-    *seen: Seen, events: tuple[CausedEvent, ...] = (), ended: float = 60, served: tuple[str, ...] = ("web_0",)
+    *seen: Observation,
+    events: tuple[CausedEvent, ...] = (),
+    ended: float = 60,
+    served: tuple[str, ...] = ("web_0",),
 ) -> Observed:
-    """Everything, sorted into its places; the machines in ``served`` have polled at the very beginning."""
+    """All observations of a scenario; the machines in ``served`` have polled at its beginning."""
     polled = (get(0, machine=name) for name in served)
     return Observed(
         ended=after(ended),
-        asked=(*polled, *(one for one in seen if isinstance(one, Asked))),
-        hooks=tuple(one for one in seen if isinstance(one, Hooked)),
-        happened=tuple(one for one in seen if isinstance(one, Happened)),
-        lives=tuple(one for one in seen if isinstance(one, Life)),
-        spells=tuple(one for one in seen if isinstance(one, Spell)),
+        asked=(*polled, *(item for item in seen if isinstance(item, Asked))),
+        hooks=tuple(item for item in seen if isinstance(item, Hooked)),
+        happened=tuple(item for item in seen if isinstance(item, Happened)),
+        lives=tuple(item for item in seen if isinstance(item, Life)),
+        spells=tuple(item for item in seen if isinstance(item, Spell)),
         events=events,
     )
 
@@ -138,4 +142,4 @@ def content(**members: Json) -> dict[str, Json]:
 def scenario(*handlers: str, **expectation: Json) -> Scenario:
     """A scenario that expects one thing."""
     names: list[Json] = [*(handlers or ("web_0",))]
-    return understand("made.toml", content(handlers=names, expect=[{"rule": "C-06", **expectation}]))
+    return parse_scenario("made.toml", content(handlers=names, expect=[{"rule": "C-06", **expectation}]))

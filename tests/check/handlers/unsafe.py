@@ -1,4 +1,4 @@
-"""The safe example, spoilt: each handler differs from it in one vice. Usage: python -m … VICE."""
+"""Unsafe handlers: each differs from the safe example by one mistake. Usage: python -m … MISTAKE."""
 
 import json
 import subprocess
@@ -155,7 +155,7 @@ class ReturnsWithTheFirst(Handler):
         super().handle(events)
 
 
-VICES: Mapping[str, type[Handler]] = {
+MISTAKES: Mapping[str, type[Handler]] = {
     "approves before it drains": ApprovesAtOnce,
     "approves for as long as the event is Scheduled": ApprovesAgain,
     "approves for its peers once it is ready itself": ApprovesForItsPeers,
@@ -181,4 +181,4 @@ VICES: Mapping[str, type[Handler]] = {
 }
 
 if __name__ == "__main__":
-    VICES[sys.argv[1]]().run()
+    MISTAKES[sys.argv[1]]().run()

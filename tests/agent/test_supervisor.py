@@ -1,17 +1,17 @@
-"""What the service manager is told."""
+"""The notify protocol of the service manager."""
 
 import socket
 from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.sd_notify import Supervisor
+from fairwarning.agent.service import Supervisor
 
 
 @pytest.mark.parametrize(
     "abstract", [pytest.param(False, id="a socket in a folder"), pytest.param(True, id="an abstract one")]
 )
-def test_the_manager_hears_that_the_agent_is_up_alive_and_ending(tmp_path: Path, abstract: bool) -> None:
+def test_the_manager_is_notified_of_ready_alive_and_stopping(tmp_path: Path, abstract: bool) -> None:
     path = f"{tmp_path}/notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"\0{path}" if abstract else path)
@@ -22,8 +22,8 @@ def test_the_manager_hears_that_the_agent_is_up_alive_and_ending(tmp_path: Path,
         supervisor.alive("at work")
         supervisor.stopping()
 
-        heard = [manager.recv(1000) for _ in range(3)]
-    assert heard == [b"READY=1\nSTATUS=looking", b"WATCHDOG=1\nSTATUS=at work", b"STOPPING=1"]
+        received = [manager.recv(1000) for _ in range(3)]
+    assert received == [b"READY=1\nSTATUS=looking", b"WATCHDOG=1\nSTATUS=at work", b"STOPPING=1"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The agent as a process of its own against a server that is late, ill or away for a while."""
+"""The agent as a process, against a server that is slow, faulty or down for a while."""
 
 import json
 import signal
@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 
 from tests.agent.processes import AGENT, Guest, guest
-from tests.agent.scripted import Line, endpoint
+from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import Shown, free_port, until, up
 
 FAULTS = ("429", "410", "500", "empty", "reset", "timeout", "slow")
 
 
 @pytest.fixture(scope="module")
-def ailing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Guest, Shown]]]:
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Guest, Shown]]]:
     """Machines with a fault each, all at the same time, and the restart that is ahead of each."""
-    folder, machines = tmp_path_factory.mktemp("ailing"), {fault: f"ailing-{fault}" for fault in FAULTS}
+    folder, machines = tmp_path_factory.mktemp("faulty"), {fault: f"faulty-{fault}" for fault in FAULTS}
     words = [word for machine in machines.values() for word in ("--vm", machine)]
     with ExitStack() as stack:
         server = stack.enter_context(up(folder, *words, "--speed", "20", "--no-arm"))
         guests = {fault: guest(server, folder, machine, stack) for fault, machine in machines.items()}
-        for one in guests.values():
-            one.run()
+        for faulty_guest in guests.values():
+            faulty_guest.run()
         restarts = {}
         for fault, machine in machines.items():
             server.tell("fault", machine, fault, "--for", "2s", "--delay", "1s")
@@ -43,9 +43,9 @@ def test_a_server_that_dies_and_comes_back_changes_nothing(tmp_path: Path, stack
         alone = guest(server, tmp_path, "alone", stack, extra=f"check = ['test', '-e', '{go}']")
         alone.run()
         (event,) = server.cause("restart", "alone")
-        until(lambda: "approval_held" in alone.said(), "the approval is held")
+        until(lambda: "approval_held" in alone.log_text(), "the approval is held")
         server.stop(signal.SIGKILL)
-    until(lambda: "poll_failed" in alone.said(), "the server is missed")
+    until(lambda: "poll_failed" in alone.log_text(), "the server is missed")
     while_away = alone.did(event)
 
     with up(tmp_path, *words) as server:
@@ -61,9 +61,9 @@ def test_a_server_that_dies_and_comes_back_changes_nothing(tmp_path: Path, stack
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_endpoint_that_misbehaves_for_a_while_changes_nothing(
-    ailing: dict[str, tuple[Guest, Shown]], fault: str
+    faulty: dict[str, tuple[Guest, Shown]], fault: str
 ) -> None:
-    machine, event = ailing[fault]
+    machine, event = faulty[fault]
 
     machine.recovered(event)
 
@@ -95,17 +95,21 @@ SHOWN = (
 @pytest.mark.slow
 @pytest.mark.rule("C-02")
 @pytest.mark.parametrize(
-    "lines",
+    "answers",
     [
-        pytest.param([Line(429, b""), Line(410, b""), Line(0), Line(200, SHOWN)], id="a server in trouble"),
-        pytest.param([Line(200, SHOWN, after=timedelta(seconds=7))], id="a first answer that takes its time"),
-        pytest.param([Line(200, b""), Line(200, b""), Line(200, SHOWN)], id="no information at first"),
+        pytest.param(
+            [Answer(429, b""), Answer(410, b""), Answer(0), Answer(200, SHOWN)], id="a server in trouble"
+        ),
+        pytest.param(
+            [Answer(200, SHOWN, after=timedelta(seconds=7))], id="a first answer that takes its time"
+        ),
+        pytest.param([Answer(200, b""), Answer(200, b""), Answer(200, SHOWN)], id="no information at first"),
     ],
 )
 def test_a_server_that_is_slow_to_come_is_waited_for(
-    tmp_path: Path, stack: ExitStack, lines: list[Line]
+    tmp_path: Path, stack: ExitStack, answers: list[Answer]
 ) -> None:
-    script = stack.enter_context(endpoint(*lines))
+    script = stack.enter_context(endpoint(*answers))
     config, log = tmp_path / "agent.toml", tmp_path / "log"
     config.write_text(
         f"[agent]\nmachine = 'alone'\n[[rule]]\nprepare = [{{ exec = ['sh', '-c', 'echo done >> {log}'] }}]"
@@ -115,6 +119,6 @@ def test_a_server_that_is_slow_to_come_is_waited_for(
     stack.callback(agent.wait, 20)
     stack.callback(agent.terminate)
 
-    until(lambda: any(one.method == "POST" for one in script.asked), "the event is approved")
+    until(lambda: any(request.method == "POST" for request in script.asked), "the event is approved")
 
     assert log.read_text() == "done\n"
