@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.machine_state import IMPACTS, MachineState, machine_state, machine_states
+from fairwarning.core.fleet import IMPACTS, MachineState, machine_state, machine_states
 from fairwarning.core.model import EventType, ScopeKind
 from tests.stage import Stage
 

@@ -1,13 +1,13 @@
 """From "do this to those machines" to events: grouping, notice, barrier, and how each begins."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fairwarning.core import barrier
 from fairwarning.core.blueprint import domain
 from fairwarning.core.causes import CAUSES, Cause
-from fairwarning.core.changes import EventChanged, EventMilestone
+from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.errors import (
     AlreadyUnderWayError,
     InvalidError,
@@ -26,6 +26,7 @@ from fairwarning.core.model import (
     Machine,
     PowerState,
     Scope,
+    ScopeId,
     ScopeProperties,
     derive_id,
 )
@@ -201,3 +202,21 @@ def _barrier(
     if CAUSES[request.cause].alone:
         return barrier.alone(event_id)
     return barrier.of_host(machines[0].host, request.id)
+
+
+def events_caused_by(first: EventId, changes: Sequence[Change]) -> list[Event]:
+    """Return the events that the request with this id led to, as ``changes`` left them."""
+    # What else fell due in the same decision is not what this request led to.
+    ids = (first, *(derive_id(first, str(number)) for number in range(1, len(changes))))
+    changed = {change.event.id: change.event for change in changes if isinstance(change, EventChanged)}
+    return [changed[one] for one in ids if one in changed]
+
+
+def unpolled_hint(known: Mapping[ScopeId, Scope], events: Iterable[Event]) -> str | None:
+    """Say which scopes nobody polls, of those that the events are about; None if all are looked after."""
+    unseen = [one for one in events if not one.seen]
+    unwatched = {one.scope: one for one in unseen if one.scope in known and not known[one.scope].enabled}
+    if not unwatched:
+        return None
+    outcome = "will act unseen" if any(one.waiting for one in unwatched.values()) else "acted at once"
+    return f"nobody polls {', '.join(unwatched)}: {outcome}; hint: poll first, or up --start-enabled"

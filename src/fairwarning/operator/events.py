@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
+from fairwarning.core.announce import events_caused_by, unpolled_hint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import Change, EventChanged
 from fairwarning.core.commands import Approve, Cancel, DeleteScopes, Schedule
 from fairwarning.core.errors import InvalidError, UnknownEventError
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import Event, EventId, MachineRef, ScopeId
-from fairwarning.core.unpolled import events_caused_by, unpolled_hint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.operator import schemas

@@ -14,7 +14,7 @@ from fairwarning.console.context import ConsoleContext
 from fairwarning.console.page import Fields, Fragment, PageView, Visit
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.endpoint_faults import EndpointFault
-from fairwarning.core.machine_state import MachineState, machine_states
+from fairwarning.core.fleet import MachineState, machine_states
 from fairwarning.core.model import Machine, Scope, ScopeId
 
 #: How many machines are shown one by one; more of them are counted, and are seen scope by scope.
