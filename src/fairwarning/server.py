@@ -188,7 +188,7 @@ class Service:
             sockets=settings.sockets,
         )
         self.doors = Listeners(server, plan, self.engine.store)
-        follower = self._stack.enter_context(self.engine.feed.listen())
+        follower = self._stack.enter_context(self.engine.feed.subscribe())
         await self.doors.open_shared()
         scopes = tuple(self.engine.scopes().values())
         await self.doors.open(ref for scope in scopes for ref in scope.refs())

@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.cli.client import HistoryLine
 from fairwarning.cli.watch import sentence
-from fairwarning.core.history import ActionNote, OperatorAction, line
+from fairwarning.core.history import ActionNote, OperatorAction, to_history_entry
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from tests.stage import NOON
 
@@ -41,7 +41,7 @@ SENTENCES = [
 def test_what_somebody_did_to_an_endpoint_or_the_clock_is_a_sentence(
     remark: ActionNote, expected: str
 ) -> None:
-    told = line(1, NOON, remark)
+    told = to_history_entry(1, NOON, remark)
 
     assert told is not None
     seen = HistoryLine(

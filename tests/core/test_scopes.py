@@ -1,4 +1,4 @@
-"""Who shares a document, what machines are called and where they stand (S rules)."""
+"""Scopes: which machines share a document, the names of machines and their domains (S rules)."""
 
 import re
 from dataclasses import replace
@@ -19,7 +19,7 @@ SHOP = Blueprint(name="shop", kind=ScopeKind.CLOUD_SERVICE, roles=(("FrontEnd", 
 NO_UPDATE_DOMAIN = 0
 
 
-# -- who sees what
+# -- visibility
 
 
 @pytest.mark.rule("S-01")
@@ -36,7 +36,7 @@ def test_every_machine_of_a_scope_reads_the_same_document(blueprint: Blueprint) 
 
 @pytest.mark.rule("S-01")
 @pytest.mark.rule("R-18")
-def test_nobody_reads_another_scopes_events() -> None:
+def test_no_machine_reads_the_events_of_another_scope() -> None:
     stage = Stage(VM, PAIR, WEB, FLEX, SHOP)
 
     stage.cause("restart", "web_0")
@@ -229,7 +229,7 @@ def test_the_zones_of_a_set_share_one_count_of_instances() -> None:
 
 @pytest.mark.parametrize("blueprint", [VM, SHOP], ids=lambda one: str(one.kind))
 def test_some_scopes_do_not_grow(blueprint: Blueprint) -> None:
-    with pytest.raises(InvalidError, match="does not grow"):
+    with pytest.raises(InvalidError, match="machines cannot be added to a"):
         Stage(blueprint).grow(blueprint.name)
 
 

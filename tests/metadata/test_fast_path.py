@@ -136,7 +136,7 @@ async def _put(web: Cloud, machine: MachineRef, ailment: EndpointFault) -> None:
 
 
 async def _heal(web: Cloud, machine: MachineRef) -> None:
-    web.engine.faults.heal(machine)
+    web.engine.faults.drop(machine)
 
 
 def happens(cause: str, machine: MachineRef) -> Callable[[Talk], object]:

@@ -236,7 +236,7 @@ def test_a_disk_that_was_full_once_keeps_no_later_machine_without_its_door() -> 
     async def story() -> tuple[str | None, str | None]:
         store = Refusing()
         async with House(ListenPlan(port=0), count=0, store=store) as house:
-            with house.engine.feed.listen() as follower:
+            with house.engine.feed.subscribe() as follower:
                 following = asyncio.create_task(
                     follow(house.engine, house.doors, lambda machine: None, follower)
                 )

@@ -86,7 +86,7 @@ def test_a_scope_is_walked_once_at_a_time() -> None:
 
     problem = desk.refused("POST", "/walks", {"scope": "app"})
 
-    assert (problem.status, problem.detail) == (409, "scope app is being walked already")
+    assert (problem.status, problem.detail) == (409, "scope app already has a rollout in progress")
 
 
 @pytest.mark.parametrize(

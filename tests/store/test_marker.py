@@ -1,4 +1,4 @@
-"""The file that says which database belongs to a directory."""
+"""The marker: the file that says which database belongs to a data directory."""
 
 import asyncio
 import os
@@ -75,7 +75,7 @@ def test_a_copy_of_the_database_alone_is_noticed_and_taken_once_the_file_is_gone
     assert marker is not None
     (earlier.directory / MARKER).write_bytes(Marker(marker.database, marker.commits + 3).encode())
 
-    with pytest.raises(WrongDatabaseError, match="older than what was here: its last 3 changes are missing"):
+    with pytest.raises(WrongDatabaseError, match="it is an older copy: the last 3 changes are missing"):
         asyncio.run(read(earlier.directory))
     (earlier.directory / MARKER).unlink()
 
@@ -96,7 +96,7 @@ def test_a_number_that_only_grows_keeps_the_file_as_long_as_it_was(whole: Sample
 
 
 def as_it_was_before_checksums(directory: Path) -> None:
-    """Take a directory back to what an earlier version wrote."""
+    """Turn a directory into what an earlier version wrote."""
     (directory / MARKER).unlink()
     with closing(sqlite3.connect(directory / DATABASE, isolation_level=None)) as database:
         database.execute("ATTACH ':memory:' AS old")

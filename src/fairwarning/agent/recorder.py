@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from fairwarning.agent.client import MetadataClient, MetadataReply, UnavailableError, back_off
 from fairwarning.agent.clock import AgentClock
-from fairwarning.core.document.recording import RecordedDocument, recorded
+from fairwarning.core.document.recording import RecordedDocument, record_document
 from fairwarning.core.document.render import EVENTS_PATH, Json
 from fairwarning.core.errors import InvalidError
 from fairwarning.formats import durations
@@ -93,7 +93,7 @@ class Recorder:
             raise TroubledError(_told(reply), _rest(reply))
         try:
             document: Json = json.loads(reply.body.decode("utf-8-sig"))
-            return recorded(self._instant(), self._machine, version, document)
+            return record_document(self._instant(), self._machine, version, document)
         except (ValueError, RecursionError):
             raise TroubledError("the endpoint answers what is not JSON") from None
         except InvalidError as problem:

@@ -12,7 +12,7 @@ from fairwarning.arm.call import ArmRequest, ArmResponse
 from fairwarning.arm.context import TENANT, ArmContext
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.tokens import ACCESS, DEVICE, IDENTITY, LIFE, REFRESH, REFRESH_LIFE, Tokens
-from fairwarning.core.document.render import Json, compact
+from fairwarning.core.document.render import Json, compact_json
 from fairwarning.throttle import Throttle
 
 NAME = "fairwarning"
@@ -179,7 +179,7 @@ def _access(tokens: Tokens, call: ArmRequest) -> dict[str, Json]:
 
 
 def _for_a_person(tokens: Tokens, call: ArmRequest) -> dict[str, Json]:
-    who = base64.urlsafe_b64encode(compact({"uid": "dev", "utid": TENANT})).decode().rstrip("=")
+    who = base64.urlsafe_b64encode(compact_json({"uid": "dev", "utid": TENANT})).decode().rstrip("=")
     return {
         **_access(tokens, call),
         "scope": _said(call, "scope"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from fairwarning.arm.context import TENANT
-from fairwarning.core.document.render import Json, compact
+from fairwarning.core.document.render import Json, compact_json
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.ports import Store
 
@@ -99,7 +99,7 @@ class Tokens:
         if not shown:
             return f'{where}, error="invalid_token"'
         wanted: Json = {"essential": True, "value": str(int(self.now().timestamp()))}
-        claims = base64.b64encode(compact({"access_token": {"nbf": wanted}})).decode()
+        claims = base64.b64encode(compact_json({"access_token": {"nbf": wanted}})).decode()
         return f'{where}, error="insufficient_claims", claims="{claims}"'
 
 

@@ -18,7 +18,7 @@ from fairwarning.check.observations import CausedEvent, Happened
 from fairwarning.check.output_tail import OutputTail
 from fairwarning.check.scenario import FleetSpec, Scenario
 from fairwarning.check.timing import Timing
-from fairwarning.core.document.render import EVENTS_PATH, Json, start_request
+from fairwarning.core.document.render import EVENTS_PATH, Json, render_start_request
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
@@ -107,7 +107,7 @@ class Server:
             return
         host, port = self.endpoint(by).address
         url = f"http://{host}:{port}{EVENTS_PATH}?api-version={NEWEST}"
-        body = start_request(event)
+        body = render_start_request(event)
         with suppress(httpx2.TransportError):  # it may be gone already, and its machine with it
             await self._http.post(url, content=body, headers={"Metadata": "true"})
 

@@ -28,11 +28,10 @@ PAGE = 1000
 
 #: What may help, by the beginning of what the server says.
 _HINTS: Mapping[str, str] = {
-    "no machine is called": "fairwarning vms lists the machines",
+    "no machine named": "fairwarning vms lists the machines",
     "no scheduled event": "fairwarning events lists what is pending, fairwarning history what has been",
-    "no scope is called": "fairwarning vms lists the machines with their scopes",
-    "no walk is under way": "fairwarning events lists what is pending",
-    "the clock is real": "start the server with: fairwarning up --clock manual",
+    "no scope named": "fairwarning vms lists the machines with their scopes",
+    "a real clock": "start the server with: fairwarning up --clock manual",
     "this server has no management face": "start the server without --no-arm",
     "scope": "fairwarning events lists what is pending",
     "changes cannot be kept": "the server's log says more; fairwarning doctor --data DIR looks at the disk",

@@ -43,7 +43,7 @@ def exec_(name: str, isolate: bool, command: tuple[str, ...]) -> None:
     client.close()
     if machine.metadata is None:
         raise FailureError(f"machine {machine.name} has no endpoint of its own", "is it stopped, or gone?")
-    if (address := snippets.source(machine.alternatives)) is not None:
+    if (address := snippets.source_address(machine.alternatives)) is not None:
         raise FailureError(
             f"machine {machine.name} has no port of its own: it is known by its address {address}",
             "the first machines of a data directory have ports; a new --data directory begins anew",

@@ -12,7 +12,7 @@ import click
 
 from fairwarning.cli.options import DURATION, ENDPOINT
 from fairwarning.cli.output import FailureError, note
-from fairwarning.core.document.recording import RecordedDocument, RecordingError, line, read
+from fairwarning.core.document.recording import RecordedDocument, RecordingError, format_line, parse_recording
 from fairwarning.core.document.versions import NEWEST, well_formed
 from fairwarning.formats import durations
 
@@ -79,7 +79,7 @@ class Recording:
 
     def append(self, one: RecordedDocument) -> None:
         """Keep another document."""
-        self._file.write(line(one) + "\n")
+        self._file.write(format_line(one) + "\n")
         self._file.flush()
         self.count += 1
 
@@ -110,7 +110,7 @@ def _earlier(output: Path) -> tuple[RecordedDocument, ...]:
         text = output.read_text(encoding="utf-8") if output.exists() else ""
         if text and not text.endswith("\n"):
             raise FailureError(f"{output} is no recording: its last line is cut off")
-        return read(text)
+        return parse_recording(text)
     except RecordingError as problem:
         raise FailureError(f"{output} is no recording: {problem}", "choose another file with -o") from problem
     except (OSError, ValueError) as problem:

@@ -246,7 +246,7 @@ def introduce(service: "Service", version: str) -> None:
     """Print who is where, and what to paste."""
     ways = service.alternatives()
     rows = [
-        (ref.name, ref.scope, snippets.poll(url, version, ways[ref]))
+        (ref.name, ref.scope, snippets.poll_command(url, version, ways[ref]))
         for ref, url in service.endpoints().items()
     ]
     table(("MACHINE", "SCOPE", "WHAT IT WOULD ASK"), rows[:MOST_ROWS])
@@ -254,7 +254,7 @@ def introduce(service: "Service", version: str) -> None:
         note(f"and {len(rows) - MOST_ROWS} more; fairwarning vms lists them all")
     for url in service.shared_urls():
         note(f"shared by all machines, each known by its address: {url}")
-    if without := sum(snippets.source(others) is not None for others in ways.values()):
+    if without := sum(snippets.source_address(others) is not None for others in ways.values()):
         note(f"without a port of their own: {without}; the ports belong to machines that came before")
     note(f"console and operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
     if service.arm_url is not None:
@@ -353,5 +353,5 @@ class Reporter:
         if machine.metadata is None:
             click.echo(f"{starts}, or once it is approved")
             return
-        command = snippets.approve(machine.metadata, self._version, event.id, machine.alternatives)
+        command = snippets.approve_command(machine.metadata, self._version, event.id, machine.alternatives)
         click.echo(f"{starts}, or once it is approved:\n{command}")

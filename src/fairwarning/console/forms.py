@@ -14,7 +14,7 @@ from fairwarning.core.changes import MachineChanged
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import EvictionPolicy, Machine, ScopeId, ScopeKind
-from fairwarning.core.policy import Policy, terminate_notice
+from fairwarning.core.policy import Policy, check_terminate_notice
 
 T = TypeVar("T")
 
@@ -144,7 +144,7 @@ def _termination(form: Form, *, spot: bool) -> timedelta | None:
         return None
     minutes = timedelta(minutes=form.whole("delay"))
     # T-05: the core says for whom a notice makes no sense.
-    return form.attempt("notification", lambda: terminate_notice(minutes, spot=spot), None)
+    return form.attempt("notification", lambda: check_terminate_notice(minutes, spot=spot), None)
 
 
 def _availability_set(form: Form) -> Blueprint:

@@ -7,7 +7,7 @@ parameters, api-version, method, body.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from fairwarning.core.document.render import EVENTS_PATH, Json, compact
+from fairwarning.core.document.render import EVENTS_PATH, Json, compact_json
 from fairwarning.core.document.versions import IMDS_VERSIONS, DocumentShape, well_formed
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
@@ -77,7 +77,7 @@ class MetadataApp:
         return self._healthy(machine, request) if fault is None else self._ailing(machine, request, fault)
 
     def _ailing(self, machine: MachineRef, request: Request, fault: ActiveFault) -> Reply:
-        match fault.ailment:
+        match fault.kind:
             case EndpointFault.TOO_MANY:
                 return TOO_MANY
             case EndpointFault.GONE:
@@ -95,7 +95,7 @@ class MetadataApp:
 
     async def _held_back(self, machine: MachineRef, request: Request, fault: ActiveFault) -> Response:
         now = asyncio.get_running_loop().time()
-        silent = fault.ailment is EndpointFault.TIMEOUT
+        silent = fault.kind is EndpointFault.TIMEOUT
         await asyncio.sleep(min(fault.until - now, LONGEST_SILENCE) if silent else fault.delay)
         if silent:
             return RESET
@@ -150,7 +150,7 @@ class MetadataApp:
 
     def forget(self, machine: MachineRef) -> None:
         """Drop what is known of a machine that is no more."""
-        self._engine.faults.heal(machine)
+        self._engine.faults.drop(machine)
         self._events.views.forget(machine)
         self._pollers.pop(machine, None)
         if machine.scope not in self._engine.scopes():
@@ -218,7 +218,7 @@ class MetadataApp:
     def _versions(self, machine: MachineRef, request: Request) -> Response:
         _checked(request)
         _only_get(request)
-        return Response(200, compact(instance.versions_document()), (), JSON)
+        return Response(200, compact_json(instance.versions_document()), (), JSON)
 
     def _root(self, machine: MachineRef, request: Request) -> Response:
         asked = _checked(request)
@@ -236,7 +236,7 @@ class MetadataApp:
         resource = asked.get("resource", "")
         if not resource:
             return _no_token("Required query variable 'resource' is missing")
-        return Response(200, compact(dict(self._token(machine, resource))), (), JSON)
+        return Response(200, compact_json(dict(self._token(machine, resource))), (), JSON)
 
 
 def _place(request: Request) -> str:
@@ -251,7 +251,7 @@ def _checked(request: Request) -> Mapping[str, str]:
 
 
 def _no_token(why: str) -> Response:
-    return Response(400, compact({"error": "invalid_request", "error_description": why}), (), JSON)
+    return Response(400, compact_json({"error": "invalid_request", "error_description": why}), (), JSON)
 
 
 def _only_get(request: Request) -> None:

@@ -127,7 +127,11 @@ class Listeners:
         door = self._doors.get(machine)
         own = () if door is None else door.urls
         address = None if number < self._plan.own else self._inventory.address(machine)
-        return own if address is None else (_url(self._shared[0].address), snippets.interface(address), *own)
+        return (
+            own
+            if address is None
+            else (_url(self._shared[0].address), snippets.interface_option(address), *own)
+        )
 
     async def _prepare(self) -> None:
         if not self._ready:

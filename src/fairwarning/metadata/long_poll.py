@@ -84,7 +84,7 @@ class LongPolls:
 
     def add(self, scope: ScopeId, until: float, watch: LongPoll) -> int:
         """Wake a watch when its scope's document changes, at the latest soon after ``until``."""
-        self._feed.attend(scope, watch)
+        self._feed.add_waiter(scope, watch)
         tick = ceil(until / TICK)
         if tick not in self._ending:
             timer = asyncio.get_running_loop().call_at(tick * TICK, self._ring, tick)
@@ -94,7 +94,7 @@ class LongPolls:
 
     def remove(self, scope: ScopeId, tick: int, watch: LongPoll) -> None:
         """Forget a watch."""
-        self._feed.leave(scope, watch)
+        self._feed.remove_waiter(scope, watch)
         if tick in self._ending:
             timer, watches = self._ending[tick]
             watches.pop(watch, None)

@@ -9,7 +9,7 @@ from math import inf
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import CreateSet
-from fairwarning.core.document.recording import MachineRecording, RecordedDocument, write
+from fairwarning.core.document.recording import MachineRecording, RecordedDocument, render_recorded
 from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.errors import UnknownEventError, UnknownMachineError
 from fairwarning.core.model import EventId, MachineRef, ScopeKind
@@ -98,4 +98,4 @@ class Replay:
             return instant  # a date of no calendar means nothing, then as now
 
     def _write(self, one: RecordedDocument, number: int, shape: DocumentShape) -> bytes:
-        return write(one, number, shape, self._moved)
+        return render_recorded(one, number, shape, self._moved)

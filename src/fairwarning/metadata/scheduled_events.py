@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from math import inf
 from types import MappingProxyType
 
-from fairwarning.core.document.render import start_requests
+from fairwarning.core.document.render import parse_start_requests
 from fairwarning.core.document.versions import EVENT_VERSIONS, PREVIEW_SHAPE, PREVIEW_VERSION, DocumentShape
 from fairwarning.core.errors import FairWarningError, InvalidError, UnknownEventError
 from fairwarning.core.model import MachineRef, Scope, ScopeId
@@ -77,7 +77,7 @@ class ScheduledEvents:
         """Start events early: all that the body names, or none (R-12 to R-18)."""
         await self._switched_on(machine)
         try:
-            await self.views.whole(machine).approve(start_requests(request.body))
+            await self.views.whole(machine).approve(parse_start_requests(request.body))
         except InvalidError as problem:
             raise CheckFailedError(error(400, f"Bad request. {problem}")) from None
         except UnknownEventError as unknown:

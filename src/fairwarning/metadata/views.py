@@ -18,7 +18,7 @@ from fairwarning.core.document.render import render_document
 from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import UnknownScopeError
-from fairwarning.core.fleet import visible
+from fairwarning.core.fleet import visible_events
 from fairwarning.core.model import EventId, MachineRef, Scope, VmName
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
@@ -184,7 +184,7 @@ class Views:
     def _ail(self, machine: MachineRef, fault: ActiveFault | None) -> None:
         self._end(machine)
         source = self._replays.get(machine)
-        altered = None if fault is None else _ALTERED.get(fault.ailment)
+        altered = None if fault is None else _ALTERED.get(fault.kind)
         if fault is not None and altered is not None:
             self._own[machine] = view = altered(source or ScopeView(self._engine, machine), fault)
             if isinstance(view, DelayedView):
@@ -210,4 +210,4 @@ class Views:
 
 
 def _write(scope: Scope, machine: VmName, number: int, shape: DocumentShape) -> bytes:
-    return render_document(number, visible(scope, machine), shape, scope.facts.kind)
+    return render_document(number, visible_events(scope, machine), shape, scope.facts.kind)

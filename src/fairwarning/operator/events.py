@@ -108,7 +108,7 @@ def _machines(engine: Engine, asked: schemas.EventWanted) -> tuple[MachineRef, .
         if asked.machines:
             raise InvalidError("host", "name machines or a host, not both")
         with field_context("host"):
-            return engine.directory.on_host(asked.host)
+            return engine.directory.machines_on_host(asked.host)
     refs = []
     for number, name in enumerate(asked.machines):
         with field_context(f"machines[{number}]"):

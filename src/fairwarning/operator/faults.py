@@ -12,13 +12,13 @@ async def put(desk: OperatorContext, name: str, asked: schemas.FaultWanted) -> s
     """Let a machine's endpoint misbehave, for a while or until it is healed."""
     ref = desk.engine.directory.machine(name)
     now = asyncio.get_running_loop().time()
-    fault = ActiveFault.read(asked.fault, asked.lasts, asked.delay, now)
-    await desk.engine.faults.inflict(ref, fault, asked.who)
+    fault = ActiveFault.parse(asked.fault, asked.lasts, asked.delay, now)
+    await desk.engine.faults.set(ref, fault, asked.who)
     return machine_shape(desk, ref)
 
 
 async def heal(desk: OperatorContext, name: str, asked: schemas.Asker) -> schemas.MachineBody:
     """Let a machine's endpoint work again."""
     ref = desk.engine.directory.machine(name)
-    await desk.engine.faults.cure(ref, asked.who)
+    await desk.engine.faults.clear(ref, asked.who)
     return machine_shape(desk, ref)

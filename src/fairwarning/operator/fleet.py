@@ -145,7 +145,7 @@ def machine_shape(desk: OperatorContext, ref: MachineRef) -> schemas.MachineBody
         enabled=its.enabled,
         polled_at=desk.engine.polled_at(its.id),
         latest_model_applied=latest_model_applied(FleetState({its.id: its}), one),
-        fault=desk.engine.faults.ailment(ref, asyncio.get_running_loop().time()),
+        fault=desk.engine.faults.kind_of(ref, asyncio.get_running_loop().time()),
         metadata=desk.endpoints(ref),
         alternatives=list(desk.alternatives(ref)),
     )

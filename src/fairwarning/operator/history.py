@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from fairwarning.core.document.render import read_event_id
-from fairwarning.core.history import line
+from fairwarning.core.document.render import parse_event_id
+from fairwarning.core.history import to_history_entry
 from fairwarning.core.model import EventId
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import LaggingError, Subscription
 from fairwarning.engine.ports import Entry
-from fairwarning.engine.retention import beginning
+from fairwarning.engine.retention import first_complete_line
 from fairwarning.operator import schemas
 from fairwarning.operator.context import OperatorContext
 from fairwarning.operator.problems import BadRequestError
@@ -34,10 +34,10 @@ RESUME = "Last-Event-ID"
 
 async def history(desk: OperatorContext, _: str, asked: schemas.HistoryPage) -> schemas.HistoryBody:
     """Return a page of the history, of one event or of all."""
-    event = None if asked.event is None else read_event_id(asked.event, "event")
+    event = None if asked.event is None else parse_event_id(asked.event, "event")
     found, following = await _page(desk.engine, asked, event)
     # Looked for last: what was pruned while the page was read is told of too.
-    first = await beginning(desk.engine.store)
+    first = await first_complete_line(desk.engine.store)
     if first is None:
         return schemas.HistoryBody(history=found, next=following)
     upto = first.seq - 1
@@ -55,7 +55,7 @@ async def _page(
     found: list[schemas.HistoryLineBody] = []
     async with aclosing(_journal(engine, asked.after, event)) as entries:
         async for entry in entries:
-            told = line(entry.seq, entry.at, entry.change)
+            told = to_history_entry(entry.seq, entry.at, entry.change)
             if told is not None and len(found) == asked.limit:
                 return found, found[-1].seq
             if told is not None:
@@ -118,7 +118,7 @@ async def _entries(
     engine: Engine, after: int | None, closing: asyncio.Event, pulse: _Pulse
 ) -> AsyncGenerator[Sequence[Entry] | schemas.GapBody, None]:
     # Listening begins before the journal is read: what is kept meanwhile arrives twice and is told once.
-    with engine.feed.listen() as listener, _woken_by(closing, listener):
+    with engine.feed.subscribe() as listener, _woken_by(closing, listener):
         behind, told_of = True, 0
         while True:
             if behind and after is not None:
@@ -133,7 +133,7 @@ async def _entries(
             if closing.is_set():
                 return
             try:
-                news = await listener.some(pulse.left())
+                news = await listener.next_batch(pulse.left())
             except LaggingError:
                 behind = True
                 continue

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fairwarning.core.history import HistoryEntry, line
+from fairwarning.core.history import HistoryEntry, to_history_entry
 from fairwarning.engine.ports import Entry
 from fairwarning.operator import schemas
 
@@ -30,7 +30,7 @@ class RenderedFeed:
     def of(self, entry: Entry) -> FeedMessage | None:
         """Return a journal line as the feed tells it; None if it does not."""
         if entry.seq not in self._told:
-            told = line(entry.seq, entry.at, entry.change)
+            told = to_history_entry(entry.seq, entry.at, entry.change)
             self._told[entry.seq] = None if told is None else FeedMessage(told, _message(told))
             if len(self._told) > self._most:
                 del self._told[next(iter(self._told))]

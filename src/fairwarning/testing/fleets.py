@@ -251,7 +251,7 @@ class Fleet:
 
     async def _decided(self, event_id: EventId, within: timedelta) -> model.Event:
         """Return an event once it is approved or waits no longer, or as it is when time is up."""
-        with self._engine.feed.listen() as listener, suppress(TimeoutError):
+        with self._engine.feed.subscribe() as listener, suppress(TimeoutError):
             async with asyncio.timeout(within.total_seconds()):
                 while (found := await self._latest(event_id)).waiting and found.approved_by is None:
                     with suppress(LaggingError):
@@ -260,7 +260,7 @@ class Fleet:
 
     async def _told(self, event_id: EventId) -> list[str]:
         entries = await self._engine.store.journal(event=event_id)
-        lines = (history.line(entry.seq, entry.at, entry.change) for entry in entries)
+        lines = (history.to_history_entry(entry.seq, entry.at, entry.change) for entry in entries)
         return [told(line, self.now) for line in lines if line is not None]
 
     # -- what a failed test says

@@ -100,7 +100,7 @@ def _tiles(room: ConsoleContext, scope: Scope) -> Iterator[Tile]:
     now, faults = asyncio.get_running_loop().time(), room.engine.faults
     found = machine_states(scope)
     for name, machine in scope.machines.items():
-        yield Tile(machine, found[name], faults.ailment(machine.ref, now))
+        yield Tile(machine, found[name], faults.kind_of(machine.ref, now))
 
 
 async def _matching(room: ConsoleContext, text: str) -> list[Group]:
