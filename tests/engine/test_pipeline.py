@@ -237,8 +237,8 @@ def test_an_answer_waits_for_what_it_rests_on_and_for_nothing_much_later() -> No
     assert asyncio.run(story()) == (False, True)
 
 
-def test_a_refusal_that_rests_on_a_lost_decision_is_thought_over() -> None:
-    async def story() -> list[str]:
+def test_a_refusal_based_on_a_lost_decision_is_decided_again() -> None:
+    async def story() -> list[type]:
         gate = Gate(MemoryStore())
         engine = await started(gate, E1)
         gate.open = False
@@ -248,9 +248,9 @@ def test_a_refusal_that_rests_on_a_lost_decision_is_thought_over() -> None:
         gate.open = True
         with pytest.raises(UnknownEventError):
             await refusal
-        return [type(entry.change).__name__ for entry in await gate.journal(event=E2)]
+        return [type(entry.change) for entry in await gate.journal(event=E2)]
 
-    assert asyncio.run(story()) == ["Refused"]
+    assert asyncio.run(story()) == [CommandRefused]
 
 
 @given(st.lists(st.sampled_from([WORKS, FAILS_BEFORE, FAILS_AFTER]), max_size=40))

@@ -9,7 +9,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
 from fairwarning.core.policy import Retention
 from fairwarning.engine.retention import Pruner, first_complete_line
-from fairwarning.store.memory import LINE
+from fairwarning.store.memory import LINE_SIZE
 from tests.stage import Stage, run
 
 WEB = Blueprint(name="web", count=3)
@@ -60,7 +60,7 @@ def test_an_unfinished_event_keeps_its_story_however_old_it_is() -> None:
 def test_too_much_history_goes_oldest_first_but_never_all_of_it() -> None:
     stage = Stage(Blueprint(name="web", count=100))
 
-    run(pruner(stage, size=50 * LINE).prune(most=10, spare=5))
+    run(pruner(stage, size=50 * LINE_SIZE).prune(most=10, spare=5))
     left = count(stage)
     run(pruner(stage, size=0).prune(most=10, spare=5))
 

@@ -36,7 +36,7 @@ def test_the_table_is_what_unicode_says() -> None:
 def test_a_hidden_character_is_refused_by_its_number(character: str) -> None:
     number = f"U+{ord(character):04X}"
 
-    with pytest.raises(InvalidError, match=re.escape(f"by: has the character {number} in it")):
+    with pytest.raises(InvalidError, match=re.escape(f"by: contains the invisible character {number}")):
         check_visible(f"an{character}na", "by")
     with pytest.raises(InvalidError, match=re.escape(number)):
         check_name(f"web{character}")

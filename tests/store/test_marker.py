@@ -132,5 +132,5 @@ def test_text_that_was_damaged_before_there_were_checksums_is_named(whole: Sampl
     path = whole.directory / DATABASE
     path.write_bytes(path.read_bytes().replace(b"id of web_1", b"id of we\xff\xff1"))
 
-    with pytest.raises(DatabaseDamagedError, match="has a text in it that is not UTF-8"):
+    with pytest.raises(DatabaseDamagedError, match="contains text that is not UTF-8"):
         asyncio.run(read(whole.directory))

@@ -30,7 +30,7 @@ from fairwarning.store.migrate import (
     migrate,
     migrations,
 )
-from fairwarning.store.rows import COLUMNS, KINDS, row_checksum
+from fairwarning.store.rows import COLUMNS, KIND_OF, KINDS, row_checksum
 from fairwarning.store.sqlite import DATABASE, LINES, SqliteStore
 from tests.store.stores import NOTHING, commit, event, made
 
@@ -292,7 +292,8 @@ def test_what_is_looked_for_often_is_found_by_index(
 
 
 def test_every_kind_of_change_can_be_read_back() -> None:
-    assert set(KINDS) == {kind.__name__ for kind in (*get_args(Change), *get_args(Note))}
+    assert set(KIND_OF) == {*get_args(Change), *get_args(Note)}
+    assert set(KINDS) == set(KIND_OF.values())
 
 
 def test_a_journal_from_before_machines_had_askers_is_read_still(tmp_path: Path) -> None:

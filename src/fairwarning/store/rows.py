@@ -72,7 +72,7 @@ KINDS: Mapping[str, Callable[[bytes], Change | Note]] = {
 }
 
 #: The kind under which each class is written. Classes may be renamed, kinds may not.
-_KIND_OF: Mapping[type[Change | Note], str] = {
+KIND_OF: Mapping[type[Change | Note], str] = {
     ScopeMade: "ScopeMade",
     ScopePropertiesChanged: "FactsChanged",
     ScopeRemoved: "ScopeRemoved",
@@ -209,7 +209,7 @@ def event_row(event: Event) -> Row:
 def journal_row(entry: Entry) -> Row:
     """Return seq, at, scope, version, kind, event, body, checksum."""
     change = entry.change
-    kind = _KIND_OF[type(change)]
+    kind = KIND_OF[type(change)]
     at, event = instant(entry.at), event_of(change)
     return _with_checksum(entry.seq, at, change.scope, entry.version, kind, event, _body(change))
 
