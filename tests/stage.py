@@ -28,8 +28,8 @@ from fairwarning.core.commands import (
 from fairwarning.core.document.render import render_document
 from fairwarning.core.document.versions import EVENT_VERSIONS
 from fairwarning.core.errors import UnknownEventError
-from fairwarning.core.fleet import visible
-from fairwarning.core.history import HistoryEntry, line
+from fairwarning.core.fleet import visible_events
+from fairwarning.core.history import HistoryEntry, to_history_entry
 from fairwarning.core.model import (
     ApprovalSettings,
     Event,
@@ -203,7 +203,7 @@ class Stage:
 
     def break_machine(self, name: str, mishap: Mishap, attempts: int = 1) -> None:
         """Let the next attempts to act on a machine go wrong."""
-        self.driver.faults[VmName(name)] = InjectedMishap(mishap, attempts)
+        self.driver.mishaps[VmName(name)] = InjectedMishap(mishap, attempts)
 
     def restart(self) -> None:
         """End the engine and start another on the same store."""
@@ -257,7 +257,7 @@ class Stage:
     def shown(self, machine: str) -> tuple[Event, ...]:
         """Return the events a machine sees."""
         ref = self.ref(machine)
-        return visible(self.scope(ref.scope), ref.name)
+        return visible_events(self.scope(ref.scope), ref.name)
 
     def pending(self, scope: str) -> tuple[Event, ...]:
         """Return the events of a scope, seen or not."""
@@ -276,7 +276,7 @@ class Stage:
 
     def history(self, event_id: str | None = None) -> list[HistoryEntry]:
         """Return the journal as people read it, of one event or of all."""
-        lines = (line(entry.seq, entry.at, entry.change) for entry in self.journal())
+        lines = (to_history_entry(entry.seq, entry.at, entry.change) for entry in self.journal())
         return [one for one in lines if one is not None and event_id in (None, one.event)]
 
     def story(self, event_id: str) -> list[str]:

@@ -14,7 +14,7 @@ from fairwarning.cli.up import introduce
 from fairwarning.config import Settings
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import AddMachines, CreateSet, DeleteScopes, Schedule
-from fairwarning.core.document.render import start_request
+from fairwarning.core.document.render import render_start_request
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import MachineRef, ScopeId, ScopeKind, VmName
@@ -134,7 +134,9 @@ def test_after_a_restart_a_guest_cannot_start_the_event_of_another(tmp_path: Pat
         async with serving(tmp_path) as second:
             shared = second.shared_urls()[0]
             _, document = await fetch(shared, EVENTS, source="127.1.0.2")
-            status, _ = await fetch(shared, EVENTS, source="127.1.0.2", body=start_request(redeploy.id))
+            status, _ = await fetch(
+                shared, EVENTS, source="127.1.0.2", body=render_start_request(redeploy.id)
+            )
             return document, status, second.engine.scope(GAMMA.scope).events[redeploy.id].approved_by
 
     document, status, approved_by = asyncio.run(story())

@@ -189,7 +189,7 @@ class FleetServer:
             sockets=settings.sockets,
         )
         self.listeners = Listeners(server, plan, self.engine.store)
-        subscription = self._stack.enter_context(self.engine.feed.listen())
+        subscription = self._stack.enter_context(self.engine.feed.subscribe())
         await self.listeners.open_shared()
         scopes = tuple(self.engine.scopes().values())
         await self.listeners.open(ref for scope in scopes for ref in scope.refs())

@@ -9,7 +9,7 @@ from fairwarning.arm.errors import InvalidTemplateError
 from fairwarning.arm.templates.budget import Budget
 from fairwarning.arm.templates.coercion import coerce
 from fairwarning.arm.templates.functions import PURE
-from fairwarning.core.document.render import Json, compact
+from fairwarning.core.document.render import Json, compact_json
 from tests.arm.cloud import Cloud
 
 FUNCTIONS = [
@@ -106,5 +106,5 @@ def test_every_template_is_deployed_or_refused_within_its_budget(template: Json)
 
     with suppress(InvalidTemplateError):
         for document in cloud.deploy(template).values():
-            compact(coerce(document))
-        compact(cloud.outputs(template))
+            compact_json(coerce(document))
+        compact_json(cloud.outputs(template))

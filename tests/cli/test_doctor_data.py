@@ -74,7 +74,7 @@ def test_a_missing_database_is_found(whole: Sample) -> None:
     found = look(whole.directory)["database"]
 
     assert found["verdict"] == "wrong"
-    assert "it is missing, and fairwarning.json says that there was one" in found["says"]
+    assert "it is missing, but fairwarning.json says that there was one" in found["says"]
     assert not (whole.directory / DATABASE).exists()
 
 
@@ -112,7 +112,7 @@ def test_a_server_does_not_start_where_a_database_was_removed(whole: Sample) -> 
     done = call("up", "--data", str(whole.directory), "--port-base", "0")
 
     assert done.code == 1
-    assert "is not the one that belongs here: it is missing" in done.stderr
+    assert "does not belong to this data directory: it is missing" in done.stderr
     assert "remove fairwarning.json" in done.stderr
 
 

@@ -81,7 +81,7 @@ def test_the_history_of_one_event_leaves_out_the_others(manual: Server) -> None:
     ("words", "error", "hint"),
     [
         pytest.param(
-            ["cause", "restart", "nobody"], "no machine is called nobody",
+            ["cause", "restart", "nobody"], "no machine named nobody",
             "fairwarning vms lists the machines", id="a machine that does not exist",
         ),
         pytest.param(
@@ -102,7 +102,8 @@ def test_the_history_of_one_event_leaves_out_the_others(manual: Server) -> None:
             "fairwarning vms lists the machines with their scopes", id="a scope that does not exist",
         ),
         pytest.param(
-            ["clock", "advance", "1m"], "the clock is real: it cannot be advanced; start with a manual clock",
+            ["clock", "advance", "1m"],
+            "a real clock cannot be advanced; start the server with a manual clock",
             "start the server with: fairwarning up --clock manual", id="a clock that cannot be moved",
         ),
     ],

@@ -10,7 +10,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from fairwarning.core.document.recording import RecordedDocument, line, read, recorded
+from fairwarning.core.document.recording import (
+    RecordedDocument,
+    format_line,
+    parse_recording,
+    record_document,
+)
 from fairwarning.core.document.render import Json
 from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import FAIRWARNING, Server, call, until, up
@@ -29,8 +34,8 @@ def answer(document: Json) -> Answer:
 
 
 def keep(path: Path, *documents: Json, machine: str | None = "web_0") -> Path:
-    whole = (recorded(NOON, machine, "2020-07-01", document) for document in documents)
-    path.write_text("".join(f"{line(one)}\n" for one in whole))
+    whole = (record_document(NOON, machine, "2020-07-01", document) for document in documents)
+    path.write_text("".join(f"{format_line(one)}\n" for one in whole))
     return path
 
 
@@ -40,14 +45,14 @@ def summary(recording: str) -> list[tuple[str | None, int, list[tuple[Json, ...]
     def event(one: RecordedDocument) -> list[tuple[Json, ...]]:
         return [tuple(value for name, value in e.items() if name != "NotBefore") for e in one.events]
 
-    return [(one.machine, one.incarnation, event(one)) for one in read(recording)]
+    return [(one.machine, one.incarnation, event(one)) for one in parse_recording(recording)]
 
 
 def test_a_document_is_a_line_on_stdout() -> None:
     with endpoint(answer(REBOOT), NAME) as script:
         done = call("record", "--endpoint", script.url, "--for", "0s")
 
-    (one,) = read(done.stdout)
+    (one,) = parse_recording(done.stdout)
     assert (done.code, one.machine, one.incarnation) == (0, "web_0", 2)
     assert done.stderr == "1 document in 0s, written to stdout\n"
 
@@ -57,7 +62,7 @@ def test_another_api_version_can_be_requested() -> None:
         done = call("record", "--endpoint", script.url, "--for", "0s", "--api-version", "2017-08-01")
 
     assert script.asked[0].path.endswith("?api-version=2017-08-01")
-    assert read(done.stdout)[0].version == "2017-08-01"
+    assert parse_recording(done.stdout)[0].version == "2017-08-01"
 
 
 def test_an_existing_recording_is_continued(tmp_path: Path) -> None:
@@ -69,7 +74,7 @@ def test_an_existing_recording_is_continued(tmp_path: Path) -> None:
     with endpoint(answer(REBOOT), NAME) as script:
         news = call(*words, script.url).stderr
 
-    assert [one.incarnation for one in read(file.read_text())] == [1, 2]
+    assert [one.incarnation for one in parse_recording(file.read_text())] == [1, 2]
     assert nothing_new == f"0 documents in 0s, written to {file}\n"
     assert news == f"1 document in 0s, written to {file}\n"
 
@@ -197,7 +202,7 @@ def test_a_replay_can_be_recorded_again(tmp_path: Path) -> None:
 
 def approve(server: Server, machine: str, recording: str) -> int:
     """Approve the last event of a recording and return the status that is answered."""
-    (event,) = read(recording)[-1].events
+    (event,) = parse_recording(recording)[-1].events
     url = f"{server.ready['metadata'][machine]}/metadata/scheduledevents?api-version=2020-07-01"
     body = {"StartRequests": [{"EventId": event["EventId"]}]}
     return httpx2.post(url, json=body, headers={"Metadata": "true"}, trust_env=False).status_code

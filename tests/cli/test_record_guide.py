@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.document.recording import line, read, recorded
+from fairwarning.core.document.recording import format_line, parse_recording, record_document
 from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import call, up
 from tests.stage import NOON
@@ -25,14 +25,14 @@ def test_the_guide_records(tmp_path: Path) -> None:
         done = call(*shlex.split(command))
 
     assert done.code == 0, done.stderr
-    assert [one.machine for one in read(file.read_text())] == ["web_0"]
+    assert [one.machine for one in parse_recording(file.read_text())] == ["web_0"]
 
 
 @pytest.mark.parametrize("command", REPLAYS)
 def test_the_guide_replays(tmp_path: Path, command: str) -> None:
     file = tmp_path / "recording.jsonl"
-    one = recorded(NOON, "web_0", "2020-07-01", {"DocumentIncarnation": 7, "Events": []})
-    file.write_text(f"{line(one)}\n")
+    one = record_document(NOON, "web_0", "2020-07-01", {"DocumentIncarnation": 7, "Events": []})
+    file.write_text(f"{format_line(one)}\n")
     _, *words = shlex.split(command.replace(file.name, str(file)))
 
     with up(tmp_path, "--no-arm", *words) as server:
@@ -44,4 +44,4 @@ def test_the_guide_replays(tmp_path: Path, command: str) -> None:
 def test_the_line_in_the_guide_is_a_line_of_a_recording() -> None:
     (example,) = re.findall(r"^\{.*\}$", GUIDE.read_text(), re.MULTILINE)
 
-    assert line(*read(example)) == example
+    assert format_line(*parse_recording(example)) == example

@@ -240,7 +240,7 @@ def test_shared_listeners_and_sockets_can_be_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("address", "complaint"),
     [
-        pytest.param(["nobody=10.0.0.4"], "no machine is called nobody", id="nobody's address"),
+        pytest.param(["nobody=10.0.0.4"], "no machine named nobody", id="nobody's address"),
         pytest.param(["a=10.0.0.4", "b=::ffff:10.0.0.4"], "10.0.0.4 belongs to a already", id="one for two"),
         pytest.param(["a=10.0.0.4", "a/a=10.0.0.5"], "a/a has more than one", id="two for one"),
     ],

@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.cli.client import HistoryLine
 from fairwarning.cli.watch import sentence
-from fairwarning.core.history import ActionNote, OperatorAction, line
+from fairwarning.core.history import ActionNote, OperatorAction, to_history_entry
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from tests.stage import NOON
 
@@ -39,7 +39,7 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("note", "expected"), SENTENCES)
 def test_an_action_on_an_endpoint_or_the_clock_is_a_sentence(note: ActionNote, expected: str) -> None:
-    entry = line(1, NOON, note)
+    entry = to_history_entry(1, NOON, note)
 
     assert entry is not None
     received = HistoryLine(

@@ -113,7 +113,7 @@ def test_what_is_refused_is_told_next_to_its_field_and_nothing_is_lost() -> None
     (field,) = [one for one in Found(page, "input").attributes if one.get("id") == "by"]
     assert field["value"] == HOSTILE
     assert field["aria-invalid"] == "true"
-    assert "is no duration" in text(page)
+    assert "invalid duration" in text(page)
 
 
 def test_a_page_that_refuses_a_form_stays_live_at_its_own_address() -> None:

@@ -280,7 +280,7 @@ def test_a_timeline_shows_its_own_scope_alone() -> None:
 
 @pytest.mark.parametrize("path", ["/scopes/nowhere/timeline", "/scopes/nowhere/timeline.svg"])
 def test_an_unknown_scope_has_no_timeline(path: str) -> None:
-    assert "no scope is called nowhere" in text(lobby(WEB).page(path, status=404))
+    assert "no scope named nowhere" in text(lobby(WEB).page(path, status=404))
 
 
 def test_a_scope_that_is_no_more_still_has_its_timeline() -> None:

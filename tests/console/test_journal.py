@@ -31,8 +31,8 @@ async def collected(lines: AsyncGenerator[HistoryEntry, None]) -> list[HistoryEn
 async def annoyed(engine: Engine) -> None:
     """Do what leaves the fleet as it is and is told all the same."""
     web_0 = engine.directory.machine("web_0")
-    await engine.faults.inflict(web_0, ActiveFault(EndpointFault.TOO_MANY, inf), "operator")
-    await engine.faults.cure(web_0, "operator")
+    await engine.faults.set(web_0, ActiveFault(EndpointFault.TOO_MANY, inf), "operator")
+    await engine.faults.clear(web_0, "operator")
     await engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail="by 1h", by="operator"))
     await engine.remark(ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="operator"))
 

@@ -176,7 +176,7 @@ def test_what_cannot_be_done_is_told_in_place() -> None:
 
     page = desk.refused(f"{HERE}/cause", HERE, cause="restart", status=409)
 
-    assert "web_0 has an unfinished Reboot already" in text(page)
+    assert "web_0 already has an unfinished Reboot" in text(page)
 
 
 @pytest.mark.parametrize("cause", ["", "delete", "host-update", HOSTILE])

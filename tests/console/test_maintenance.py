@@ -103,9 +103,9 @@ def test_a_scope_that_is_walked_is_not_offered_again() -> None:
     ("form", "words"),
     [
         pytest.param({}, "choose a scope", id="no scope"),
-        pytest.param({"scope": "nowhere"}, "no scope is called nowhere", id="an unknown scope"),
+        pytest.param({"scope": "nowhere"}, "no scope named nowhere", id="an unknown scope"),
         pytest.param({"scope": "app", "cause": "restart"}, "must be one of", id="no maintenance"),
-        pytest.param({"scope": "app", "notice": "soon"}, "'soon' is no duration", id="no duration"),
+        pytest.param({"scope": "app", "notice": "soon"}, "invalid duration 'soon'", id="no duration"),
     ],
 )
 def test_mistakes_are_told_in_place_and_what_was_written_stays(form: dict[str, str], words: str) -> None:
@@ -124,7 +124,7 @@ def test_a_second_walk_of_a_scope_is_refused_in_words() -> None:
 
     page = desk.refused(HERE, page=HERE, status=409, scope="app")
 
-    assert "scope app is being walked already" in text(page)
+    assert "scope app already has a rollout in progress" in text(page)
 
 
 def test_a_walk_can_be_stopped_and_is_remembered() -> None:
@@ -141,7 +141,7 @@ def test_a_walk_can_be_stopped_and_is_remembered() -> None:
 def test_stopping_what_is_not_walked_is_refused_in_words() -> None:
     page = lobby(APP).refused(f"{HERE}/app/stop", page=HERE, status=404)
 
-    assert "no walk is under way in scope app" in text(page)
+    assert "scope app has no rollout in progress" in text(page)
 
 
 def test_an_event_that_is_still_scheduled_can_be_cancelled_here_and_the_walk_goes_on() -> None:

@@ -1,4 +1,4 @@
-"""What a scope approves by itself: its users' own operations, and everything once nobody is left to ask."""
+"""What a scope approves by itself: its users' operations, and every event once all machines are down."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""When events start: alone, with the tenants of one host, with the deletes of one scale set."""
+"""When events start: alone, with the events of one host, with the deletes of one scale set."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core.barrier import released
+from fairwarning.core.barrier import startable_events
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import (
     BarrierId,
@@ -62,23 +62,21 @@ def pending(rows: Mapping[str, tuple[str, bool]]) -> list[Event]:
             {"1": ("5m", False), "2": ("6m", True)}, "5m", ["1", "2"], id="the unapproved one runs out"
         ),
         pytest.param({"1": ("5m", True), "2": ("6m", False)}, "5m", ["1"], id="its own time is up first"),
-        pytest.param(
-            {"1": ("5m", False), "2": ("5m", False)}, "4m59s", [], id="nobody approves and time is left"
-        ),
+        pytest.param({"1": ("5m", False), "2": ("5m", False)}, "4m59s", [], id="no approval and notice left"),
         pytest.param({"1": ("5m", False), "2": ("5m", False)}, "5m", ["1", "2"], id="both run out together"),
     ],
 )
 def test_a_barrier_releases(
     events: Mapping[str, tuple[str, bool]], after: str, starting: Sequence[str]
 ) -> None:
-    assert [event.id for event in released(pending(events), NOON + span(after))] == starting
+    assert [event.id for event in startable_events(pending(events), NOON + span(after))] == starting
 
 
-def test_an_event_behind_another_barrier_waits_for_nobody_here() -> None:
+def test_events_behind_different_barriers_do_not_wait_for_each_other() -> None:
     held = waiting("1", NOON + span("5m"), approved=False)
     free = waiting("2", NOON + span("5m"), approved=True, barrier=BarrierId("event:2"))
 
-    assert released([held, free], NOON) == (free,)
+    assert startable_events([held, free], NOON) == (free,)
 
 
 @pytest.mark.rule("L-02")
@@ -93,7 +91,7 @@ def test_whatever_waits_behind_a_barrier_starts_as_the_formula_says(
         for number, (notice, approved) in enumerate(rows)
     ]
 
-    starting = released(events, now)
+    starting = startable_events(events, now)
 
     for event in events:
         due = event.not_before <= now
@@ -134,7 +132,7 @@ def test_the_host_waits_for_a_silent_tenant_no_longer_than_its_notice() -> None:
 
 
 @pytest.mark.rule("L-02")
-def test_a_tenant_whose_event_is_withdrawn_holds_nobody_up() -> None:
+def test_a_cancelled_event_holds_up_no_other_event_of_the_host() -> None:
     stage = Stage(*TENANTS)
     red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
     stage.approve(red, by="red")

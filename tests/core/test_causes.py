@@ -261,7 +261,9 @@ def test_a_second_operation_of_the_same_kind_is_refused_until_the_first_is_done(
 @pytest.mark.parametrize(
     ("cause", "machines", "notice", "problem"),
     [
-        pytest.param("explode", ("web_0",), None, "cause: 'explode' is none of restart", id="no such cause"),
+        pytest.param(
+            "explode", ("web_0",), None, "cause: 'explode' is not one of restart", id="no such cause"
+        ),
         pytest.param("restart", (), None, "machines: name at least one", id="nobody named"),
         pytest.param("restart", ("web_0", "web_0"), None, "machines: .* named twice", id="a machine twice"),
     ],

@@ -1,11 +1,18 @@
-"""Who did what: every change of a machine has a name to it, and what changed nothing is told too."""
+"""The history: every change of a machine names its author, and notes about other actions are included."""
 
 import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineChanged
 from fairwarning.core.commands import AddMachines, ChangeModel, Command, CreateSet, Protect, SetPower, Upgrade
-from fairwarning.core.history import NOWHERE, ActionNote, CommandRefused, HistoryEntry, OperatorAction, line
+from fairwarning.core.history import (
+    NO_SCOPE,
+    ActionNote,
+    CommandRefused,
+    HistoryEntry,
+    OperatorAction,
+    to_history_entry,
+)
 from fairwarning.core.model import EventId, MachineRef, PowerState, ScopeId, VmName
 from tests.stage import NOON, Stage
 
@@ -32,7 +39,7 @@ def askers(changes: tuple[Change, ...]) -> set[str]:
         ),
     ],
 )
-def test_the_journal_tells_who_changed_a_machine(command: Command) -> None:
+def test_the_journal_names_the_author_of_a_machines_change(command: Command) -> None:
     stage = Stage(Blueprint(name="web"))
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=None))
 
@@ -67,12 +74,12 @@ TOLD = [
     ),
     pytest.param(
         ActionNote(deed=OperatorAction.ADVANCED, detail="by 5m", by="ann"),
-        ("advanced", "clock", NOWHERE, (), "by 5m"),
-        id="a journey",
+        ("advanced", "clock", NO_SCOPE, (), "by 5m"),
+        id="an advance",
     ),
     pytest.param(
         ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="ann"),
-        ("speed", "clock", NOWHERE, (), "60 times as fast"),
+        ("speed", "clock", NO_SCOPE, (), "60 times as fast"),
         id="another speed",
     ),
     pytest.param(
@@ -84,11 +91,11 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("note", "expected"), TOLD)
-def test_what_changed_nothing_is_told_with_who_did_it(
+def test_a_note_is_in_the_history_with_its_author(
     note: ActionNote | CommandRefused, expected: tuple[str, str, str, tuple[str, ...], str]
 ) -> None:
-    told = line(7, NOON, note)
+    entry = to_history_entry(7, NOON, note)
 
-    assert isinstance(told, HistoryEntry)
-    assert (told.seq, told.at, told.by) == (7, NOON, "ann")
-    assert (told.kind, told.type, told.scope, told.resources, told.reason) == expected
+    assert isinstance(entry, HistoryEntry)
+    assert (entry.seq, entry.at, entry.by) == (7, NOON, "ann")
+    assert (entry.kind, entry.type, entry.scope, entry.resources, entry.reason) == expected

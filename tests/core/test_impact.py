@@ -1,4 +1,4 @@
-"""What happens between the start of an event and its end, also when it goes wrong."""
+"""What happens between the start and the end of an event, including failures."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Every move an event can make, and every one it cannot."""
+"""Every transition of an event, allowed or not."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from fairwarning.core.barrier import alone
+from fairwarning.core.barrier import of_event
 from fairwarning.core.errors import IllegalTransitionError
 from fairwarning.core.lifecycle import TRANSITIONS, Signal, advance
 from fairwarning.core.model import Event, EventId, EventSource, EventStatus, EventType, ScopeId, VmName
@@ -29,7 +29,7 @@ def an_event(status: EventStatus, now: datetime) -> Event:
         duration=-1,
         created_at=now,
         not_before=now + span("15m"),
-        barrier=alone(ID),
+        barrier=of_event(ID),
         status=status,
     )
 

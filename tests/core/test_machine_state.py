@@ -1,9 +1,9 @@
-"""How a machine is, in one word."""
+"""The state of a machine in one word."""
 
 import pytest
 
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.machine_state import IMPACTS, MachineState, machine_state, machine_states
+from fairwarning.core.fleet import IMPACTS, MachineState, machine_state, machine_states
 from fairwarning.core.model import EventType, ScopeKind
 from tests.stage import Stage
 
@@ -12,7 +12,7 @@ BATCH = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True)
 
 
 def of(stage: Stage, name: str) -> MachineState:
-    """Return a machine's condition; asked about alone or with all others, it is the same."""
+    """Return a machine's state, after checking that both functions agree on it."""
     ref = stage.ref(name)
     scope = stage.scope(ref.scope)
     alone = machine_state(scope, stage.machine(name))
@@ -42,7 +42,7 @@ def test_a_machine_is_running_then_warned_then_acted_upon(cause: str, kind: Even
     assert of(stage, "web_1") is MachineState.RUNNING
 
 
-def test_what_nobody_is_told_of_is_no_warning() -> None:
+def test_an_unseen_event_is_no_warning() -> None:
     stage = Stage(WEB, watched=False)
 
     stage.cause("host-update", "web_0")

@@ -1,4 +1,4 @@
-"""The machines of a scope, kept as a table."""
+"""The table of a scope's machines."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from fairwarning.core.machine_table import MachineTable, MachineTableDraft
 from fairwarning.core.model import EvictionPolicy, HostId, Machine, MachineModel, PowerState, ScopeId, VmName
 from tests.stage import span
 
-#: A machine that is written down, or the name of one that is struck off.
+#: A machine to add, or the name of a machine to remove.
 Entry = Machine | VmName
 
 
@@ -18,14 +18,14 @@ def machine(name: str, host: str = "h") -> Machine:
     return Machine(scope=ScopeId("web"), name=VmName(name), vm_id=f"id of {name}", host=HostId(host))
 
 
-def drawn_up(entries: Sequence[Entry], roster: MachineTable | None = None) -> MachineTable:
-    draft = MachineTableDraft(MachineTable() if roster is None else roster)
+def build_table(entries: Sequence[Entry], table: MachineTable | None = None) -> MachineTable:
+    draft = MachineTableDraft(MachineTable() if table is None else table)
     for entry in entries:
         if isinstance(entry, Machine):
-            draft.keep(entry)
+            draft.put(entry)
         else:
-            draft.drop(entry)
-    return draft.roster()
+            draft.remove(entry)
+    return draft.build()
 
 
 machines = st.builds(
@@ -48,7 +48,7 @@ entries = st.lists(machines | st.sampled_from("abcd").map(VmName))
 
 
 @given(entries, entries)
-def test_a_roster_is_a_dictionary_of_machines(first: list[Entry], then: list[Entry]) -> None:
+def test_a_table_behaves_like_a_dictionary_of_machines(first: list[Entry], then: list[Entry]) -> None:
     expected: dict[VmName, Machine] = {}
     for entry in (*first, *then):
         if isinstance(entry, Machine):
@@ -56,40 +56,40 @@ def test_a_roster_is_a_dictionary_of_machines(first: list[Entry], then: list[Ent
         else:
             expected.pop(entry, None)
 
-    roster = drawn_up(then, drawn_up(first))
+    table = build_table(then, build_table(first))
 
-    assert list(roster.items()) == list(expected.items())
-    assert len(roster) == len(expected)
-    assert [name in roster for name in "abcd"] == [name in expected for name in "abcd"]
-    assert roster.hosts() == {one.host for one in expected.values()}
-    assert roster.running() is any(one.power is PowerState.RUNNING for one in expected.values())
+    assert list(table.items()) == list(expected.items())
+    assert len(table) == len(expected)
+    assert [name in table for name in "abcd"] == [name in expected for name in "abcd"]
+    assert table.hosts() == {one.host for one in expected.values()}
+    assert table.running() is any(one.power is PowerState.RUNNING for one in expected.values())
 
 
-def test_a_roster_stays_what_it_was_when_another_is_drawn_up_from_it() -> None:
-    before = drawn_up([machine("a"), machine("b")])
+def test_a_table_does_not_change_when_another_is_built_from_it() -> None:
+    before = build_table([machine("a"), machine("b")])
 
-    after = drawn_up([machine("b", host="other"), VmName("a")], before)
+    after = build_table([machine("b", host="other"), VmName("a")], before)
 
     assert before == {"a": machine("a"), "b": machine("b")}
     assert after == {"b": machine("b", host="other")}
 
 
 def test_a_machine_that_comes_back_comes_last() -> None:
-    roster = drawn_up([machine("a"), machine("b"), VmName("a"), machine("a")])
+    table = build_table([machine("a"), machine("b"), VmName("a"), machine("a")])
 
-    assert list(roster) == ["b", "a"]
+    assert list(table) == ["b", "a"]
 
 
-def test_a_machine_nobody_has_written_down_is_not_there() -> None:
-    roster = drawn_up([machine("a")])
+def test_a_machine_that_was_never_added_is_missing() -> None:
+    table = build_table([machine("a")])
 
     with pytest.raises(KeyError):
-        roster[VmName("b")]
+        table[VmName("b")]
 
 
 def test_machines_may_differ_in_more_ways_than_there_are_letters() -> None:
     different = [machine(f"m{number}", host=f"host-{number}") for number in range(1000)]
 
-    roster = drawn_up(different)
+    table = build_table(different)
 
-    assert list(roster.values()) == different
+    assert list(table.values()) == different

@@ -1,4 +1,4 @@
-"""Sets that are made again under an old name: their documents are never taken for those of before."""
+"""Sets that are created again under an old name: no guest takes their documents for old ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The document as a guest reads it, in every form that has been seen."""
+"""Parsing documents, in every format that has been observed."""
 
 import json
 from datetime import UTC, datetime
@@ -82,7 +82,7 @@ def test_an_event_is_read_with_all_its_fields() -> None:
     [
         pytest.param({"EventType": "Relocate"}, "Relocate", "", id="an unknown type"),
         pytest.param({"EventStatus": "Postponed"}, "", "Postponed", id="an unknown status"),
-        pytest.param({"Colour": "red"}, "", "", id="a field nobody knows"),
+        pytest.param({"Colour": "red"}, "", "", id="an unknown field"),
         pytest.param({"EventType": None, "Resources": None}, "", "", id="nothing where a text should be"),
         pytest.param({"EventType": 7, "Resources": [1, {}]}, "", "", id="numbers where texts should be"),
     ],

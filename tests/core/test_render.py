@@ -1,4 +1,4 @@
-"""The JSON guests read, in every version, and the JSON they write."""
+"""The documents that guests read, in every version, and the start requests that they send."""
 
 import json
 import locale
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core.barrier import alone
-from fairwarning.core.document.render import render_document, start_requests
+from fairwarning.core.barrier import of_event
+from fairwarning.core.document.render import parse_start_requests, render_document
 from fairwarning.core.document.versions import EVENT_VERSIONS, PREVIEW_SHAPE, DocumentShape, well_formed
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import (
@@ -39,7 +39,7 @@ FREEZE = Event(
     duration=9,
     created_at=SEPTEMBER,
     not_before=SEPTEMBER,
-    barrier=alone(ID),
+    barrier=of_event(ID),
 )
 NEWEST = EVENT_VERSIONS["2020-07-01"]
 OLDEST = EVENT_VERSIONS["2017-03-01"]
@@ -209,12 +209,12 @@ def test_an_api_version_has_the_form_of_a_date(version: str, fine: bool) -> None
     ],
 )
 def test_a_body_names_the_events_to_start(body: bytes, ids: tuple[str, ...]) -> None:
-    assert start_requests(body) == ids
+    assert parse_start_requests(body) == ids
 
 
 @pytest.mark.rule("R-13")
 def test_a_byte_order_mark_is_skipped() -> None:
-    assert start_requests(b'\xef\xbb\xbf{"StartRequests":[{"EventId":"A"}]}') == ("A",)
+    assert parse_start_requests(b'\xef\xbb\xbf{"StartRequests":[{"EventId":"A"}]}') == ("A",)
 
 
 @pytest.mark.rule("R-14")
@@ -222,12 +222,12 @@ def test_a_byte_order_mark_is_skipped() -> None:
 def test_an_incarnation_in_the_body_is_ignored(incarnation: str) -> None:
     body = f'{{"DocumentIncarnation":{incarnation},"StartRequests":[{{"EventId":"A"}}]}}'
 
-    assert start_requests(body.encode()) == ("A",)
+    assert parse_start_requests(body.encode()) == ("A",)
 
 
 @pytest.mark.rule("R-20")
 def test_unknown_members_are_ignored() -> None:
-    assert start_requests(b'{"x":1,"StartRequests":[{"EventId":"A","y":[]}]}') == ("A",)
+    assert parse_start_requests(b'{"x":1,"StartRequests":[{"EventId":"A","y":[]}]}') == ("A",)
 
 
 @pytest.mark.rule("R-15")
@@ -252,7 +252,7 @@ def test_unknown_members_are_ignored() -> None:
 )
 def test_a_malformed_body_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidError):
-        start_requests(body)
+        parse_start_requests(body)
 
 
 @pytest.mark.rule("R-20")
@@ -263,11 +263,11 @@ def test_a_malformed_body_is_refused(body: bytes) -> None:
 )
 def test_keys_in_the_body_are_case_sensitive(body: bytes) -> None:
     with pytest.raises(InvalidError):
-        start_requests(body)
+        parse_start_requests(body)
 
 
 @pytest.mark.rule("R-15")
 @given(st.binary())
 def test_no_body_breaks_the_reader(body: bytes) -> None:
     with pytest.raises(InvalidError):
-        start_requests(body)
+        parse_start_requests(body)

@@ -1,4 +1,4 @@
-"""Maintenance walks through a scope a domain at a time (S-04, S-05)."""
+"""Rollouts: maintenance of a scope, one domain after another (S-04, S-05)."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def resources(stage: Stage, scope: str) -> list[tuple[str, ...]]:
 
 
 def route(stage: Stage) -> list[tuple[str, ...]]:
-    """Return who was announced a maintenance, in order."""
+    """Return the machines whose maintenance was announced, in order."""
     return [line.resources for line in stage.history() if line.kind == "scheduled"]
 
 
@@ -42,7 +42,7 @@ def test_the_next_domain_is_announced_once_the_last_has_finished() -> None:
 
 @pytest.mark.rule("S-04")
 @pytest.mark.rule("S-05")
-def test_a_walk_visits_every_machine_once_and_ends() -> None:
+def test_a_rollout_reaches_every_machine_once_and_ends() -> None:
     stage = Stage(WEB)
     stage.walk("web")
 
@@ -53,7 +53,7 @@ def test_a_walk_visits_every_machine_once_and_ends() -> None:
 
 
 @pytest.mark.rule("S-05")
-def test_an_approval_hurries_the_walk() -> None:
+def test_an_approval_speeds_up_the_rollout() -> None:
     stage = Stage(SMALL)
     stage.walk("web", "host-reboot")
 
@@ -67,7 +67,7 @@ def test_an_approval_hurries_the_walk() -> None:
 
 
 @pytest.mark.rule("S-05")
-def test_a_domain_whose_impact_fails_holds_the_walk() -> None:
+def test_a_domain_whose_impact_fails_holds_the_rollout() -> None:
     stage = Stage(SMALL)
     stage.break_machine("web_0", Mishap.FAILS, attempts=1000)
     stage.walk("web")
@@ -79,7 +79,7 @@ def test_a_domain_whose_impact_fails_holds_the_walk() -> None:
 
 @pytest.mark.rule("S-04")
 @pytest.mark.rule("S-05")
-def test_a_flexible_set_is_walked_by_fault_domain() -> None:
+def test_a_rollout_of_a_flexible_set_goes_by_fault_domain() -> None:
     stage = Stage(Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=5))
     names = stage.machines("flex")
 
@@ -102,7 +102,7 @@ def test_a_domain_that_has_become_empty_is_passed_over() -> None:
 
 
 @pytest.mark.rule("S-05")
-def test_a_walk_goes_on_after_a_restart() -> None:
+def test_a_rollout_continues_after_a_restart() -> None:
     stage = Stage(SMALL)
     stage.walk("web")
     stage.advance("16m")
@@ -113,7 +113,7 @@ def test_a_walk_goes_on_after_a_restart() -> None:
     assert route(stage) == [("web_0",), ("web_1",), ("web_2",)]
 
 
-def test_stopping_a_walk_withdraws_what_it_has_announced() -> None:
+def test_stopping_a_rollout_cancels_its_waiting_events() -> None:
     stage = Stage(SMALL)
     stage.walk("web")
     (event,) = stage.shown("web_0")
@@ -125,7 +125,7 @@ def test_stopping_a_walk_withdraws_what_it_has_announced() -> None:
     assert route(stage) == [("web_0",)]
 
 
-def test_stopping_a_walk_lets_what_has_started_finish() -> None:
+def test_stopping_a_rollout_lets_started_events_finish() -> None:
     stage = Stage(SMALL)
     stage.walk("web")
     (event,) = stage.shown("web_0")
@@ -141,7 +141,7 @@ def test_stopping_a_walk_lets_what_has_started_finish() -> None:
     assert route(stage) == [("web_0",)]
 
 
-def test_a_walk_withdrawn_in_one_domain_goes_on_with_the_next() -> None:
+def test_a_rollout_cancelled_in_one_domain_continues_with_the_next() -> None:
     stage = Stage(SMALL)
     stage.walk("web")
     (event,) = stage.shown("web_0")
@@ -151,7 +151,7 @@ def test_a_walk_withdrawn_in_one_domain_goes_on_with_the_next() -> None:
     assert resources(stage, "web") == [("web_1",)]
 
 
-def test_a_walk_has_the_notice_it_was_asked_for() -> None:
+def test_a_rollout_has_the_requested_notice() -> None:
     stage = Stage(SMALL)
 
     stage.walk("web", notice="1m")
@@ -160,21 +160,21 @@ def test_a_walk_has_the_notice_it_was_asked_for() -> None:
     assert event.not_before == stage.now.replace(minute=1)
 
 
-def test_a_scope_is_walked_by_one_maintenance_at_a_time() -> None:
+def test_a_scope_has_one_rollout_at_a_time() -> None:
     stage = Stage(SMALL)
     stage.walk("web")
 
-    with pytest.raises(RolloutUnderWayError, match="scope web is being walked already"):
+    with pytest.raises(RolloutUnderWayError, match="scope web already has a rollout in progress"):
         stage.walk("web")
 
 
-def test_there_is_no_walk_to_stop() -> None:
-    with pytest.raises(UnknownRolloutError, match="no walk is under way in scope web"):
+def test_a_scope_without_a_rollout_has_none_to_stop() -> None:
+    with pytest.raises(UnknownRolloutError, match="scope web has no rollout in progress"):
         Stage(SMALL).stop_walk("web")
 
 
 @pytest.mark.parametrize("cause", ["restart", "delete", "evict", "rebalance", "hardware-failure", "explode"])
-def test_only_maintenance_walks(cause: str) -> None:
+def test_only_maintenance_can_be_rolled_out(cause: str) -> None:
     stage = Stage(replace(SMALL, spot=True))
 
     with pytest.raises(InvalidError, match="cause: "):
@@ -183,12 +183,12 @@ def test_only_maintenance_walks(cause: str) -> None:
     assert stage.scope("web").facts.walk is None
 
 
-def test_nothing_walks_through_an_empty_scope() -> None:
+def test_an_empty_scope_has_no_rollout() -> None:
     with pytest.raises(InvalidError, match="scope: web has no machines"):
         Stage(replace(SMALL, count=0)).walk("web")
 
 
-def test_each_event_of_a_walk_has_an_id_of_its_own() -> None:
+def test_each_event_of_a_rollout_has_its_own_id() -> None:
     stage = Stage(WEB)
     stage.walk("web")
 

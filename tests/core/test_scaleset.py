@@ -1,4 +1,4 @@
-"""Scale sets in the core: who leaves, who joins, who follows the model, and namesakes in two groups."""
+"""Scale sets in the core: scale-in, scale-out, the model, and sets of the same name in two groups."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def protect(stage: Stage, *machines: str, protected: bool = True) -> None:
         stage.do(Protect(machine=stage.ref(name), protected=protected))
 
 
-# -- who leaves
+# -- scale-in
 
 
 def test_the_newest_of_the_fullest_fault_domain_leaves_first() -> None:
@@ -45,7 +45,7 @@ def test_the_fullest_zone_gives_first() -> None:
     assert names(stage, 2) == ["web_4", "web_3"]
 
 
-def test_who_is_protected_stays() -> None:
+def test_a_protected_machine_stays() -> None:
     stage = Stage(WEB)
     protect(stage, "web_3", "web_2")
 
@@ -57,7 +57,7 @@ def test_who_is_protected_stays() -> None:
 
 
 @pytest.mark.rule("T-16")
-def test_who_is_leaving_already_is_neither_counted_nor_chosen_again() -> None:
+def test_a_machine_with_a_pending_delete_is_neither_counted_nor_chosen() -> None:
     stage = Stage(replace(WEB, terminate_notice=span("5m")))
     stage.cause("delete", "web_3")
 
@@ -66,7 +66,7 @@ def test_who_is_leaving_already_is_neither_counted_nor_chosen_again() -> None:
 
 
 @pytest.mark.parametrize("count", [0, -3])
-def test_nobody_leaves_who_need_not(count: int) -> None:
+def test_a_scale_in_removes_no_machine_without_need(count: int) -> None:
     assert names(Stage(WEB), count) == []
 
 
@@ -77,7 +77,7 @@ def test_protecting_a_machine_twice_is_nothing_new() -> None:
     assert stage.do(Protect(machine=stage.ref("web_0"), protected=True)) == ()
 
 
-# -- who joins
+# -- scale-out
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_name_that_cannot_be_had_is_refused(
         stage.do(AddMachines(seed="s", scope=ScopeId(blueprint.name), names=(taken,)))
 
 
-def test_who_joins_an_empty_set_is_what_is_said() -> None:
+def test_a_machine_added_to_an_empty_set_has_the_given_settings() -> None:
     stage = Stage(replace(WEB, count=0))
 
     stage.do(AddMachines(seed="s", scope=ID, spot=True, eviction=EvictionPolicy.DELETE, tags=(("a", "b"),)))
@@ -128,7 +128,7 @@ def test_who_joins_an_empty_set_is_what_is_said() -> None:
     assert (machine.spot, machine.eviction, machine.tags) == (True, EvictionPolicy.DELETE, (("a", "b"),))
 
 
-def test_who_joins_without_a_word_is_like_the_others() -> None:
+def test_a_machine_added_without_settings_is_like_the_others() -> None:
     stage = Stage(replace(WEB, spot=True, tags=(("a", "b"),)))
 
     stage.grow("web")
@@ -217,7 +217,7 @@ def test_a_reimage_is_simply_done_everywhere_else() -> None:
     assert stage.story(event) == ["started", "finished"]
 
 
-# -- deletes that are withdrawn
+# -- cancelled deletes
 
 
 def test_a_set_whose_delete_was_withdrawn_for_one_instance_lives_on_with_it() -> None:

@@ -1,4 +1,4 @@
-"""Who shares a document, what machines are called and where they stand (S rules)."""
+"""Scopes: which machines share a document, the names of machines and their domains (S rules)."""
 
 import re
 from dataclasses import replace
@@ -19,7 +19,7 @@ SHOP = Blueprint(name="shop", kind=ScopeKind.CLOUD_SERVICE, roles=(("FrontEnd", 
 NO_UPDATE_DOMAIN = 0
 
 
-# -- who sees what
+# -- visibility
 
 
 @pytest.mark.rule("S-01")
@@ -36,7 +36,7 @@ def test_every_machine_of_a_scope_reads_the_same_document(blueprint: Blueprint) 
 
 @pytest.mark.rule("S-01")
 @pytest.mark.rule("R-18")
-def test_nobody_reads_another_scopes_events() -> None:
+def test_no_machine_reads_the_events_of_another_scope() -> None:
     stage = Stage(VM, PAIR, WEB, FLEX, SHOP)
 
     stage.cause("restart", "web_0")
@@ -197,7 +197,7 @@ def test_names_are_bare_and_unique_only_inside_their_scope() -> None:
         "bank/BackEnd_IN_0"
     )
     assert stage.pending("shop") == ()
-    with pytest.raises(AmbiguousNameError, match="say which: bank/FrontEnd_IN_0, shop/FrontEnd_IN_0"):
+    with pytest.raises(AmbiguousNameError, match="use one of: bank/FrontEnd_IN_0, shop/FrontEnd_IN_0"):
         stage.cause("restart", "FrontEnd_IN_0")
 
 
@@ -229,7 +229,7 @@ def test_the_zones_of_a_set_share_one_count_of_instances() -> None:
 
 @pytest.mark.parametrize("blueprint", [VM, SHOP], ids=lambda one: str(one.kind))
 def test_some_scopes_do_not_grow(blueprint: Blueprint) -> None:
-    with pytest.raises(InvalidError, match="does not grow"):
+    with pytest.raises(InvalidError, match="machines cannot be added to a"):
         Stage(blueprint).grow(blueprint.name)
 
 
@@ -243,9 +243,15 @@ def test_some_scopes_do_not_grow(blueprint: Blueprint) -> None:
         pytest.param(replace(WEB, name=""), "name: ", id="no name"),
         pytest.param(replace(WEB, count=-1), "count: ", id="fewer than none"),
         pytest.param(replace(WEB, count=1001), "count: .* 1000", id="more than a set can hold"),
-        pytest.param(replace(VM, count=2), "count: a standalone machine is one", id="two that stand alone"),
+        pytest.param(
+            replace(VM, count=2), "count: must be 1 for a standalone machine", id="two that stand alone"
+        ),
         pytest.param(replace(WEB, names=("a", "b", "c")), "names: ", id="names for a scale set"),
-        pytest.param(replace(PAIR, names=("a", "b")), "names: must be as many", id="too few names"),
+        pytest.param(
+            replace(PAIR, names=("a", "b")),
+            "names: must be one different name per machine",
+            id="too few names",
+        ),
         pytest.param(replace(PAIR, names=("a", "b", "b")), "names: ", id="the same name twice"),
         pytest.param(replace(PAIR, zones=("1",)), "zones: ", id="zones for an availability set"),
         pytest.param(replace(WEB, zones=("1", "1")), "zones: a zone is named twice", id="a zone twice"),

@@ -1,4 +1,4 @@
-"""A scope is switched on by the first who asks and off when nobody does any more (R-21 to R-24)."""
+"""The first poll enables a scope, and a day without polls disables it (R-21 to R-24)."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ WEB = Blueprint(name="web", count=3)
 
 @pytest.mark.rule("R-23")
 @pytest.mark.parametrize("cause", ["restart", "redeploy", "delete"])
-def test_while_nobody_polls_a_users_operation_acts_at_once_and_unseen(cause: str) -> None:
+def test_without_polls_a_users_operation_acts_at_once_and_unseen(cause: str) -> None:
     stage = Stage(replace(WEB, terminate_notice=span("5m")), watched=False)
 
     (event,) = stage.cause(cause, "web_0")
@@ -33,7 +33,7 @@ def test_while_nobody_polls_a_users_operation_acts_at_once_and_unseen(cause: str
 
 
 @pytest.mark.rule("R-23")
-def test_while_nobody_polls_the_platform_acts_at_its_time_unseen() -> None:
+def test_without_polls_the_platform_acts_at_its_time_unseen() -> None:
     stage = Stage(WEB, watched=False)
     (freeze,) = stage.cause("freeze", "web_1")
 
@@ -45,7 +45,7 @@ def test_while_nobody_polls_the_platform_acts_at_its_time_unseen() -> None:
 
 
 @pytest.mark.rule("R-21")
-def test_what_the_platform_has_announced_to_nobody_is_shown_to_the_first_who_asks() -> None:
+def test_an_unseen_event_of_the_platform_is_shown_at_the_first_poll() -> None:
     stage = Stage(WEB, watched=False)
     (event,) = stage.cause("freeze", "web_0")
     stage.advance("5m")
@@ -58,7 +58,7 @@ def test_what_the_platform_has_announced_to_nobody_is_shown_to_the_first_who_ask
 
 
 @pytest.mark.rule("R-16")
-def test_what_nobody_is_shown_nobody_can_approve() -> None:
+def test_an_event_that_is_not_shown_cannot_be_approved() -> None:
     stage = Stage(WEB, watched=False)
     (event,) = stage.cause("freeze", "web_0")
 
@@ -67,7 +67,7 @@ def test_what_nobody_is_shown_nobody_can_approve() -> None:
 
 
 @pytest.mark.rule("R-23")
-def test_a_terminate_delay_may_be_kept_even_while_nobody_polls() -> None:
+def test_a_terminate_notice_may_apply_even_without_polls() -> None:
     blueprint = replace(WEB, terminate_notice=span("5m"))
     stage = Stage(blueprint, policy=Policy(terminate_requires_enabled=False), watched=False)
 

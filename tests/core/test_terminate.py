@@ -188,7 +188,7 @@ def test_deleting_a_set_leaves_deletes_that_are_pending_as_they_are() -> None:
 
 
 @pytest.mark.rule("T-09")
-def test_deleting_a_set_by_force_waits_for_nobody() -> None:
+def test_a_forced_delete_of_a_set_waits_for_no_approval() -> None:
     stage = Stage(WEB)
 
     stage.remove("web", force=True)
@@ -218,7 +218,7 @@ def test_a_machine_is_deleted_once() -> None:
     (event,) = stage.cause("delete", "web_0")
 
     with pytest.raises(
-        AlreadyUnderWayError, match=f"web_0 has an unfinished Terminate already: event {event}"
+        AlreadyUnderWayError, match=f"web_0 already has an unfinished Terminate: event {event}"
     ):
         stage.cause("delete", "web_0")
 

@@ -1,4 +1,4 @@
-"""Sets whose machines are warned of their deletion, and what becomes of the warnings."""
+"""Sets whose machines get a terminate notice, and the state of their events."""
 
 from dataclasses import replace
 

@@ -35,7 +35,7 @@ FULL = StorageError("database /srv/fairwarning.db failed: disk full", "disk full
 
 
 def broken(problem: Exception = FULL) -> tuple[Stage, Disk]:
-    """Return a fleet whose last change could not be kept, and what has to be mended."""
+    """Return a fleet whose last change could not be stored, and the store that has to be repaired."""
     disk = Disk()
     stage = Stage(WEB, store=disk)
     disk.wrong = problem

@@ -1,4 +1,4 @@
-"""When to look at which scope again."""
+"""The next deadline of every scope."""
 
 from datetime import datetime
 
@@ -17,17 +17,17 @@ def minute(number: int) -> datetime:
     return NOON + span(f"{number}m")
 
 
-def test_an_empty_agenda_has_no_next_deadline() -> None:
+def test_no_deadlines_have_no_next_deadline() -> None:
     assert Deadlines().next() is None
     assert Deadlines().take(NOON) == []
 
 
 def test_the_earliest_deadline_of_all_is_next() -> None:
-    agenda = Deadlines()
-    agenda.put(A, minute(2))
-    agenda.put(B, minute(1))
+    deadlines = Deadlines()
+    deadlines.put(A, minute(2))
+    deadlines.put(B, minute(1))
 
-    assert agenda.next() == minute(1)
+    assert deadlines.next() == minute(1)
 
 
 @pytest.mark.parametrize(
@@ -39,48 +39,48 @@ def test_the_earliest_deadline_of_all_is_next() -> None:
     ],
 )
 def test_the_last_word_about_a_scope_counts(later: int | None, due: list[ScopeId]) -> None:
-    agenda = Deadlines()
-    agenda.put(A, minute(2))
+    deadlines = Deadlines()
+    deadlines.put(A, minute(2))
 
-    agenda.put(A, None if later is None else minute(later))
+    deadlines.put(A, None if later is None else minute(later))
 
-    assert agenda.take(minute(2)) == due
+    assert deadlines.take(minute(2)) == due
 
 
 def test_what_was_taken_is_not_due_again() -> None:
-    agenda = Deadlines()
-    agenda.put(A, minute(1))
+    deadlines = Deadlines()
+    deadlines.put(A, minute(1))
 
-    assert agenda.take(minute(1)) == [A]
-    assert agenda.take(minute(1)) == []
+    assert deadlines.take(minute(1)) == [A]
+    assert deadlines.take(minute(1)) == []
 
 
 def test_a_deadline_that_returns_is_due_once() -> None:
-    agenda = Deadlines()
+    deadlines = Deadlines()
     for number in (1, 2, 1):
-        agenda.put(A, minute(number))
+        deadlines.put(A, minute(number))
 
-    assert agenda.take(minute(5)) == [A]
+    assert deadlines.take(minute(5)) == [A]
 
 
 def test_what_was_overtaken_does_not_pile_up() -> None:
-    agenda = Deadlines()
+    deadlines = Deadlines()
     for number in range(10_000):
-        agenda.put(A, minute(number))
+        deadlines.put(A, minute(number))
 
-    assert len(agenda) <= LEAST + 2
-    assert agenda.take(minute(9_998)) == []
-    assert agenda.take(minute(9_999)) == [A]
+    assert len(deadlines) <= LEAST + 2
+    assert deadlines.take(minute(9_998)) == []
+    assert deadlines.take(minute(9_999)) == [A]
 
 
 deadlines = st.none() | st.integers(0, 9)
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, B, ScopeId("c")]), deadlines)), st.integers(0, 9))
-def test_an_agenda_is_a_table_of_deadlines(puts: list[tuple[ScopeId, int | None]], now: int) -> None:
-    agenda, table = Deadlines(), dict[ScopeId, int]()
+def test_deadlines_behave_like_a_dictionary(puts: list[tuple[ScopeId, int | None]], now: int) -> None:
+    deadlines, table = Deadlines(), dict[ScopeId, int]()
     for scope, number in puts:
-        agenda.put(scope, None if number is None else minute(number))
+        deadlines.put(scope, None if number is None else minute(number))
         table.pop(scope, None)
         if number is not None:
             table[scope] = number
@@ -88,6 +88,6 @@ def test_an_agenda_is_a_table_of_deadlines(puts: list[tuple[ScopeId, int | None]
     due = {scope for scope, number in table.items() if number <= now}
     left = [number for scope, number in table.items() if scope not in due]
 
-    assert agenda.next() == (minute(min(table.values())) if table else None)
-    assert set(agenda.take(minute(now))) == due
-    assert agenda.next() == (minute(min(left)) if left else None)
+    assert deadlines.next() == (minute(min(table.values())) if table else None)
+    assert set(deadlines.take(minute(now))) == due
+    assert deadlines.next() == (minute(min(left)) if left else None)

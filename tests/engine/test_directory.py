@@ -1,4 +1,4 @@
-"""From the names people use to the names the core uses."""
+"""Finding machines, hosts, sets and events by name."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def test_a_machine_goes_by_its_name_or_by_its_full_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["web_9", "web.zone1/web_1", "nowhere/web_1", "", "/"])
-def test_a_name_nobody_has_is_unknown(name: str) -> None:
+def test_an_unused_name_is_unknown(name: str) -> None:
     with pytest.raises(UnknownMachineError):
         Stage(WEB).engine.directory.machine(name)
 
@@ -54,7 +54,7 @@ def test_a_host_is_known_by_the_machines_on_it() -> None:
     rack = HostId("rack-7")
     stage = Stage(replace(SHOP, host=rack), replace(BANK, host=rack))
 
-    assert [ref.full for ref in stage.engine.directory.on_host("rack-7")] == [
+    assert [ref.full for ref in stage.engine.directory.machines_on_host("rack-7")] == [
         "bank/Front_IN_0",
         "shop/Front_IN_0",
     ]
@@ -62,9 +62,9 @@ def test_a_host_is_known_by_the_machines_on_it() -> None:
     stage.cause("redeploy", "shop/Front_IN_0")
     stage.advance("11m")
 
-    assert [ref.full for ref in stage.engine.directory.on_host("rack-7")] == ["bank/Front_IN_0"]
+    assert [ref.full for ref in stage.engine.directory.machines_on_host("rack-7")] == ["bank/Front_IN_0"]
     with pytest.raises(UnknownHostError, match="no machine is on host nowhere"):
-        stage.engine.directory.on_host("nowhere")
+        stage.engine.directory.machines_on_host("nowhere")
 
 
 @pytest.mark.rule("V-09")

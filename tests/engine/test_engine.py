@@ -1,4 +1,4 @@
-"""Load, decide, commit, publish: in that order, also when the store fails or somebody else writes."""
+"""Load, decide, commit, publish: in that order, also if the store fails or another process writes."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ RESTART = EventId("3F1C0A52-7B7E-4C55-9E0B-0C6A4B1D2E01")
 
 
 class BadDisk(MemoryStore):
-    """A store that fails, or takes its time, when told to."""
+    """A store that fails or is slow on demand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,13 +156,13 @@ def test_no_document_goes_back_while_the_truth_is_being_read() -> None:
 # -- order and batches
 
 
-def test_nobody_sees_a_change_before_it_is_kept() -> None:
+def test_no_reader_sees_a_change_before_it_is_committed() -> None:
     async def story() -> tuple[int, int, int]:
         disk = BadDisk()
         engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
         await engine.handle(CreateSet(seed="seed", blueprint=WEB))
         disk.may_write.clear()
-        with engine.feed.listen() as listener:
+        with engine.feed.subscribe() as listener:
             task = asyncio.create_task(engine.handle(restart()))
             await turn()
             early = engine.scope(SCOPE).incarnation
@@ -225,7 +225,7 @@ def test_scopes_beyond_one_slice_are_all_attended_to() -> None:
     assert sum(line.kind == "finished" for line in stage.history()) == count
 
 
-# -- somebody else
+# -- another writer
 
 
 def test_a_command_decided_on_old_news_is_decided_again() -> None:
@@ -240,7 +240,7 @@ def test_a_command_decided_on_old_news_is_decided_again() -> None:
     assert here.incarnation("web") == 3
 
 
-def test_a_command_that_somebody_elses_change_forbids_is_refused_after_all() -> None:
+def test_a_command_that_another_writers_change_forbids_is_refused() -> None:
     store = MemoryStore()
     here, there = Stage(store=store), Stage(store=store)
     there.make(WEB)

@@ -1,4 +1,4 @@
-"""Whether changes can be kept: said as soon as one could not, until one can."""
+"""Health: a failed commit is reported until a commit succeeds."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_an_engine_that_keeps_changes_is_healthy_without_trying() -> None:
     assert (stage.engine.trouble, disk.tried) == ("", before)
 
 
-def test_an_engine_that_cannot_keep_changes_says_why_and_names_no_path() -> None:
+def test_an_engine_that_cannot_store_changes_says_why_without_a_path() -> None:
     stage, _ = broken()
 
     with pytest.raises(StorageError) as refusal:
@@ -26,7 +26,7 @@ def test_an_engine_that_cannot_keep_changes_says_why_and_names_no_path() -> None
     assert stage.engine.trouble == str(refusal.value) == "changes cannot be kept: disk full"
 
 
-def test_what_nobody_foresaw_is_left_to_the_log() -> None:
+def test_an_unexpected_error_is_described_in_the_log_only() -> None:
     stage, _ = broken(OSError(28, "No space left on device", "/srv/secret"))
 
     assert stage.engine.trouble == "changes cannot be kept: the server's log says why"

@@ -1,4 +1,4 @@
-"""A decision that could not be kept is no decision: time goes on from what is kept."""
+"""A decision that could not be stored has no effect: the engine continues from the stored state."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The history is kept for a while, as far as there is room, and always as far as something needs it."""
+"""Retention: the history is limited by age and size, and needed lines stay."""
 
 import logging
 from datetime import timedelta
@@ -8,8 +8,8 @@ import pytest
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
 from fairwarning.core.policy import Retention
-from fairwarning.engine.retention import Pruner, beginning
-from fairwarning.store.memory import LINE
+from fairwarning.engine.retention import Pruner, first_complete_line
+from fairwarning.store.memory import LINE_SIZE
 from tests.stage import Stage, run
 
 WEB = Blueprint(name="web", count=3)
@@ -42,7 +42,7 @@ def test_age_goes_by_the_clock_of_the_fleet() -> None:
 
     assert unchanged == before
     assert count(stage) == 1
-    assert run(beginning(stage.store)) == run(stage.store.newest())
+    assert run(first_complete_line(stage.store)) == run(stage.store.newest())
 
 
 def test_an_unfinished_event_keeps_its_story_however_old_it_is() -> None:
@@ -60,7 +60,7 @@ def test_an_unfinished_event_keeps_its_story_however_old_it_is() -> None:
 def test_too_much_history_goes_oldest_first_but_never_all_of_it() -> None:
     stage = Stage(Blueprint(name="web", count=100))
 
-    run(pruner(stage, size=50 * LINE).prune(most=10, spare=5))
+    run(pruner(stage, size=50 * LINE_SIZE).prune(most=10, spare=5))
     left = count(stage)
     run(pruner(stage, size=0).prune(most=10, spare=5))
 
@@ -68,7 +68,7 @@ def test_too_much_history_goes_oldest_first_but_never_all_of_it() -> None:
     assert count(stage) == 5
 
 
-def test_what_somebody_still_asks_about_stays() -> None:
+def test_lines_of_needed_events_stay() -> None:
     stage = Stage(DB)
     (event,) = stage.cause("restart", "db")
     stage.advance("20m")

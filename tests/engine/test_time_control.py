@@ -1,4 +1,4 @@
-"""Moving through time gives the history that waiting would have given."""
+"""Moving a manual clock gives the same history as waiting."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -15,7 +15,7 @@ WEB = Blueprint(name="web", count=4, terminate_notice=span("5m"))
 
 
 def busy() -> Stage:
-    """Return a fleet to which all sorts of things are about to happen."""
+    """Return a fleet with many pending events."""
     stage = Stage(WEB, replace(WEB, name="db", zones=("1", "2")))
     stage.break_machine("web_0", Mishap.FAILS, attempts=2)
     stage.cause("restart", "web_0")
@@ -25,7 +25,7 @@ def busy() -> Stage:
     return stage
 
 
-def told(stage: Stage) -> list[tuple[datetime, str]]:
+def dated_lines(stage: Stage) -> list[tuple[datetime, str]]:
     return [(entry.at, repr(entry.change)) for entry in stage.journal()]
 
 
@@ -37,23 +37,23 @@ def test_skipping_an_hour_gives_the_same_history_as_waiting_one() -> None:
         waited.advance("1s")
     skipped.advance("1h")
 
-    assert told(waited) == told(skipped)
+    assert dated_lines(waited) == dated_lines(skipped)
     assert waited.now == skipped.now
 
 
 @settings(max_examples=25)
 @given(st.lists(st.integers(1, 900), max_size=12))
-def test_it_does_not_matter_in_how_many_steps_one_travels(steps: list[int]) -> None:
-    many, one = busy(), busy()
+def test_the_number_of_steps_does_not_matter(steps: list[int]) -> None:
+    many, single = busy(), busy()
 
     for seconds in steps:
         many.advance(f"{seconds}s")
-    one.wait_until(many.now)
+    single.wait_until(many.now)
 
-    assert told(many) == told(one)
+    assert dated_lines(many) == dated_lines(single)
 
 
-def test_every_line_is_dated_at_its_deadline_and_not_at_the_end_of_the_journey() -> None:
+def test_every_line_is_dated_at_its_deadline_and_not_at_the_end_of_the_move() -> None:
     stage = Stage(WEB)
     (event,) = stage.cause("restart", "web_0")
 

@@ -1,4 +1,4 @@
-"""Real time, without waiting for it: a loop that leaps over its sleeps, and a wall clock that can be set."""
+"""The timer, tested without waiting: a loop that skips its sleeps, and a wall clock that can be set."""
 
 import asyncio
 import selectors
@@ -23,7 +23,7 @@ RESTART = EventId("3F1C0A52-7B7E-4C55-9E0B-0C6A4B1D2E01")
 
 
 class LeapingSelector(selectors.SelectSelector):
-    """Passes the time that a loop would sleep."""
+    """A selector that advances the loop's time instead of sleeping."""
 
     slept = 0.0
 
@@ -35,7 +35,7 @@ class LeapingSelector(selectors.SelectSelector):
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
-    """A loop whose monotonic time is what its selector has slept."""
+    """A loop whose monotonic time is the time that its selector has skipped."""
 
     def __init__(self) -> None:
         self._leaping = LeapingSelector()
@@ -46,7 +46,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
 
 
 class WallClock:
-    """Wall time that runs with the loop until somebody sets it."""
+    """Wall time that runs with the loop and can be set."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -128,7 +128,7 @@ def test_a_wall_clock_set_back_starts_nothing_early() -> None:
 
 
 @pytest.mark.rule("L-02")
-def test_a_wall_clock_that_nobody_sets_starts_everything_on_time() -> None:
+def test_with_a_steady_wall_clock_everything_starts_on_time() -> None:
     async def story(stage: Scene) -> None:
         await stage.cause("25s")
         not_before = stage.event.not_before

@@ -1,4 +1,4 @@
-"""Durations as people write and read them."""
+"""Parsing and formatting durations."""
 
 from datetime import timedelta
 

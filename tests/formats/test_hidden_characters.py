@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 
 from fairwarning.core.blueprint import check_name
-from fairwarning.core.document.render import read_event_id
+from fairwarning.core.document.render import parse_event_id
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.inputs import check_visible
 from fairwarning.formats.hidden_characters import (
@@ -28,7 +28,7 @@ def test_the_table_is_what_unicode_says() -> None:
     unicode = {code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in CATEGORIES}
 
     assert unicode <= table
-    # A later Unicode may have named more than the one at hand.
+    # A newer version of Unicode may have more of these characters than Python's tables.
     assert {unicodedata.category(chr(code)) for code in table - unicode} <= {"Cn"}
 
 
@@ -36,12 +36,12 @@ def test_the_table_is_what_unicode_says() -> None:
 def test_a_hidden_character_is_refused_by_its_number(character: str) -> None:
     number = f"U+{ord(character):04X}"
 
-    with pytest.raises(InvalidError, match=re.escape(f"by: has the character {number} in it")):
+    with pytest.raises(InvalidError, match=re.escape(f"by: contains the invisible character {number}")):
         check_visible(f"an{character}na", "by")
     with pytest.raises(InvalidError, match=re.escape(number)):
         check_name(f"web{character}")
     with pytest.raises(InvalidError, match="event: must be at most 64 printable characters"):
-        read_event_id(f"A{character}", "event")
+        parse_event_id(f"A{character}", "event")
 
 
 @pytest.mark.parametrize("text", ["anna", "Ana María", "аня", "安娜", "a b", "👩", "~!@#$%^&*()"])

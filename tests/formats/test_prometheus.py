@@ -1,4 +1,4 @@
-"""Numbers as Prometheus reads them."""
+"""Metrics in the text format of Prometheus."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -9,7 +9,7 @@ Read = list[tuple[str, str, str, dict[str, str], float]]
 
 
 def read(text: str) -> Read:
-    """Return what Prometheus makes of a text: name, sort, help, labels and value of every number."""
+    """Return the samples that Prometheus reads from a text: name, type, help, labels and value."""
     return [
         (sample.name, family.type, family.documentation, dict(sample.labels), sample.value)
         for family in text_string_to_metric_families(text)
@@ -49,7 +49,7 @@ def test_a_number_loses_nothing(value: float) -> None:
     assert [number for *_, number in read(render_metrics([family]))] == [value]
 
 
-def test_a_family_without_numbers_still_says_what_it_is() -> None:
+def test_a_family_without_samples_still_has_its_help_and_type() -> None:
     family = MetricFamily("events", MetricType.GAUGE, "Events that are not over", ())
 
     assert render_metrics([family]) == "# HELP events Events that are not over\n# TYPE events gauge\n"

@@ -1,4 +1,4 @@
-"""How instants are written for people."""
+"""Formatting instants."""
 
 from datetime import timedelta
 
@@ -24,5 +24,5 @@ def test_an_instant_has_a_date_unless_it_is_todays(after: timedelta, text: str) 
     assert for_people(NOON + after, NOON) == text
 
 
-def test_an_instant_of_which_nobody_says_what_is_today_has_a_date() -> None:
+def test_an_instant_has_a_date_unless_today_is_given() -> None:
     assert for_people(NOON) == "2026-11-16 12:00:00Z"

@@ -135,7 +135,7 @@ async def _put(web: Cloud, machine: MachineRef, endpoint_fault: EndpointFault) -
 
 
 async def _clear(web: Cloud, machine: MachineRef) -> None:
-    web.engine.faults.heal(machine)
+    web.engine.faults.drop(machine)
 
 
 def happens(cause: str, machine: MachineRef) -> Callable[[Guests], object]:

@@ -72,7 +72,7 @@ def test_a_fault_that_has_run_its_time_is_over(web: Cloud) -> None:
 def test_a_fault_can_be_healed(web: Cloud) -> None:
     web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.BROKEN, inf))
 
-    web.engine.faults.heal(WEB_0)
+    web.engine.faults.drop(WEB_0)
 
     assert web.get().status == 200
 
@@ -196,7 +196,7 @@ def test_who_waits_is_answered_when_the_endpoint_is_restarted_and_when_that_is_o
     fault(web, EndpointFault.RESTART)
     restarted = web.run(asyncio.wait_for(waiting, 10))
     waiting = wait_for_change(web)
-    web.engine.faults.heal(WEB_0)
+    web.engine.faults.drop(WEB_0)
     cleared = web.run(asyncio.wait_for(waiting, 10))
 
     assert (restarted.headers, cleared.headers) == ((("ETag", '"1"'),), (("ETag", '"2"'),))
@@ -241,7 +241,7 @@ def test_a_connection_that_is_kept_shows_a_fault_as_it_comes_and_goes(web: Cloud
             ActiveFault(EndpointFault.GONE, inf),
             None,
         ):
-            web.engine.faults.heal(WEB_0) if fault is None else web.engine.faults.put(WEB_0, fault)
+            web.engine.faults.drop(WEB_0) if fault is None else web.engine.faults.put(WEB_0, fault)
             writer.write(poll)
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].split()[0])

@@ -238,7 +238,7 @@ def test_a_disk_that_was_full_once_keeps_no_later_machine_without_its_listener()
     async def story() -> tuple[str | None, str | None]:
         store = Refusing()
         async with OpenFleet(ListenPlan(port=0), count=0, store=store) as fleet:
-            with fleet.engine.feed.listen() as subscription:
+            with fleet.engine.feed.subscribe() as subscription:
                 syncing = asyncio.create_task(
                     sync_listeners(fleet.engine, fleet.listeners, lambda machine: None, subscription)
                 )

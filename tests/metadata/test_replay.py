@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.document.recording import MachineRecording, RecordedDocument, recorded
+from fairwarning.core.document.recording import MachineRecording, RecordedDocument, record_document
 from fairwarning.core.document.render import Json
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
@@ -46,7 +46,7 @@ def shown(number: int, status: str | None, after: float) -> RecordedDocument:
         "NotBefore": "Sun, 12 Oct 2025 12:15:00 GMT" if status == "Scheduled" else "",
     }
     document: Json = {"DocumentIncarnation": number, "Events": [] if status is None else [event]}
-    return recorded(LONG_AGO + timedelta(seconds=after), "web_0", "2019-01-01", document)
+    return record_document(LONG_AGO + timedelta(seconds=after), "web_0", "2019-01-01", document)
 
 
 RECORDING = MachineRecording(
@@ -122,7 +122,10 @@ def test_a_date_of_no_calendar_is_shown_as_it_was(web: Cloud) -> None:
     document: Json = {"DocumentIncarnation": 1, "Events": [odd]}
     web.engine.set_speed(0.01)
     start_replay(
-        web, MachineRecording(begins=LONG_AGO, documents=(recorded(LONG_AGO, None, "2020-07-01", document),))
+        web,
+        MachineRecording(
+            begins=LONG_AGO, documents=(record_document(LONG_AGO, None, "2020-07-01", document),)
+        ),
     )
 
     assert web.events()[0]["NotBefore"] == "Fri, 31 Dec 9999 23:59:59 GMT"
@@ -190,7 +193,7 @@ def test_an_endpoint_under_replay_can_fail_as_well(
     for wait in (0.0, 60.0, 900.0):
         pass_time(wait)
         seen.append(number(web.get()))
-    web.engine.faults.heal(WEB_0)
+    web.engine.faults.drop(WEB_0)
 
     assert seen == numbers
     assert number(web.get()) == 9

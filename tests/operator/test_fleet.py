@@ -7,7 +7,7 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
-from fairwarning.core.machine_state import MachineState
+from fairwarning.core.fleet import MachineState
 from fairwarning.core.model import PowerState, ScopeKind
 from fairwarning.operator import schemas
 from tests.operator.operator_client import OperatorTestClient, operator_client

@@ -50,7 +50,7 @@ def test_a_body_may_have_any_content_type(client: OperatorTestClient) -> None:
         "POST", "/rollouts", content=b'{"scope":"nowhere"}', headers={"Content-Type": "text/plain"}
     )
 
-    assert problem(response).detail == "no scope is called nowhere"
+    assert problem(response).detail == "no scope named nowhere"
 
 
 def test_a_problem_says_what_is_wrong_in_words_and_as_data(client: OperatorTestClient) -> None:
@@ -58,9 +58,9 @@ def test_a_problem_says_what_is_wrong_in_words_and_as_data(client: OperatorTestC
 
     assert response.json() == {
         "type": "urn:fairwarning:problem:unknown-machine",
-        "title": "No machine goes by this name",
+        "title": "No machine has this name",
         "status": 404,
-        "detail": "no machine is called nobody",
+        "detail": "no machine named nobody",
     }
 
 

@@ -89,7 +89,7 @@ def test_a_scope_has_one_rollout_at_a_time() -> None:
 
     problem = client.refused("POST", "/rollouts", {"scope": "app"})
 
-    assert (problem.status, problem.detail) == (409, "scope app is being walked already")
+    assert (problem.status, problem.detail) == (409, "scope app already has a rollout in progress")
 
 
 REFUSED = [

@@ -77,7 +77,7 @@ def test_a_machine_that_does_not_exist_is_refused(unchecked_exec: Exec) -> None:
     done = unchecked_exec.run("true", vm="nowhere")
 
     assert done.code == 1
-    assert done.stderr.startswith("error: no machine is called nowhere")
+    assert done.stderr.startswith("error: no machine named nowhere")
     assert "hint: fairwarning vms lists the machines\n" in done.stderr
 
 

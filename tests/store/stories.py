@@ -1,4 +1,4 @@
-"""Stories that every store is told: what may happen in two scopes, and when."""
+"""Stories that run on every store: what happens in two scopes, and when."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Every store keeps the same promises. A new store joins by joining STORES."""
+"""The contract of all stores; a new store is tested by adding it to STORES."""
 
 from dataclasses import replace
 from datetime import timedelta

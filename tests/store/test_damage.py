@@ -1,4 +1,4 @@
-"""A damaged database is refused, or gives back exactly what was kept: never anything else."""
+"""A damaged database is refused, or returns exactly what was stored: never anything else."""
 
 import asyncio
 import shutil
@@ -36,7 +36,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Sample:
 
 
 def served_wrongly(sample: Sample, damages: Iterable[Damage], scratch: Path) -> list[str]:
-    """Return the damages after which a store gives back what was never kept, or fails as it should not."""
+    """Return the damages after which a store returns wrong data, or fails with the wrong error."""
     wrong = []
     for damage in damages:
         directory = sample.copy(scratch / "copy")
@@ -47,7 +47,7 @@ def served_wrongly(sample: Sample, damages: Iterable[Damage], scratch: Path) -> 
                 wrong.append(f"{damage.name}: a state that was never kept")
         except (DatabaseDamagedError, ChangedMigrationError):
             pass
-        except Exception as problem:  # whatever it is, it is not what was promised
+        except Exception as problem:  # any other error breaks the contract
             wrong.append(f"{damage.name}: {problem!r}")
         shutil.rmtree(directory)
     return wrong

@@ -1,4 +1,4 @@
-"""What a store says and does when its disk fails."""
+"""How a store reacts to a failing disk."""
 
 import asyncio
 import resource
@@ -28,7 +28,7 @@ def with_store(directory: Path, story: Callable[[SqliteStore], Coroutine[None, N
 
 @contextmanager
 def no_larger_files(size: int) -> Iterator[None]:
-    """Let every write behind ``size`` fail, as a broken disk does."""
+    """Let every write beyond ``size`` fail, as a broken disk does."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -71,7 +71,9 @@ def test_a_commit_that_failed_at_its_end_may_have_been_kept_and_the_error_says_s
         await fill(store, 2)
         with (
             no_larger_files((tmp_path / WAL).stat().st_size),
-            pytest.raises(UnknownOutcomeError, match="whether the change was kept is unknown") as refusal,
+            pytest.raises(
+                UnknownOutcomeError, match="it is unknown whether the change was stored"
+            ) as refusal,
         ):
             await store.commit([NEW])
 
@@ -87,7 +89,7 @@ def test_after_such_a_failure_the_store_reads_anew_what_is_true_and_goes_on(tmp_
         await fail_to_commit(store, tmp_path)
         scopes = await store.load()
 
-        # Whatever was unknown is known now, and on the disk: the log has been emptied into the database.
+        # The outcome is known now, and on the disk: the log has been copied into the database file.
         assert (tmp_path / WAL).stat().st_size == 0
         if "new" not in scopes:
             await store.commit([NEW])

@@ -1,4 +1,4 @@
-"""Every store keeps the same journal: numbered, read in pages, with what was refused."""
+"""The journal is the same in every store: numbered, read in pages, with refused commands."""
 
 from dataclasses import replace
 
@@ -101,7 +101,7 @@ def test_the_journal_of_one_event_holds_what_was_done_and_what_was_refused(play:
 
 
 def test_the_journal_of_one_scope_holds_what_happened_in_it_and_nothing_else(play: Stage) -> None:
-    note = CommandRefused(scope=WEB, asked="restart", reason="no machine is called x", by="operator")
+    note = CommandRefused(scope=WEB, asked="restart", reason="no machine named x", by="operator")
 
     async def story(store: Store) -> None:
         web = commit(NOTHING, *made("web", "a"), happened(1))
@@ -137,7 +137,7 @@ def test_the_journal_of_one_event_in_one_scope_leaves_out_its_part_in_others(pla
 
 
 def test_a_refusal_moves_no_version(play: Stage) -> None:
-    note = CommandRefused(scope=WEB, asked="restart", reason="no machine is called x", by="operator")
+    note = CommandRefused(scope=WEB, asked="restart", reason="no machine named x", by="operator")
 
     async def story(store: Store) -> None:
         start = commit(NOTHING, *made("web"))
@@ -149,7 +149,7 @@ def test_a_refusal_moves_no_version(play: Stage) -> None:
     play(story)
 
 
-def test_a_remark_is_kept_and_changes_nothing(play: Stage) -> None:
+def test_a_note_is_stored_and_changes_nothing(play: Stage) -> None:
     fault = ActionNote(
         deed=OperatorAction.FAULT,
         detail="429 for 30s",

@@ -1,4 +1,4 @@
-"""What only a store on disk has to promise."""
+"""The properties of the store on disk, beyond the contract of all stores."""
 
 import asyncio
 import sqlite3
@@ -63,7 +63,7 @@ async def filled(store: SqliteStore) -> Commit:
 
 
 def edit(directory: Path, *statements: str) -> None:
-    """Change the database behind the store's back, as somebody would who knows about checksums."""
+    """Change the database without the store, with correct checksums."""
     with closing(sqlite3.connect(directory / DATABASE, isolation_level=None)) as database:
         database.create_function("row_checksum", -1, row_checksum)
         reseal = [
@@ -389,7 +389,7 @@ def test_what_a_killed_server_left_readable_is_made_private(tmp_path: Path) -> N
         assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_who_reads_sees_the_last_commit_while_another_is_being_written(tmp_path: Path) -> None:
+def test_a_reader_sees_the_last_commit_while_another_is_being_written(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> list[int]:
         first = await filled(store)
         with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as other:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from fairwarning.agent.clock import AgentClock
 from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document, parse_instant
-from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, start_request
+from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, render_start_request
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
@@ -171,7 +171,7 @@ class MetadataClient:
             UnavailableError: every attempt failed, over half a minute.
             RefusedError: the endpoint does not know the event, or no longer does (R-16).
         """
-        body = start_request(event_id)
+        body = render_start_request(event_id)
         for length in (*BACK_OFF, None):
             try:
                 _check(self._request("POST", self._path, body, timeout=TIMEOUT))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from fairwarning.agent.client import MetadataClient, MetadataReply, UnavailableError, back_off
 from fairwarning.agent.clock import AgentClock
-from fairwarning.core.document.recording import RecordedDocument, recorded
+from fairwarning.core.document.recording import RecordedDocument, record_document
 from fairwarning.core.document.render import EVENTS_PATH, Json
 from fairwarning.core.errors import InvalidError
 from fairwarning.formats import durations
@@ -104,7 +104,7 @@ class Recorder:
             raise TroubledError(_describe(reply), _requested_pause(reply))
         try:
             document: Json = json.loads(reply.body.decode("utf-8-sig"))
-            return recorded(self._instant(), self._machine, version, document)
+            return record_document(self._instant(), self._machine, version, document)
         except (ValueError, RecursionError):
             raise TroubledError("the endpoint's answer is not JSON") from None
         except InvalidError as problem:

@@ -12,7 +12,7 @@ from fairwarning.arm.context import TENANT, ArmContext
 from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.tokens import ACCESS, DEVICE, IDENTITY, LIFE, REFRESH, REFRESH_LIFE, Tokens
-from fairwarning.core.document.render import Json, compact
+from fairwarning.core.document.render import Json, compact_json
 from fairwarning.throttle import Throttle
 
 NAME = "fairwarning"
@@ -181,7 +181,7 @@ def _access(tokens: Tokens, request: ArmRequest) -> dict[str, Json]:
 
 
 def _user_tokens(tokens: Tokens, request: ArmRequest) -> dict[str, Json]:
-    client_info = base64.urlsafe_b64encode(compact({"uid": "dev", "utid": TENANT})).decode().rstrip("=")
+    client_info = base64.urlsafe_b64encode(compact_json({"uid": "dev", "utid": TENANT})).decode().rstrip("=")
     return {
         **_access(tokens, request),
         "scope": _form_field(request, "scope"),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from fairwarning.arm.context import TENANT
-from fairwarning.core.document.render import Json, compact
+from fairwarning.core.document.render import Json, compact_json
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.ports import Store
 
@@ -105,7 +105,7 @@ class Tokens:
         if not has_token:
             return f'{bearer}, error="invalid_token"'
         not_before: Json = {"essential": True, "value": str(int(self.now().timestamp()))}
-        claims = base64.b64encode(compact({"access_token": {"nbf": not_before}})).decode()
+        claims = base64.b64encode(compact_json({"access_token": {"nbf": not_before}})).decode()
         return f'{bearer}, error="insufficient_claims", claims="{claims}"'
 
 

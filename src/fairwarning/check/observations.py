@@ -20,7 +20,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document
-from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, start_requests
+from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, parse_start_requests
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import EventId
 
@@ -68,7 +68,7 @@ class Asked:
         if self.method != "POST" or not self.about_events:
             return ()
         try:
-            return start_requests(self.body)
+            return parse_start_requests(self.body)
         except InvalidError:
             return ()
 

@@ -16,7 +16,7 @@ from fairwarning.check.background import OutputTail, in_background
 from fairwarning.check.observation_log import ObservationLog
 from fairwarning.check.observations import CausedEvent, Happened
 from fairwarning.check.scenario import FleetSpec, Scenario, Timing
-from fairwarning.core.document.render import EVENTS_PATH, Json, start_request
+from fairwarning.core.document.render import EVENTS_PATH, Json, render_start_request
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
@@ -106,7 +106,7 @@ class Server:
             return
         host, port = self.endpoint(by).address
         url = f"http://{host}:{port}{EVENTS_PATH}?api-version={NEWEST}"
-        body = start_request(event)
+        body = render_start_request(event)
         with suppress(httpx2.TransportError):  # the event may have started, and stopped the machine
             await self._http.post(url, content=body, headers={"Metadata": "true"})
 

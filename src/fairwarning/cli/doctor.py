@@ -167,7 +167,7 @@ def _data(data: Path) -> Iterator[Diagnosis]:
         yield Diagnosis(about="data", verdict=WRONG, says=says, hint=_OTHER_DIRECTORY)
         return
     if examination.problem is None:
-        yield Diagnosis(about="database", verdict=OK, says=examination.found)
+        yield Diagnosis(about="database", verdict=OK, says=examination.summary)
     else:
         hint = "; ".join(DATA_HINTS.get(type(examination.problem).__name__, ()))
         yield Diagnosis(about="database", verdict=WRONG, says=str(examination.problem), hint=hint)

@@ -53,7 +53,7 @@ def exec_(name: str, isolate: bool, command: tuple[str, ...]) -> None:
     client.close()
     if machine.metadata is None:
         raise FailureError(f"machine {machine.name} has no endpoint", "it may be stopped or deleted")
-    if (address := snippets.source(machine.alternatives)) is not None:
+    if (address := snippets.source_address(machine.alternatives)) is not None:
         raise FailureError(
             f"machine {machine.name} has no port of its own: it is known by its address {address}",
             "only the first machines of a data directory have ports; use a new --data directory",

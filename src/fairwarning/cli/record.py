@@ -12,7 +12,7 @@ import click
 
 from fairwarning.cli.options import DURATION, ENDPOINT, invalid
 from fairwarning.cli.output import FailureError, count, print_note
-from fairwarning.core.document.recording import RecordedDocument, RecordingError, line, read
+from fairwarning.core.document.recording import RecordedDocument, RecordingError, format_line, parse_recording
 from fairwarning.core.document.versions import NEWEST, well_formed
 from fairwarning.formats import durations
 
@@ -86,7 +86,7 @@ class RecordingFile:
 
     def append(self, document: RecordedDocument) -> None:
         """Write a document."""
-        self._file.write(line(document) + "\n")
+        self._file.write(format_line(document) + "\n")
         self._file.flush()
         self.count += 1
 
@@ -117,7 +117,7 @@ def _read_earlier(output: Path) -> tuple[RecordedDocument, ...]:
         text = output.read_text(encoding="utf-8") if output.exists() else ""
         if text and not text.endswith("\n"):
             raise FailureError(f"{output} is not a recording: its last line is cut off")
-        return read(text)
+        return parse_recording(text)
     except RecordingError as problem:
         raise FailureError(
             f"{output} is not a recording: {problem}", "choose another file with -o"

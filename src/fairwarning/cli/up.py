@@ -316,7 +316,7 @@ def introduce(service: "FleetServer", version: str) -> None:
     """Print the addresses, and commands to paste."""
     ways = service.alternatives()
     rows = [
-        (ref.name, ref.scope, snippets.poll(url, version, ways[ref]))
+        (ref.name, ref.scope, snippets.poll_command(url, version, ways[ref]))
         for ref, url in service.endpoints().items()
     ]
     print_table(("MACHINE", "SCOPE", "COMMAND TO POLL"), rows[:MOST_ROWS])
@@ -324,7 +324,7 @@ def introduce(service: "FleetServer", version: str) -> None:
         print_note(f"{len(rows) - MOST_ROWS} more; {PROGRAM} vms lists all machines")
     for url in service.shared_urls():
         print_note(f"shared by all machines, each known by its address: {url}")
-    if without := sum(snippets.source(others) is not None for others in ways.values()):
+    if without := sum(snippets.source_address(others) is not None for others in ways.values()):
         print_note(
             f"without a port of their own: {count(without, 'machine')}; earlier machines have the ports"
         )
@@ -426,5 +426,5 @@ class Reporter:
         if machine.metadata is None:
             click.echo(f"{starts}, or once it is approved")
             return
-        command = snippets.approve(machine.metadata, self._version, event.id, machine.alternatives)
+        command = snippets.approve_command(machine.metadata, self._version, event.id, machine.alternatives)
         click.echo(f"{starts}, or once it is approved:\n{command}")

@@ -12,7 +12,12 @@ import click
 from fairwarning.cli.output import FailureError
 from fairwarning.config import PROGRAM, SHORTEST_TOKEN, Settings, arm_address, is_token
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.document.recording import MachineRecording, RecordingError, by_machine, read
+from fairwarning.core.document.recording import (
+    MachineRecording,
+    RecordingError,
+    parse_recording,
+    split_by_machine,
+)
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import DEFAULT_RETENTION, PROFILES, FirstCall, Profile, Retention, with_speed
@@ -182,7 +187,7 @@ def _replays(recordings: tuple[tuple[str | None, Path], ...]) -> dict[str, Machi
 def _read_recording(path: Path, machine: str | None) -> dict[str, MachineRecording]:
     """Return the recordings in a file, by machine."""
     try:
-        return by_machine(read(path.read_text(encoding="utf-8")), machine)
+        return split_by_machine(parse_recording(path.read_text(encoding="utf-8")), machine)
     except RecordingError as problem:
         raise FailureError(f"{path} is not a recording: {problem}") from problem
     except InvalidError as problem:

@@ -22,7 +22,7 @@ from fairwarning.console.sessions import Sessions
 from fairwarning.core.document import render
 from fairwarning.core.document.versions import EVENT_VERSIONS, DocumentShape
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.fleet import visible
+from fairwarning.core.fleet import visible_events
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.clock import SystemClock, new_secret
 from fairwarning.engine.engine import Engine
@@ -99,7 +99,9 @@ def _routes(door: PageHandlers) -> list[BaseRoute]:
 def _shared(engine: Engine, machine: MachineRef, shape: DocumentShape) -> bytes:
     """Return what guests of a server without a metadata face would read."""
     scope = engine.scope(machine.scope)
-    return render.render_document(scope.incarnation, visible(scope, machine.name), shape, scope.facts.kind)
+    return render.render_document(
+        scope.incarnation, visible_events(scope, machine.name), shape, scope.facts.kind
+    )
 
 
 async def _nothing_to_open(machines: Sequence[MachineRef]) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from fairwarning.core.machine_state import MachineState
+from fairwarning.core.fleet import MachineState
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId, ScopeKind, VmName
 from fairwarning.formats import durations
 from fairwarning.formats.timestamps import for_people, iso_milliseconds

@@ -14,7 +14,7 @@ from fairwarning.core.changes import MachineChanged
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import EvictionPolicy, Machine, ScopeId, ScopeKind
-from fairwarning.core.policy import Policy, terminate_notice
+from fairwarning.core.policy import Policy, check_terminate_notice
 
 T = TypeVar("T")
 
@@ -144,7 +144,7 @@ def _termination(form: Form, *, spot: bool) -> timedelta | None:
         return None
     minutes = timedelta(minutes=form.whole("delay"))
     # T-05: the core says for whom a notice makes no sense.
-    return form.attempt("notification", lambda: terminate_notice(minutes, spot=spot), None)
+    return form.attempt("notification", lambda: check_terminate_notice(minutes, spot=spot), None)
 
 
 def _availability_set(form: Form) -> Blueprint:
@@ -262,7 +262,7 @@ def rollout_form(form: Form, scopes: Mapping[ScopeId, object]) -> RolloutForm:
     if not scope:
         form.wrong("scope", "choose a scope")
     elif scope not in scopes:
-        form.wrong("scope", f"no scope is called {scope[:80]}")
+        form.wrong("scope", f"no scope named {scope[:80]}")
     return RolloutForm(
         scope=scope,
         cause=form.chosen("cause", {name: name for name in MAINTENANCE}),

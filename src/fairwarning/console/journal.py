@@ -17,7 +17,14 @@ from fairwarning.core.changes import (
     ScopePropertiesChanged,
     ScopeRemoved,
 )
-from fairwarning.core.history import ActionNote, CommandRefused, HistoryEntry, Note, OperatorAction, line
+from fairwarning.core.history import (
+    ActionNote,
+    CommandRefused,
+    HistoryEntry,
+    Note,
+    OperatorAction,
+    to_history_entry,
+)
 from fairwarning.core.model import Machine, ScopeId, ScopeProperties, VmName
 from fairwarning.engine.ports import Entry, Store
 from fairwarning.formats.durations import for_people
@@ -63,7 +70,7 @@ KINDS: Mapping[str, str] = {
 
 def tell(entry: Entry) -> HistoryEntry:
     """Return a line of the journal in words."""
-    return line(entry.seq, entry.at, entry.change) or _otherwise(entry, entry.change)
+    return to_history_entry(entry.seq, entry.at, entry.change) or _otherwise(entry, entry.change)
 
 
 def _otherwise(entry: Entry, change: Change | Note) -> HistoryEntry:

@@ -90,7 +90,7 @@ class Looks:
         return look.moment == self._moment() and asyncio.get_running_loop().time() < look.rest_until
 
     def _moment(self) -> Moment:
-        return self._feed.told, self._journeys.moved
+        return self._feed.revision, self._journeys.moved
 
 
 class _Look:
@@ -157,7 +157,7 @@ async def messages(
     """Yield the page as it changes, for somebody who has the state called ``have``."""
     yield b": listening\n\n"
     # That there is news matters here, not what it is: a listener that loses lines is told so, and looks.
-    with feed.listen(size=2) as listener:
+    with feed.subscribe(size=2) as listener:
         before: ShownPage | None = None
         while not closing.is_set():
             moved = journeys.moved

@@ -1,4 +1,4 @@
-"""How scopes and machines come to be: names (S-06), domains, hosts, one scope per zone (R-24)."""
+"""Builds scopes and machines from a description: names (S-06), domains, hosts, one scope per zone (R-24)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,9 +22,9 @@ from fairwarning.core.model import (
     derive_id,
     in_group,
 )
-from fairwarning.core.policy import Policy, terminate_notice
+from fairwarning.core.policy import Policy, check_terminate_notice
 
-#: Update and fault domains a scope has unless told otherwise (S-04: flexible sets have fault domains only).
+#: The default numbers of update and fault domains (S-04: flexible sets have fault domains only).
 DOMAINS: Mapping[ScopeKind, tuple[int, int]] = {
     ScopeKind.STANDALONE: (1, 1),
     ScopeKind.AVAILABILITY_SET: (5, 2),
@@ -39,7 +39,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
-    """What to build: a machine, or a set of like machines."""
+    """A description of a standalone machine or of a set of similar machines."""
 
     name: str
     group: str = ""
@@ -63,7 +63,7 @@ class Blueprint:
 
 
 def scope_ids(blueprint: Blueprint) -> tuple[ScopeId, ...]:
-    """Return the scopes a blueprint leads to: one, or one per zone (R-24)."""
+    """Return the ids of the scopes that a blueprint describes: one, or one per zone (R-24)."""
     name = in_group(blueprint.group, blueprint.name)
     if not blueprint.zones:
         return (ScopeId(name),)
@@ -71,88 +71,88 @@ def scope_ids(blueprint: Blueprint) -> tuple[ScopeId, ...]:
 
 
 def build(blueprint: Blueprint, seed: str, policy: Policy, now: datetime, by: str) -> list[Change]:
-    """Return the changes that bring a blueprint into being."""
-    _check(blueprint)
+    """Return the changes that create the scopes and machines of a blueprint."""
+    _check_blueprint(blueprint)
     changes: list[Change] = []
     scopes = scope_ids(blueprint)
     for index, scope_id in enumerate(scopes):
-        facts = _facts(blueprint, scope_id, index, policy, now)
-        machines = list(_machines(blueprint, facts, index, len(scopes), seed))
-        facts = replace(facts, next_instance=index + len(machines) * len(scopes))
-        changes.append(ScopeMade(scope=scope_id, facts=facts, incarnation=blueprint.incarnation, by=by))
-        changes.extend(MachineChanged(scope=scope_id, machine=one, by=by) for one in machines)
+        properties = _scope_properties(blueprint, scope_id, index, policy, now)
+        machines = list(_machines(blueprint, properties, index, len(scopes), seed))
+        properties = replace(properties, next_instance=index + len(machines) * len(scopes))
+        changes.append(ScopeMade(scope=scope_id, facts=properties, incarnation=blueprint.incarnation, by=by))
+        changes.extend(MachineChanged(scope=scope_id, machine=machine, by=by) for machine in machines)
     return changes
 
 
-def grow(facts: ScopeProperties, like: Machine | None, count: int, seed: str) -> Iterator[Machine]:
-    """Yield ``count`` more machines of a set, like the one given."""
+def grow(properties: ScopeProperties, like: Machine | None, count: int, seed: str) -> Iterator[Machine]:
+    """Yield ``count`` more machines of a set, similar to the machine ``like``."""
     for number in range(count):
-        index = facts.next_instance + number * facts.instance_step
+        index = properties.next_instance + number * properties.instance_step
         machine = Machine(
-            scope=facts.id,
-            name=machine_name(facts, index, seed),
-            vm_id=_vm_id(seed, facts.id, index),
-            instance=_instance(facts, index, seed),
+            scope=properties.id,
+            name=machine_name(properties, index, seed),
+            vm_id=_vm_id(seed, properties.id, index),
+            instance=_instance(properties, index, seed),
             host=HostId(""),
         )
         if like is not None:
             machine = replace(machine, spot=like.spot, eviction=like.eviction, tags=like.tags)
-        # A zone counts in steps of the number of zones; its machines spread as if it stood alone.
-        yield place(facts, with_model(machine, facts.model), index // facts.instance_step)
+        # Instances of a zone are numbered in steps; the division gives consecutive positions in the zone.
+        yield place(properties, with_model(machine, properties.model), index // properties.instance_step)
 
 
 def with_model(machine: Machine, model: MachineModel) -> Machine:
-    """Give a machine the model of its set; Spot machines get no notice of their deletion (T-05)."""
+    """Return the machine with the model of its set; Spot machines get no terminate notice (T-05)."""
     return replace(machine, model=replace(model, terminate_notice=None) if machine.spot else model)
 
 
-def place(facts: ScopeProperties, machine: Machine, index: int, host: HostId | None = None) -> Machine:
-    """Give the ``index``-th machine of a scope its domains and its host.
+def place(properties: ScopeProperties, machine: Machine, index: int, host: HostId | None = None) -> Machine:
+    """Return the ``index``-th machine of a scope with its domains and its host.
 
-    Machines that share both domains share a host, so that one host never spans two update domains.
+    Machines with the same update and fault domain share a host, so that no host spans two update domains.
     """
-    update = index % facts.update_domains if facts.update_domains else 0
-    fault = index % facts.fault_domains
-    host = host or HostId(f"host-{facts.id}-{update}-{fault}")
+    update = index % properties.update_domains if properties.update_domains else 0
+    fault = index % properties.fault_domains
+    host = host or HostId(f"host-{properties.id}-{update}-{fault}")
     return replace(machine, update_domain=update, fault_domain=fault, host=host)
 
 
-def domain(facts: ScopeProperties, machine: Machine) -> int:
-    """Return the domain that maintenance respects: update domain, or fault domain where there is none."""
-    return machine.update_domain if facts.update_domains else machine.fault_domain
+def domain(properties: ScopeProperties, machine: Machine) -> int:
+    """Return the domain that a rollout respects: the update domain, or the fault domain if there is none."""
+    return machine.update_domain if properties.update_domains else machine.fault_domain
 
 
-def machine_name(facts: ScopeProperties, index: int, seed: str) -> VmName:
-    """Return the name guests see for the ``index``-th machine of a set (S-06)."""
-    match facts.kind:
+def machine_name(properties: ScopeProperties, index: int, seed: str) -> VmName:
+    """Return the name of the ``index``-th machine of a set, as its guest sees it (S-06)."""
+    match properties.kind:
         case ScopeKind.STANDALONE:
-            return VmName(facts.set_name)
+            return VmName(properties.set_name)
         case ScopeKind.AVAILABILITY_SET:
-            return VmName(f"{facts.set_name}-{index}")
+            return VmName(f"{properties.set_name}-{index}")
         case ScopeKind.CLOUD_SERVICE:
-            return VmName(f"{facts.set_name}_IN_{index}")
+            return VmName(f"{properties.set_name}_IN_{index}")
         case ScopeKind.SCALE_SET | ScopeKind.FLEXIBLE_SET:
-            return instance_name(facts, _instance(facts, index, seed))
+            return instance_name(properties, _instance(properties, index, seed))
 
 
-def instance_name(facts: ScopeProperties, instance: str) -> VmName:
-    """Return what an instance of a scale set is called (S-06)."""
-    return VmName(f"{facts.set_name}_{instance}")
+def instance_name(properties: ScopeProperties, instance: str) -> VmName:
+    """Return the name of an instance of a scale set (S-06)."""
+    return VmName(f"{properties.set_name}_{instance}")
 
 
 def instance_of(name: VmName) -> str:
-    """Return which instance of its scale set a machine is by its name."""
+    """Return the instance id in the name of a scale set's machine."""
     return name.rpartition("_")[2]
 
 
 def role_of(name: VmName) -> str:
-    """Return the role of a cloud service that a machine has by its name."""
+    """Return the role in the name of a cloud service's machine."""
     return name.rpartition("_IN_")[0]
 
 
-def _instance(facts: ScopeProperties, index: int, seed: str) -> str:
-    if facts.kind is ScopeKind.FLEXIBLE_SET:
-        return derive_id(seed, facts.id, str(index))[:8].lower()
+def _instance(properties: ScopeProperties, index: int, seed: str) -> str:
+    if properties.kind is ScopeKind.FLEXIBLE_SET:
+        return derive_id(seed, properties.id, str(index))[:8].lower()
     return str(index)
 
 
@@ -160,7 +160,7 @@ def _vm_id(seed: str, scope: ScopeId, index: int) -> str:
     return derive_id("vm", seed, scope, str(index)).lower()
 
 
-def _facts(
+def _scope_properties(
     blueprint: Blueprint, scope_id: ScopeId, index: int, policy: Policy, now: datetime
 ) -> ScopeProperties:
     update, fault = DOMAINS[blueprint.kind]
@@ -184,10 +184,10 @@ def _facts(
 
 
 def _machines(
-    blueprint: Blueprint, facts: ScopeProperties, zone: int, zones: int, seed: str
+    blueprint: Blueprint, properties: ScopeProperties, zone: int, zones: int, seed: str
 ) -> Iterator[Machine]:
     like = Machine(
-        scope=facts.id,
+        scope=properties.id,
         name=VmName(""),
         vm_id="",
         host=HostId(""),
@@ -197,22 +197,22 @@ def _machines(
     )
     if blueprint.roles:
         for role, count in blueprint.roles:
-            for machine in grow(replace(facts, set_name=role), like, count, f"{seed}{role}"):
+            for machine in grow(replace(properties, set_name=role), like, count, f"{seed}{role}"):
                 yield replace(machine, host=blueprint.host or machine.host)
         return
     count = len(range(zone, blueprint.count, zones))
-    for machine, name in zip_longest(grow(facts, like, count, seed), blueprint.names):
+    for machine, name in zip_longest(grow(properties, like, count, seed), blueprint.names):
         yield replace(machine, name=name or machine.name, host=blueprint.host or machine.host)
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of a machine or a set."""
+    """Refuse a text that cannot be the name of a machine or a set."""
     check_visible(name, "name")
     if not _NAME.fullmatch(name):
         raise InvalidError("name", f"{name!r} must be letters, digits, dot, dash or underscore")
 
 
-def _check(blueprint: Blueprint) -> None:
+def _check_blueprint(blueprint: Blueprint) -> None:
     for name in (
         blueprint.name,
         blueprint.group or "none",
@@ -228,20 +228,20 @@ def _check(blueprint: Blueprint) -> None:
     if not all(0 <= count <= MOST_MACHINES for count in counts):
         raise InvalidError("count", f"a set has between 0 and {MOST_MACHINES} machines")
     if blueprint.kind is ScopeKind.STANDALONE and blueprint.count != 1:
-        raise InvalidError("count", "a standalone machine is one machine")
+        raise InvalidError("count", "must be 1 for a standalone machine")
     if blueprint.names and blueprint.kind is not ScopeKind.AVAILABILITY_SET:
         raise InvalidError("names", f"the machines of a {blueprint.kind} are named after it")
     if blueprint.names and len(set(blueprint.names)) != blueprint.count:
-        raise InvalidError("names", "must be as many as there are machines, each different")
+        raise InvalidError("names", "must be one different name per machine")
     if blueprint.zones and not blueprint.kind.scales:
-        raise InvalidError("zones", f"a {blueprint.kind} has no zones of its own")
+        raise InvalidError("zones", f"a {blueprint.kind} has no zones")
     if len(set(blueprint.zones)) != len(blueprint.zones):
         raise InvalidError("zones", "a zone is named twice")
     if not all(zone.isalnum() for zone in blueprint.zones):
-        raise InvalidError("zones", "a zone is named by letters and digits")
+        raise InvalidError("zones", "must be letters and digits")
     if blueprint.fault_domains is not None and blueprint.fault_domains < 1:
-        raise InvalidError("fault_domains", "there is at least one")
+        raise InvalidError("fault_domains", "must be at least 1")
     if blueprint.update_domains is not None and blueprint.update_domains < 0:
         raise InvalidError("update_domains", "must not be negative")
     if blueprint.terminate_notice is not None:
-        terminate_notice(blueprint.terminate_notice, spot=blueprint.spot)
+        check_terminate_notice(blueprint.terminate_notice, spot=blueprint.spot)

@@ -1,4 +1,4 @@
-"""Everything that can be done to a machine, and the event each announces (L-07, L-08, L-14)."""
+"""The table of causes: what can happen to a machine, and the event that announces it (L-07, L-08, L-14)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from fairwarning.core.model import EventSource, EventType
 
 
 class Text(StrEnum):
-    """The descriptions Azure writes, letter for letter (L-08)."""
+    """Azure's descriptions of events, letter for letter (L-08)."""
 
     HOST = "Host server is undergoing maintenance."
     INFRASTRUCTURE = "Host Server infrastructure is undergoing maintenance."
@@ -23,13 +23,13 @@ class Text(StrEnum):
     NOTHING = ""
 
 
-#: L-10: the interruption's length is unknown or makes no sense for this kind.
+#: L-10: the length of the interruption is unknown or does not apply to this event type.
 UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What one action announces, and how long Azure takes over it."""
+    """The event of one action or failure, and how long its impact takes on Azure."""
 
     kind: EventType
     source: EventSource = EventSource.PLATFORM
@@ -63,7 +63,7 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "reimage": Cause(
         kind=EventType.REBOOT, source=_USER, operation=True, image_only=True,
-        summary="a user gives the machine its image anew; announced where the set asks for it",
+        summary="a user reimages the machine; announced only if the set asks for it",
     ),
     "freeze": Cause(
         kind=_FREEZE, duration=9, text=Text.HOST,
@@ -111,8 +111,8 @@ CAUSES: Mapping[str, Cause] = {
     ),
 }  # fmt: skip
 
-#: S-04: what may walk through a scope: the platform's own plans. What strikes suddenly is no plan, and what
-#: is done to Spot capacity knows no domains.
+#: S-04: the causes of a rollout: planned maintenance by the platform. A sudden failure is not planned, and an
+#: eviction of Spot capacity does not respect domains.
 MAINTENANCE: Mapping[str, Cause] = {
     name: cause
     for name, cause in CAUSES.items()

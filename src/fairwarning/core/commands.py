@@ -1,4 +1,7 @@
-"""What somebody asks for. Ids, names and who is asking are added at the edge; nothing is looked up here."""
+"""Commands: requests to change the fleet, from an operator, a guest, a driver or the engine.
+
+The APIs resolve names, create ids and name the caller (``by``) before they build a command.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +25,7 @@ from fairwarning.core.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSet:
-    """Bring up a set of machines."""
+    """Create a set of machines."""
 
     seed: str
     blueprint: Blueprint
@@ -31,7 +34,7 @@ class CreateSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddMachines:
-    """Bring up more machines in a scope that exists; what is not said is as with those that are there."""
+    """Add machines to a scope; a setting that is None is taken from the machines of the scope."""
 
     seed: str
     scope: ScopeId
@@ -45,7 +48,7 @@ class AddMachines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteScopes:
-    """Delete all machines of some scopes, with their warnings, and then the scopes (T-09)."""
+    """Delete all machines of some scopes, with the notice that is due, and then the scopes (T-09)."""
 
     id: EventId
     scopes: tuple[ScopeId, ...]
@@ -55,7 +58,7 @@ class DeleteScopes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Do something to machines, with the warning it calls for."""
+    """Trigger an event on one or more machines, with the notice that is due."""
 
     id: EventId
     cause: str
@@ -68,7 +71,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
-    """Say that these events need not wait any longer; all of them or none (R-16)."""
+    """Approve events, all of them or none (R-16)."""
 
     scope: ScopeId
     ids: tuple[EventId, ...]
@@ -78,7 +81,7 @@ class Approve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """Withdraw an event that has not started."""
+    """Cancel an event that has not started."""
 
     scope: ScopeId
     id: EventId
@@ -87,14 +90,14 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """A guest asked for its document."""
+    """A guest polled its document."""
 
     machine: MachineRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Time has passed; ``polled`` tells when each scope was last asked about, as far as memory knows."""
+    """Time has passed; ``polled`` holds the last poll of each scope, which may not be stored yet."""
 
     scopes: tuple[ScopeId, ...]
     polled: Mapping[ScopeId, datetime] = field(default_factory=lambda: MappingProxyType({}))
@@ -102,7 +105,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImpactOutcome:
-    """What a driver observed about one impact; a problem means it has to be tried again."""
+    """What a driver observed about one impact; after a problem the impact is tried again."""
 
     event: EventId
     machine: VmName
@@ -111,7 +114,7 @@ class ImpactOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOutcomes:
-    """A driver tells what it has observed in one scope."""
+    """A driver reports the impacts that ended in one scope."""
 
     scope: ScopeId
     outcomes: tuple[ImpactOutcome, ...]
@@ -119,7 +122,7 @@ class ReportOutcomes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetPower:
-    """A user starts or stops a machine; neither is announced (L-14)."""
+    """Start or stop a machine; neither is announced (L-14)."""
 
     machine: MachineRef
     power: PowerState
@@ -128,7 +131,7 @@ class SetPower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeModel:
-    """Change what a scale set wants of its instances; they keep theirs until upgraded (T-06)."""
+    """Change the model of a scale set; its instances keep their model until they are upgraded (T-06)."""
 
     scopes: tuple[ScopeId, ...]
     terminate_notice: timedelta | None
@@ -139,7 +142,7 @@ class ChangeModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """Bring instances to the latest model of their set."""
+    """Give instances the latest model of their set."""
 
     machines: tuple[MachineRef, ...]
     by: str = "operator"
@@ -147,7 +150,7 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protect:
-    """Keep an instance out of scale-ins, or let it take part again."""
+    """Protect an instance from scale-in, or end its protection."""
 
     machine: MachineRef
     protected: bool
@@ -156,7 +159,7 @@ class Protect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetApprovals:
-    """Change what a scope approves by itself."""
+    """Change which events a scope approves by itself."""
 
     scope: ScopeId
     approvals: ApprovalSettings
@@ -165,7 +168,7 @@ class SetApprovals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRollout:
-    """Take a maintenance through a scope, one domain at a time (S-04, S-05)."""
+    """Start maintenance of a scope, one domain after another (S-04, S-05)."""
 
     id: str
     scope: ScopeId
@@ -176,7 +179,7 @@ class StartRollout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRollout:
-    """End a walk; what it has announced and not started is withdrawn."""
+    """End a rollout and cancel its events that have not started."""
 
     scope: ScopeId
     by: str = "operator"
@@ -203,7 +206,7 @@ Command = (
 
 
 def concerns(command: Command) -> frozenset[ScopeId]:
-    """Return the scopes a command speaks of; the engine loads these and whoever shares a barrier."""
+    """Return the scopes that a command names; the engine adds scopes that share a set or a barrier."""
     match command:
         case CreateSet(blueprint=blueprint):
             return frozenset((ScopeId(in_group(blueprint.group, blueprint.name)), *scope_ids(blueprint)))

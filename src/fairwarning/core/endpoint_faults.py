@@ -1,11 +1,11 @@
-"""What can ail the metadata endpoint of a machine: what the field has seen, in words for whoever asks."""
+"""The ways in which a machine's metadata endpoint can be made to misbehave, each seen on Azure."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 
 class EndpointFault(StrEnum):
-    """A way for the endpoint to misbehave."""
+    """A way in which the endpoint misbehaves."""
 
     TOO_MANY = "429"
     GONE = "410"
@@ -18,15 +18,15 @@ class EndpointFault(StrEnum):
     RESTART = "restart"
 
 
-#: What a guest meets then.
+#: What a guest observes under each fault.
 FAULT_DESCRIPTIONS: Mapping[str, str] = {
     EndpointFault.TOO_MANY: "too many requests",
     EndpointFault.GONE: "the service is being updated",
-    EndpointFault.BROKEN: "it is broken",
+    EndpointFault.BROKEN: "internal server error",
     EndpointFault.EMPTY: "200 without a body",
-    EndpointFault.RESET: "the connection is cut",
+    EndpointFault.RESET: "the connection is reset",
     EndpointFault.TIMEOUT: "no answer at all",
-    EndpointFault.SLOW: "every answer takes the delay",
-    EndpointFault.LATE: "changes are shown the delay after they happen",
+    EndpointFault.SLOW: "every answer is delayed",
+    EndpointFault.LATE: "changes are shown only after the delay",
     EndpointFault.RESTART: "DocumentIncarnation counts from 1 again, as after a day without polls",
 }

@@ -1,26 +1,26 @@
-"""Every refusal the core can give.
+"""The errors of the core.
 
     FairWarningError
-    ├── Invalid             a value makes no sense; names the field
-    ├── UnknownEvent        no pending event has this id
-    ├── UnknownMachine      no machine goes by this name
-    ├── UnknownHost         no machine is on a host of this name
-    ├── UnknownScope        no scope goes by this name
-    ├── UnknownWalk         no walk is under way in this scope
-    ├── NameTaken           a scope of this name exists already
-    ├── AmbiguousName       several scopes have a machine of this name
-    ├── IllegalTransition   the event is not in a state that allows this
-    ├── AlreadyUnderWay     the machine waits for an event of this kind already
-    ├── TooManyUserEvents   the scope has as many user events as its profile allows
-    ├── NotSpot             only Spot machines can be evicted
-    ├── NotRunning          what is stopped cannot be restarted, moved or evicted
-    ├── SpotIsNotWarned     Spot machines get no notice of their deletion
-    ├── WalkUnderWay        the scope is being walked already
-    ├── Conflict            somebody else changed the scope first; decide again
-    └── StorageError        what was decided could not be kept
+    ├── InvalidError             a value is not allowed; names the field
+    ├── UnknownEventError        no pending event has this id
+    ├── UnknownMachineError      no machine has this name
+    ├── UnknownHostError         no machine is on a host of this name
+    ├── UnknownScopeError        no scope has this name
+    ├── UnknownRolloutError      the scope has no rollout
+    ├── NameTakenError           the name is in use
+    ├── AmbiguousNameError       several scopes have a machine of this name
+    ├── IllegalTransitionError   the status of the event does not allow this
+    ├── AlreadyUnderWayError     the machine has an unfinished event of this type
+    ├── TooManyUserEventsError   the scope has as many user events as its profile allows
+    ├── NotSpotError             only Spot machines can be evicted
+    ├── NotRunningError          a stopped machine cannot be restarted, moved or evicted
+    ├── SpotIsNotWarnedError     Spot machines get no terminate notice
+    ├── RolloutUnderWayError     the scope already has a rollout
+    ├── ConflictError            another commit changed the scope first; decide again
+    └── StorageError             a change could not be stored
 
-Each carries the HTTP status a server should answer with, so that the HTTP rooms translate errors in
-one place and the core still knows nothing of HTTP.
+Each error carries the HTTP status that a server should answer with. The APIs translate errors in one place,
+and the core does not depend on HTTP.
 """
 
 from typing import ClassVar
@@ -29,13 +29,13 @@ from fairwarning.core.model import Event, EventId, EventType, ScopeId, VmName
 
 
 class FairWarningError(Exception):
-    """Base of every error this package raises on purpose."""
+    """The base of every error that this package raises on purpose."""
 
     status_hint: ClassVar[int] = 400
 
 
 class InvalidError(FairWarningError):
-    """A value makes no sense."""
+    """A value is not allowed."""
 
     status_hint = 422
 
@@ -56,12 +56,12 @@ class UnknownEventError(FairWarningError):
 
 
 class UnknownMachineError(FairWarningError):
-    """No machine goes by this name."""
+    """No machine has this name."""
 
     status_hint = 404
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"no machine is called {name}")
+        super().__init__(f"no machine named {name}")
         self.name = name
 
 
@@ -76,27 +76,27 @@ class UnknownHostError(FairWarningError):
 
 
 class UnknownScopeError(FairWarningError):
-    """No scope goes by this name."""
+    """No scope has this name."""
 
     status_hint = 404
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"no scope is called {scope}")
+        super().__init__(f"no scope named {scope}")
         self.scope = scope
 
 
 class UnknownRolloutError(FairWarningError):
-    """No walk is under way in this scope."""
+    """The scope has no rollout."""
 
     status_hint = 404
 
     def __init__(self, scope: ScopeId) -> None:
-        super().__init__(f"no walk is under way in scope {scope}")
+        super().__init__(f"scope {scope} has no rollout in progress")
         self.scope = scope
 
 
 class NameTakenError(FairWarningError):
-    """A scope of this name exists already."""
+    """The name is in use."""
 
     status_hint = 409
 
@@ -112,13 +112,13 @@ class AmbiguousNameError(FairWarningError):
 
     def __init__(self, name: str, scopes: tuple[ScopeId, ...]) -> None:
         choices = ", ".join(f"{scope}/{name}" for scope in scopes)
-        super().__init__(f"{name} names several machines; say which: {choices}")
+        super().__init__(f"several machines are named {name}; use one of: {choices}")
         self.name = name
         self.scopes = scopes
 
 
 class IllegalTransitionError(FairWarningError):
-    """The event is not in a state that allows this."""
+    """The status of the event does not allow this."""
 
     status_hint = 409
 
@@ -129,12 +129,12 @@ class IllegalTransitionError(FairWarningError):
 
 
 class AlreadyUnderWayError(FairWarningError):
-    """The machine waits for an event of this kind already."""
+    """The machine has an unfinished event of this type."""
 
     status_hint = 409
 
     def __init__(self, machine: VmName, kind: EventType, event: Event) -> None:
-        super().__init__(f"{machine} has an unfinished {kind} already: event {event.id} is {event.status}")
+        super().__init__(f"{machine} already has an unfinished {kind}: event {event.id} is {event.status}")
         self.machine = machine
         self.kind = kind
         self.event = event
@@ -162,7 +162,7 @@ class NotSpotError(FairWarningError):
 
 
 class NotRunningError(FairWarningError):
-    """What is stopped cannot be restarted, moved or evicted."""
+    """A stopped machine cannot be restarted, moved or evicted."""
 
     status_hint = 409
 
@@ -172,7 +172,7 @@ class NotRunningError(FairWarningError):
 
 
 class SpotIsNotWarnedError(FairWarningError):
-    """Spot machines get no notice of their deletion."""
+    """Spot machines get no terminate notice."""
 
     status_hint = 409
 
@@ -181,32 +181,32 @@ class SpotIsNotWarnedError(FairWarningError):
 
 
 class RolloutUnderWayError(FairWarningError):
-    """The scope is being walked already."""
+    """The scope already has a rollout."""
 
     status_hint = 409
 
     def __init__(self, scope: ScopeId) -> None:
-        super().__init__(f"scope {scope} is being walked already")
+        super().__init__(f"scope {scope} already has a rollout in progress")
         self.scope = scope
 
 
 class ConflictError(FairWarningError):
-    """Somebody else changed the scope first; decide again."""
+    """Another commit changed the scope first; decide again."""
 
     status_hint = 409
 
     def __init__(self, scope: ScopeId, expected: int) -> None:
-        super().__init__(f"scope {scope} has moved on from version {expected}")
+        super().__init__(f"scope {scope} is no longer at version {expected}")
         self.scope = scope
         self.expected = expected
 
 
 class StorageError(FairWarningError):
-    """What was decided could not be kept."""
+    """A change could not be stored."""
 
     status_hint = 503
 
     def __init__(self, message: str, problem: str) -> None:
-        """Take what operators are told, and the part of it that anybody may know: it names no path."""
+        """Take the message for operators, and the part of it without paths, which any client may see."""
         super().__init__(message)
         self.problem = problem

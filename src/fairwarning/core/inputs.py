@@ -1,4 +1,4 @@
-"""Texts that people and programs send us, checked: a refusal names the field it is about."""
+"""Checks of texts that users and programs send; a refusal names the field."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ def parse_duration(text: str, field: str = "duration") -> timedelta:
     """Return the duration that ``text`` stands for.
 
     Raises:
-        InvalidError: the text is no duration, or the duration is longer than ten years.
+        InvalidError: ``text`` is not a duration, or the duration is longer than ten years.
     """
     try:
         return durations.parse(text)
@@ -23,8 +23,8 @@ def check_visible(text: str, field: str) -> None:
     """Refuse a text that contains a hidden character.
 
     Raises:
-        InvalidError: the text has one; the message names it.
+        InvalidError: ``text`` contains one; the message names it.
     """
-    found = first_hidden(text)
-    if found is not None:
-        raise InvalidError(field, f"has the character {found} in it, which cannot be seen")
+    character = first_hidden(text)
+    if character is not None:
+        raise InvalidError(field, f"contains the invisible character {character}")

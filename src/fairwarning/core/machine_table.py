@@ -1,7 +1,16 @@
-"""The machines of a scope, kept as a table.
+"""The machines of a scope, stored compactly.
 
-A fleet may have a million machines, and those of a scope are much alike: what they have in common is kept
-once, the rest is one short text each, and a ``Machine`` is made when somebody asks for it.
+A fleet may have a million machines, and the machines of one scope are nearly alike. A table stores the
+fields that machines share once per distinct combination (``_SharedFields``: host, domains, model, power,
+tags and so on) and one short text per machine:
+
+    row = <mark> <instance> NUL <vm_id>
+
+The mark is a single character that names the combination. A ``Machine`` is built when it is looked up, and
+two lookups build two equal objects: compare machines with ``==``, never with ``is``.
+
+A table never changes. ``MachineTableDraft`` copies a table, takes changes and builds the next table, without
+the combinations that no row uses any more.
 """
 
 from collections.abc import Iterator, KeysView, Mapping
@@ -12,8 +21,8 @@ from typing import NamedTuple
 from fairwarning.core.model import EvictionPolicy, HostId, Machine, MachineModel, PowerState, ScopeId, VmName
 
 
-class _Common(NamedTuple):
-    """What one machine has in common with others of its scope."""
+class _SharedFields(NamedTuple):
+    """The fields of a machine that other machines of its scope are likely to share."""
 
     scope: ScopeId
     update_domain: int
@@ -27,22 +36,22 @@ class _Common(NamedTuple):
     tags: tuple[tuple[str, str], ...]
 
 
-_shared = attrgetter(*_Common._fields)
+_get_shared_fields = attrgetter(*_SharedFields._fields)
 
 
 class MachineTable(Mapping[VmName, Machine]):
-    """Machines by name, in order of their coming; never changed, only drawn up anew."""
+    """An immutable mapping from names to machines, in order of creation."""
 
-    __slots__ = ("_commons", "_rows")
+    __slots__ = ("_rows", "_shared")
 
     def __init__(self) -> None:
         self._rows: dict[VmName, str] = {}
-        self._commons: dict[str, _Common] = {}
+        self._shared: dict[str, _SharedFields] = {}
 
     def __getitem__(self, name: VmName) -> Machine:
         row = self._rows[name]
         instance, _, vm_id = row[1:].partition("\0")
-        return Machine(name=name, vm_id=vm_id, instance=instance, **self._commons[row[0]]._asdict())
+        return Machine(name=name, vm_id=vm_id, instance=instance, **self._shared[row[0]]._asdict())
 
     def __iter__(self) -> Iterator[VmName]:
         return iter(self._rows)
@@ -58,42 +67,42 @@ class MachineTable(Mapping[VmName, Machine]):
         return self._rows.keys()
 
     def hosts(self) -> frozenset[HostId]:
-        """Return the hosts that the machines are on."""
-        return frozenset(common.host for common in self._commons.values())
+        """Return the hosts of the machines."""
+        return frozenset(shared.host for shared in self._shared.values())
 
     def running(self) -> bool:
-        """Whether any of the machines could still answer."""
-        return any(common.power is PowerState.RUNNING for common in self._commons.values())
+        """Whether at least one machine is running."""
+        return any(shared.power is PowerState.RUNNING for shared in self._shared.values())
 
 
 class MachineTableDraft:
-    """A roster in the making: each row is marked with a letter that stands for what it shares."""
+    """A copy of a table that takes changes and becomes the next table."""
 
-    def __init__(self, roster: MachineTable) -> None:
-        self._rows = roster._rows.copy()
-        self._marks = {common: mark for mark, common in roster._commons.items()}
+    def __init__(self, table: MachineTable) -> None:
+        self._rows = table._rows.copy()
+        self._marks = {shared: mark for mark, shared in table._shared.items()}
 
-    def keep(self, machine: Machine) -> None:
-        """Write a machine down, in its old place or as the last."""
-        common = _Common._make(_shared(machine))
-        mark = self._marks.get(common) or self._new_mark(common)
+    def put(self, machine: Machine) -> None:
+        """Add a machine at the end, or replace the machine of the same name in its place."""
+        shared = _SharedFields._make(_get_shared_fields(machine))
+        mark = self._marks.get(shared) or self._new_mark(shared)
         self._rows[machine.name] = f"{mark}{machine.instance}\0{machine.vm_id}"
 
-    def drop(self, name: VmName) -> str | None:
-        """Strike a machine off and return its ``vm_id``."""
+    def remove(self, name: VmName) -> str | None:
+        """Remove a machine and return its ``vm_id``; None if there is no such machine."""
         row = self._rows.pop(name, None)
         return None if row is None else row[1:].partition("\0")[2]
 
-    def roster(self) -> MachineTable:
-        """Return the roster, without what nobody shares any more; the draft has served its purpose."""
+    def build(self) -> MachineTable:
+        """Return the new table; the draft must not be used afterwards."""
         used = {row[0] for row in self._rows.values()}
-        roster = MachineTable()
-        roster._rows = self._rows
-        roster._commons = {mark: common for common, mark in self._marks.items() if mark in used}
-        return roster
+        table = MachineTable()
+        table._rows = self._rows
+        table._shared = {mark: shared for shared, mark in self._marks.items() if mark in used}
+        return table
 
-    def _new_mark(self, common: _Common) -> str:
+    def _new_mark(self, shared: _SharedFields) -> str:
         taken = set(self._marks.values())
         mark = next(mark for mark in map(chr, count()) if mark not in taken)
-        self._marks[common] = mark
+        self._marks[shared] = mark
         return mark

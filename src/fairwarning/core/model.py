@@ -1,4 +1,8 @@
-"""The nouns: immutable values shared by every other room."""
+"""The nouns of the domain: immutable values that every package uses.
+
+Machines, events and scope properties are stored as JSON with these field names, so a field must not be
+renamed, and a new field needs a default.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -17,19 +21,19 @@ VmName = NewType("VmName", str)
 HostId = NewType("HostId", str)
 BarrierId = NewType("BarrierId", str)
 
-#: What Azure's tools call the group of those that have none here.
+#: The resource group that Azure's tools see for machines without a group.
 HOME_GROUP = "fairwarning"
 
 
 class MachineRef(NamedTuple):
-    """Names one machine in the whole fleet; ``name`` alone is unique only inside its scope (S-07)."""
+    """The name of a machine in the whole fleet; ``name`` alone is unique only inside its scope (S-07)."""
 
     scope: ScopeId
     name: VmName
 
     @property
     def full(self) -> str:
-        """The name with its scope, for people."""
+        """The name with its scope, as it is shown."""
         return f"{self.scope}/{self.name}"
 
 
@@ -45,7 +49,7 @@ class EventType(StrEnum):
 
 
 class EventStatus(StrEnum):
-    """Where an event is in its life; guests only ever see the first two (L-01)."""
+    """The status of an event; guests see only the first two (L-01)."""
 
     SCHEDULED = "Scheduled"
     STARTED = "Started"
@@ -53,14 +57,14 @@ class EventStatus(StrEnum):
 
 
 class EventSource(StrEnum):
-    """Who is behind an event (L-09)."""
+    """Who caused an event (L-09)."""
 
     PLATFORM = "Platform"
     USER = "User"
 
 
 class ScopeKind(StrEnum):
-    """What makes some machines share one document (S-01)."""
+    """What the machines of a scope have in common (S-01)."""
 
     STANDALONE = "standalone"
     AVAILABILITY_SET = "availability-set"
@@ -70,19 +74,19 @@ class ScopeKind(StrEnum):
 
     @property
     def scales(self) -> bool:
-        """Whether it is a scale set, uniform or flexible."""
+        """Whether the scope belongs to a scale set, uniform or flexible."""
         return self in (ScopeKind.SCALE_SET, ScopeKind.FLEXIBLE_SET)
 
 
 class PowerState(StrEnum):
-    """Whether a machine could answer at all."""
+    """Whether a machine is running."""
 
     RUNNING = "running"
     STOPPED = "stopped"
 
 
 class EvictionPolicy(StrEnum):
-    """What becomes of a Spot machine once it is evicted."""
+    """What an eviction does to a Spot machine."""
 
     DEALLOCATE = "Deallocate"
     DELETE = "Delete"
@@ -90,7 +94,7 @@ class EvictionPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineModel:
-    """What a scale set wants its instances to be; each instance remembers the one it was given (T-06)."""
+    """The settings that a scale set gives its instances; each instance keeps its model (T-06)."""
 
     number: int = 1
     terminate_notice: timedelta | None = None
@@ -99,7 +103,7 @@ class MachineModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalSettings:
-    """What a scope approves by itself (L-17, T-21)."""
+    """Which events a scope approves by itself (L-17, T-21)."""
 
     user_reboot: bool = False
     user_redeploy: bool = False
@@ -108,7 +112,7 @@ class ApprovalSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """One virtual machine."""
+    """A virtual machine."""
 
     scope: ScopeId
     name: VmName
@@ -132,7 +136,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One announced impact on one or more machines of a scope."""
+    """An announced impact on one or more machines of a scope."""
 
     id: EventId
     scope: ScopeId
@@ -171,7 +175,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """A host update that goes through a scope one domain at a time (S-04, S-05)."""
+    """Maintenance of a scope, one domain after another (S-04, S-05)."""
 
     id: str
     cause: str
@@ -183,7 +187,7 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeProperties:
-    """What is true of a scope as a whole, apart from its machines and events."""
+    """The settings of a scope, apart from its machines and events."""
 
     id: ScopeId
     kind: ScopeKind
@@ -205,7 +209,7 @@ class ScopeProperties:
 
     @property
     def set_id(self) -> str:
-        """The set's name in the whole fleet; one name may stand in several groups."""
+        """The set's name in the whole fleet; several groups may have a set of the same name."""
         return in_group(self.group, self.set_name)
 
 
@@ -225,21 +229,21 @@ class Scope:
         return self.facts.id
 
     def refs(self) -> Iterator[MachineRef]:
-        """Yield the names of all machines, as they are unique in the whole fleet."""
+        """Yield the full names of all machines."""
         return (MachineRef(self.id, name) for name in self.machines)
 
     @property
     def enabled(self) -> bool:
-        """Whether somebody in the scope has asked for events lately (R-21, R-22)."""
+        """Whether a guest of the scope has polled in the last 24 hours (R-21, R-22)."""
         return self.facts.enabled_at is not None
 
 
 def in_group(group: str, name: str) -> str:
-    """Return a name as it is unique in the whole fleet."""
+    """Return a name that is unique in the whole fleet."""
     return f"{group}/{name}" if group else name
 
 
 def derive_id(*parts: str) -> EventId:
-    """Return an id in the shape guests expect, the same for the same parts."""
+    """Return an id in the format of an event id, always the same for the same parts."""
     digits = hashlib.sha256("\0".join(parts).encode()).hexdigest().upper()
     return EventId("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32])))

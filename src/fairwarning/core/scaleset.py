@@ -1,4 +1,8 @@
-"""A scale set wants; its instances are. What an instance was given last is what counts (T-06)."""
+"""Scale sets: their model, their upgrades, their growth and which instances a scale-in removes.
+
+A set has a model, and every instance keeps the model that it was given last. A change of the set's model
+reaches an instance only by an upgrade (T-06).
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,22 +15,22 @@ from fairwarning.core.commands import AddMachines, ChangeModel, Protect, Upgrade
 from fairwarning.core.errors import InvalidError, NameTakenError
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import Machine, MachineModel, MachineRef, Scope, ScopeId, ScopeKind, VmName
-from fairwarning.core.policy import terminate_notice
+from fairwarning.core.policy import check_terminate_notice
 
 
 def latest_model_applied(fleet: FleetState, machine: Machine) -> bool:
-    """Whether the instance has what its set wants by now."""
+    """Whether the instance has the latest model of its set."""
     return machine.model.number == fleet.scope(machine.scope).facts.model.number
 
 
 def change_model(fleet: FleetState, command: ChangeModel) -> Iterator[Change]:
-    """Yield the new model of each scope of the set; instances follow where the set upgrades itself."""
+    """Yield the new model of each scope of the set, and the instances if the set upgrades itself."""
     for scope_id in command.scopes:
         scope = fleet.scope(scope_id)
         if command.terminate_notice is not None:
             uniform = scope.facts.kind is not ScopeKind.FLEXIBLE_SET
             spot = uniform and any(machine.spot for machine in scope.machines.values())
-            terminate_notice(command.terminate_notice, spot=spot)
+            check_terminate_notice(command.terminate_notice, spot=spot)
         model = MachineModel(
             number=scope.facts.model.number + 1,
             terminate_notice=command.terminate_notice,
@@ -34,14 +38,14 @@ def change_model(fleet: FleetState, command: ChangeModel) -> Iterator[Change]:
         )
         itself = scope.facts.upgrades_itself
         itself = itself if command.upgrades_itself is None else command.upgrades_itself
-        facts = replace(scope.facts, model=model, upgrades_itself=itself)
-        yield ScopePropertiesChanged(scope=scope_id, facts=facts, by=command.by)
+        properties = replace(scope.facts, model=model, upgrades_itself=itself)
+        yield ScopePropertiesChanged(scope=scope_id, facts=properties, by=command.by)
         if itself:
             yield from _upgraded(scope.machines.values(), model, command.by)
 
 
 def upgrade(fleet: FleetState, command: Upgrade) -> Iterator[Change]:
-    """Yield the instances as the latest model of their set wants them."""
+    """Yield the instances with the latest model of their set."""
     for ref in command.machines:
         machine = fleet.machine(ref)
         if not latest_model_applied(fleet, machine):
@@ -54,18 +58,18 @@ def _upgraded(machines: Iterable[Machine], model: MachineModel, by: str) -> Iter
 
 
 def protect(fleet: FleetState, command: Protect) -> Iterator[Change]:
-    """Yield the instance, kept out of scale-ins or not."""
+    """Yield the instance, protected from scale-in or not."""
     machine = fleet.machine(command.machine)
     if machine.protected != command.protected:
         after = replace(machine, protected=command.protected)
         yield MachineChanged(scope=machine.scope, machine=after, by=command.by)
 
 
-def add(fleet: FleetState, command: AddMachines) -> Iterator[Change]:
+def add_machines(fleet: FleetState, command: AddMachines) -> Iterator[Change]:
     """Yield the new instances of a set, on its latest model."""
     scope = fleet.scope(command.scope)
     if scope.facts.kind in (ScopeKind.STANDALONE, ScopeKind.CLOUD_SERVICE):
-        raise InvalidError("scope", f"a {scope.facts.kind} does not grow")
+        raise InvalidError("scope", f"machines cannot be added to a {scope.facts.kind}")
     if scope.facts.deleting:
         raise InvalidError("scope", f"{scope.id} is being deleted")
     count = len(command.names) or command.count
@@ -73,15 +77,14 @@ def add(fleet: FleetState, command: AddMachines) -> Iterator[Change]:
         raise InvalidError("count", f"a set has at most {MOST_MACHINES} machines")
     like = next(iter(scope.machines.values()), None)
     for machine, name in zip_longest(grow(scope.facts, like, count, command.seed), command.names):
-        fitted = _fitted(scope, _named(scope, machine, name), command)
-        yield MachineChanged(scope=scope.id, machine=fitted, by=command.by)
-    taken = scope.facts.next_instance + count * scope.facts.instance_step
-    yield ScopePropertiesChanged(
-        scope=scope.id, facts=replace(scope.facts, next_instance=taken), by=command.by
-    )
+        configured = _with_settings(scope, _with_name(scope, machine, name), command)
+        yield MachineChanged(scope=scope.id, machine=configured, by=command.by)
+    next_instance = scope.facts.next_instance + count * scope.facts.instance_step
+    properties = replace(scope.facts, next_instance=next_instance)
+    yield ScopePropertiesChanged(scope=scope.id, facts=properties, by=command.by)
 
 
-def _named(scope: Scope, machine: Machine, name: str | None) -> Machine:
+def _with_name(scope: Scope, machine: Machine, name: str | None) -> Machine:
     if name is None:
         return machine
     if scope.facts.kind is ScopeKind.SCALE_SET:
@@ -92,7 +95,7 @@ def _named(scope: Scope, machine: Machine, name: str | None) -> Machine:
     return replace(machine, name=VmName(name))
 
 
-def _fitted(scope: Scope, machine: Machine, command: AddMachines) -> Machine:
+def _with_settings(scope: Scope, machine: Machine, command: AddMachines) -> Machine:
     spot = machine.spot if command.spot is None else command.spot
     eviction = machine.eviction if command.eviction is None else command.eviction
     tags = machine.tags if command.tags is None else command.tags
@@ -100,7 +103,7 @@ def _fitted(scope: Scope, machine: Machine, command: AddMachines) -> Machine:
 
 
 def scale_out(scopes: Sequence[Scope], count: int) -> Mapping[ScopeId, int]:
-    """Return how many new instances each zone of a set gets: always the emptiest is next."""
+    """Return how many new instances each zone of a set gets; each goes to the zone with the fewest."""
     sizes = {scope.id: len(remaining(scope)) for scope in scopes}
     gained: Counter[ScopeId] = Counter()
     for _ in range(count if sizes else 0):
@@ -111,26 +114,27 @@ def scale_out(scopes: Sequence[Scope], count: int) -> Mapping[ScopeId, int]:
 
 
 def remaining(scope: Scope) -> tuple[VmName, ...]:
-    """Return the machines that nobody has asked to delete; they are what a set's capacity counts (T-16)."""
-    going = {name for e in scope.events.values() if e.cause == "delete" for name in e.resources}
-    return tuple(name for name in scope.machines if name not in going)
+    """Return the machines without a pending delete; a set's capacity counts only these (T-16)."""
+    deletes = [event for event in scope.events.values() if event.cause == "delete"]
+    deleting = {name for event in deletes for name in event.resources}
+    return tuple(name for name in scope.machines if name not in deleting)
 
 
 def scale_in(scopes: Sequence[Scope], count: int) -> tuple[MachineRef, ...]:
-    """Return the instances a scale-in takes.
+    """Return the instances that a scale-in removes.
 
-    From the fullest zone, there from the fullest fault domain, the newest first. What is protected stays; so
-    does what is being deleted already.
+    Each is the newest of the fullest fault domain of the fullest zone. Protected instances stay, and
+    instances with a pending delete do not count.
     """
-    there = (scope.machines[name] for scope in scopes for name in remaining(scope))
-    free = [machine for machine in there if not machine.protected]
-    zones = Counter(machine.scope for machine in free)
+    machines = (scope.machines[name] for scope in scopes for name in remaining(scope))
+    removable = [machine for machine in machines if not machine.protected]
+    zones = Counter(machine.scope for machine in removable)
     domains: dict[tuple[ScopeId, int], list[tuple[int, MachineRef]]] = {}
-    for number, machine in enumerate(free):
+    for number, machine in enumerate(removable):
         domains.setdefault((machine.scope, machine.fault_domain), []).append((number, machine.ref))
     chosen: list[MachineRef] = []
     while domains and len(chosen) < count:
-        fullest = max(domains, key=lambda one: (zones[one[0]], len(domains[one]), domains[one][-1][0]))
+        fullest = max(domains, key=lambda key: (zones[key[0]], len(domains[key]), domains[key][-1][0]))
         _, ref = domains[fullest].pop()
         if not domains[fullest]:
             del domains[fullest]

@@ -1,6 +1,12 @@
-"""When to look at which scope again: one heap; entries that were overtaken are skipped when met.
+"""The next deadline of every scope, in one heap.
 
-Should they become the most of it, the heap is built anew, so that it never outgrows what is in it by much.
+A heap cannot remove an entry from its middle. When a deadline changes, the new entry is pushed and the old
+entry stays; ``_current`` says which entry of a scope counts. Outdated entries are dropped when they reach
+the top.
+
+A scope that changes often leaves many outdated entries far from the top. The heap is rebuilt
+from ``_current`` when they outnumber the current entries, so its size stays proportional to the number of
+scopes and ``put`` stays at amortised O(log n).
 """
 
 import heapq
@@ -8,7 +14,7 @@ from datetime import datetime
 
 from fairwarning.core.model import ScopeId
 
-#: A heap this small is not worth building anew.
+#: The number of outdated entries that never causes a rebuild.
 LEAST = 64
 
 
@@ -20,11 +26,11 @@ class Deadlines:
         self._current: dict[ScopeId, datetime] = {}
 
     def __len__(self) -> int:
-        """How many entries are held, overtaken ones among them."""
+        """Return the number of entries in the heap, including outdated ones."""
         return len(self._heap)
 
     def put(self, scope: ScopeId, deadline: datetime | None) -> None:
-        """Set or clear a scope's deadline."""
+        """Set a scope's deadline, or clear it if None."""
         if self._current.get(scope) == deadline:
             return
         if deadline is None:
@@ -36,13 +42,13 @@ class Deadlines:
                 self._rebuild()
 
     def next(self) -> datetime | None:
-        """Return the earliest deadline of all."""
-        while self._heap and not self._holds(self._heap[0]):
+        """Return the earliest deadline of all scopes."""
+        while self._heap and not self._is_current(self._heap[0]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def take(self, now: datetime) -> list[ScopeId]:
-        """Remove and return the scopes whose deadline has come, earliest first."""
+        """Remove and return the scopes whose deadline is reached, earliest first."""
         due: list[ScopeId] = []
         while (deadline := self.next()) is not None and deadline <= now:
             _, scope = heapq.heappop(self._heap)
@@ -54,6 +60,6 @@ class Deadlines:
         self._heap = [(deadline, scope) for scope, deadline in self._current.items()]
         heapq.heapify(self._heap)
 
-    def _holds(self, entry: tuple[datetime, ScopeId]) -> bool:
+    def _is_current(self, entry: tuple[datetime, ScopeId]) -> bool:
         deadline, scope = entry
         return self._current.get(scope) == deadline

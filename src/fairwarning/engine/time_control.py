@@ -1,4 +1,9 @@
-"""Moves a manual clock from deadline to deadline, one request at a time; the history notes each move."""
+"""Moves a manual clock, and changes the speed of a real one.
+
+A manual clock moves from deadline to deadline, and the engine handles each before the clock moves on. Events
+therefore happen in the same order, at the same instants, as if the time had really passed. Requests are
+carried out one after another, and the journal has a note about each.
+"""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -9,24 +14,21 @@ from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.formats import durations
 
-#: The longest journey at a time.
+#: The longest move in one request.
 FARTHEST = timedelta(days=366)
 
-#: No journey goes beyond; the longest duration must still fit in between here and the calendar's end.
+#: A clock never moves beyond this year, so that adding the longest duration stays within ``datetime``.
 LAST_YEAR = 8000
 
 
 class WrongClockError(FairWarningError):
-    """This kind of clock cannot do that."""
+    """The clock does not support this operation."""
 
     status_hint = 409
 
 
 async def advance_to(engine: Engine, clock: ManualClock, to: datetime) -> None:
-    """Move manual time forward, stopping at every deadline on the way.
-
-    What happens is the same, in the same order, as if we had waited.
-    """
+    """Move a manual clock forward, stopping at every deadline on the way."""
     while (deadline := engine.next_deadline()) is not None and deadline <= to:
         clock.set(deadline)
         await engine.tick()
@@ -34,57 +36,56 @@ async def advance_to(engine: Engine, clock: ManualClock, to: datetime) -> None:
 
 
 class TimeControl:
-    """Moves an engine's time; two travellers at once would each see half a journey."""
+    """Moves the clock of an engine, one request at a time."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._travelling = asyncio.Lock()
-        #: Set when time has moved or passes differently; whoever waits for the next time takes the next one.
+        self._moving = asyncio.Lock()
+        #: Set when the clock has moved or its speed changed, and then replaced by a new event.
         self.moved = asyncio.Event()
 
     async def advance(self, by: timedelta, who: str = "operator") -> None:
-        """Move manual time on, stopping at every deadline on the way."""
-        manual = self._manual()
+        """Move a manual clock forward, stopping at every deadline on the way."""
+        clock = self._manual_clock()
         if by > FARTHEST:
-            raise InvalidError(
-                "by", f"at most {durations.for_people(FARTHEST)} at a time, not {durations.for_people(by)}"
-            )
-        async with self._travelling:
-            to = manual.now() + by
+            longest, requested = durations.for_people(FARTHEST), durations.for_people(by)
+            raise InvalidError("by", f"must be at most {longest} at a time, not {requested}")
+        async with self._moving:
+            to = clock.now() + by
             if to.year > LAST_YEAR:
-                raise InvalidError("by", f"leads beyond the year {LAST_YEAR}")
-            await self._travel(manual, to, f"by {durations.for_people(by)}", who)
+                raise InvalidError("by", f"must not go beyond the year {LAST_YEAR}")
+            await self._move(clock, to, f"by {durations.for_people(by)}", who)
 
     async def to_next_deadline(self, who: str = "operator") -> None:
-        """Move manual time to the next deadline; where nothing is due, time stays."""
-        manual = self._manual()
-        async with self._travelling:
+        """Move a manual clock to the next deadline, if there is one."""
+        clock = self._manual_clock()
+        async with self._moving:
             to = self._engine.next_deadline()
             if to is not None:
-                await self._travel(manual, to, "to the next deadline", who)
+                await self._move(clock, to, "to the next deadline", who)
 
     async def set_speed(self, speed: float, who: str = "operator") -> None:
-        """Change how fast durations pass from now on; only real time has a speed."""
+        """Change how fast durations pass from now on; only a real clock has a speed."""
         if isinstance(self._engine.clock, ManualClock):
-            raise WrongClockError("the clock is manual: it is advanced, it has no speed")
+            raise WrongClockError("a manual clock has no speed; advance it instead")
         self._engine.set_speed(speed)
-        self._tell()
+        self._notify()
         await self._engine.remark(
             ActionNote(deed=OperatorAction.SPEED, detail=f"{speed:g} times as fast", by=who)
         )
 
-    def _manual(self) -> ManualClock:
+    def _manual_clock(self) -> ManualClock:
         if not isinstance(self._engine.clock, ManualClock):
-            raise WrongClockError("the clock is real: it cannot be advanced; start with a manual clock")
+            raise WrongClockError("a real clock cannot be advanced; start the server with a manual clock")
         return self._engine.clock
 
-    async def _travel(self, manual: ManualClock, to: datetime, how: str, who: str) -> None:
-        # It is told before it is done: what happens on the way comes behind what brought it about.
-        await self._engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail=how, by=who))
-        await advance_to(self._engine, manual, to)
-        await self._engine.store.note("clock", manual.now().isoformat())
-        self._tell()
+    async def _move(self, clock: ManualClock, to: datetime, detail: str, who: str) -> None:
+        # The note comes first, so that it precedes the events it causes in the journal.
+        await self._engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail=detail, by=who))
+        await advance_to(self._engine, clock, to)
+        await self._engine.store.note("clock", clock.now().isoformat())
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         moved, self.moved = self.moved, asyncio.Event()
         moved.set()

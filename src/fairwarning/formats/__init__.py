@@ -1,4 +1,4 @@
-"""Texts that every package writes the same way: durations, timestamps, Prometheus metrics.
+"""Text formats that every package shares: durations, timestamps, Prometheus metrics, hidden characters.
 
 Imports nothing of fairwarning.
 """

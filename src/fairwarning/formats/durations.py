@@ -1,13 +1,13 @@
-"""Durations as people write them: ``30s``, ``1h30m``, ``2d``, or ISO 8601 as ``PT5M``."""
+"""Parses and formats durations: ``30s``, ``1h30m``, ``2d``, or ISO 8601 such as ``PT5M``."""
 
 import re
 from collections.abc import Mapping
 from datetime import timedelta
 
-#: Ten years: far beyond any notice, and never so long that an instant leaves the calendar.
+#: Ten years: longer than any notice, and short enough that no instant exceeds the range of ``datetime``.
 LONGEST_DURATION = timedelta(days=3650)
 
-#: Longest first, the order in which people and ISO 8601 write them.
+#: Longest first, the order in which they are written.
 _UNITS: Mapping[str, timedelta] = {
     "d": timedelta(days=1),
     "h": timedelta(hours=1),
@@ -15,7 +15,7 @@ _UNITS: Mapping[str, timedelta] = {
     "s": timedelta(seconds=1),
 }
 _COUNTS = "".join(rf"(?:(?P<{unit}>\d{{1,9}}){unit})?" for unit in _UNITS)
-_PEOPLE = re.compile(rf"(?=\d){_COUNTS}", re.ASCII)
+_SHORT = re.compile(rf"(?=\d){_COUNTS}", re.ASCII)
 _ISO = re.compile(
     r"P(?=.)(?:(?P<d>\d{1,9})D)?"
     r"(?:T(?=.)(?:(?P<h>\d{1,9})H)?(?:(?P<m>\d{1,9})M)?(?:(?P<s>\d{1,9})S)?)?",
@@ -27,11 +27,11 @@ def parse(text: str) -> timedelta:
     """Return the duration that ``text`` stands for.
 
     Raises:
-        ValueError: the text is no duration, or the duration is longer than ten years.
+        ValueError: ``text`` is not a duration, or the duration is longer than ten years.
     """
-    match = _PEOPLE.fullmatch(text) or _ISO.fullmatch(text)
+    match = _SHORT.fullmatch(text) or _ISO.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text[:40]!r} is no duration; write 30s, 15m, 1h30m, 2d or PT5M")
+        raise ValueError(f"invalid duration {text[:40]!r} (expected e.g. 30s, 15m, 1h30m, 2d or PT5M)")
     counts = match.groupdict(default="0")
     seconds = sum(int(counts[unit]) * int(length.total_seconds()) for unit, length in _UNITS.items())
     if seconds > LONGEST_DURATION.total_seconds():
@@ -40,10 +40,10 @@ def parse(text: str) -> timedelta:
 
 
 def for_people(duration: timedelta) -> str:
-    """Return a duration as people write it, to the whole second: ``1h30m``."""
-    left = max(duration, timedelta(0))
-    words = ""
+    """Return a duration in the short form, in whole seconds: ``1h30m``."""
+    rest = max(duration, timedelta(0))
+    text = ""
     for unit, length in _UNITS.items():
-        count, left = divmod(left, length)
-        words += f"{count}{unit}" if count else ""
-    return words or "0s"
+        count, rest = divmod(rest, length)
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"

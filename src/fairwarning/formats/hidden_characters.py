@@ -1,12 +1,12 @@
-"""Characters that nobody sees, or that turn around what others see.
+"""Characters that are invisible, or that change how the text around them is displayed.
 
-Names end up on terminals and pages, where such a character steers, hides or reverses what stands beside it.
-They are refused where people name things, and shown escaped where an older release kept them.
+Names are shown on terminals and pages, where such a character can move the cursor, hide text or reverse it.
+New names must not contain any. Names from older releases are shown with these characters escaped.
 """
 
 import re
 
-#: Unicode's controls, formats, surrogates and separators of lines and paragraphs: Cc, Cf, Cs, Zl and Zp.
+#: Unicode's controls, formats, surrogates, line and paragraph separators: Cc, Cf, Cs, Zl and Zp.
 HIDDEN: tuple[tuple[int, int], ...] = (
     (0x00, 0x1F),
     (0x7F, 0x9F),
@@ -35,37 +35,37 @@ HIDDEN: tuple[tuple[int, int], ...] = (
 )
 
 
-def _spelled(code: int) -> str:
-    # JSON Schema's patterns know no other way to write these.
+def _regex_escape(code: int) -> str:
+    # The patterns of JSON Schema allow no other escape for these characters.
     return f"\\u{code:04x}" if code < 0x10000 else chr(code)
 
 
-#: The same as a class of characters of a regular expression, without its brackets.
-HIDDEN_CLASS = "".join(f"{_spelled(first)}-{_spelled(last)}" for first, last in HIDDEN)
+#: The same as a character class of a regular expression, without its brackets.
+HIDDEN_CLASS = "".join(f"{_regex_escape(first)}-{_regex_escape(last)}" for first, last in HIDDEN)
 
 _HIDDEN = re.compile(f"[{HIDDEN_CLASS}]")
 
 
 def first_hidden(text: str) -> str | None:
-    """Return the first hidden character of a text by its number, such as ``U+202E``; None without one."""
-    found = _HIDDEN.search(text)
-    return None if found is None else f"U+{ord(found[0]):04X}"
+    """Return the code point of the first hidden character, such as ``U+202E``; None if there is none."""
+    match = _HIDDEN.search(text)
+    return None if match is None else f"U+{ord(match[0]):04X}"
 
 
 def escape_hidden(text: str, keep: str = "") -> str:
-    """Return a text with every hidden character escaped, save those to keep."""
-    return _HIDDEN.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
+    """Return a text with its hidden characters escaped, except those in ``keep``."""
+    return _HIDDEN.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
 
 
 def escape_hidden_json(text: str) -> str:
-    """Return JSON that means the same and has no hidden characters in it."""
-    return _HIDDEN.sub(lambda found: _escaped_json(found[0]), text)
+    """Return equivalent JSON without hidden characters."""
+    return _HIDDEN.sub(lambda match: _escape_json(match[0]), text)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def _escaped_json(character: str) -> str:
+def _escape_json(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
+    return "".join(f"\\u{units[start : start + 2].hex()}" for start in range(0, len(units), 2))

@@ -1,4 +1,4 @@
-"""Numbers in the text form that Prometheus reads."""
+"""Renders metrics in the text format of Prometheus."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -11,21 +11,21 @@ _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 class MetricType(StrEnum):
-    """What a number does: a counter only ever grows."""
+    """The type of a metric: a counter only grows, a gauge goes up and down."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
 
 
 class Sample(NamedTuple):
-    """One number of a family, told from the others by its labels."""
+    """A value of a metric family, identified by its labels."""
 
     value: float
     labels: Mapping[str, str] = MappingProxyType({})
 
 
 class MetricFamily(NamedTuple):
-    """Numbers of one name, and what they mean."""
+    """The samples of one metric, with its type and help text."""
 
     name: str
     sort: MetricType
@@ -34,7 +34,7 @@ class MetricFamily(NamedTuple):
 
 
 def render_metrics(families: Iterable[MetricFamily]) -> str:
-    """Return everything as one text."""
+    """Return all families as one text."""
     return "".join(f"{line}\n" for family in families for line in _lines(family))
 
 

@@ -1,8 +1,8 @@
-"""How instants are written: for people, and for programs of ours (recordings, scripts of pages)."""
+"""Formats instants: for people, for HTTP headers, and for recordings and the console's scripts."""
 
 from datetime import UTC, datetime
 
-#: HTTP's names of days and months; ``strftime`` would use those of the machine's locale.
+#: The names of days and months in HTTP; ``strftime`` would use those of the machine's locale.
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -20,7 +20,7 @@ def iso_milliseconds(when: datetime) -> str:
 
 
 def for_people(when: datetime, now: datetime | None = None) -> str:
-    """Return an instant as people read it, in UTC; its date is left out on the day that it is ``now``."""
+    """Return an instant in UTC for display; without its date if that is the date of ``now``."""
     utc = when.astimezone(UTC)
     today = now is not None and utc.date() == now.astimezone(UTC).date()
     return f"{utc:%H:%M:%SZ}" if today else f"{utc:%Y-%m-%d %H:%M:%SZ}"

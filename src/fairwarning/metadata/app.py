@@ -7,7 +7,7 @@ parameters, api-version, method, body.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from fairwarning.core.document.render import EVENTS_PATH, Json, compact
+from fairwarning.core.document.render import EVENTS_PATH, Json, compact_json
 from fairwarning.core.document.versions import IMDS_VERSIONS, DocumentShape, well_formed
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
@@ -76,7 +76,7 @@ class MetadataApp:
         return self._handle(machine, request) if fault is None else self._misbehave(machine, request, fault)
 
     def _misbehave(self, machine: MachineRef, request: Request, fault: ActiveFault) -> Reply:
-        match fault.ailment:
+        match fault.kind:
             case EndpointFault.TOO_MANY:
                 return TOO_MANY
             case EndpointFault.GONE:
@@ -94,7 +94,7 @@ class MetadataApp:
 
     async def _delay(self, machine: MachineRef, request: Request, fault: ActiveFault) -> Response:
         now = asyncio.get_running_loop().time()
-        never_answers = fault.ailment is EndpointFault.TIMEOUT
+        never_answers = fault.kind is EndpointFault.TIMEOUT
         await asyncio.sleep(min(fault.until - now, MAX_SILENCE) if never_answers else fault.delay)
         if never_answers:
             return RESET
@@ -147,7 +147,7 @@ class MetadataApp:
 
     def forget(self, machine: MachineRef) -> None:
         """Drop everything about a machine that was deleted."""
-        self._engine.faults.heal(machine)
+        self._engine.faults.drop(machine)
         self._events.views.forget(machine)
         self._fast_paths.pop(machine, None)
         if machine.scope not in self._engine.scopes():
@@ -216,7 +216,7 @@ class MetadataApp:
     def _versions(self, machine: MachineRef, request: Request) -> Response:
         _checked_parameters(request)
         _require_get(request)
-        return Response(200, compact(instance.versions_document()), (), JSON)
+        return Response(200, compact_json(instance.versions_document()), (), JSON)
 
     def _root(self, machine: MachineRef, request: Request) -> Response:
         parameters = _checked_parameters(request)
@@ -234,7 +234,7 @@ class MetadataApp:
         resource = parameters.get("resource", "")
         if not resource:
             return _token_error("Required query variable 'resource' is missing")
-        return Response(200, compact(dict(self._token(machine, resource))), (), JSON)
+        return Response(200, compact_json(dict(self._token(machine, resource))), (), JSON)
 
 
 def _normalized_path(request: Request) -> str:
@@ -249,7 +249,9 @@ def _checked_parameters(request: Request) -> Mapping[str, str]:
 
 
 def _token_error(description: str) -> Response:
-    return Response(400, compact({"error": "invalid_request", "error_description": description}), (), JSON)
+    return Response(
+        400, compact_json({"error": "invalid_request", "error_description": description}), (), JSON
+    )
 
 
 def _require_get(request: Request) -> None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import unquote_plus
 
-from fairwarning.core.document.render import Json, compact
+from fairwarning.core.document.render import Json, compact_json
 from fairwarning.core.errors import FairWarningError, UnknownMachineError, UnknownScopeError
 from fairwarning.http1.messages import JSON, Request, Response
 
@@ -25,7 +25,7 @@ class CheckFailedError(FairWarningError):
 
 def error(status: int, message: str, *headers: tuple[str, str], **more: Json) -> Response:
     """Return an error response in the format of the service (R-09)."""
-    return Response(status, compact({"error": message, **more}), headers, JSON)
+    return Response(status, compact_json({"error": message, **more}), headers, JSON)
 
 
 TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))

@@ -11,7 +11,7 @@ I/O: facts in, bytes out.
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from fairwarning.core.document.render import Json, compact
+from fairwarning.core.document.render import Json, compact_json
 from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import Machine, ScopeKind, ScopeProperties, derive_id
@@ -95,7 +95,7 @@ def render(node: Json, *, text: bool) -> tuple[str, bytes]:
         return _TEXT, _as_text(node).encode()
     if not _is_branch(node):
         raise LeafNeedsTextError
-    return _JSON, compact(node)
+    return _JSON, compact_json(node)
 
 
 def computer_name(set_name: str, instance_id: int) -> str:

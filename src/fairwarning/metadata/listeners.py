@@ -130,7 +130,9 @@ class Listeners:
         urls = () if own is None else own.urls
         address = None if number < self._plan.own else self._inventory.address(machine)
         return (
-            urls if address is None else (_url(self._shared[0].address), snippets.interface(address), *urls)
+            urls
+            if address is None
+            else (_url(self._shared[0].address), snippets.interface_option(address), *urls)
         )
 
     async def _load(self) -> None:

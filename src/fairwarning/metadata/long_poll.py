@@ -88,7 +88,7 @@ class LongPolls:
 
     def add(self, scope: ScopeId, until: float, long_poll: LongPoll) -> int:
         """Wake a long poll when the document of its scope changes, at the latest soon after ``until``."""
-        self._feed.attend(scope, long_poll)
+        self._feed.add_waiter(scope, long_poll)
         tick = ceil(until / TICK)
         if tick not in self._ticks:
             timer = asyncio.get_running_loop().call_at(tick * TICK, self._end_tick, tick)
@@ -98,7 +98,7 @@ class LongPolls:
 
     def remove(self, scope: ScopeId, tick: int, long_poll: LongPoll) -> None:
         """Forget a long poll."""
-        self._feed.leave(scope, long_poll)
+        self._feed.remove_waiter(scope, long_poll)
         if tick in self._ticks:
             timer, group = self._ticks[tick]
             group.pop(long_poll, None)

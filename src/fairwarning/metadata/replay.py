@@ -9,7 +9,7 @@ from math import inf
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import CreateSet
-from fairwarning.core.document.recording import MachineRecording, RecordedDocument, write
+from fairwarning.core.document.recording import MachineRecording, RecordedDocument, render_recorded
 from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.errors import UnknownEventError, UnknownMachineError
 from fairwarning.core.model import EventId, MachineRef, ScopeKind
@@ -101,4 +101,4 @@ class Replay:
             return instant  # a date that cannot be moved is shown as recorded
 
     def _render(self, document: RecordedDocument, number: int, shape: DocumentShape) -> bytes:
-        return write(document, number, shape, self._moved)
+        return render_recorded(document, number, shape, self._moved)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from math import inf
 from types import MappingProxyType
 
-from fairwarning.core.document.render import start_requests
+from fairwarning.core.document.render import parse_start_requests
 from fairwarning.core.document.versions import EVENT_VERSIONS, PREVIEW_SHAPE, PREVIEW_VERSION, DocumentShape
 from fairwarning.core.errors import FairWarningError, InvalidError, UnknownEventError
 from fairwarning.core.model import MachineRef, Scope, ScopeId
@@ -82,7 +82,7 @@ class ScheduledEvents:
         """Approve all events that the body names, or none (R-12 to R-18)."""
         await self._record_poll(machine)
         try:
-            await self.views.view(machine).approve(start_requests(request.body))
+            await self.views.view(machine).approve(parse_start_requests(request.body))
         except InvalidError as problem:
             raise CheckFailedError(error(400, f"Bad request. {problem}")) from None
         except UnknownEventError as unknown:

@@ -19,7 +19,7 @@ from fairwarning.core.document.render import render_document
 from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import UnknownScopeError
-from fairwarning.core.fleet import visible
+from fairwarning.core.fleet import visible_events
 from fairwarning.core.model import EventId, MachineRef, Scope, VmName
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
@@ -185,7 +185,7 @@ class Views:
     def _fault_changed(self, machine: MachineRef, fault: ActiveFault | None) -> None:
         self._remove_view(machine)
         source = self._replays.get(machine)
-        fault_view = None if fault is None else _FAULT_VIEWS.get(fault.ailment)
+        fault_view = None if fault is None else _FAULT_VIEWS.get(fault.kind)
         if fault is not None and fault_view is not None:
             self._own[machine] = view = fault_view(source or ScopeView(self._engine, machine), fault)
             if isinstance(view, DelayedView):
@@ -211,4 +211,4 @@ class Views:
 
 
 def _render(scope: Scope, machine: VmName, number: int, shape: DocumentShape) -> bytes:
-    return render_document(number, visible(scope, machine), shape, scope.facts.kind)
+    return render_document(number, visible_events(scope, machine), shape, scope.facts.kind)

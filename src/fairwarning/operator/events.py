@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
+from fairwarning.core.announce import events_caused_by, unpolled_hint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import Change, EventChanged
 from fairwarning.core.commands import Approve, Cancel, DeleteScopes, Schedule
 from fairwarning.core.errors import InvalidError, UnknownEventError
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import Event, EventId, MachineRef, ScopeId
-from fairwarning.core.unpolled import events_caused_by, unpolled_hint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.operator import schemas
@@ -118,7 +118,7 @@ def _machines(engine: Engine, request: schemas.CauseRequest) -> tuple[MachineRef
         if request.machines:
             raise InvalidError("host", "give machines or a host, not both")
         with field_context("host"):
-            return engine.directory.on_host(request.host)
+            return engine.directory.machines_on_host(request.host)
     refs = []
     for number, name in enumerate(request.machines):
         with field_context(f"machines[{number}]"):

@@ -14,8 +14,8 @@ async def set_fault(
     """Make a machine's endpoint misbehave, for a while or until the fault is cleared."""
     ref = context.engine.directory.machine(name)
     now = asyncio.get_running_loop().time()
-    fault = ActiveFault.read(request.fault, request.lasts, request.delay, now)
-    await context.engine.faults.inflict(ref, fault, request.actor)
+    fault = ActiveFault.parse(request.fault, request.lasts, request.delay, now)
+    await context.engine.faults.set(ref, fault, request.actor)
     return machine_body(context, ref)
 
 
@@ -24,5 +24,5 @@ async def clear_fault(
 ) -> schemas.MachineBody:
     """Make a machine's endpoint work again."""
     ref = context.engine.directory.machine(name)
-    await context.engine.faults.cure(ref, request.actor)
+    await context.engine.faults.clear(ref, request.actor)
     return machine_body(context, ref)

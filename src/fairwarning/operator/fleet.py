@@ -9,9 +9,8 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineChanged, ScopeMade
 from fairwarning.core.commands import AddMachines, ChangeModel, CreateSet, SetApprovals, SetPower, Upgrade
 from fairwarning.core.errors import UnknownMachineError, UnknownScopeError
-from fairwarning.core.fleet import FleetState
+from fairwarning.core.fleet import FleetState, machine_state
 from fairwarning.core.inputs import parse_duration
-from fairwarning.core.machine_state import machine_state
 from fairwarning.core.model import ApprovalSettings, HostId, MachineRef, Scope, ScopeId, VmName
 from fairwarning.core.scaleset import latest_model_applied
 from fairwarning.engine.clock import new_event_id
@@ -153,7 +152,7 @@ def machine_body(context: OperatorContext, ref: MachineRef) -> schemas.MachineBo
         enabled=scope.enabled,
         polled_at=engine.polled_at(scope.id),
         latest_model_applied=latest_model_applied(FleetState({scope.id: scope}), machine),
-        fault=engine.faults.ailment(ref, asyncio.get_running_loop().time()),
+        fault=engine.faults.kind_of(ref, asyncio.get_running_loop().time()),
         metadata=context.endpoints(ref),
         alternatives=list(context.alternatives(ref)),
     )

@@ -17,13 +17,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from fairwarning.core.document.render import read_event_id
-from fairwarning.core.history import line
+from fairwarning.core.document.render import parse_event_id
+from fairwarning.core.history import to_history_entry
 from fairwarning.core.model import EventId
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import LaggingError, Subscription
 from fairwarning.engine.ports import Entry
-from fairwarning.engine.retention import beginning
+from fairwarning.engine.retention import first_complete_line
 from fairwarning.operator import schemas
 from fairwarning.operator.context import OperatorContext
 from fairwarning.operator.problems import BadRequestError
@@ -41,10 +41,10 @@ RESUME_HEADER = "Last-Event-ID"
 
 async def history(context: OperatorContext, _: str, request: schemas.HistoryRequest) -> schemas.HistoryBody:
     """Return a page of the history, of one event or of all."""
-    event = None if request.event is None else read_event_id(request.event, "event")
+    event = None if request.event is None else parse_event_id(request.event, "event")
     lines, next_after = await _read_page(context.engine, request, event)
     # Read last, so that lines pruned while the page was read are reported too.
-    first = await beginning(context.engine.store)
+    first = await first_complete_line(context.engine.store)
     if first is None:
         return schemas.HistoryBody(history=lines, next=next_after)
     upto = first.seq - 1
@@ -63,7 +63,7 @@ async def _read_page(
     lines: list[schemas.HistoryLineBody] = []
     async with aclosing(_journal(engine, request.after, event)) as entries:
         async for entry in entries:
-            shown = line(entry.seq, entry.at, entry.change)
+            shown = to_history_entry(entry.seq, entry.at, entry.change)
             if shown is not None and len(lines) == request.limit:
                 return lines, lines[-1].seq
             if shown is not None:
@@ -133,7 +133,7 @@ async def _entries(
     engine: Engine, after: int | None, shutdown: asyncio.Event, heartbeat: _Heartbeat
 ) -> AsyncGenerator[Sequence[Entry] | schemas.GapBody, None]:
     # Subscribe before reading the journal. Lines committed meanwhile arrive twice and are filtered below.
-    with engine.feed.listen() as subscription, _woken_by(shutdown, subscription):
+    with engine.feed.subscribe() as subscription, _woken_by(shutdown, subscription):
         is_behind, reported_upto = True, 0
         while True:
             if is_behind and after is not None:
@@ -148,7 +148,7 @@ async def _entries(
             if shutdown.is_set():
                 return
             try:
-                entries = await subscription.some(heartbeat.remaining())
+                entries = await subscription.next_batch(heartbeat.remaining())
             except LaggingError:
                 is_behind = True
                 continue

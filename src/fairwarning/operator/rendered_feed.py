@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from fairwarning.core.history import HistoryEntry, line
+from fairwarning.core.history import HistoryEntry, to_history_entry
 from fairwarning.engine.ports import Entry
 from fairwarning.operator import schemas
 
@@ -30,7 +30,7 @@ class RenderedFeed:
     def render(self, entry: Entry) -> FeedMessage | None:
         """Return the message of a journal line; None if the history leaves the line out."""
         if entry.seq not in self._messages:
-            shown = line(entry.seq, entry.at, entry.change)
+            shown = to_history_entry(entry.seq, entry.at, entry.change)
             self._messages[entry.seq] = None if shown is None else FeedMessage(shown, _message(shown))
             if len(self._messages) > self._max_lines:
                 del self._messages[next(iter(self._messages))]

@@ -2,11 +2,11 @@
 
 import msgspec
 
+from fairwarning.core.announce import unpolled_hint
 from fairwarning.core.commands import StartRollout, StopRollout
 from fairwarning.core.errors import UnknownRolloutError
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import Rollout, Scope, ScopeId
-from fairwarning.core.unpolled import unpolled_hint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.formats import durations
 from fairwarning.operator import schemas

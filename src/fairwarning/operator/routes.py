@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from fairwarning.core.document.render import compact
+from fairwarning.core.document.render import compact_json
 from fairwarning.formats.prometheus import MEDIA_TYPE
 from fairwarning.operator import clock, events, faults, fleet, history, metrics, openapi, rollouts, schemas
 from fairwarning.operator.context import OperatorContext
@@ -33,7 +33,7 @@ async def _metrics(context: OperatorContext, request: Request) -> ASGIApp:
 
 async def _openapi(context: OperatorContext, request: Request) -> ASGIApp:
     await decode(request, schemas.EmptyRequest)
-    return Response(compact(openapi.document(ROUTES)), media_type="application/json")
+    return Response(compact_json(openapi.document(ROUTES)), media_type="application/json")
 
 
 _Empty, _Actor, _Delete = schemas.EmptyRequest, schemas.ActorRequest, schemas.DeleteRequest

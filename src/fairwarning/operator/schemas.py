@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.fleet import MachineState
 from fairwarning.core.inputs import check_visible
-from fairwarning.core.machine_state import MachineState
 from fairwarning.core.model import EventSource, EventStatus, EventType, EvictionPolicy, PowerState, ScopeKind
 from fairwarning.formats.hidden_characters import HIDDEN_CLASS
 

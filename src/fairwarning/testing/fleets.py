@@ -252,7 +252,7 @@ class Fleet:
 
     async def _decided(self, event_id: EventId, within: timedelta) -> model.Event:
         """Return an event once it is approved or has started or ended, or when the time is up."""
-        with self._engine.feed.listen() as subscription, suppress(TimeoutError):
+        with self._engine.feed.subscribe() as subscription, suppress(TimeoutError):
             async with asyncio.timeout(within.total_seconds()):
                 while (latest := await self._latest(event_id)).waiting and latest.approved_by is None:
                     with suppress(LaggingError):
@@ -261,7 +261,7 @@ class Fleet:
 
     async def _history(self, event_id: EventId) -> list[str]:
         entries = await self._engine.store.journal(event=event_id)
-        lines = (history.line(entry.seq, entry.at, entry.change) for entry in entries)
+        lines = (history.to_history_entry(entry.seq, entry.at, entry.change) for entry in entries)
         return [format_line(line, self.now) for line in lines if line is not None]
 
     # -- messages of failed assertions

@@ -57,7 +57,7 @@ def test_a_hook_with_a_shorter_limit_keeps_to_it() -> None:
         pytest.param(
             {"exec": {"command": ["a"], "timeout": "soon"}},
             "exec.timeout",
-            "'soon' is no duration",
+            "invalid duration 'soon'",
             id="a timeout that is none",
         ),
         pytest.param(

@@ -14,7 +14,7 @@ from fairwarning.console.context import ConsoleContext
 from fairwarning.console.page import Fields, Fragment, PageView, Visit
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.endpoint_faults import EndpointFault
-from fairwarning.core.machine_state import MachineState, machine_states
+from fairwarning.core.fleet import MachineState, machine_states
 from fairwarning.core.model import Machine, Scope, ScopeId
 
 #: How many machines are shown one by one; more of them are counted, and are seen scope by scope.
@@ -100,7 +100,7 @@ def _tiles(room: ConsoleContext, scope: Scope) -> Iterator[Tile]:
     now, faults = asyncio.get_running_loop().time(), room.engine.faults
     found = machine_states(scope)
     for name, machine in scope.machines.items():
-        yield Tile(machine, found[name], faults.ailment(machine.ref, now))
+        yield Tile(machine, found[name], faults.kind_of(machine.ref, now))
 
 
 async def _matching(room: ConsoleContext, text: str) -> list[Group]:

@@ -12,7 +12,7 @@ from fairwarning.console.journal import KINDS, Wanted, everything
 from fairwarning.console.page import PageView, Visit
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.errors import InvalidError
-from fairwarning.engine.retention import beginning
+from fairwarning.engine.retention import first_complete_line
 
 
 async def show(room: ConsoleContext, visit: Visit) -> PageView:
@@ -20,7 +20,7 @@ async def show(room: ConsoleContext, visit: Visit) -> PageView:
     wanted = _wanted(visit)
     found = await room.recent.excerpt(wanted, _before(visit))
     query = {name: value for name, value in asdict(wanted).items() if value}
-    begins = await beginning(room.engine.store) if found.older is None else None
+    begins = await first_complete_line(room.engine.store) if found.older is None else None
     lines = TemplateMacros("_history.html", visit).fragment(
         "lines",
         "lines",

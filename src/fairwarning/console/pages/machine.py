@@ -10,17 +10,15 @@ from fairwarning.console.formatting import machine_path
 from fairwarning.console.journal import Wanted
 from fairwarning.console.page import CONSOLE, Done, Fragment, PageView, Visit
 from fairwarning.console.templating import TemplateMacros
-from fairwarning.core.announce import deletion_warned
+from fairwarning.core.announce import events_caused_by, is_deletion_announced, unpolled_hint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.commands import Schedule, SetPower
 from fairwarning.core.document import snippets
 from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS
 from fairwarning.core.errors import InvalidError
-from fairwarning.core.fleet import FleetState
-from fairwarning.core.machine_state import machine_state
+from fairwarning.core.fleet import FleetState, machine_state
 from fairwarning.core.model import Machine, MachineRef, PowerState
 from fairwarning.core.scaleset import latest_model_applied
-from fairwarning.core.unpolled import events_caused_by, unpolled_hint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.faults import ActiveFault
 
@@ -65,7 +63,7 @@ async def show(room: ConsoleContext, visit: Visit) -> PageView:
 async def confirm(room: ConsoleContext, visit: Visit) -> PageView:
     """Return the page that asks whether a machine is really to be deleted."""
     machine = _machine(room, visit)
-    warned = deletion_warned(room.engine.scope(machine.scope), [machine], room.engine.policy)
+    warned = is_deletion_announced(room.engine.scope(machine.scope), [machine], room.engine.policy)
     values = {"machine": machine, "warned": warned}
     return PageView(title=f"Delete {machine.name}", template="delete.html", values=values)
 
@@ -93,15 +91,15 @@ async def put_fault(room: ConsoleContext, visit: Visit) -> Done:
     """Let the machine's endpoint misbehave, for a while or until it is healed."""
     machine, form = _machine(room, visit), visit.form
     now = asyncio.get_running_loop().time()
-    fault = ActiveFault.read(form.get("fault"), form.get("lasts") or None, form.get("delay") or "2s", now)
-    await room.engine.faults.inflict(machine.ref, fault, CONSOLE)
-    return Done(machine_path(machine), f"the endpoint of {machine.name} now has the fault {fault.ailment}")
+    fault = ActiveFault.parse(form.get("fault"), form.get("lasts") or None, form.get("delay") or "2s", now)
+    await room.engine.faults.set(machine.ref, fault, CONSOLE)
+    return Done(machine_path(machine), f"the endpoint of {machine.name} now has the fault {fault.kind}")
 
 
 async def heal(room: ConsoleContext, visit: Visit) -> Done:
     """Let the machine's endpoint work again."""
     machine = _machine(room, visit)
-    await room.engine.faults.cure(machine.ref, CONSOLE)
+    await room.engine.faults.clear(machine.ref, CONSOLE)
     return Done(machine_path(machine), f"the endpoint of {machine.name} works again")
 
 
@@ -129,7 +127,7 @@ def _machine(room: ConsoleContext, visit: Visit) -> Machine:
 
 def _parts(room: ConsoleContext, visit: Visit, machine: Machine, version: str) -> tuple[Fragment, ...]:
     scope, sheet = room.engine.scope(machine.scope), TemplateMacros("_machine.html", visit)
-    ailment = room.engine.faults.ailment(machine.ref, asyncio.get_running_loop().time())
+    ailment = room.engine.faults.kind_of(machine.ref, asyncio.get_running_loop().time())
     body = room.document(machine.ref, room.versions[version])
     concerning = [event for event in scope.events.values() if machine.name in event.resources]
     return (
@@ -158,7 +156,7 @@ def _version(room: ConsoleContext, visit: Visit) -> str:
 
 def _curl(room: ConsoleContext, ref: MachineRef, version: str) -> str:
     base = room.endpoints(ref)
-    return "" if base is None else snippets.poll(base, version, room.alternatives(ref))
+    return "" if base is None else snippets.poll_command(base, version, room.alternatives(ref))
 
 
 def _indented(body: bytes) -> str:

@@ -1,1 +1,1 @@
-"""The document that a guest reads: its api-versions, rendered, parsed, recorded, and asked for with curl."""
+"""The document that a guest reads: api-versions, rendering, parsing, recordings and curl snippets."""

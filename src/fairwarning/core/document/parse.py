@@ -1,7 +1,7 @@
-"""The document as a guest reads it, from Azure, from us or from any other server.
+"""Parses documents as a guest, from Azure, from fairwarning or from any other server.
 
-The counterpart of ``wire``: a server writes exactly one form, a guest must survive every form that has been
-seen. What cannot be understood in one event is left out of it; only a body that is no document is refused.
+The counterpart of ``render``: a server writes exactly one format, but a guest must accept every format that
+has been observed. A field that cannot be parsed is left empty; only a body that is not a document is refused.
 """
 
 import json
@@ -14,11 +14,11 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId, EventStatus, EventType
 
-_KINDS: Mapping[str, EventType] = {kind.value.casefold(): kind for kind in EventType}
+_EVENT_TYPES: Mapping[str, EventType] = {kind.value.casefold(): kind for kind in EventType}
 
 
 class DocumentError(FairWarningError):
-    """What was answered is no document."""
+    """The body is not a document."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"the document {problem}")
@@ -27,7 +27,7 @@ class DocumentError(FairWarningError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEvent:
-    """One event as its document tells of it; words this package does not know are kept as they are (C-12)."""
+    """An event of a document; unknown statuses and types are kept as they are (C-12)."""
 
     id: EventId
     status: str
@@ -40,38 +40,38 @@ class ObservedEvent:
 
     @property
     def key(self) -> EventId:
-        """The id in the one spelling used for comparing (V-09); ``id`` stays as it was written."""
+        """The id in upper case, for comparing (V-09); ``id`` stays as it was written."""
         return EventId(self.id.upper())
 
     @property
     def started(self) -> bool:
-        """Whether the impact is under way."""
+        """Whether the event has started."""
         return self.status.casefold() == EventStatus.STARTED.value.casefold()
 
     @property
     def scheduled(self) -> bool:
-        """Whether the event still waits for its time or for an approval."""
+        """Whether the event waits for its NotBefore or an approval."""
         return self.status.casefold() == EventStatus.SCHEDULED.value.casefold()
 
     @property
     def known_kind(self) -> EventType | None:
-        """The kind, if it is one this package knows."""
-        return _KINDS.get(self.kind.casefold())
+        """The event type; None if it is unknown."""
+        return _EVENT_TYPES.get(self.kind.casefold())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedDocument:
-    """Everything one answer said; the incarnation is only ever compared for being different (V-08)."""
+    """A parsed document; the incarnation is compared only for equality (V-08)."""
 
     incarnation: int | str
     events: tuple[ObservedEvent, ...]
 
 
 def parse_document(body: bytes) -> ObservedDocument | None:
-    """Return the document in ``body``, or nothing if there is no information yet (C-03).
+    """Return the document in ``body``; None if the body is empty, which means no information yet (C-03).
 
     Raises:
-        Unreadable: the body is no JSON object with a list of events.
+        DocumentError: ``body`` is not a JSON object with a list of events.
     """
     if not body.strip():
         return None
@@ -87,22 +87,22 @@ def parse_document(body: bytes) -> ObservedDocument | None:
     incarnation = message.get("DocumentIncarnation")
     return ObservedDocument(
         incarnation=incarnation if isinstance(incarnation, int | str) else "",
-        events=tuple(seen for seen in map(_seen, events) if seen is not None),
+        events=tuple(event for event in map(_parse_event, events) if event is not None),
     )
 
 
 def parse_instant(text: str) -> datetime | None:
-    """Return the instant a NotBefore stands for, in either form (V-07); none if it is empty or odd (C-09)."""
+    """Return the instant of a NotBefore in either format (V-07); None if it is empty or invalid (C-09)."""
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
-            found = parse(text.strip())
-            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+            instant = parse(text.strip())
+            return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
         except (ValueError, OverflowError):
             continue
     return None
 
 
-def _seen(entry: Json) -> ObservedEvent | None:
+def _parse_event(entry: Json) -> ObservedEvent | None:
     if not isinstance(entry, dict):
         return None
     event_id = _text(entry, "EventId")

@@ -1,34 +1,35 @@
-"""What machines were shown, and when: the format of recordings, and their documents in another time.
+"""Recordings: the documents that machines were shown, with their times.
 
-A recording is a text of one JSON object a line, each of them a document that differs from the one before:
+A recording is a text with one JSON object per line, each a document that differs from the one before:
 
     {"at":"2026-11-16T12:00:00Z","machine":"web_0","api_version":"2020-07-01","document":{…}}
 
-``machine`` is null where the endpoint did not tell its name. Documents are kept as they were answered: words
-that this package does not know survive.
+``machine`` is null if the endpoint returned no machine name. Documents are kept as they were received, with
+fields and values that this package does not know. A replay renders them in the api-version of the guest, with
+their instants moved to today.
 
     FairWarningError
-    └── Garbled   a line is none of a recording; says which, and why
+    └── RecordingError   a line is not part of a recording; says which line, and why
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fairwarning.core.document.parse import parse_instant
-from fairwarning.core.document.render import Json, compact, read_event_id, render_not_before
+from fairwarning.core.document.render import Json, compact_json, parse_event_id, render_not_before
 from fairwarning.core.document.versions import EVENT_VERSIONS, DocumentShape, well_formed
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.model import EventId, EventType
 from fairwarning.formats.timestamps import iso_milliseconds
 
-_KINDS = frozenset(kind.value for kind in EventType)
+_EVENT_TYPES = frozenset(kind.value for kind in EventType)
 _FIELDS = frozenset(name for shape in EVENT_VERSIONS.values() for name in shape.fields)
 
 
 class RecordingError(FairWarningError):
-    """A line is none of a recording."""
+    """A line is not part of a recording."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -38,7 +39,7 @@ class RecordingError(FairWarningError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedDocument:
-    """One document, and when a machine was shown it."""
+    """A document, and when it was shown to which machine."""
 
     at: datetime
     machine: str | None
@@ -48,28 +49,27 @@ class RecordedDocument:
 
     @property
     def ids(self) -> frozenset[EventId]:
-        """The events of the document, in the one spelling used for comparing (V-09)."""
+        """The ids of the events in upper case, for comparing (V-09)."""
         return frozenset(EventId(str(event["EventId"]).upper()) for event in self.events)
 
     def same(self, other: "RecordedDocument") -> bool:
-        """Whether the other tells a machine nothing new."""
-        mine, others = ((one.machine, one.version, one.incarnation, one.events) for one in (self, other))
-        return mine == others
+        """Whether the other document differs from this one in nothing but its time."""
+        return replace(self, at=other.at) == other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRecording:
-    """What one machine was shown; it counts its time from when the whole recording begins."""
+    """The documents of one machine; ``begins`` is when the whole recording begins."""
 
     begins: datetime
     documents: tuple[RecordedDocument, ...]
 
 
-def recorded(at: datetime, machine: str | None, version: str, document: Json) -> RecordedDocument:
-    """Return a document with its circumstances.
+def record_document(at: datetime, machine: str | None, version: str, document: Json) -> RecordedDocument:
+    """Return a document with its time, machine and api-version.
 
     Raises:
-        Invalid: it is no document.
+        InvalidError: ``document`` is not a document.
     """
     if not isinstance(document, dict):
         raise InvalidError("document", "must be an object")
@@ -83,82 +83,88 @@ def recorded(at: datetime, machine: str | None, version: str, document: Json) ->
         machine=machine,
         version=version,
         incarnation=incarnation,
-        events=tuple(map(_checked, events)),
+        events=tuple(map(_check_event, events)),
     )
 
 
-def line(one: RecordedDocument) -> str:
+def format_line(recorded: RecordedDocument) -> str:
     """Return a document as a line of a recording, without its line break."""
-    whole: Json = {
-        "at": iso_milliseconds(one.at),
-        "machine": one.machine,
-        "api_version": one.version,
-        "document": {"DocumentIncarnation": one.incarnation, "Events": [dict(event) for event in one.events]},
+    events: list[Json] = [dict(event) for event in recorded.events]
+    fields: Json = {
+        "at": iso_milliseconds(recorded.at),
+        "machine": recorded.machine,
+        "api_version": recorded.version,
+        "document": {"DocumentIncarnation": recorded.incarnation, "Events": events},
     }
-    return json.dumps(whole, separators=(",", ":"))
+    return json.dumps(fields, separators=(",", ":"))
 
 
-def read(text: str) -> tuple[RecordedDocument, ...]:
-    """Return everything that a recording holds.
+def parse_recording(text: str) -> tuple[RecordedDocument, ...]:
+    """Return the documents of a recording.
 
     Raises:
-        Garbled: a line is no document with its circumstances.
+        RecordingError: a line is not a recorded document.
     """
-    found: list[RecordedDocument] = []
+    documents: list[RecordedDocument] = []
     lines = text.removesuffix("\n").split("\n") if text else []
-    for number, written in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=1):
         try:
-            found.append(_read(written))
+            documents.append(_parse_line(line))
         except InvalidError as problem:
             raise RecordingError(number, str(problem)) from None
-    return tuple(found)
+    return tuple(documents)
 
 
-def by_machine(
+def split_by_machine(
     recording: Iterable[RecordedDocument], machine: str | None = None
 ) -> dict[str, MachineRecording]:
-    """Return what each machine was shown; ``machine`` is whose it is if the recording is of one alone.
+    """Return the recording of each machine; ``machine`` renames the only machine of a recording.
 
     Raises:
-        Invalid: there is nothing, or it is not clear whose it is.
+        InvalidError: the recording is empty, or a document belongs to no machine for certain.
     """
-    whole = sorted(recording, key=lambda one: one.at)
-    if not whole:
+    documents = sorted(recording, key=lambda document: document.at)
+    if not documents:
         raise InvalidError("recording", "is empty")
-    names = dict.fromkeys(one.machine for one in whole if one.machine is not None)
-    if len(names) > 1 and (machine is not None or any(one.machine is None for one in whole)):
-        raise InvalidError("recording", f"is of several machines: {', '.join(names)}")
-    # A name that was not told at first was told later.
-    alone = machine or (next(iter(names)) if len(names) == 1 else None)
-    if alone is None and not names:
+    names = dict.fromkeys(document.machine for document in documents if document.machine is not None)
+    unnamed = any(document.machine is None for document in documents)
+    if len(names) > 1 and (machine is not None or unnamed):
+        raise InvalidError("recording", f"contains several machines: {', '.join(names)}")
+    # The first documents may lack the name that the endpoint returned later.
+    only = machine or (next(iter(names)) if len(names) == 1 else None)
+    if only is None and not names:
         raise InvalidError("recording", "does not name its machine")
     parts: dict[str, list[RecordedDocument]] = {}
-    for one in whole:
-        parts.setdefault(alone or one.machine or "", []).append(one)
-    return {name: MachineRecording(begins=whole[0].at, documents=tuple(part)) for name, part in parts.items()}
+    for document in documents:
+        parts.setdefault(only or document.machine or "", []).append(document)
+    begins = documents[0].at
+    return {name: MachineRecording(begins=begins, documents=tuple(part)) for name, part in parts.items()}
 
 
-def write(
-    one: RecordedDocument, number: int, shape: DocumentShape, moved: Callable[[datetime], datetime]
+def render_recorded(
+    recorded: RecordedDocument, incarnation: int, shape: DocumentShape, move: Callable[[datetime], datetime]
 ) -> bytes:
-    """Render a document for an api-version as far as what was recorded allows, its instants moved."""
+    """Render a document in another api-version, with its instants moved.
+
+    Fields that were not recorded stay absent.
+    """
     shown: list[Json] = [
-        _event(event, _prefix(one, shape), shape, moved)
-        for event in one.events
-        # A type that nobody here knows belongs to no version, so it is left out of none.
-        if event.get("EventType") in shape.kinds or event.get("EventType") not in _KINDS
+        _render_event(event, _prefixes(recorded, shape), shape, move)
+        for event in recorded.events
+        # An unknown type belongs to no api-version, so every version shows it.
+        if event.get("EventType") in shape.kinds or event.get("EventType") not in _EVENT_TYPES
     ]
-    return compact({"DocumentIncarnation": number, "Events": shown})
+    return compact_json({"DocumentIncarnation": incarnation, "Events": shown})
 
 
-def _read(written: str) -> RecordedDocument:
+def _parse_line(line: str) -> RecordedDocument:
     try:
-        whole: Json = json.loads(written)
+        fields: Json = json.loads(line)
     except (ValueError, RecursionError):
         raise InvalidError("text", "is not JSON") from None
-    if not isinstance(whole, dict):
+    if not isinstance(fields, dict):
         raise InvalidError("text", "is not a JSON object")
-    at, machine, version = whole.get("at"), whole.get("machine"), whole.get("api_version")
+    at, machine, version = fields.get("at"), fields.get("machine"), fields.get("api_version")
     instant = parse_instant(at) if isinstance(at, str) else None
     if instant is None:
         raise InvalidError("at", "must be an instant like 2026-11-16T12:00:00Z")
@@ -166,37 +172,37 @@ def _read(written: str) -> RecordedDocument:
         raise InvalidError("machine", "must be a name or null")
     if not isinstance(version, str) or not well_formed(version):
         raise InvalidError("api_version", "must be a version like 2020-07-01")
-    return recorded(instant, machine, version, whole.get("document"))
+    return record_document(instant, machine, version, fields.get("document"))
 
 
-def _checked(event: Json) -> Mapping[str, Json]:
+def _check_event(event: Json) -> Mapping[str, Json]:
     if not isinstance(event, dict):
         raise InvalidError("Events", "each must be an object")
     event_id = event.get("EventId")
     if not isinstance(event_id, str) or not event_id:
         raise InvalidError("Events", "each must have an EventId")
-    read_event_id(event_id, "EventId")
+    parse_event_id(event_id, "EventId")
     return event
 
 
-def _event(
+def _render_event(
     event: Mapping[str, Json],
-    prefix: tuple[str, str],
+    prefixes: tuple[str, str],
     shape: DocumentShape,
-    moved: Callable[[datetime], datetime],
+    move: Callable[[datetime], datetime],
 ) -> dict[str, Json]:
     shown = {name: value for name, value in event.items() if name in shape.fields or name not in _FIELDS}
     not_before, resources = shown.get("NotBefore"), shown.get("Resources")
     instant = parse_instant(not_before) if isinstance(not_before, str) else None
     if instant is not None:
-        shown["NotBefore"] = render_not_before(moved(instant), shape)
+        shown["NotBefore"] = render_not_before(move(instant), shape)
     if isinstance(resources, list):
-        gone, new = prefix
-        shown["Resources"] = [new + name.removeprefix(gone) for name in resources if isinstance(name, str)]
+        old, new = prefixes
+        shown["Resources"] = [new + name.removeprefix(old) for name in resources if isinstance(name, str)]
     return shown
 
 
-def _prefix(one: RecordedDocument, shape: DocumentShape) -> tuple[str, str]:
-    """Return what goes from before names, and what comes instead (V-06)."""
-    was = EVENT_VERSIONS.get(one.version, DocumentShape())
-    return ("_" if was.underscore else "", "_" if shape.underscore else "")
+def _prefixes(recorded: RecordedDocument, shape: DocumentShape) -> tuple[str, str]:
+    """Return the prefix of names in the recorded version and in the rendered version (V-06)."""
+    recorded_shape = EVENT_VERSIONS.get(recorded.version, DocumentShape())
+    return ("_" if recorded_shape.underscore else "", "_" if shape.underscore else "")

@@ -1,7 +1,6 @@
-"""The JSON that guests read and write.
+"""Renders the documents that guests read, and parses the start requests that they send.
 
-Azure's own names (``NotBefore``, ``EventStatus``) live here, and where documents are read: in
-``reading`` and ``recording``.
+Azure's own names (``NotBefore``, ``EventStatus``) appear only in this package.
 """
 
 import json
@@ -16,13 +15,13 @@ from fairwarning.formats.timestamps import http_date
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
-#: Where the document is read and approved; R-02: matched without regard to case.
+#: The path of the document and of approvals; R-02: case-insensitive.
 EVENTS_PATH = "/metadata/scheduledevents"
 
-#: C-02: answers after which the same request is worth another try; anything from 500 up is too.
+#: C-02: statuses after which a guest should try again, besides 500 and above.
 TRANSIENT = frozenset({404, 410, 429})
 
-#: Longer than any id of ours: what a guest sends may end up in a history that people read.
+#: Longer than any id that fairwarning creates; ids that guests send are shown in the history.
 LONGEST_ID = 64
 
 _Field: TypeAlias = Callable[[Event, DocumentShape, ScopeKind], Json]
@@ -31,31 +30,31 @@ _Field: TypeAlias = Callable[[Event, DocumentShape, ScopeKind], Json]
 def render_document(
     incarnation: int, events: Iterable[Event], shape: DocumentShape, kind: ScopeKind
 ) -> bytes:
-    """Render what a guest of one api-version sees."""
-    shown: list[Json] = [_event(event, shape, kind) for event in events if event.kind in shape.kinds]
-    return compact({"DocumentIncarnation": incarnation, "Events": shown})
+    """Render the document in one api-version."""
+    shown: list[Json] = [_render_event(event, shape, kind) for event in events if event.kind in shape.kinds]
+    return compact_json({"DocumentIncarnation": incarnation, "Events": shown})
 
 
-def compact(value: Json) -> bytes:
-    """Render JSON the way the service does: no white space (V-09)."""
+def compact_json(value: Json) -> bytes:
+    """Render JSON as Azure does, without white space (V-09)."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
 def render_not_before(instant: datetime, shape: DocumentShape) -> str:
-    """Return an instant in the form of an api-version (V-07)."""
+    """Render an instant in the format of an api-version (V-07)."""
     return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if shape.iso_dates else http_date(instant)
 
 
-def start_request(event: str) -> bytes:
-    """Render what a guest sends to have an event started (R-12)."""
-    return compact({"StartRequests": [{"EventId": event}]})
+def render_start_request(event: str) -> bytes:
+    """Render the body with which a guest approves an event (R-12)."""
+    return compact_json({"StartRequests": [{"EventId": event}]})
 
 
-def start_requests(body: bytes) -> tuple[EventId, ...]:
-    """Return the ids a guest wants started (R-12 to R-16).
+def parse_start_requests(body: bytes) -> tuple[EventId, ...]:
+    """Return the ids of the events that a guest approves (R-12 to R-16).
 
     Raises:
-        Invalid: the body is not an object with a list of objects that have an id.
+        InvalidError: ``body`` is not an object with a list of objects that have an id.
     """
     try:
         message: Json = json.loads(body.decode("utf-8-sig"))
@@ -66,33 +65,33 @@ def start_requests(body: bytes) -> tuple[EventId, ...]:
     requests = message.get("StartRequests")
     if not isinstance(requests, list) or not requests:
         raise InvalidError("StartRequests", "must be a list with at least one entry")
-    return tuple(_event_id(request) for request in requests)
+    return tuple(_parse_start_request(request) for request in requests)
 
 
-def _event_id(request: Json) -> EventId:
+def _parse_start_request(request: Json) -> EventId:
     event_id = request.get("EventId") if isinstance(request, dict) else None
     if not isinstance(event_id, str) or not event_id:
         raise InvalidError("StartRequests", "each entry must have an EventId")
-    return read_event_id(event_id, "EventId")
+    return parse_event_id(event_id, "EventId")
 
 
-def read_event_id(text: str, field: str) -> EventId:
-    """Return the id that somebody wrote, as we write it.
+def parse_event_id(text: str, field: str) -> EventId:
+    """Return an event id in upper case, as fairwarning writes it.
 
     Raises:
-        Invalid: no event can have it.
+        InvalidError: ``text`` cannot be an event id.
     """
     if len(text) > LONGEST_ID or not text.isascii() or not text.isprintable():
         raise InvalidError(field, f"must be at most {LONGEST_ID} printable characters")
     return EventId(text.upper())
 
 
-def _event(event: Event, shape: DocumentShape, kind: ScopeKind) -> dict[str, Json]:
+def _render_event(event: Event, shape: DocumentShape, kind: ScopeKind) -> dict[str, Json]:
     return {name: _FIELDS[name](event, shape, kind) for name in shape.fields}
 
 
 def _resources(event: Event, shape: DocumentShape, kind: ScopeKind) -> Json:
-    # V-06: the oldest version writes an underscore before every name but those of cloud services.
+    # V-06: the oldest version puts an underscore before every name, except in cloud services.
     prefix = "_" if shape.underscore and kind is not ScopeKind.CLOUD_SERVICE else ""
     return [prefix + name for name in event.resources]
 

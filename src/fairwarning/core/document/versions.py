@@ -1,6 +1,6 @@
-"""The api-versions of the metadata service, and what each of them shows.
+"""The api-versions of the metadata service, and the shape of the document in each.
 
-Scheduled Events has a version list of its own; the rest of the metadata service has another.
+Scheduled Events has its own list of versions; all other categories share another list.
 """
 
 import re
@@ -17,7 +17,7 @@ _ALL = _PREEMPT | {EventType.TERMINATE}
 
 @dataclass(frozen=True, slots=True)
 class DocumentShape:
-    """How a document looks in one api-version."""
+    """The fields, event types and formats of the document in one api-version."""
 
     fields: tuple[str, ...] = _BASE
     kinds: frozenset[EventType] = _ALL
@@ -37,10 +37,10 @@ EVENT_VERSIONS: Mapping[str, DocumentShape] = {
     "2020-07-01": DocumentShape((*_BASE, "Description", "EventSource", "DurationInSeconds")),
 }
 
-#: What is asked for unless somebody wants another.
+#: The default api-version of clients.
 NEWEST = max(EVENT_VERSIONS)
 
-#: Exists in some regions, is not generally available: served only when asked for.
+#: A preview version that Azure offers in some regions; served only if the profile enables it.
 PREVIEW_VERSION = "2024-07-09"
 PREVIEW_SHAPE = replace(EVENT_VERSIONS[NEWEST], kinds=_ALL | {EventType.REBALANCE})
 
@@ -57,5 +57,5 @@ _WELL_FORMED = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 def well_formed(version: str) -> bool:
-    """Whether ``version`` has the form of an api-version, served or not."""
+    """Whether ``version`` has the format of an api-version, supported or not."""
     return _WELL_FORMED.fullmatch(version) is not None
