@@ -19,7 +19,7 @@ from fairwarning.operator import app as operator
 from fairwarning.server import Service
 from fairwarning.throttle import MEMORY, MOST_CALLERS, MOST_WAITING, PAUSES, Throttle, TooManyGuessesError
 from tests.arm.arm_client import KEY, Wall
-from tests.console.console_client import proof
+from tests.console.console_client import csrf_token
 from tests.stage import Stage, run
 
 TOKEN = "correct horse battery"
@@ -233,4 +233,4 @@ def test_a_server_does_not_start_with_a_token_that_could_be_guessed() -> None:
 
 
 def _csrf(faces: Faces) -> str:
-    return proof(faces.send(faces.console, "/login", {}).text)
+    return csrf_token(faces.send(faces.console, "/login", {}).text)

@@ -232,14 +232,14 @@ class Service:
             self.engine,
             endpoints=self.doors.url,
             alternatives=self.doors.alternatives,
-            welcome=self._welcome,
+            open_endpoints=self._welcome,
             document=self._document,
             versions=shapes(self._settings.profile),
-            journeys=journeys,
+            time_control=journeys,
             token=self._settings.token,
             throttle=self._throttle,
             loopback=loopback(self._settings.operator_address[0]),
-            closing=closing,
+            shutdown=closing,
             streams=self._streams,
         )
 

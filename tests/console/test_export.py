@@ -1,4 +1,4 @@
-"""The history to take away."""
+"""Exports of the history."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""The picture of a scope's events: what is in it, and that nothing else gets in."""
+"""The drawing of a scope's events: its content, and that hostile texts are escaped."""
 
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -8,7 +8,7 @@ import pytest
 
 from fairwarning.console.axis import Axis
 from fairwarning.console.event_timeline import EventTimeline, event_timelines
-from fairwarning.console.timeline import MOST_LANES, WIDTH, summary, timeline
+from fairwarning.console.timeline import MOST_LANES, WIDTH, draw_timeline, summary
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.model import (
@@ -30,14 +30,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '"><script>alert(1)</script><!-- &amp; \x00\x1b ]]>'
 
 
-def told(stage: Stage, scope: str = "web") -> tuple[EventTimeline, ...]:
-    """Return the lives of a scope's events."""
+def timelines(stage: Stage, scope: str = "web") -> tuple[EventTimeline, ...]:
+    """Return the timelines of a scope's events."""
     return event_timelines(stage.journal(), stage.pending(scope))
 
 
 def drawn(stage: Stage, window: str = "1d") -> ElementTree.Element:
     """Return the picture of the stage's only scope, which has to be well-formed."""
-    return ElementTree.fromstring(timeline(ScopeId("web"), told(stage), stage.now, span(window)))
+    return ElementTree.fromstring(draw_timeline(ScopeId("web"), timelines(stage), stage.now, span(window)))
 
 
 def parts(picture: ElementTree.Element, sort: str) -> list[ElementTree.Element]:
@@ -115,7 +115,7 @@ def test_a_cancelled_event_is_greyed_and_says_by_whom() -> None:
 
     picture = drawn(stage)
 
-    assert [len(parts(picture, sort)) for sort in ("withdrawn", "cross", "notice", "impact")] == [1, 1, 0, 0]
+    assert [len(parts(picture, sort)) for sort in ("cancelled", "cross", "notice", "impact")] == [1, 1, 0, 0]
     assert any(text.endswith("cancelled 12:02:00 by operator") for text in texts(picture))
 
 
@@ -127,7 +127,7 @@ def test_an_event_that_nobody_approved_says_so() -> None:
     picture = drawn(stage)
 
     assert parts(picture, "approval") == parts(picture, "unused") == []
-    assert any("started 12:15:00 unapproved · finished 12:15:05" in text for text in texts(picture))
+    assert any("started 12:15:00 without approval · finished 12:15:05" in text for text in texts(picture))
 
 
 def test_an_impact_without_notice_has_no_notice_bar() -> None:
@@ -139,7 +139,7 @@ def test_an_impact_without_notice_has_no_notice_bar() -> None:
 
     assert parts(picture, "notice") == parts(picture, "due") == []
     assert len(parts(picture, "impact")) == 1
-    assert "started 12:00:00 without notice · under way" in texts(picture)
+    assert "started 12:00:00 without notice · in progress" in texts(picture)
 
 
 def test_failed_attempts_are_marked() -> None:
@@ -151,14 +151,14 @@ def test_failed_attempts_are_marked() -> None:
     picture = drawn(stage)
 
     assert len(parts(picture, "failure")) == 1
-    assert any("1 failed" in text for text in texts(picture))
+    assert any("1 failed attempt" in text for text in texts(picture))
 
 
-def test_what_happened_while_nobody_polled_says_that_nobody_was_told() -> None:
+def test_an_event_in_an_unpolled_scope_says_that_no_guest_was_shown_it() -> None:
     stage = Stage(WEB, watched=False)
     stage.cause("freeze", "web_0")
 
-    assert any("nobody was told" in text for text in texts(drawn(stage)))
+    assert any("not shown to guests" in text for text in texts(drawn(stage)))
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_what_ended_before_the_window_is_left_out() -> None:
     stage.cause("restart", "web_0")
     stage.advance("3h")
 
-    assert "no events in this time" in texts(drawn(stage, "1h"))
-    assert "no events in this time" not in texts(drawn(stage, "4h"))
+    assert "no events in this period" in texts(drawn(stage, "1h"))
+    assert "no events in this period" not in texts(drawn(stage, "4h"))
 
 
 def test_what_is_over_fills_the_picture_and_now_is_no_part_of_it() -> None:
@@ -238,7 +238,7 @@ def test_too_many_events_lose_the_oldest_and_say_so() -> None:
 
     assert len(parts(picture, "notice")) == MOST_LANES
     assert any("3 older events left out" in text for text in texts(picture))
-    assert "3 older events are left out" in (picture.findtext(f"{SVG}desc") or "")
+    assert "3 older events left out" in (picture.findtext(f"{SVG}desc") or "")
 
 
 def test_everything_stays_inside_the_picture() -> None:
@@ -274,7 +274,7 @@ def test_the_picture_has_a_name_and_tells_its_content_in_words() -> None:
     ],
 )
 def test_hostile_words_stay_words(scope: str, entry: Entry) -> None:
-    text = timeline(ScopeId(scope), event_timelines([entry]), NOON)
+    text = draw_timeline(ScopeId(scope), event_timelines([entry]), NOON)
 
     picture = ElementTree.fromstring(text)
     known = ("svg", "title", "desc", "rect", "text", "g", "line", "path")
@@ -287,7 +287,7 @@ def test_the_picture_needs_nothing_from_outside() -> None:
     stage = Stage(WEB)
     stage.cause("restart", "web_0")
 
-    text = timeline(ScopeId("web"), told(stage), stage.now)
+    text = draw_timeline(ScopeId("web"), timelines(stage), stage.now)
 
     for foreign in ("<style", "style=", "href", "url(", "<image", "<use", "@import", "onload"):
         assert foreign not in text
@@ -299,11 +299,11 @@ def test_a_pending_event_is_told_even_if_the_journal_no_longer_reaches_back_to_i
     stage.advance("1m")
     stage.approve(event, by="web_1")
 
-    (life,) = event_timelines([], stage.pending("web"))
+    (timeline,) = event_timelines([], stage.pending("web"))
 
-    assert life.event.status is EventStatus.STARTED
-    assert [step.what for step in life.steps] == [EventMilestone.SCHEDULED, EventMilestone.STARTED]
-    assert "approved by web_1" in summary(life, stage.now)
+    assert timeline.event.status is EventStatus.STARTED
+    assert [step.what for step in timeline.steps] == [EventMilestone.SCHEDULED, EventMilestone.STARTED]
+    assert "approved by web_1" in summary(timeline, stage.now)
 
 
 @pytest.mark.parametrize(

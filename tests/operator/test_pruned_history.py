@@ -9,14 +9,14 @@ import msgspec
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator import schemas
 from fairwarning.operator.history import follow
-from tests.console.console_client import Lobby, lobby
+from tests.console.console_client import ConsoleTestClient, console_client
 from tests.operator.operator_client import Office, office
 from tests.stage import run
 
 WEB = Blueprint(name="web", count=3)
 
 
-def pruned(desk: Office | Lobby) -> int:
+def pruned(desk: Office | ConsoleTestClient) -> int:
     """Let two restarts pass, prune the first, and return up to which line that was."""
     desk.stage.cause("restart", "web_0")
     desk.stage.advance("20m")
@@ -99,7 +99,7 @@ def test_what_is_pruned_while_a_reader_reads_is_told_once() -> None:
 
 
 def test_the_page_of_the_history_says_where_it_begins() -> None:
-    desk = lobby(WEB)
+    desk = console_client(WEB)
     whole = desk.page("/history")
     pruned(desk)
 
