@@ -74,7 +74,7 @@ async def show(context: ConsoleContext, request: PageRequest) -> PageView:
     values = {
         "form": form,
         "scopes": {str(scope.id): _option(scope) for scope in available},
-        "causes": {name: f"{name}: {cause.summary}" for name, cause in MAINTENANCE.items()},
+        "causes": {name: f"{name} – {cause.summary}" for name, cause in MAINTENANCE.items()},
     }
     fragments = (_rollouts(context, request), await _finished(context, request))
     return PageView(title="Maintenance", template="maintenance.html", values=values, fragments=fragments)
