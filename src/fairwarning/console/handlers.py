@@ -20,12 +20,12 @@ from fairwarning.console.page import (
     Action,
     FormError,
     FormProblem,
+    FormResult,
     Fragment,
     NoPageError,
     Page,
     PageRequest,
     PageView,
-    Redirect,
     Show,
     parse_fields,
 )
@@ -84,12 +84,12 @@ class PageHandlers:
             page_request = replace(self._page_request(request), form=parse_fields(await _body(request)))
             try:
                 self._check_csrf(page_request)
-                redirect = await action.act(self._context, page_request)
+                result = await action.act(self._context, page_request)
             except FairWarningError as error:
                 path = action.page.at(page_request.name)
                 again = replace(page_request, path=path, problems=_problems(error))
                 return await self._render(action.page.show, again, status=_status(error))
-            return self._redirect(redirect)
+            return self._redirect(result)
 
         return handle
 
@@ -197,13 +197,13 @@ class PageHandlers:
                 return show, str(scope["path_params"].get("name", ""))
         raise NoPageError(path)
 
-    def _redirect(self, redirect: Redirect) -> Response:
-        response = RedirectResponse(redirect.to, 303)
-        if redirect.flash:
+    def _redirect(self, result: FormResult) -> Response:
+        response = RedirectResponse(result.to, 303)
+        if result.flash:
             # A cookie carries the message across the redirect; the next page shows it once, as text.
             response.set_cookie(
                 self._sessions.flash_cookie,
-                quote(redirect.flash),
+                quote(result.flash),
                 max_age=60,
                 path="/",
                 httponly=True,

@@ -105,7 +105,7 @@ class PageView:
 
 
 @dataclass(frozen=True, slots=True)
-class Redirect:
+class FormResult:
     """The result of an accepted form: the page to show next, and a message to show on it once."""
 
     to: str
@@ -133,7 +133,7 @@ class FormError(FairWarningError):
 
 
 Show = Callable[[ConsoleContext, PageRequest], Awaitable[PageView | Response]]
-Act = Callable[[ConsoleContext, PageRequest], Awaitable[Redirect]]
+Act = Callable[[ConsoleContext, PageRequest], Awaitable[FormResult]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from fairwarning.console.page import (
     CONSOLE,
     Fields,
     FormError,
+    FormResult,
     NoPageError,
     PageRequest,
     PageView,
-    Redirect,
 )
 from fairwarning.console.pages.create_fields import CREATE_FIELDS, CreateField, Tab
 from fairwarning.console.templating import TemplateMacros
@@ -60,7 +60,7 @@ async def show(context: ConsoleContext, request: PageRequest) -> PageView:
     return PageView(title=f"Create {choice.title.lower()}", template="create_form.html", values=values)
 
 
-async def create(context: ConsoleContext, request: PageRequest) -> Redirect:
+async def create(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Create what the form describes, and open the endpoints of its machines."""
     draft = _checked_draft(context, _choice(request), request.form)
     if draft.form.errors:
@@ -71,7 +71,7 @@ async def create(context: ConsoleContext, request: PageRequest) -> Redirect:
     await context.open_endpoints(machines)
     (scope, *others) = [change.scope for change in changes if isinstance(change, ScopeMade)]
     flash = f"Created {draft.blueprint.name} with {count(len(machines), 'machine')}."
-    return Redirect("/" if others else scope_path(scope), flash)
+    return FormResult("/" if others else scope_path(scope), flash)
 
 
 def _choice(request: PageRequest) -> Choice:

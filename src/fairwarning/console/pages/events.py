@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.event_timeline import EventTimeline, event_timelines
-from fairwarning.console.page import CONSOLE, Fragment, PageRequest, PageView, Redirect
+from fairwarning.console.page import CONSOLE, FormResult, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.console.timeline import draw_timeline
 from fairwarning.core.changes import EventChanged, EventMilestone
@@ -108,7 +108,7 @@ async def download(context: ConsoleContext, request: PageRequest) -> Response:
     return Response(drawing, media_type="image/svg+xml", headers=headers)
 
 
-async def approve(context: ConsoleContext, request: PageRequest) -> Redirect:
+async def approve(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Approve an event."""
     scope, event_id = context.engine.directory.event(request.name)
     changes = await context.engine.handle(Approve(scope=scope, ids=(event_id,), by=CONSOLE))
@@ -118,14 +118,16 @@ async def approve(context: ConsoleContext, request: PageRequest) -> Redirect:
     )
     event = _find_event(context, scope, event_id)
     outcome = "approved" if approved else _why_unchanged(event)
-    return Redirect(_back(request, event_id), f"{_label(event_id)} {outcome}; {_progress(event)}.")
+    return FormResult(_back(request, event_id), f"{_label(event_id)} {outcome}; {_progress(event)}.")
 
 
-async def cancel(context: ConsoleContext, request: PageRequest) -> Redirect:
+async def cancel(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Cancel an event that has not started."""
     scope, event_id = context.engine.directory.event(request.name)
     await context.engine.handle(Cancel(scope=scope, id=event_id, by=CONSOLE))
-    return Redirect(_back(request, event_id), f"{_label(event_id)} cancelled; its machines are not affected.")
+    return FormResult(
+        _back(request, event_id), f"{_label(event_id)} cancelled; its machines are not affected."
+    )
 
 
 def _ended_at(timeline: EventTimeline) -> datetime:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.formatting import machine_path
 from fairwarning.console.journal import HistoryFilter
-from fairwarning.console.page import CONSOLE, Fragment, PageRequest, PageView, Redirect
+from fairwarning.console.page import CONSOLE, FormResult, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.announce import deletion_warned
 from fairwarning.core.causes import CAUSES
@@ -69,45 +69,45 @@ async def confirm_delete(context: ConsoleContext, request: PageRequest) -> PageV
     return PageView(title=f"Delete {machine.name}", template="delete.html", values=values)
 
 
-async def cause(context: ConsoleContext, request: PageRequest) -> Redirect:
+async def cause(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Trigger an event on the machine."""
     label = _chosen(request, "cause", BUTTONS)
     return await _trigger(context, request, request.form.get("cause"), label)
 
 
-async def delete(context: ConsoleContext, request: PageRequest) -> Redirect:
+async def delete(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Delete the machine, with the notice of its model unless the form skips the notice."""
     return await _trigger(context, request, "delete", "Delete", force="force" in request.form)
 
 
-async def set_power(context: ConsoleContext, request: PageRequest) -> Redirect:
+async def set_power(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Start or stop the machine."""
     machine = _machine(context, request)
     power = _chosen(request, "power", _POWER_STATES)
     await context.engine.handle(SetPower(machine=machine.ref, power=power, by=CONSOLE))
-    return Redirect(machine_path(machine), f"{machine.name} is {power}.")
+    return FormResult(machine_path(machine), f"{machine.name} is {power}.")
 
 
-async def set_fault(context: ConsoleContext, request: PageRequest) -> Redirect:
+async def set_fault(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Set a fault of the machine's endpoint, for a while or until it is cleared."""
     machine, form = _machine(context, request), request.form
     now = asyncio.get_running_loop().time()
     fault = ActiveFault.read(form.get("fault"), form.get("lasts") or None, form.get("delay") or "2s", now)
     await context.engine.faults.inflict(machine.ref, fault, CONSOLE)
     flash = f"The endpoint of {machine.name} now has the fault {fault.ailment}."
-    return Redirect(machine_path(machine), flash)
+    return FormResult(machine_path(machine), flash)
 
 
-async def clear_fault(context: ConsoleContext, request: PageRequest) -> Redirect:
+async def clear_fault(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Clear the fault of the machine's endpoint."""
     machine = _machine(context, request)
     await context.engine.faults.cure(machine.ref, CONSOLE)
-    return Redirect(machine_path(machine), f"The endpoint of {machine.name} works again.")
+    return FormResult(machine_path(machine), f"The endpoint of {machine.name} works again.")
 
 
 async def _trigger(
     context: ConsoleContext, request: PageRequest, cause: str, label: str, *, force: bool = False
-) -> Redirect:
+) -> FormResult:
     machine = _machine(context, request)
     command = Schedule(id=new_event_id(), cause=cause, machines=(machine.ref,), force=force, by=CONSOLE)
     events = events_caused_by(command.id, await context.engine.handle(command))
@@ -116,7 +116,7 @@ async def _trigger(
     scope = context.engine.scopes().get(machine.scope)
     exists = scope is not None and machine.name in scope.machines
     hint = unpolled_hint(context.engine.scopes(), events)
-    return Redirect(machine_path(machine) if exists else "/", hint or outcome)
+    return FormResult(machine_path(machine) if exists else "/", hint or outcome)
 
 
 def _chosen(request: PageRequest, field: str, choices: Mapping[str, T]) -> T:

@@ -8,7 +8,7 @@ from fairwarning.console.context import ConsoleContext
 from fairwarning.console.event_timeline import EventTimeline, event_timelines
 from fairwarning.console.formatting import count
 from fairwarning.console.forms import ROLLOUT_DEFAULTS, Form, read_rollout
-from fairwarning.console.page import CONSOLE, FormError, Fragment, PageRequest, PageView, Redirect
+from fairwarning.console.page import CONSOLE, FormError, FormResult, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.blueprint import domain
 from fairwarning.core.causes import MAINTENANCE
@@ -80,7 +80,7 @@ async def show(context: ConsoleContext, request: PageRequest) -> PageView:
     return PageView(title="Maintenance", template="maintenance.html", values=values, fragments=fragments)
 
 
-async def start(context: ConsoleContext, request: PageRequest) -> Redirect:
+async def start(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Start a rollout."""
     form = Form(request.form, ROLLOUT_DEFAULTS)
     rollout = read_rollout(form, context.engine.scopes())
@@ -95,14 +95,14 @@ async def start(context: ConsoleContext, request: PageRequest) -> Redirect:
     events = context.engine.scope(rollout.scope).events.values()
     hint = unpolled_hint(context.engine.scopes(), [event for event in events if event.walk == rollout_id])
     flash = f"Started the {rollout.cause} rollout of {rollout.scope}"
-    return Redirect(PATH, f"{flash}; {hint}" if hint else f"{flash}.")
+    return FormResult(PATH, f"{flash}; {hint}" if hint else f"{flash}.")
 
 
-async def stop(context: ConsoleContext, request: PageRequest) -> Redirect:
+async def stop(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Stop a rollout; its events that have not started are cancelled."""
     scope = ScopeId(request.name)
     await context.engine.handle(StopRollout(scope=scope, by=CONSOLE))
-    return Redirect(PATH, f"Stopped the rollout of {scope}; events that have started run to their end.")
+    return FormResult(PATH, f"Stopped the rollout of {scope}; events that have started run to their end.")
 
 
 def _rollouts(context: ConsoleContext, request: PageRequest) -> Fragment:
