@@ -236,14 +236,14 @@ class FleetServer:
             self.engine,
             endpoints=self.listeners.url,
             alternatives=self.listeners.alternatives,
-            welcome=self._open_endpoints,
+            open_endpoints=self._open_endpoints,
             document=self._document,
             versions=served_shapes(self._settings.profile),
-            journeys=time_control,
+            time_control=time_control,
             token=self._settings.token,
             throttle=self._throttle,
             loopback=loopback(self._settings.operator_address[0]),
-            closing=shutdown,
+            shutdown=shutdown,
             streams=self._streams,
         )
 

@@ -1,4 +1,4 @@
-"""A fleet on a table with the console in front of it: every page is one call."""
+"""A client of the console over an in-memory fleet: every page is one call."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,23 +18,23 @@ from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import SystemClock
 from fairwarning.engine.engine import Engine
 from tests.asgi import ask
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 URL = "http://127.0.0.1:8080"
 
 
 def address(ref: MachineRef) -> str | None:
-    """Return where a machine's metadata would be; the one called elsewhere has no door."""
+    """Return the metadata URL of a machine; the machine called elsewhere has none."""
     return None if ref.name == "elsewhere" else f"http://127.0.0.1:8101/{ref.name}"
 
 
 @dataclass(slots=True)
-class Lobby:
-    """The console over a stage, as a browser without scripts sees it; it keeps its cookies."""
+class ConsoleTestClient:
+    """Uses the console like a browser without scripts; keeps its cookies."""
 
-    stage: Stage
+    stage: FleetHarness
     app: Starlette
-    closing: asyncio.Event
+    shutdown: asyncio.Event
     cookies: dict[str, str] = field(default_factory=dict)
 
     def send(
@@ -46,7 +46,7 @@ class Lobby:
         headers: Mapping[str, str] | None = None,
         url: str = URL,
     ) -> httpx2.Response:
-        """Send one request and return the answer, whatever it is; redirects are not followed."""
+        """Send one request and return the response, whatever its status; redirects are not followed."""
         lines = {"accept": "text/html", **(headers or {})}
         if form is not None:
             lines["content-type"] = "application/x-www-form-urlencoded"
@@ -54,8 +54,8 @@ class Lobby:
             lines["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         content = b"" if form is None else urlencode(form).encode()
         response = run(ask(self.app, method, f"{url}{path}", lines, content, failing=True))
-        for told in response.headers.get_list("set-cookie"):
-            for name, morsel in SimpleCookie(told).items():
+        for cookie in response.headers.get_list("set-cookie"):
+            for name, morsel in SimpleCookie(cookie).items():
                 self.cookies[name] = morsel.value
                 if morsel["max-age"] == "0":
                     del self.cookies[name]
@@ -68,24 +68,24 @@ class Lobby:
         return response.text
 
     def press(self, path: str, page: str | None = None, **form: str) -> httpx2.Response:
-        """Send a form as it stands on ``page``, with the proof that is found there."""
-        seen = self.page("/clock" if page is None else page)
-        return self.send("POST", path, {"csrf": proof(seen), **form})
+        """Send a form with the CSRF token of ``page``."""
+        html = self.page("/clock" if page is None else page)
+        return self.send("POST", path, {"csrf": csrf_token(html), **form})
 
-    def done(self, path: str, page: str | None = None, **form: str) -> str:
-        """Send a form that is accepted, and return the page one is led to."""
+    def accepted(self, path: str, page: str | None = None, **form: str) -> str:
+        """Send a form that is accepted, and return the page to which it redirects."""
         response = self.press(path, page, **form)
         assert response.status_code == 303, response.text
         return self.page(response.headers["location"])
 
     def refused(self, path: str, page: str | None = None, *, status: int, **form: str) -> str:
-        """Send a form that is not accepted, and return the page that says why."""
+        """Send a form that is refused, and return the page that says why."""
         response = self.press(path, page, **form)
         assert response.status_code == status, response.text
         return response.text
 
 
-def lobby(
+def console_client(
     *blueprints: Blueprint,
     watched: bool = True,
     policy: Policy | None = None,
@@ -94,36 +94,36 @@ def lobby(
     real_clock: bool = False,
     endpoints: Callable[[MachineRef], str | None] = address,
     wall: Callable[[], datetime] | None = None,
-) -> Lobby:
-    """Return the console over these sets; a watched one has a machine that polls."""
-    stage = Stage(*blueprints, watched=watched, policy=policy)
+) -> ConsoleTestClient:
+    """Return a client of the console of a fleet with these sets; in watched sets a machine polls."""
+    stage = FleetHarness(*blueprints, watched=watched, policy=policy)
     if real_clock:
         stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
         run(stage.engine.open())
-    closing = asyncio.Event()
+    shutdown = asyncio.Event()
     app = create_app(
-        stage.engine, endpoints=endpoints, token=token, loopback=loopback, closing=closing, wall=wall
+        stage.engine, endpoints=endpoints, token=token, loopback=loopback, shutdown=shutdown, wall=wall
     )
-    return Lobby(stage, app, closing)
+    return ConsoleTestClient(stage, app, shutdown)
 
 
-def proof(page: str) -> str:
-    """Return what the forms of a page bring along."""
-    found = Found(page, "input")
-    return next(one["value"] for one in found.attributes if one.get("name") == "csrf")
+def csrf_token(page: str) -> str:
+    """Return the CSRF token of the forms of a page."""
+    inputs = ParsedPage(page, "input").attributes
+    return next(attributes["value"] for attributes in inputs if attributes.get("name") == "csrf")
 
 
 def text(page: str) -> str:
-    """Return what a page says, without its tags, each word one space apart."""
-    return " ".join(Found(page).text.split())
+    """Return the text of a page without tags, with single spaces between words."""
+    return " ".join(ParsedPage(page).text.split())
 
 
-#: Elements that stand in a sentence; all others stand apart.
+#: Elements inside a sentence; all others separate words.
 _INLINE = frozenset({"a", "b", "code", "em", "strong", "time"})
 
 
-class Found(HTMLParser):
-    """What a page says, and the attributes of one kind of its elements."""
+class ParsedPage(HTMLParser):
+    """The text of a page, and the attributes of all its elements of one kind."""
 
     def __init__(self, page: str, tag: str = "") -> None:
         super().__init__()

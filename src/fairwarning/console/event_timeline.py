@@ -1,4 +1,4 @@
-"""One event's life, put together from what the journal says about it."""
+"""The timeline of an event: its milestones in order, collected from the journal."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from fairwarning.engine.ports import Entry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineStep:
-    """One thing that happened to an event."""
+    """A milestone of an event: when it happened, and who caused it."""
 
     at: datetime
     what: EventMilestone
@@ -21,82 +21,83 @@ class TimelineStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimeline:
-    """An event as it was last known, and what happened to it so far, in order."""
+    """An event in its last known state, and its steps so far."""
 
     event: Event
     steps: tuple[TimelineStep, ...] = ()
 
-    def first(self, *what: EventMilestone) -> TimelineStep | None:
-        """Return the first step of one of these sorts."""
-        return next((step for step in self.steps if step.what in what), None)
+    def first_step(self, *milestones: EventMilestone) -> TimelineStep | None:
+        """Return the first step with one of these milestones."""
+        return next((step for step in self.steps if step.what in milestones), None)
 
     @property
     def approval(self) -> TimelineStep | None:
-        """Who let the event go ahead, and when."""
-        return self.first(EventMilestone.APPROVED)
+        """The step that approved the event."""
+        return self.first_step(EventMilestone.APPROVED)
 
     @property
-    def sudden(self) -> bool:
-        """Whether the impact came without notice."""
+    def without_notice(self) -> bool:
+        """Whether the impact started without notice."""
         return self.event.not_before <= self.event.created_at
 
     @property
     def end(self) -> TimelineStep | None:
-        """How and when the event was over."""
-        return self.first(EventMilestone.FINISHED, EventMilestone.CANCELLED)
+        """The step that finished or cancelled the event."""
+        return self.first_step(EventMilestone.FINISHED, EventMilestone.CANCELLED)
 
     @property
     def cancelled(self) -> bool:
-        """Whether the event was withdrawn."""
+        """Whether the event was cancelled."""
         return self.end is not None and self.end.what is EventMilestone.CANCELLED
 
-    def until(self, now: datetime) -> datetime:
-        """Return when the event was over; now, if it is not."""
+    def end_or(self, now: datetime) -> datetime:
+        """Return the end of the event; ``now`` if the event has not ended."""
         return now if self.end is None else self.end.at
 
-    def meets(self, other: "EventTimeline", now: datetime) -> bool:
-        """Whether two events were there at the same time."""
-        return self.event.created_at <= other.until(now) and other.event.created_at <= self.until(now)
+    def overlaps(self, other: "EventTimeline", now: datetime) -> bool:
+        """Whether both events were pending at the same time."""
+        return self.event.created_at <= other.end_or(now) and other.event.created_at <= self.end_or(now)
 
     @property
     def failures(self) -> tuple[TimelineStep, ...]:
-        """The attempts at the impact that went wrong."""
+        """The failed attempts at the impact."""
         return tuple(step for step in self.steps if step.what is EventMilestone.FAILED)
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing more to come."""
+        """Whether the event has ended."""
         return self.event.status is EventStatus.GONE
 
 
 def event_timelines(entries: Iterable[Entry], pending: Iterable[Event] = ()) -> tuple[EventTimeline, ...]:
-    """Return the lives of events in order of their announcement.
+    """Return the timelines of events, in order of creation.
 
-    What is ``pending`` is told even if the entries no longer reach back to it.
+    An event in ``pending`` gets a timeline even if the journal entries do not reach back to its creation.
     """
-    found: dict[EventId, EventTimeline] = {}
+    timelines: dict[EventId, EventTimeline] = {}
     for entry in entries:
         change = entry.change
         if isinstance(change, EventChanged):
-            step = TimelineStep(
-                at=entry.at, what=change.what, by=change.by, reason=change.reason or _done(change)
-            )
-            before = found.get(change.event.id)
+            reason = change.reason or _impacted_machines(change)
+            step = TimelineStep(at=entry.at, what=change.what, by=change.by, reason=reason)
+            before = timelines.get(change.event.id)
             steps = (step,) if before is None else (*before.steps, step)
-            found[change.event.id] = EventTimeline(event=change.event, steps=steps)
+            timelines[change.event.id] = EventTimeline(event=change.event, steps=steps)
     for event in pending:
-        known = found.get(event.id) or EventTimeline(event=event, steps=tuple(_remembered(event)))
-        found[event.id] = replace(known, event=event)
-    return tuple(sorted(found.values(), key=lambda one: (one.event.created_at, one.event.id)))
+        timeline = timelines.get(event.id) or EventTimeline(event=event, steps=tuple(_known_steps(event)))
+        timelines[event.id] = replace(timeline, event=event)
+    return tuple(
+        sorted(timelines.values(), key=lambda timeline: (timeline.event.created_at, timeline.event.id))
+    )
 
 
-def _done(change: EventChanged) -> str:
-    """Return which machines have had their impact, where that is the news."""
+def _impacted_machines(change: EventChanged) -> str:
+    """Return the machines whose impact has ended, for the milestone that reports them."""
     return ", ".join(change.event.done) if change.what is EventMilestone.PROGRESSED else ""
 
 
-def _remembered(event: Event) -> Iterator[TimelineStep]:
-    """Yield what an event itself remembers of its life."""
+def _known_steps(event: Event) -> Iterator[TimelineStep]:
+    """Yield the steps that can be read from the event itself."""
     if event.started_at != event.created_at:
         yield TimelineStep(at=event.created_at, what=EventMilestone.SCHEDULED, by="")
     if event.started_at is not None:

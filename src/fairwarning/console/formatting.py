@@ -1,4 +1,4 @@
-"""How values read on a page."""
+"""Texts and addresses that pages show: times, counts, kinds of scopes, links, az commands."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -7,11 +7,11 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from fairwarning.core.fleet import MachineState
-from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId, ScopeKind, VmName
+from fairwarning.core.model import HOME_GROUP, Machine, MachineRef, Scope, ScopeId, ScopeKind, VmName
 from fairwarning.formats import durations
 from fairwarning.formats.timestamps import for_people, iso_milliseconds
 
-#: A sign for every condition, so that nobody depends on its colour; all of them are in the oldest fonts.
+#: A symbol for every state, so that a state is never shown by colour alone; even old fonts have them all.
 ICONS: Mapping[MachineState, str] = {
     MachineState.RUNNING: "●",
     MachineState.WARNED: "▲",
@@ -33,32 +33,32 @@ KINDS: Mapping[ScopeKind, str] = {
 
 
 def instant(when: datetime | None, otherwise: str = "never") -> Markup:
-    """Return an instant in UTC; a script adds what that is in local time."""
+    """Return an instant in UTC; a script adds the local time."""
     return escape(otherwise) if when is None else _time(when)
 
 
 def ago(when: datetime | None, otherwise: str = "never") -> Markup:
-    """Return an instant gone by; a script says how long ago that is, by the server's clock."""
+    """Return a past instant; a script replaces it with its age by the server's clock."""
     return escape(otherwise) if when is None else _time(when, "ago")
 
 
 def countdown(until: datetime) -> Markup:
-    """Return an instant to come; a script adds how long that is from now, by the server's clock."""
+    """Return a future instant; a script replaces it with a countdown by the server's clock."""
     return _time(until, "countdown")
 
 
-def count(number: int, noun: str, many: str = "") -> str:
-    """Return how many there are of something."""
-    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun in the singular or plural: ``1 machine``, ``2 machines``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def span(duration: timedelta | None, otherwise: str = "off") -> str:
-    """Return a duration as people write it."""
+    """Return a duration as ``1h30m``."""
     return otherwise if duration is None else durations.for_people(duration)
 
 
-def called(scope: Scope) -> str:
-    """Return what sort of scope it is."""
+def scope_kind(scope: Scope) -> str:
+    """Return the kind of a scope, as ``Spot scale set, zone 1``."""
     spot = "Spot " if all_spot(scope) else ""
     zone = f", zone {scope.facts.zone}" if scope.facts.zone else ""
     return f"{spot}{KINDS[scope.facts.kind]}{zone}"
@@ -70,17 +70,17 @@ def all_spot(scope: Scope) -> bool:
 
 
 def machine_path(machine: Machine) -> str:
-    """Return the address of a machine's page."""
+    """Return the path of a machine's page."""
     return path_to(machine.scope, machine.name)
 
 
 def path_to(scope: ScopeId, name: VmName) -> str:
-    """Return the address of the page of a scope's machine."""
+    """Return the path of the page of the machine ``name`` in a scope."""
     return f"/machines/{quote(MachineRef(scope, name).full)}"
 
 
 def scope_path(scope: str) -> str:
-    """Return the address of a scope's page."""
+    """Return the path of a scope's page."""
     return f"/scopes/{quote(scope)}"
 
 
@@ -89,7 +89,26 @@ def time_of_day(when: datetime) -> str:
     return f"{when.astimezone(UTC):%H:%M:%S}"
 
 
-def _time(when: datetime, sort: str = "") -> Markup:
-    """Return an instant as scripts find it and people without scripts read it."""
-    name = Markup(' class="{}"').format(sort) if sort else ""
-    return Markup('<time{} datetime="{}">{}</time>').format(name, iso_milliseconds(when), for_people(when))
+def _time(when: datetime, css_class: str = "") -> Markup:
+    """Return an instant as a ``time`` element: readable text, and a value for scripts."""
+    attribute = Markup(' class="{}"').format(css_class) if css_class else ""
+    return Markup('<time{} datetime="{}">{}</time>').format(
+        attribute, iso_milliseconds(when), for_people(when)
+    )
+
+
+# -- termination notification: the console cannot turn it on for a set that exists, az can
+
+
+def lacks_notification(scope: Scope) -> bool:
+    """Whether a scope belongs to a set that could have the termination notification and does not."""
+    # T-05: Spot instances never get a notice of their deletion.
+    return scope.facts.kind.scales and scope.facts.model.terminate_notice is None and not all_spot(scope)
+
+
+def enable_notification_command(set_name: str, group: str = "") -> str:
+    """Return the az command that turns on the termination notification of a set."""
+    return (
+        f"az vmss update --resource-group {group or HOME_GROUP} --name {set_name}"
+        " --enable-terminate-notification true --terminate-notification-time 10"
+    )

@@ -1,4 +1,4 @@
-"""Between requests and pages: visits and forms come in; pages, redirects and streams go out."""
+"""Request handlers: from requests and forms to pages, redirects and live streams."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,35 +18,35 @@ from fairwarning.console.access import HEADERS, LOGIN
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.page import (
     Action,
-    Done,
     FormError,
     FormProblem,
+    FormResult,
     Fragment,
     NoPageError,
     Page,
+    PageRequest,
     PageView,
     Show,
-    Visit,
-    fields,
+    parse_fields,
 )
-from fairwarning.console.sessions import LIFE, Sessions
+from fairwarning.console.sessions import LIFETIME, Sessions
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.throttle import Throttle
 
-#: The largest form that is read.
+#: The largest form that is accepted.
 MOST_BYTES = 64 * 1024
 
-#: The answer to a failure is written outside the gate, where nothing else adds these.
-_ALONE = {**HEADERS, "Cache-Control": "no-store"}
+#: Error pages are sent outside the access middleware, so they bring its headers themselves.
+_ERROR_HEADERS = {**HEADERS, "Cache-Control": "no-store"}
 
-#: What a browser repeats when it comes back to a stream.
+#: The header in which a browser repeats the last message id when it reconnects to a stream.
 RESUME = "last-event-id"
 
-Answer = Callable[[Request], Awaitable[ASGIApp]]
+Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 
 class FormRefusedError(FairWarningError):
-    """The request itself is at fault."""
+    """A form cannot be accepted, whatever its fields say."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -54,94 +54,97 @@ class FormRefusedError(FairWarningError):
 
 
 class PageHandlers:
-    """Answers the requests of those who were let in."""
+    """Handles the requests that the access middleware lets pass."""
 
     def __init__(
-        self, room: ConsoleContext, sessions: Sessions, throttle: Throttle, pages: Sequence[Page]
+        self, context: ConsoleContext, sessions: Sessions, throttle: Throttle, pages: Sequence[Page]
     ) -> None:
-        self._room = room
+        self._context = context
         self._sessions = sessions
         self._throttle = throttle
-        self._looks = live.Looks(room.engine.feed, room.journeys)
-        self._pages = [(Route(one.path, _unused, methods=["GET"]), one.show) for one in pages]
+        self._renderer = live.PageRenderer(context.engine.feed, context.time_control)
+        self._pages = [(Route(page.path, _unused, methods=["GET"]), page.show) for page in pages]
 
-    def showing(self, page: Page) -> Answer:
-        """Return what answers requests for a page."""
+    def for_page(self, page: Page) -> Handler:
+        """Return the handler that shows a page."""
 
-        async def answer(request: Request) -> ASGIApp:
-            visit = self._visit(request)
-            said = unquote(request.cookies.get(self._sessions.said, ""))
-            response = await self._shown(page.show, visit, said=said)
-            if said and isinstance(response, HTMLResponse):
-                response.delete_cookie(self._sessions.said, path="/")
+        async def handle(request: Request) -> ASGIApp:
+            flash = unquote(request.cookies.get(self._sessions.flash_cookie, ""))
+            response = await self._render(page.show, self._page_request(request), flash=flash)
+            if flash and isinstance(response, HTMLResponse):
+                response.delete_cookie(self._sessions.flash_cookie, path="/")
             return response
 
-        return answer
+        return handle
 
-    def acting(self, action: Action) -> Answer:
-        """Return what answers forms; what is refused is told in place, and nothing that was typed is lost."""
+    def for_action(self, action: Action) -> Handler:
+        """Return the handler of a form; an error shows the form again, with its input and the problem."""
 
-        async def answer(request: Request) -> ASGIApp:
-            visit = replace(self._visit(request), form=fields(await _body(request)))
+        async def handle(request: Request) -> ASGIApp:
+            page_request = replace(self._page_request(request), form=parse_fields(await _body(request)))
             try:
-                self._believe(visit)
-                done = await action.act(self._room, visit)
+                self._check_csrf(page_request)
+                result = await action.act(self._context, page_request)
             except FairWarningError as error:
-                told = replace(visit, path=action.page.at(visit.name), problems=_problems(error))
-                return await self._shown(action.page.show, told, status=_status(error))
-            return self._redirect(done)
+                path = action.page.at(page_request.name)
+                again = replace(page_request, path=path, problems=_problems(error))
+                return await self._render(action.page.show, again, status=_status(error))
+            return self._redirect(result)
 
-        return answer
+        return handle
 
-    async def follow(self, request: Request) -> ASGIApp:
-        """Answer with a page as it changes."""
-        asked = fields(request.url.query)
-        path, _, query = asked.get("page", "/").partition("?")
-        show, name = self._page_at(path)
-        session, bearer = _session(request), request.headers.getlist("authorization")
-        visit = Visit(path=path, name=name, query=fields(query), csrf=self._sessions.proof(session))
+    async def stream(self, request: Request) -> ASGIApp:
+        """Stream the changes of a page."""
+        context = self._context
+        query = parse_fields(request.url.query)
+        path, _, page_query = query.get("page", "/").partition("?")
+        show, name = self._find_page(path)
+        session, authorization = _session(request), request.headers.getlist("authorization")
+        page_request = PageRequest(
+            path=path, name=name, query=parse_fields(page_query), csrf=self._sessions.csrf_token(session)
+        )
 
-        async def see() -> Sequence[Fragment]:
+        async def fragments() -> Sequence[Fragment]:
             try:
-                view = await show(self._room, visit)
+                view = await show(context, page_request)
             except FairWarningError as error:
-                return layout.fragments(self._room, visit, problem=str(error))
-            changing = view.fragments if isinstance(view, PageView) else ()
-            return (*layout.fragments(self._room, visit), *changing)
+                return layout.fragments(context, page_request, problem=str(error))
+            of_page = view.fragments if isinstance(view, PageView) else ()
+            return (*layout.fragments(context, page_request), *of_page)
 
-        async def look() -> live.ShownPage | None:
-            # Sessions end, by their own time or by logging out in another tab.
-            admitted = self._sessions.admits(session, bearer)
-            return await self._looks.at(visit, see) if admitted else None
+        async def render() -> live.ShownPage | None:
+            # A session can end while its stream is open: it expires, or another tab logs out.
+            admitted = self._sessions.admits(session, authorization)
+            return await self._renderer.render(page_request, fragments) if admitted else None
 
-        have = request.headers.get(RESUME) or asked.get("have")
-        room = self._room
-        return room.streams.stream(live.messages(room.engine.feed, room.journeys, look, have, room.closing))
+        have = request.headers.get(RESUME) or query.get("have")
+        messages = live.messages(context.engine.feed, context.time_control, render, have, context.shutdown)
+        return context.streams.stream(messages)
 
-    async def ask_token(self, request: Request) -> ASGIApp:
-        """Answer with the login page."""
-        visit = self._visit(request)
-        if not self._sessions.needed:
+    async def show_login(self, request: Request) -> ASGIApp:
+        """Show the login page."""
+        page_request = self._page_request(request)
+        if not self._sessions.token_required:
             return RedirectResponse("/", 303)
-        return HTMLResponse(layout.bare("login.html", "Log in", visit, next=visit.query.get("next")))
+        return HTMLResponse(_login_page(page_request, page_request.query.get("next")))
 
-    async def let_in(self, request: Request) -> ASGIApp:
-        """Begin a session for whoever has the token."""
-        visit = replace(self._visit(request), form=fields(await _body(request)))
-        onwards = visit.form.get("next")
+    async def login(self, request: Request) -> ASGIApp:
+        """Start a session if the token is right."""
+        page_request = replace(self._page_request(request), form=parse_fields(await _body(request)))
+        target = page_request.form.get("next")
         try:
-            self._believe(visit)
-            if not self._sessions.opens(visit.form.get("token")):
+            self._check_csrf(page_request)
+            if not self._sessions.is_token(page_request.form.get("token")):
                 await self._throttle.wrong_token(client_address(request.client))
-                raise FormRefusedError(403, "this is not the token")
+                raise FormRefusedError(403, "Wrong token.")
         except FairWarningError as error:
-            told = replace(visit, problems=_problems(error))
-            return HTMLResponse(layout.bare("login.html", "Log in", told, next=onwards), _status(error))
-        response = RedirectResponse(_local(onwards), 303)
+            again = replace(page_request, problems=_problems(error))
+            return HTMLResponse(_login_page(again, target), _status(error))
+        response = RedirectResponse(_local_path(target), 303)
         response.set_cookie(
-            self._sessions.cookie,
+            self._sessions.session_cookie,
             self._sessions.begin(),
-            max_age=int(LIFE.total_seconds()),
+            max_age=int(LIFETIME.total_seconds()),
             path="/",
             secure=_encrypted(request),
             httponly=True,
@@ -149,56 +152,62 @@ class PageHandlers:
         )
         return response
 
-    async def let_out(self, request: Request) -> ASGIApp:
-        """End a session."""
-        self._believe(replace(self._visit(request), form=fields(await _body(request))))
+    async def logout(self, request: Request) -> ASGIApp:
+        """End the session."""
+        self._check_csrf(replace(self._page_request(request), form=parse_fields(await _body(request))))
         self._sessions.end(_session(request))
         response = RedirectResponse(LOGIN, 303)
-        response.delete_cookie(self._sessions.cookie, path="/")
+        response.delete_cookie(self._sessions.session_cookie, path="/")
         return response
 
-    async def refuse(self, request: Request, error: Exception) -> Response:
-        """Answer what was refused with a page that says why."""
-        status, text = _status(error), _words(request, error)
+    async def show_error(self, request: Request, error: Exception) -> Response:
+        """Show an error page."""
+        status, text = _status(error), _error_text(request, error)
         title = HTTPStatus(status).phrase
-        page = layout.bare("error.html", title, self._visit(request), text=text)
-        return HTMLResponse(page, status, headers=_ALONE)
+        page = layout.render_bare("error.html", title, self._page_request(request), text=text)
+        return HTMLResponse(page, status, headers=_ERROR_HEADERS)
 
-    async def _shown(self, show: Show, visit: Visit, *, said: str = "", status: int = 200) -> Response:
-        view = await show(self._room, visit)
+    async def _render(
+        self, show: Show, request: PageRequest, *, flash: str = "", status: int = 200
+    ) -> Response:
+        view = await show(self._context, request)
         if not isinstance(view, PageView):
             return view
-        page = layout.html(self._room, visit, view, said=said, leave=self._sessions.needed)
+        can_log_out = self._sessions.token_required
+        page = layout.render_page(self._context, request, view, flash=flash, can_log_out=can_log_out)
         return HTMLResponse(page, status)
 
-    def _visit(self, request: Request) -> Visit:
-        return Visit(
+    def _page_request(self, request: Request) -> PageRequest:
+        return PageRequest(
             path=request.url.path,
             name=str(request.path_params.get("name", "")),
-            query=fields(request.url.query),
-            csrf=self._sessions.proof(_session(request)),
+            query=parse_fields(request.url.query),
+            csrf=self._sessions.csrf_token(_session(request)),
         )
 
     @staticmethod
-    def _believe(visit: Visit) -> None:
-        if not hmac.compare_digest(visit.form.get("csrf").encode(), visit.csrf.encode()):
-            raise FormRefusedError(
-                403, "this page was older than the server; nothing was done: please press again"
-            )
+    def _check_csrf(request: PageRequest) -> None:
+        if not hmac.compare_digest(request.form.get("csrf").encode(), request.csrf.encode()):
+            raise FormRefusedError(403, "This form has expired. Nothing was changed; please submit it again.")
 
-    def _page_at(self, path: str) -> tuple[Show, str]:
+    def _find_page(self, path: str) -> tuple[Show, str]:
         for route, show in self._pages:
-            match, found = route.matches({"type": "http", "method": "GET", "path": path, "root_path": ""})
+            match, scope = route.matches({"type": "http", "method": "GET", "path": path, "root_path": ""})
             if match is Match.FULL:
-                return show, str(found["path_params"].get("name", ""))
+                return show, str(scope["path_params"].get("name", ""))
         raise NoPageError(path)
 
-    def _redirect(self, done: Done) -> Response:
-        response = RedirectResponse(done.to, 303)
-        if done.said:
-            # Carried across the redirect, and shown once, as text.
+    def _redirect(self, result: FormResult) -> Response:
+        response = RedirectResponse(result.to, 303)
+        if result.flash:
+            # A cookie carries the message across the redirect; the next page shows it once, as text.
             response.set_cookie(
-                self._sessions.said, quote(done.said), max_age=60, path="/", httponly=True, samesite="strict"
+                self._sessions.flash_cookie,
+                quote(result.flash),
+                max_age=60,
+                path="/",
+                httponly=True,
+                samesite="strict",
             )
         return response
 
@@ -212,12 +221,16 @@ async def _body(request: Request) -> str:
     async for chunk in request.stream():
         body += chunk
         if len(body) > MOST_BYTES:
-            raise FormRefusedError(413, f"the form is larger than {MOST_BYTES} bytes")
+            raise FormRefusedError(413, f"The form is larger than {MOST_BYTES} bytes.")
     return body.decode("utf-8", "replace")
 
 
+def _login_page(request: PageRequest, target: str) -> str:
+    return layout.render_bare("login.html", "Log in", request, next=target)
+
+
 def _encrypted(request: Request) -> bool:
-    """Whether the browser came by HTTPS, if only as far as a proxy before us."""
+    """Whether the browser used HTTPS, at least up to a reverse proxy."""
     return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
@@ -225,10 +238,10 @@ def _session(request: Request) -> str:
     return str(request.scope.get("state", {}).get("session", ""))
 
 
-def _local(address: str) -> str:
-    """Return an address of ours, never one of another site."""
-    fine = address.startswith("/") and not address.startswith(("//", "/\\"))
-    return address if fine and address.isprintable() else "/"
+def _local_path(target: str) -> str:
+    """Return the target if it is a path of this console, else the start page."""
+    local = target.startswith("/") and not target.startswith(("//", "/\\"))
+    return target if local and target.isprintable() else "/"
 
 
 def _problems(error: FairWarningError) -> tuple[FormProblem, ...]:
@@ -253,13 +266,13 @@ def _status(error: Exception) -> int:
             return 500
 
 
-def _words(request: Request, error: Exception) -> str:
+def _error_text(request: Request, error: Exception) -> str:
     match error:
         case FairWarningError():
             return str(error)
         case HTTPException(status_code=404):
             return str(NoPageError(request.url.path))
         case HTTPException(status_code=status):
-            return HTTPStatus(status).phrase.lower()
+            return f"{HTTPStatus(status).phrase.capitalize()}."
         case _:
-            return "the server failed; its log says why"
+            return "The server failed; its log has the details."

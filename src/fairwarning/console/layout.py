@@ -1,4 +1,4 @@
-"""What every page has around it: where one is, what time it is for the fleet, and how much is pending."""
+"""The layout around every page: menu, fleet clock, number of pending events, messages."""
 
 from collections.abc import Mapping
 
@@ -7,10 +7,10 @@ from markupsafe import Markup
 from fairwarning.console import templating
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.live import digest
-from fairwarning.console.page import Fragment, PageView, Visit
+from fairwarning.console.page import Fragment, PageRequest, PageView
 from fairwarning.engine.clock import ManualClock
 
-#: What there is to see, in the order of the menu.
+#: The entries of the menu, in order.
 MENU: Mapping[str, str] = {
     "/": "Fleet",
     "/events": "Events",
@@ -20,51 +20,57 @@ MENU: Mapping[str, str] = {
     "/clock": "Clock",
 }
 
-#: Pages that have no entry of their own, and the entry they belong to.
-_BELONGS: Mapping[str, str] = {"scopes": "/", "machines": "/"}
+#: The menu entry of pages that have none of their own.
+_MENU_ENTRIES: Mapping[str, str] = {"scopes": "/", "machines": "/"}
 
 
-def fragments(room: ConsoleContext, visit: Visit, problem: str = "") -> tuple[Fragment, ...]:
-    """Return what changes by itself around every page; a ``problem`` is why there is nothing inside."""
-    engine, sheet = room.engine, templating.TemplateMacros("_frame.html", visit)
+def fragments(context: ConsoleContext, request: PageRequest, problem: str = "") -> tuple[Fragment, ...]:
+    """Return the live fragments of the layout; ``problem`` says why the page itself cannot be shown."""
+    engine, macros = context.engine, templating.TemplateMacros("_layout.html", request)
     manual, now = isinstance(engine.clock, ManualClock), engine.clock.now()
     pending = sum(len(scope.events) for scope in engine.scopes().values())
     mode, speed = "manual" if manual else "real", f"{engine.policy.speed:g}"
     return (
-        # Real time passes by itself; only how it passes is news.
-        sheet.fragment(
+        # The browser counts real time by itself, so only a change of speed is sent.
+        macros.fragment(
             "clock", "clock", key=f"{mode} {now if manual else speed}", now=now, mode=mode, speed=speed
         ),
-        sheet.fragment("tally", "tally", pending=pending),
-        sheet.fragment("proof", "proof"),
-        sheet.fragment("notice", "notice", problem=problem or engine.trouble),
+        macros.fragment("tally", "tally", pending=pending),
+        macros.fragment("csrf_token", "csrf-token"),
+        macros.fragment("notice", "notice", problem=problem or engine.trouble),
     )
 
 
-def html(room: ConsoleContext, visit: Visit, view: PageView, *, said: str = "", leave: bool = False) -> str:
-    """Return a view as a whole page; ``leave`` offers a way out to whoever had to log in."""
-    around = fragments(room, visit)
-    parts = (*around, *view.fragments)
+def render_page(
+    context: ConsoleContext,
+    request: PageRequest,
+    view: PageView,
+    *,
+    flash: str = "",
+    can_log_out: bool = False,
+) -> str:
+    """Return a view as a complete page, with its layout."""
+    parts = (*fragments(context, request), *view.fragments)
     values = {
         **view.values,
         "title": view.title,
-        "visit": visit,
+        "request": request,
         "menu": MENU,
-        "here": _here(visit.path),
-        "said": said,
-        "leave": leave,
-        "parts": {one.id: Markup(one.html) for one in parts},
+        "menu_entry": _menu_entry(request.path),
+        "flash": flash,
+        "can_log_out": can_log_out,
+        "parts": {part.id: Markup(part.html) for part in parts},
         "have": digest(parts),
-        "now": room.engine.clock.now(),
+        "now": context.engine.clock.now(),
     }
-    return templating.page(view.template, values)
+    return templating.render(view.template, values)
 
 
-def bare(template: str, title: str, visit: Visit, **values: object) -> str:
-    """Return a page that says nothing about the fleet."""
-    return templating.page(template, {"title": title, "visit": visit, **values})
+def render_bare(template: str, title: str, request: PageRequest, **values: object) -> str:
+    """Return a page without the layout, which shows nothing of the fleet."""
+    return templating.render(template, {"title": title, "request": request, **values})
 
 
-def _here(path: str) -> str:
+def _menu_entry(path: str) -> str:
     first = path.split("/")[1]
-    return _BELONGS.get(first, f"/{first}")
+    return _MENU_ENTRIES.get(first, f"/{first}")

@@ -1,6 +1,6 @@
-"""The console beside the operator API at one address, loaded with its first visitor.
+"""The console next to the operator API at one address, loaded by its first request.
 
-Most servers that are started never show a page, and starting one must not wait for what only pages need.
+Most servers never show a page, so starting a server must not wait for modules that only pages need.
 """
 
 import asyncio
@@ -8,25 +8,25 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-#: Where the operator API is; everything else is the console's.
+#: Paths of the operator API; all other paths belong to the console.
 API = ("/fleet/", "/healthz", "/metrics")
 
 
 class LazyMount:
-    """Hands each request to the API or to the console."""
+    """Routes each request to the API or to the console."""
 
-    def __init__(self, api: ASGIApp, console: Callable[[], ASGIApp]) -> None:
+    def __init__(self, api: ASGIApp, load_console: Callable[[], ASGIApp]) -> None:
         self._api = api
-        self._load = console
+        self._load_console = load_console
         self._loading: asyncio.Task[ASGIApp] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle a request."""
         app = self._api if scope["type"] != "http" or scope["path"].startswith(API) else await self._console()
         await app(scope, receive, send)
 
     async def _console(self) -> ASGIApp:
-        # In a thread, because guests must not wait for the modules either; once, however many ask.
+        # In a thread, so that guests do not wait for the imports; once for all concurrent requests.
         if self._loading is None:
-            self._loading = asyncio.create_task(asyncio.to_thread(self._load))
+            self._loading = asyncio.create_task(asyncio.to_thread(self._load_console))
         return await asyncio.shield(self._loading)

@@ -1,1 +1,1 @@
-"""The pages of the console: what each shows, and what its forms do."""
+"""The pages of the console and the actions of their forms."""

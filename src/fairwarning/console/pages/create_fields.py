@@ -1,4 +1,4 @@
-"""What the create forms ask: how each field is called, explained and filled in, and on which step it is."""
+"""The fields of the create forms: label, hint, type of input and step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Tab(StrEnum):
 
 
 class FieldType(StrEnum):
-    """How a field is filled in."""
+    """The type of input of a field."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -31,78 +31,80 @@ class FieldType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateField:
-    """One field of a form."""
+    """A field of a form."""
 
     label: str
     default: str = ""
     hint: str = ""
-    sort: FieldType = FieldType.TEXT
-    #: What is sent, and what people read.
+    type: FieldType = FieldType.TEXT
+    #: The values of a choice, and their labels.
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     limits: tuple[int, int] = (0, 0)
     tab: Tab = Tab.BASICS
 
-    def answered(self, value: str) -> str:
-        """Return an answer as people read it."""
+    def display(self, value: str) -> str:
+        """Return a value as the review shows it."""
         return self.options.get(value, value)
 
 
-#: The most domains a form takes; Azure gives a set twenty at the most.
+#: The fewest and the most domains; Azure allows at most 20 per set.
 DOMAINS = (1, 20)
 
-#: T-02: the shortest and the longest delay, in minutes.
+#: T-02: the shortest and the longest termination delay, in minutes.
 DELAYS = (TERMINATE_NOTICE[0] // timedelta(minutes=1), TERMINATE_NOTICE[1] // timedelta(minutes=1))
 
 CREATE_FIELDS: Mapping[str, CreateField] = {
-    "name": CreateField(label="Name", hint="letters, digits, dot, dash or underscore"),
+    "name": CreateField(label="Name", hint="letters, digits, dots, dashes and underscores"),
     "mode": CreateField(
         label="Orchestration mode",
         default="uniform",
-        sort=FieldType.CHOICE,
+        type=FieldType.CHOICE,
         options={"uniform": "Uniform", "flexible": "Flexible"},
         hint="instances of a uniform set are numbered: web_0, web_1",
     ),
     "count": CreateField(
-        label="Machines", default="3", hint="up to 1,000", sort=FieldType.NUMBER, limits=(0, MOST_MACHINES)
+        label="Machines", default="3", hint="up to 1,000", type=FieldType.NUMBER, limits=(0, MOST_MACHINES)
     ),
-    "zones": CreateField(label="Zones", hint="such as 1, 2, 3: a scope for each; empty for none"),
+    "zones": CreateField(label="Zones", hint="for example 1, 2, 3; each zone is a scope; empty: no zones"),
     "priority": CreateField(
         label="Priority",
         default="regular",
-        sort=FieldType.CHOICE,
+        type=FieldType.CHOICE,
         options={"regular": "Regular", "spot": "Spot"},
-        hint="Spot machines may be evicted at thirty seconds' notice",
+        hint="Spot machines can be evicted with 30 seconds' notice",
     ),
     "eviction": CreateField(
         label="Eviction policy",
         default=EvictionPolicy.DEALLOCATE,
-        sort=FieldType.CHOICE,
-        options={one.value: one.value for one in EvictionPolicy},
-        hint="what becomes of a Spot machine that is evicted",
+        type=FieldType.CHOICE,
+        options={policy.value: policy.value for policy in EvictionPolicy},
+        hint="what happens to a Spot machine when it is evicted",
     ),
     "update_domains": CreateField(
-        label="Update domains", hint="5 unless you say", sort=FieldType.NUMBER, limits=DOMAINS
+        label="Update domains", hint="default: 5", type=FieldType.NUMBER, limits=DOMAINS
     ),
     "fault_domains": CreateField(
-        label="Fault domains", hint="2 unless you say", sort=FieldType.NUMBER, limits=DOMAINS
+        label="Fault domains", hint="default: 2", type=FieldType.NUMBER, limits=DOMAINS
     ),
     "roles": CreateField(
-        label="Roles", default="FrontEnd=2", hint="a line each, as FrontEnd=2", sort=FieldType.LINES
+        label="Roles", default="FrontEnd=2", hint="one per line, for example FrontEnd=2", type=FieldType.LINES
     ),
-    "tags": CreateField(label="Tags", hint="a line each, as owner=ops; optional", sort=FieldType.LINES),
+    "tags": CreateField(
+        label="Tags", hint="optional; one per line, for example owner=ops", type=FieldType.LINES
+    ),
     "notification": CreateField(
         label="Instance termination notification",
         default="off",
-        sort=FieldType.SWITCH,
+        type=FieldType.SWITCH,
         options={"on": "On", "off": "Off"},
-        hint="an instance learns of its deletion in time, and may approve it early",
+        hint="warns an instance before it is deleted; the instance can approve early",
         tab=Tab.MANAGEMENT,
     ),
     "delay": CreateField(
         label="Termination delay (minutes)",
         default=str(DELAYS[0]),
         hint=f"{DELAYS[0]} to {DELAYS[1]}",
-        sort=FieldType.NUMBER,
+        type=FieldType.NUMBER,
         limits=DELAYS,
         tab=Tab.MANAGEMENT,
     ),

@@ -1,4 +1,4 @@
-"""The fleet page and the page of one scope: machines on a map of update and fault domains."""
+"""The fleet page and the page of a scope: machines on a map of update and fault domains."""
 
 import asyncio
 from collections import Counter
@@ -9,25 +9,25 @@ from itertools import chain, groupby
 
 from markupsafe import Markup
 
-from fairwarning.console import notification
 from fairwarning.console.context import ConsoleContext
-from fairwarning.console.page import Fields, Fragment, PageView, Visit
+from fairwarning.console.formatting import enable_notification_command, lacks_notification
+from fairwarning.console.page import Fields, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.fleet import MachineState, machine_states
 from fairwarning.core.model import Machine, Scope, ScopeId
 
-#: How many machines are shown one by one; more of them are counted, and are seen scope by scope.
+#: The most machines that the fleet page draws one by one; a larger fleet is counted scope by scope.
 MANY = 1000
 
-#: How many machines of a scope have room for their names on the map.
-ROOMY = 60
+#: The most machines of a scope whose names fit on the map; a larger scope is drawn as symbols.
+MOST_NAMED = 60
 
-#: How many update domains leave room for another scope beside this one.
+#: The most update domains of a map that leaves space for another scope beside it.
 NARROW = 3
 
-#: How many machines of a scope are on one page.
-PAGE = 500
+#: How many machines of a scope one page shows.
+PAGE_SIZE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +35,20 @@ class Tile:
     """A machine on the map."""
 
     machine: Machine
-    condition: MachineState
-    ailment: EndpointFault | None
+    state: MachineState
+    fault: EndpointFault | None
 
-    def mentions(self, text: str) -> bool:
-        """Whether somebody who looks for ``text`` may mean this machine."""
-        one = self.machine
-        spot = "spot" if one.spot else ""
-        told = (one.ref.full, one.host, spot, self.condition, *(f"{key}={value}" for key, value in one.tags))
-        return any(text in word.lower() for word in told)
+    def matches(self, text: str) -> bool:
+        """Whether a search for ``text`` finds this machine."""
+        machine = self.machine
+        spot = "spot" if machine.spot else ""
+        tags = (f"{key}={value}" for key, value in machine.tags)
+        return any(text in word.lower() for word in (machine.ref.full, machine.host, spot, self.state, *tags))
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A scope with those of its machines that are to be shown."""
+    """A scope and those of its machines that are shown."""
 
     scope: Scope
     tiles: Sequence[Tile]
@@ -56,135 +56,140 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A scope as it is drawn: its HTML, the fragments in it, and what no fragment of them tells."""
+    """The HTML of a scope, its fragments, and a key for what the fragments do not cover."""
 
     html: Markup
     fragments: Sequence[Fragment]
     key: str
 
 
-async def show(room: ConsoleContext, visit: Visit) -> PageView:
+async def show(context: ConsoleContext, request: PageRequest) -> PageView:
     """Return the fleet page."""
-    text = visit.query.get("q").lower()
-    groups = await _matching(room, text)
-    sheet = TemplateMacros("_fleet.html", visit)
-    draw = _counted if sum(len(group.tiles) for group in groups) > MANY else _mapped
-    drawn = [draw(room, sheet, group, "fleet") for group in groups]
-    body = Markup("").join(one.html for one in drawn)
-    everything = bool(room.engine.scopes())
-    key = "\n".join((str(everything), *(one.key for one in drawn)))
-    outer = sheet.fragment("fleet", "fleet", key=key, body=body, text=text, everything=everything)
-    inner = (fragment for one in drawn for fragment in one.fragments)
-    return PageView(title="Fleet", template="fleet.html", fragments=(_totals(sheet, groups), outer, *inner))
+    text = request.query.get("q").lower()
+    groups = await _search(context, text)
+    macros = TemplateMacros("_fleet.html", request)
+    draw = _draw_counts if sum(len(group.tiles) for group in groups) > MANY else _draw_map
+    drawings = [draw(context, macros, group, "fleet") for group in groups]
+    body = Markup("").join(drawing.html for drawing in drawings)
+    has_scopes = bool(context.engine.scopes())
+    key = "\n".join((str(has_scopes), *(drawing.key for drawing in drawings)))
+    outer = macros.fragment("fleet", "fleet", key=key, body=body, text=text, has_scopes=has_scopes)
+    inner = (fragment for drawing in drawings for fragment in drawing.fragments)
+    fragments = (_totals(macros, groups), outer, *inner)
+    return PageView(title="Fleet", template="fleet.html", fragments=fragments)
 
 
-async def show_scope(room: ConsoleContext, visit: Visit) -> PageView:
-    """Return the page of one scope."""
-    scope = room.engine.scope(ScopeId(visit.name))
-    tiles = list(_tiles(room, scope))
-    start, pages = _start(visit.query, len(tiles)), range(0, len(tiles), PAGE)
-    sheet = TemplateMacros("_fleet.html", visit)
-    drawn = _mapped(room, sheet, Group(scope, tiles[start : start + PAGE]), "page")
-    outer = sheet.fragment(
-        "page", "page", key=f"{pages} {drawn.key}", body=drawn.html, start=start, pages=pages, size=PAGE,
-        length=len(tiles),
+async def show_scope(context: ConsoleContext, request: PageRequest) -> PageView:
+    """Return the page of a scope."""
+    scope = context.engine.scope(ScopeId(request.name))
+    tiles = list(_tiles(context, scope))
+    start, pages = _start(request.query, len(tiles)), range(0, len(tiles), PAGE_SIZE)
+    macros = TemplateMacros("_fleet.html", request)
+    drawing = _draw_map(context, macros, Group(scope, tiles[start : start + PAGE_SIZE]), "page")
+    outer = macros.fragment(
+        "page", "page", key=f"{pages} {drawing.key}", body=drawing.html, start=start, pages=pages,
+        size=PAGE_SIZE, length=len(tiles),
     )  # fmt: skip
-    enabling = notification.enabling(scope.facts) if notification.lacks(scope) else ""
-    facts = sheet.fragment("facts", "scope-facts", scope=scope, enabling=enabling)
-    pending = sheet.fragment("pending", "scope-events", scope=scope)
-    fragments = (facts, outer, *drawn.fragments, pending)
+    command = (
+        enable_notification_command(scope.facts.set_name, scope.facts.group)
+        if lacks_notification(scope)
+        else ""
+    )
+    facts = macros.fragment("facts", "scope-facts", scope=scope, enable_command=command)
+    pending = macros.fragment("pending", "scope-events", scope=scope)
+    fragments = (facts, outer, *drawing.fragments, pending)
     return PageView(title=scope.id, template="scope.html", values={"scope": scope}, fragments=fragments)
 
 
-def _tiles(room: ConsoleContext, scope: Scope) -> Iterator[Tile]:
-    now, faults = asyncio.get_running_loop().time(), room.engine.faults
-    found = machine_states(scope)
+def _tiles(context: ConsoleContext, scope: Scope) -> Iterator[Tile]:
+    now, faults = asyncio.get_running_loop().time(), context.engine.faults
+    states = machine_states(scope)
     for name, machine in scope.machines.items():
-        yield Tile(machine, found[name], faults.kind_of(machine.ref, now))
+        yield Tile(machine, states[name], faults.kind_of(machine.ref, now))
 
 
-async def _matching(room: ConsoleContext, text: str) -> list[Group]:
-    found = []
-    for scope in list(room.engine.scopes().values()):
-        tiles = [tile for tile in _tiles(room, scope) if not text or tile.mentions(text)]
+async def _search(context: ConsoleContext, text: str) -> list[Group]:
+    groups = []
+    for scope in list(context.engine.scopes().values()):
+        tiles = [tile for tile in _tiles(context, scope) if not text or tile.matches(text)]
         if tiles or text in scope.id.lower():
-            found.append(Group(scope, tiles))
-        await asyncio.sleep(0)  # guests have their turn between two scopes
-    return found
+            groups.append(Group(scope, tiles))
+        await asyncio.sleep(0)  # let guests be served between two scopes
+    return groups
 
 
-def _mapped(room: ConsoleContext, sheet: TemplateMacros, group: Group, within: str) -> Drawing:
+def _draw_map(context: ConsoleContext, macros: TemplateMacros, group: Group, within: str) -> Drawing:
     """Return a scope as a map."""
     scope, places = group.scope, _places(group.tiles)
-    roomy = len(group.tiles) <= ROOMY
+    named = len(group.tiles) <= MOST_NAMED
     columns = sorted({update for update, _ in places})
     cells = {place: [_cell(tile) for tile in tiles] for place, tiles in places.items()}
-    head = _head(room, sheet, group, within)
-    drawn = sheet.fragment(
-        "map" if roomy else "crowd", f"map:{scope.id}", key=f"{roomy} {_layout(places)}", within=within,
-        scope=scope, places={place: [Markup(one.html) for one in found] for place, found in cells.items()},
+    head = _head(context, macros, group, within)
+    drawn = macros.fragment(
+        "map" if named else "compact_map", f"map:{scope.id}", key=f"{named} {_layout(places)}", within=within,
+        scope=scope, places={place: [Markup(cell.html) for cell in row] for place, row in cells.items()},
         columns=columns, rows=sorted({fault for _, fault in places}),
     )  # fmt: skip
     inner = chain.from_iterable(cells.values())
-    return _section(sheet, scope, head, drawn, *inner, broad=not roomy or len(columns) > NARROW)
+    return _section(macros, scope, head, drawn, *inner, broad=not named or len(columns) > NARROW)
 
 
-def _counted(room: ConsoleContext, sheet: TemplateMacros, group: Group, within: str) -> Drawing:
-    """Return a scope as numbers."""
+def _draw_counts(context: ConsoleContext, macros: TemplateMacros, group: Group, within: str) -> Drawing:
+    """Return a scope as counts per update domain."""
     scope = group.scope
-    domains = Counter((tile.machine.update_domain, tile.condition) for tile in group.tiles)
-    head = _head(room, sheet, group, within)
-    counts = sheet.fragment("counts", f"counts:{scope.id}", within=within, domains=_by_domain(domains))
-    return _section(sheet, scope, head, counts, broad=True)
+    domains = Counter((tile.machine.update_domain, tile.state) for tile in group.tiles)
+    head = _head(context, macros, group, within)
+    counts = macros.fragment("counts", f"counts:{scope.id}", within=within, domains=_by_domain(domains))
+    return _section(macros, scope, head, counts, broad=True)
 
 
-# Most machines look as they did when somebody looked last.
+# Cached because most machines have not changed since the page was rendered last.
 @lru_cache(maxsize=16 * MANY)
 def _cell(tile: Tile) -> Fragment:
     full = tile.machine.ref.full
-    html = TemplateMacros("_cell.html").paint("cell", id=f"cell:{full}", tile=tile)
+    html = TemplateMacros("_cell.html").render("cell", id=f"cell:{full}", tile=tile)
     return Fragment(id=f"cell:{full}", html=html, within=f"map:{tile.machine.scope}")
 
 
 def _section(
-    sheet: TemplateMacros, scope: Scope, head: Fragment, content: Fragment, *inner: Fragment, broad: bool
+    macros: TemplateMacros, scope: Scope, head: Fragment, content: Fragment, *inner: Fragment, broad: bool
 ) -> Drawing:
-    html = sheet.paint(
+    html = macros.render(
         "section", scope=scope, head=Markup(head.html), content=Markup(content.html), broad=broad
     )
     return Drawing(html, (head, content, *inner), f"{content.id} {broad}")
 
 
-def _head(room: ConsoleContext, sheet: TemplateMacros, group: Group, within: str) -> Fragment:
+def _head(context: ConsoleContext, macros: TemplateMacros, group: Group, within: str) -> Fragment:
     scope = group.scope
-    tally = _sorted(Counter(tile.condition for tile in group.tiles))
-    return sheet.fragment(
-        "head", f"head:{scope.id}", within=within, scope=scope, tally=tally, seen=room.seen_at(scope),
-        own=within == "page",
+    tally = _sorted(Counter(tile.state for tile in group.tiles))
+    return macros.fragment(
+        "head", f"head:{scope.id}", within=within, scope=scope, tally=tally,
+        polled_at=context.seen_at(scope), own_page=within == "page",
     )  # fmt: skip
 
 
 def _places(tiles: Sequence[Tile]) -> Mapping[tuple[int, int], list[Tile]]:
     """Return the machines by update domain and fault domain."""
-    found: dict[tuple[int, int], list[Tile]] = {}
+    places: dict[tuple[int, int], list[Tile]] = {}
     for tile in tiles:
-        found.setdefault((tile.machine.update_domain, tile.machine.fault_domain), []).append(tile)
-    return dict(sorted(found.items()))
+        places.setdefault((tile.machine.update_domain, tile.machine.fault_domain), []).append(tile)
+    return dict(sorted(places.items()))
 
 
-def _by_domain(counted: Mapping[tuple[int, MachineState], int]) -> Mapping[int, Mapping[MachineState, int]]:
-    found = groupby(sorted(counted.items()), key=lambda item: item[0][0])
-    return {domain: _sorted({key[1]: number for key, number in items}) for domain, items in found}
+def _by_domain(counts: Mapping[tuple[int, MachineState], int]) -> Mapping[int, Mapping[MachineState, int]]:
+    by_domain = groupby(sorted(counts.items()), key=lambda item: item[0][0])
+    return {domain: _sorted({key[1]: number for key, number in items}) for domain, items in by_domain}
 
 
 def _sorted(tally: Mapping[MachineState, int]) -> Mapping[MachineState, int]:
-    return {one: tally[one] for one in MachineState if tally.get(one)}
+    return {state: tally[state] for state in MachineState if tally.get(state)}
 
 
-def _totals(sheet: TemplateMacros, groups: Sequence[Group]) -> Fragment:
-    tally = _sorted(Counter(tile.condition for group in groups for tile in group.tiles))
-    watched = sum(group.scope.enabled for group in groups)
-    return sheet.fragment("totals", "totals", tally=tally, scopes=len(groups), watched=watched)
+def _totals(macros: TemplateMacros, groups: Sequence[Group]) -> Fragment:
+    tally = _sorted(Counter(tile.state for group in groups for tile in group.tiles))
+    enabled = sum(group.scope.enabled for group in groups)
+    return macros.fragment("totals", "totals", tally=tally, scopes=len(groups), enabled=enabled)
 
 
 def _layout(places: Mapping[tuple[int, int], Sequence[Tile]]) -> str:
@@ -192,6 +197,6 @@ def _layout(places: Mapping[tuple[int, int], Sequence[Tile]]) -> str:
 
 
 def _start(query: Fields, length: int) -> int:
-    asked = query.get("from", "0")
-    start = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 9 else 0
-    return start - start % PAGE if start < length else 0
+    text = query.get("from", "0")
+    start = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+    return start - start % PAGE_SIZE if start < length else 0
