@@ -20,7 +20,7 @@ from fairwarning.server import Service
 from fairwarning.throttle import MEMORY, MOST_CALLERS, MOST_WAITING, PAUSES, Throttle, TooManyGuessesError
 from tests.arm.arm_client import KEY, Wall
 from tests.console.console_client import proof
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 TOKEN = "correct horse battery"
 SUBSCRIBED = f"/subscriptions/{SUBSCRIPTION}?api-version=2022-12-01"
@@ -55,7 +55,7 @@ class Faces:
     """All that ask for a token, behind one throttle."""
 
     def __init__(self) -> None:
-        self.stage, self.wall, self.rests = Stage(Blueprint(name="web")), Wall(), Rests()
+        self.stage, self.wall, self.rests = FleetHarness(Blueprint(name="web")), Wall(), Rests()
         self.tokens = Tokens(KEY, self.wall, TOKEN)
         room = ArmContext(self.stage.engine, welcome=_no_doors)
         run(room.open())

@@ -14,7 +14,7 @@ from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.tokens import Tokens
 from fairwarning.core.document.render import Json
 from tests.asgi import ask
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 URL = "https://127.0.0.1:8443"
 ONE = f"/subscriptions/{SUBSCRIPTION}"
@@ -42,7 +42,7 @@ class Front:
     app: Starlette
     tokens: Tokens
     wall: Wall
-    stage: Stage = field(repr=False)
+    stage: FleetHarness = field(repr=False)
 
     def send(
         self,
@@ -90,7 +90,7 @@ async def _no_doors(machines: object) -> None:
 
 def front(*, key: str = KEY, secret: str | None = None) -> Front:
     """Return the front door of a new server."""
-    stage, wall = Stage(), Wall()
+    stage, wall = FleetHarness(), Wall()
     tokens = Tokens(key, wall, secret)
     room = ArmContext(stage.engine, welcome=_no_doors)
     run(room.open())

@@ -19,7 +19,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
 from fairwarning.engine.ports import Store
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 BASE = "https://azure.test"
 VERSION = "2024-07-01"
@@ -40,7 +40,7 @@ class Azure:
         store: Store | None = None,
     ) -> None:
         self.routes = (*(route for table in tables for route in table), *operations_routes.ROUTES)
-        self.stage = Stage(*blueprints, watched=watched, policy=policy, store=store)
+        self.stage = FleetHarness(*blueprints, watched=watched, policy=policy, store=store)
         self.welcomed: list[MachineRef] = []
         self.room = self._open()
         if self.room.document(ROOT) is None:

@@ -14,7 +14,7 @@ from fairwarning.core.document.recording import RecordedDocument, line, read, re
 from fairwarning.core.document.render import Json
 from tests.agent.scripted import Line, endpoint
 from tests.cli.server import FAIRWARNING, Server, call, until, up
-from tests.stage import NOON
+from tests.fleet_harness import NOON
 
 NAME = Line(body=b"web_0")
 EMPTY: Json = {"DocumentIncarnation": 1, "Events": []}

@@ -18,7 +18,7 @@ from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import SystemClock
 from fairwarning.engine.engine import Engine
 from tests.asgi import ask
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 URL = "http://127.0.0.1:8080"
 
@@ -32,7 +32,7 @@ def address(ref: MachineRef) -> str | None:
 class Lobby:
     """The console over a stage, as a browser without scripts sees it; it keeps its cookies."""
 
-    stage: Stage
+    stage: FleetHarness
     app: Starlette
     closing: asyncio.Event
     cookies: dict[str, str] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def lobby(
     wall: Callable[[], datetime] | None = None,
 ) -> Lobby:
     """Return the console over these sets; a watched one has a machine that polls."""
-    stage = Stage(*blueprints, watched=watched, policy=policy)
+    stage = FleetHarness(*blueprints, watched=watched, policy=policy)
     if real_clock:
         stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
         run(stage.engine.open())

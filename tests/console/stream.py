@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from starlette.types import Message
 
 from tests.console.console_client import Lobby
-from tests.stage import run
+from tests.fleet_harness import run
 
 
 def live(desk: Lobby, page: str) -> str:

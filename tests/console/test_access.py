@@ -11,7 +11,7 @@ from fairwarning.console.sessions import LIFE, Sessions
 from fairwarning.core.blueprint import Blueprint
 from tests.conftest import NOON
 from tests.console.console_client import Found, Lobby, lobby, proof, text
-from tests.stage import Stage
+from tests.fleet_harness import FleetHarness
 
 WEB = Blueprint(name="web", count=2)
 TOKEN = "correct horse battery"
@@ -92,7 +92,7 @@ def test_what_proves_a_form_is_not_the_same_in_two_servers() -> None:
 
 def test_off_loopback_a_token_must_be_given() -> None:
     with pytest.raises(ValueError, match="needs a token"):
-        create_app(Stage(WEB).engine, endpoints=lambda _: None, loopback=False)
+        create_app(FleetHarness(WEB).engine, endpoints=lambda _: None, loopback=False)
 
 
 @pytest.mark.parametrize("path", ["/", "/machines/web_0", "/clock?x=1", "/nothing"])

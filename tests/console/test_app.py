@@ -15,7 +15,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
 from tests.console.console_client import Found, lobby, proof, text
-from tests.stage import run
+from tests.fleet_harness import run
 
 WEB = Blueprint(name="web", count=3)
 HOSTILE = "<script>alert(1)</script>"

@@ -11,7 +11,7 @@ import pytest
 from fairwarning.console.export import COLUMNS, as_csv, as_json
 from fairwarning.core.history import HistoryEntry
 from fairwarning.core.model import EventId, ScopeId, VmName
-from tests.stage import NOON, run
+from tests.fleet_harness import NOON, run
 
 LINE = HistoryEntry(
     seq=7,

@@ -10,7 +10,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import MAINTENANCE
 from fairwarning.core.commands import StartRollout
 from fairwarning.core.model import EvictionPolicy, ScopeId, ScopeKind
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 HOSTILE = '<script>alert("x")</script>'
 
@@ -178,7 +178,7 @@ def test_a_draft_names_the_machines_it_would_lead_to() -> None:
 
 @pytest.mark.parametrize("cause", MAINTENANCE)
 def test_every_maintenance_of_the_form_may_be_walked(cause: str) -> None:
-    stage = Stage(Blueprint(name="web", count=2))
+    stage = FleetHarness(Blueprint(name="web", count=2))
     form = Form(written(scope="web", cause=cause, notice="1h30m"), ROLLOUT_DEFAULTS)
 
     wish = rollout_form(form, stage.engine.scopes())

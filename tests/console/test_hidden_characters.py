@@ -7,7 +7,7 @@ from fairwarning.core.commands import Schedule
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from fairwarning.engine.clock import new_event_id
 from tests.console.console_client import lobby
-from tests.stage import run
+from tests.fleet_harness import run
 
 
 @pytest.mark.parametrize("path", ["/", "/history", "/scopes/web", "/machines/web_0", "/events"])

@@ -18,7 +18,7 @@ from fairwarning.core.model import ScopeId
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 WEB = Blueprint(name="web", count=3, terminate_notice=timedelta(minutes=5))
 
@@ -37,9 +37,9 @@ async def annoyed(engine: Engine) -> None:
     await engine.remark(ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="operator"))
 
 
-def eventful() -> Stage:
+def eventful() -> FleetHarness:
     """Return a stage on which everything a journal can tell has happened."""
-    stage = Stage(WEB, watched=False)
+    stage = FleetHarness(WEB, watched=False)
     stage.cause("freeze", "web_0", "web_1")
     stage.poll("web_0")
     (restart,) = stage.cause("restart", "web_2")
@@ -57,7 +57,7 @@ def eventful() -> Stage:
     return stage
 
 
-def lines(stage: Stage, **wanted: str) -> list[HistoryEntry]:
+def lines(stage: FleetHarness, **wanted: str) -> list[HistoryEntry]:
     """Return the newest lines that are wanted."""
     return list(run(excerpt(stage.store, Wanted(**wanted))).lines)
 
@@ -98,7 +98,7 @@ def test_only_what_is_wanted_is_told(wanted: dict[str, str], count: int) -> None
 
 
 def test_one_event_is_found_by_the_beginning_of_its_id_in_any_case() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     stage.cause("restart", "web_1")
 
@@ -146,7 +146,7 @@ def test_a_search_that_finds_nothing_gives_up_in_time_and_says_where(monkeypatch
 
 
 def test_an_empty_journal_has_an_empty_page() -> None:
-    page = run(excerpt(Stage().store, Wanted()))
+    page = run(excerpt(FleetHarness().store, Wanted()))
 
     assert (page.lines, page.older, page.complete) == ((), None, True)
 
@@ -168,7 +168,7 @@ def test_everything_is_told_oldest_first() -> None:
     ],
 )
 def test_an_excerpt_at_hand_is_the_same_as_one_read_anew(wanted: Wanted) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     recent = Recent(stage.store)
 
     for number in range(3):
@@ -181,7 +181,7 @@ def test_an_excerpt_at_hand_is_the_same_as_one_read_anew(wanted: Wanted) -> None
 
 def test_too_much_news_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "READ", 2)
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     recent = Recent(stage.store)
     run(recent.excerpt(Wanted()))
     stage.cause("restart", "web_0", "web_1")
@@ -190,7 +190,7 @@ def test_too_much_news_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_older_excerpt_stays_and_one_beyond_the_end_moves_on() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     recent = Recent(stage.store)
     old, beyond = run(recent.excerpt(Wanted(), 3)), run(recent.excerpt(Wanted(), 1000))
     stage.cause("restart", "web_0")
@@ -201,7 +201,7 @@ def test_an_older_excerpt_stays_and_one_beyond_the_end_moves_on() -> None:
 
 def test_only_so_many_excerpts_are_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "EXCERPTS", 1)
-    recent = Recent(Stage(WEB).store)
+    recent = Recent(FleetHarness(WEB).store)
     first = run(recent.excerpt(Wanted(), 3))
     run(recent.excerpt(Wanted(), 2))
 
@@ -209,7 +209,7 @@ def test_only_so_many_excerpts_are_at_hand(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_at_hand_grows_with_the_journal_and_holds_each_line_once() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     recent = Recent(stage.store)
     stage.cause("restart", "web_0")
 
@@ -223,7 +223,7 @@ def test_what_is_at_hand_grows_with_the_journal_and_holds_each_line_once() -> No
 
 def test_what_is_at_hand_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "AT_HAND", 2)
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     recent = Recent(stage.store)
     events = [stage.cause("restart", f"web_{number}")[0] for number in range(3)]
 
@@ -235,9 +235,9 @@ def test_what_is_at_hand_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- one scope among others
 
 
-def crowded() -> Stage:
+def crowded() -> FleetHarness:
     """Return a stage on which things happen in one scope, then for long in another, then in both by turns."""
-    stage = Stage(WEB, Blueprint(name="app", count=1))
+    stage = FleetHarness(WEB, Blueprint(name="app", count=1))
     for scope, times in (("web", 2), ("app", 40), ("web", 3), ("app", 7), ("web", 30)):
         for _ in range(times):
             stage.cancel(*stage.cause("restart", f"{scope}_0"))

@@ -20,12 +20,12 @@ from fairwarning.engine.feed import Feed
 from fairwarning.engine.time_control import TimeControl
 from tests.conftest import NOON
 from tests.console.console_client import Lobby, lobby, proof
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 WEB = Blueprint(name="web", count=3)
 AT_ONCE = timedelta(0)
 SELDOM = timedelta(hours=1)
-ENGINE = Stage().engine
+ENGINE = FleetHarness().engine
 
 
 def part(id: str, html: str, *, key: str | None = None, within: str | None = None) -> Fragment:
@@ -144,7 +144,7 @@ def test_news_are_told_at_once() -> None:
 
 
 def test_a_clock_that_moves_is_told_at_once() -> None:
-    page, journeys = Page("one"), TimeControl(Stage().engine)
+    page, journeys = Page("one"), TimeControl(FleetHarness().engine)
 
     async def story() -> bytes:
         stream = messages(Feed(), journeys, page.look, "", asyncio.Event(), pace=AT_ONCE, glance=SELDOM)

@@ -14,7 +14,7 @@ from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
 from fairwarning.core.model import EventStatus, PowerState, ScopeKind
 from fairwarning.engine.faults import ActiveFault
 from tests.console.console_client import Found, Lobby, lobby, text
-from tests.stage import run, span
+from tests.fleet_harness import run, span
 
 WEB = Blueprint(name="web", count=3, terminate_notice=span("5m"))
 BATCH = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True)

@@ -8,14 +8,14 @@ from fairwarning.core.commands import StartRollout
 from fairwarning.core.model import ScopeId, ScopeKind
 from tests.console.console_client import lobby, text
 from tests.console.stream import live
-from tests.stage import Stage
+from tests.fleet_harness import FleetHarness
 
 APP = Blueprint(name="app", count=4, kind=ScopeKind.AVAILABILITY_SET, update_domains=3)
 HERE = "/maintenance"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def progress(stage: Stage, scope: str = "app") -> list[tuple[str, DomainProgress]]:
+def progress(stage: FleetHarness, scope: str = "app") -> list[tuple[str, DomainProgress]]:
     """Return how far the walk of a scope is with each domain."""
     its = stage.scope(scope)
     assert its.facts.walk is not None
@@ -24,7 +24,7 @@ def progress(stage: Stage, scope: str = "app") -> list[tuple[str, DomainProgress
 
 @pytest.mark.rule("S-05")
 def test_a_walk_is_done_with_one_domain_before_it_comes_to_the_next() -> None:
-    stage = Stage(APP)
+    stage = FleetHarness(APP)
     stage.walk("app")
 
     before = progress(stage)
@@ -45,14 +45,14 @@ def test_a_walk_is_done_with_one_domain_before_it_comes_to_the_next() -> None:
 
 @pytest.mark.rule("S-04")
 def test_a_flexible_set_is_walked_by_fault_domains() -> None:
-    stage = Stage(Blueprint(name="pool", count=2, kind=ScopeKind.FLEXIBLE_SET))
+    stage = FleetHarness(Blueprint(name="pool", count=2, kind=ScopeKind.FLEXIBLE_SET))
     stage.walk("pool")
 
     assert progress(stage, "pool") == [("FD 0", DomainProgress.UNDER_WAY), ("FD 1", DomainProgress.TO_COME)]
 
 
 def test_a_domain_names_its_machines() -> None:
-    stage = Stage(APP)
+    stage = FleetHarness(APP)
     stage.walk("app")
     scope = stage.scope("app")
     assert scope.facts.walk is not None

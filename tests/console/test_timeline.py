@@ -23,19 +23,19 @@ from fairwarning.core.model import (
 )
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.ports import Entry
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=6, terminate_notice=timedelta(minutes=5))
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '"><script>alert(1)</script><!-- &amp; \x00\x1b ]]>'
 
 
-def told(stage: Stage, scope: str = "web") -> tuple[EventTimeline, ...]:
+def told(stage: FleetHarness, scope: str = "web") -> tuple[EventTimeline, ...]:
     """Return the lives of a scope's events."""
     return event_timelines(stage.journal(), stage.pending(scope))
 
 
-def drawn(stage: Stage, window: str = "1d") -> ElementTree.Element:
+def drawn(stage: FleetHarness, window: str = "1d") -> ElementTree.Element:
     """Return the picture of the stage's only scope, which has to be well-formed."""
     return ElementTree.fromstring(timeline(ScopeId("web"), told(stage), stage.now, span(window)))
 
@@ -77,7 +77,7 @@ def approved(id: str = "ONE", by: str = "web_0", name: str = "web_0", cause: str
 
 
 def test_an_approved_event_shows_its_notice_its_approval_and_its_impact() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     stage.advance("2m")
     stage.approve(event, by="web_1")
@@ -96,7 +96,7 @@ def test_an_approved_event_shows_its_notice_its_approval_and_its_impact() -> Non
 
 
 def test_what_still_waits_says_how_long_and_has_no_impact() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("5m")
 
@@ -108,7 +108,7 @@ def test_what_still_waits_says_how_long_and_has_no_impact() -> None:
 
 
 def test_a_cancelled_event_is_greyed_and_says_by_whom() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("redeploy", "web_0")
     stage.advance("2m")
     stage.cancel(event)
@@ -120,7 +120,7 @@ def test_a_cancelled_event_is_greyed_and_says_by_whom() -> None:
 
 
 def test_an_event_that_nobody_approved_says_so() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("16m")
 
@@ -131,7 +131,7 @@ def test_an_event_that_nobody_approved_says_so() -> None:
 
 
 def test_an_impact_without_notice_has_no_notice_bar() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("hardware-failure", "web_0")
     stage.advance("2s")
 
@@ -143,7 +143,7 @@ def test_an_impact_without_notice_has_no_notice_bar() -> None:
 
 
 def test_failed_attempts_are_marked() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.break_machine("web_0", Mishap.FAILS)
     stage.cause("hardware-failure", "web_0")
     stage.advance("1m")
@@ -155,7 +155,7 @@ def test_failed_attempts_are_marked() -> None:
 
 
 def test_what_happened_while_nobody_polled_says_that_nobody_was_told() -> None:
-    stage = Stage(WEB, watched=False)
+    stage = FleetHarness(WEB, watched=False)
     stage.cause("freeze", "web_0")
 
     assert any("nobody was told" in text for text in texts(drawn(stage)))
@@ -169,14 +169,14 @@ def test_what_happened_while_nobody_polled_says_that_nobody_was_told() -> None:
     ],
 )
 def test_the_axis_has_marks_that_suit_its_length(cause: str, marks: list[str]) -> None:
-    stage = Stage(Blueprint(name="web", spot=True))
+    stage = FleetHarness(Blueprint(name="web", spot=True))
     stage.cause(cause, "web_0")
 
     assert texts(drawn(stage))[2:4] == marks
 
 
 def test_a_day_has_marks_of_hours_and_says_which_day() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("20h")
     stage.cause("restart", "web_1")
@@ -188,7 +188,7 @@ def test_a_day_has_marks_of_hours_and_says_which_day() -> None:
 
 
 def test_what_is_due_beyond_the_window_is_cut_off_with_a_sign() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("predicted-failure", "web_0")
 
     picture = drawn(stage, "2h")
@@ -199,7 +199,7 @@ def test_what_is_due_beyond_the_window_is_cut_off_with_a_sign() -> None:
 
 
 def test_what_ended_before_the_window_is_left_out() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("3h")
 
@@ -208,7 +208,7 @@ def test_what_ended_before_the_window_is_left_out() -> None:
 
 
 def test_what_is_over_fills_the_picture_and_now_is_no_part_of_it() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("20h")
 
@@ -221,7 +221,7 @@ def test_what_is_over_fills_the_picture_and_now_is_no_part_of_it() -> None:
 
 
 def test_a_notice_that_ended_before_the_window_has_no_sign_ahead() -> None:
-    stage = Stage(WEB, azure_timings=True)
+    stage = FleetHarness(WEB, azure_timings=True)
     stage.cause("restart", "web_0")
     stage.advance("20m")
 
@@ -229,7 +229,7 @@ def test_a_notice_that_ended_before_the_window_has_no_sign_ahead() -> None:
 
 
 def test_too_many_events_lose_the_oldest_and_say_so() -> None:
-    stage = Stage(Blueprint(name="web", count=MOST_LANES + 3))
+    stage = FleetHarness(Blueprint(name="web", count=MOST_LANES + 3))
     for number in range(MOST_LANES + 3):
         stage.cause("restart", f"web_{number}")
         stage.advance("1s")
@@ -242,7 +242,7 @@ def test_too_many_events_lose_the_oldest_and_say_so() -> None:
 
 
 def test_everything_stays_inside_the_picture() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     for number, cause in enumerate(("restart", "freeze", "redeploy", "hardware-failure", "delete")):
         stage.cause(cause, f"web_{number}")
         stage.advance("4m")
@@ -253,7 +253,7 @@ def test_everything_stays_inside_the_picture() -> None:
 
 
 def test_the_picture_has_a_name_and_tells_its_content_in_words() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
 
     picture = drawn(stage)
@@ -284,7 +284,7 @@ def test_hostile_words_stay_words(scope: str, entry: Entry) -> None:
 
 
 def test_the_picture_needs_nothing_from_outside() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
 
     text = timeline(ScopeId("web"), told(stage), stage.now)
@@ -294,7 +294,7 @@ def test_the_picture_needs_nothing_from_outside() -> None:
 
 
 def test_a_pending_event_is_told_even_if_the_journal_no_longer_reaches_back_to_it() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     stage.advance("1m")
     stage.approve(event, by="web_1")

@@ -7,7 +7,7 @@ from fairwarning.core.changes import Change, MachineChanged
 from fairwarning.core.commands import AddMachines, ChangeModel, Command, CreateSet, Protect, SetPower, Upgrade
 from fairwarning.core.history import NOWHERE, ActionNote, CommandRefused, HistoryEntry, OperatorAction, line
 from fairwarning.core.model import EventId, MachineRef, PowerState, ScopeId, VmName
-from tests.stage import NOON, Stage
+from tests.fleet_harness import NOON, FleetHarness
 
 ID = ScopeId("web")
 WEB_0 = MachineRef(ID, VmName("web_0"))
@@ -33,7 +33,7 @@ def askers(changes: tuple[Change, ...]) -> set[str]:
     ],
 )
 def test_the_journal_tells_who_changed_a_machine(command: Command) -> None:
-    stage = Stage(Blueprint(name="web"))
+    stage = FleetHarness(Blueprint(name="web"))
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=None))
 
     changes = stage.do(command)
@@ -43,7 +43,7 @@ def test_the_journal_tells_who_changed_a_machine(command: Command) -> None:
 
 @pytest.mark.parametrize(("cause", "set_"), [("redeploy", "web"), ("evict", "spot")])
 def test_what_an_impact_makes_of_a_machine_is_the_drivers_doing(cause: str, set_: str) -> None:
-    stage = Stage(Blueprint(name="web"), Blueprint(name="spot", spot=True))
+    stage = FleetHarness(Blueprint(name="web"), Blueprint(name="spot", spot=True))
     before = len(stage.journal())
     stage.cause(cause, f"{set_}_0")
 

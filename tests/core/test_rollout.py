@@ -8,24 +8,24 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import InvalidError, RolloutUnderWayError, UnknownRolloutError
 from fairwarning.core.model import EventId, EventStatus, ScopeKind
 from fairwarning.drivers.simulated import Mishap
-from tests.stage import Stage
+from tests.fleet_harness import FleetHarness
 
 WEB = Blueprint(name="web", count=7)
 SMALL = replace(WEB, count=3)
 
 
-def resources(stage: Stage, scope: str) -> list[tuple[str, ...]]:
+def resources(stage: FleetHarness, scope: str) -> list[tuple[str, ...]]:
     return [event.resources for event in stage.pending(scope)]
 
 
-def route(stage: Stage) -> list[tuple[str, ...]]:
+def route(stage: FleetHarness) -> list[tuple[str, ...]]:
     """Return who was announced a maintenance, in order."""
     return [line.resources for line in stage.history() if line.kind == "scheduled"]
 
 
 @pytest.mark.rule("S-05")
 def test_the_next_domain_is_announced_once_the_last_has_finished() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.walk("web")
 
@@ -43,7 +43,7 @@ def test_the_next_domain_is_announced_once_the_last_has_finished() -> None:
 @pytest.mark.rule("S-04")
 @pytest.mark.rule("S-05")
 def test_a_walk_visits_every_machine_once_and_ends() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.walk("web")
 
     stage.advance("2h")
@@ -54,7 +54,7 @@ def test_a_walk_visits_every_machine_once_and_ends() -> None:
 
 @pytest.mark.rule("S-05")
 def test_an_approval_hurries_the_walk() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web", "host-reboot")
 
     for _ in range(3):
@@ -68,7 +68,7 @@ def test_an_approval_hurries_the_walk() -> None:
 
 @pytest.mark.rule("S-05")
 def test_a_domain_whose_impact_fails_holds_the_walk() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.break_machine("web_0", Mishap.FAILS, attempts=1000)
     stage.walk("web")
 
@@ -80,7 +80,7 @@ def test_a_domain_whose_impact_fails_holds_the_walk() -> None:
 @pytest.mark.rule("S-04")
 @pytest.mark.rule("S-05")
 def test_a_flexible_set_is_walked_by_fault_domain() -> None:
-    stage = Stage(Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=5))
+    stage = FleetHarness(Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=5))
     names = stage.machines("flex")
 
     stage.walk("flex")
@@ -91,7 +91,7 @@ def test_a_flexible_set_is_walked_by_fault_domain() -> None:
 
 @pytest.mark.rule("S-05")
 def test_a_domain_that_has_become_empty_is_passed_over() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
     stage.cause("delete", "web_1")
 
@@ -103,7 +103,7 @@ def test_a_domain_that_has_become_empty_is_passed_over() -> None:
 
 @pytest.mark.rule("S-05")
 def test_a_walk_goes_on_after_a_restart() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
     stage.advance("16m")
 
@@ -114,7 +114,7 @@ def test_a_walk_goes_on_after_a_restart() -> None:
 
 
 def test_stopping_a_walk_withdraws_what_it_has_announced() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
     (event,) = stage.shown("web_0")
 
@@ -126,7 +126,7 @@ def test_stopping_a_walk_withdraws_what_it_has_announced() -> None:
 
 
 def test_stopping_a_walk_lets_what_has_started_finish() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
     (event,) = stage.shown("web_0")
     stage.approve(event.id, by="web_0")
@@ -142,7 +142,7 @@ def test_stopping_a_walk_lets_what_has_started_finish() -> None:
 
 
 def test_a_walk_withdrawn_in_one_domain_goes_on_with_the_next() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
     (event,) = stage.shown("web_0")
 
@@ -152,7 +152,7 @@ def test_a_walk_withdrawn_in_one_domain_goes_on_with_the_next() -> None:
 
 
 def test_a_walk_has_the_notice_it_was_asked_for() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
 
     stage.walk("web", notice="1m")
 
@@ -161,7 +161,7 @@ def test_a_walk_has_the_notice_it_was_asked_for() -> None:
 
 
 def test_a_scope_is_walked_by_one_maintenance_at_a_time() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
 
     with pytest.raises(RolloutUnderWayError, match="scope web is being walked already"):
@@ -170,12 +170,12 @@ def test_a_scope_is_walked_by_one_maintenance_at_a_time() -> None:
 
 def test_there_is_no_walk_to_stop() -> None:
     with pytest.raises(UnknownRolloutError, match="no walk is under way in scope web"):
-        Stage(SMALL).stop_walk("web")
+        FleetHarness(SMALL).stop_walk("web")
 
 
 @pytest.mark.parametrize("cause", ["restart", "delete", "evict", "rebalance", "hardware-failure", "explode"])
 def test_only_maintenance_walks(cause: str) -> None:
-    stage = Stage(replace(SMALL, spot=True))
+    stage = FleetHarness(replace(SMALL, spot=True))
 
     with pytest.raises(InvalidError, match="cause: "):
         stage.walk("web", cause)
@@ -185,11 +185,11 @@ def test_only_maintenance_walks(cause: str) -> None:
 
 def test_nothing_walks_through_an_empty_scope() -> None:
     with pytest.raises(InvalidError, match="scope: web has no machines"):
-        Stage(replace(SMALL, count=0)).walk("web")
+        FleetHarness(replace(SMALL, count=0)).walk("web")
 
 
 def test_each_event_of_a_walk_has_an_id_of_its_own() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.walk("web")
 
     stage.advance("2h")

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.drivers.simulated import Mishap
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=4, terminate_notice=span("5m"))
 
 
-def busy() -> Stage:
+def busy() -> FleetHarness:
     """Return a fleet to which all sorts of things are about to happen."""
-    stage = Stage(WEB, replace(WEB, name="db", zones=("1", "2")))
+    stage = FleetHarness(WEB, replace(WEB, name="db", zones=("1", "2")))
     stage.break_machine("web_0", Mishap.FAILS, attempts=2)
     stage.cause("restart", "web_0")
     stage.cause("cancelled-maintenance", "web_1")
@@ -25,7 +25,7 @@ def busy() -> Stage:
     return stage
 
 
-def told(stage: Stage) -> list[tuple[datetime, str]]:
+def told(stage: FleetHarness) -> list[tuple[datetime, str]]:
     return [(entry.at, repr(entry.change)) for entry in stage.journal()]
 
 
@@ -54,7 +54,7 @@ def test_it_does_not_matter_in_how_many_steps_one_travels(steps: list[int]) -> N
 
 
 def test_every_line_is_dated_at_its_deadline_and_not_at_the_end_of_the_journey() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     stage.advance("3h")
@@ -67,7 +67,7 @@ def test_every_line_is_dated_at_its_deadline_and_not_at_the_end_of_the_journey()
 
 
 def test_time_never_goes_back() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.advance("1h")
 
     stage.wait_until(NOON)
@@ -76,7 +76,7 @@ def test_time_never_goes_back() -> None:
 
 
 def test_a_server_that_was_away_takes_up_what_became_due_meanwhile() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     stage.clock.set(NOON + span("2h"))

@@ -17,7 +17,7 @@ from fairwarning.engine.engine import Engine
 from fairwarning.operator import schemas
 from fairwarning.operator.app import create_app
 from tests.asgi import ask
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 URL = "http://127.0.0.1:8080"
 
@@ -31,7 +31,7 @@ def address(ref: MachineRef) -> str | None:
 class Office:
     """The API over a stage; paths are written without ``/fleet/v1``."""
 
-    stage: Stage
+    stage: FleetHarness
     app: Starlette
     closing: asyncio.Event
 
@@ -110,7 +110,7 @@ def office(
     endpoints: Callable[[MachineRef], str | None] = address,
 ) -> Office:
     """Return a desk over these sets; a watched one has a machine that polls."""
-    stage = Stage(*blueprints, watched=watched, policy=policy)
+    stage = FleetHarness(*blueprints, watched=watched, policy=policy)
     if real_clock:
         stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
         run(stage.engine.open())

@@ -4,8 +4,8 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator.app import create_app
+from tests.fleet_harness import FleetHarness
 from tests.operator.operator_client import office
-from tests.stage import Stage
 
 WEB = Blueprint(name="web")
 TOKEN = "correct horse battery"
@@ -103,7 +103,7 @@ def test_anybody_may_ask_whether_the_server_answers() -> None:
 
 
 def test_off_loopback_nothing_is_served_without_a_token() -> None:
-    stage = Stage()
+    stage = FleetHarness()
 
     with pytest.raises(ValueError, match="needs a token"):
         create_app(stage.engine, endpoints=lambda ref: None, loopback=False)

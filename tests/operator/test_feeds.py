@@ -24,14 +24,14 @@ from fairwarning.operator import schemas
 from fairwarning.operator.app import create_app
 from fairwarning.server import Service
 from fairwarning.streams import Streams
+from tests.fleet_harness import FleetHarness, run
 from tests.operator.operator_client import Office, address, office
-from tests.stage import Stage, run
 
 WEB = Blueprint(name="web", count=3)
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 SELDOM = timedelta(hours=1)
 UNREAD = 'fairwarning_http_closed_total{listener="operator",reason="unread"} 1'
-ENGINE = Stage().engine
+ENGINE = FleetHarness().engine
 
 
 class Client:

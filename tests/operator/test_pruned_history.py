@@ -10,8 +10,8 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator import schemas
 from fairwarning.operator.history import follow
 from tests.console.console_client import Lobby, lobby
+from tests.fleet_harness import run
 from tests.operator.operator_client import Office, office
-from tests.stage import run
 
 WEB = Blueprint(name="web", count=3)
 

@@ -78,7 +78,7 @@ def span(text: str) -> timedelta:
     return sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
 
 
-class Stage:
+class FleetHarness:
     """Everything a test does to a fleet and asks of it, in one word each."""
 
     def __init__(
