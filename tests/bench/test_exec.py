@@ -1,4 +1,4 @@
-"""What the bench says about exec."""
+"""The bench of exec."""
 
 import pytest
 
@@ -19,14 +19,14 @@ def test_what_exec_adds_is_the_difference_of_each_round() -> None:
     ]
 
 
-def test_a_way_that_is_forbidden_is_left_out_and_said_to_be() -> None:
+def test_a_forbidden_mode_is_left_out_and_named() -> None:
     found = exec_.section({"direct": [100.0], "exec": [150.0]})
 
     assert [claim.name for claim in found.claims] == ["exec"]
     assert "This machine forbids exec --isolate." in found.notes
 
 
-def test_every_way_is_measured() -> None:
+def test_every_mode_is_measured() -> None:
     found = exec_.suite(rounds=1, requests=3)
 
     assert "request, direct, p50" in {figure.name for figure in found.figures}

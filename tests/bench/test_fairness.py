@@ -1,4 +1,4 @@
-"""What the bench says of abuse, and how two checkouts are set against each other."""
+"""The bench of abuse, and the comparison of two checkouts."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def waits(milliseconds: float) -> Waits:
     return Waits([milliseconds] * 3, [milliseconds] * 3, [milliseconds] * 3, [milliseconds] * 3, 10.0)
 
 
-def test_what_others_wait_during_abuse_is_set_against_the_same_round_without() -> None:
+def test_waits_during_abuse_are_compared_with_the_same_round_without() -> None:
     rounds = [
         {QUIET: waits(2.0), **{name: waits(4.0) for name in ABUSES}},
         {QUIET: waits(1.0), **{name: waits(3.0) for name in ABUSES}},

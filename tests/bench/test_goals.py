@@ -1,4 +1,4 @@
-"""Goals are one table; every page of the bench and every gate of the build reads it."""
+"""Goals are one table, which the pages of the bench and the tests read."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -71,7 +71,7 @@ def test_a_goal_is_judged_by_the_median_of_what_carries_its_name() -> None:
     assert judged["G2"].verdict is None
 
 
-def test_the_page_tells_what_falls_short_and_what_was_not_measured(tmp_path: Path, noon: datetime) -> None:
+def test_the_page_lists_missed_and_unmeasured_goals(tmp_path: Path, noon: datetime) -> None:
     figure = Figure(name="memory", unit="KB", values=(3.0,), goal="G9")
     curve = Curve(plot="machines", name="poll", unit="µs CPU", points={1000: 9.0, 10_000: 10.0})
 
@@ -79,7 +79,7 @@ def test_the_page_tells_what_falls_short_and_what_was_not_measured(tmp_path: Pat
         tmp_path, [section(figure, curves=(curve,))], {"cores": 2}, noon, "--quick"
     ).read_text()
 
-    assert "`./dev bench --quick` found on 2026-11-16" in written
+    assert "the result of `./dev bench --quick` on 2026-11-16" in written
     assert "* **G9**, memory per idle watcher: 3.00 [3.00..3.00] KB, where ≤ 1 is promised." in written
     assert "Not measured in this run: G1, G2," in written
     assert "](performance/machines.svg)" in written
