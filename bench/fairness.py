@@ -190,13 +190,15 @@ def _call_apis(
 
 def section(rounds: Sequence[Round]) -> Section:
     """Return the section of the report."""
-    polls = {name: _p99(f"polls, {name}", [one[name].polls for one in rounds]) for name in (QUIET, *ABUSES)}
-    timers = [list(chain.from_iterable(one[name].timer for name in ABUSES)) for one in rounds]
+    polls = {
+        name: _p99(f"polls, {name}", [waits[name].polls for waits in rounds]) for name in (QUIET, *ABUSES)
+    }
+    timers = [list(chain.from_iterable(waits[name].timer for name in ABUSES)) for waits in rounds]
     apis = _api_figures(rounds)
     figures = [
         *polls.values(),
         *chain.from_iterable(apis.values()),
-        _p99(f"timer, {QUIET}", [one[QUIET].timer for one in rounds]),
+        _p99(f"timer, {QUIET}", [waits[QUIET].timer for waits in rounds]),
         _p99("timer, all kinds of abuse", timers, "G23c"),
         *(_cpu(name, rounds) for name in (QUIET, *ABUSES)),
     ]
@@ -211,12 +213,12 @@ def section(rounds: Sequence[Round]) -> Section:
 
 def _api_figures(rounds: Sequence[Round]) -> Mapping[str, tuple[Figure, Figure]]:
     """Return the waits for each of the other APIs, without abuse and with it."""
-    quiet = [one[QUIET] for one in rounds]
+    quiet = [by_abuse[QUIET] for by_abuse in rounds]
     figures = {}
     for api in ("operator", "management"):
-        waits = [[wait for name in ABUSES for wait in _waits(one[name], api)] for one in rounds]
+        waits = [[wait for name in ABUSES for wait in _waits(by_abuse[name], api)] for by_abuse in rounds]
         figures[api] = (
-            _p99(f"{api} API, {QUIET}", [_waits(one, api) for one in quiet]),
+            _p99(f"{api} API, {QUIET}", [_waits(without, api) for without in quiet]),
             _p99(f"{api} API, all kinds of abuse", waits),
         )
     return figures
@@ -238,11 +240,11 @@ def _api_claims(apis: Mapping[str, tuple[Figure, Figure]]) -> Iterator[Claim]:
 
 
 def _p99(name: str, rounds: Sequence[Sequence[float]], goal: str = "") -> Figure:
-    values = tuple(percentile(list(one), 0.99) for one in rounds)
+    values = tuple(percentile(waits, 0.99) for waits in rounds)
     return Figure(name=name, unit="ms, p99", values=values, goal=goal)
 
 
 def _cpu(name: str, rounds: Sequence[Round]) -> Figure:
     return Figure(
-        name=f"server CPU, {name}", unit="% of a core", values=tuple(one[name].cpu for one in rounds)
+        name=f"server CPU, {name}", unit="% of a core", values=tuple(waits[name].cpu for waits in rounds)
     )

@@ -117,24 +117,24 @@ def _cost(server: Server, mode: Mode, effort: Effort) -> float:
 
 def _waits(servers: Sequence[Server], effort: Effort) -> Figures:
     """Return how long callers wait for each server at a fixed rate."""
-    found: dict[tuple[str, str], list[float]] = {}
+    percentiles: dict[tuple[str, str], list[float]] = {}
     callers = sources(range(CONNECTIONS))
     with pinned(cores()[1]):
         for _ in range(effort.rounds):
             waits: dict[str, list[float]] = {server.name: [] for server in servers}
             for server in [*servers] * effort.samples:
-                asked = steady(server.address, callers, RATE, effort.fixed_rate)
-                waits[server.name] += (one.waited * 1e6 for one in asked)
-            for (name, all_), (what, share) in product(waits.items(), (("p50", 0.50), ("p99", 0.99))):
+                polls = steady(server.address, callers, RATE, effort.fixed_rate)
+                waits[server.name] += (poll.waited * 1e6 for poll in polls)
+            for (name, server_waits), (what, share) in product(waits.items(), (("p50", 0.50), ("p99", 0.99))):
                 key = f"{RATE:,} polls/s, {what}", name
-                found.setdefault(key, []).append(percentile(all_, share))
-    return _figures(found, "µs")
+                percentiles.setdefault(key, []).append(percentile(server_waits, share))
+    return _figures(percentiles, "µs")
 
 
-def _figures(found: Mapping[tuple[str, str], Sequence[float]], unit: str) -> Figures:
+def _figures(measured: Mapping[tuple[str, str], Sequence[float]], unit: str) -> Figures:
     return {
         (what, server): Figure(name=f"{what}: {server}", unit=unit, values=tuple(values))
-        for (what, server), values in found.items()
+        for (what, server), values in measured.items()
     }
 
 
@@ -156,7 +156,7 @@ def _wait_claims(waits: Figures) -> Iterator[Claim]:
         if server == NGINX:
             ours = waits[what, OURS]
             late = what.endswith("p99")
-            allowed = tuple(2 * one + 1e3 for one in theirs.values) if late else theirs.values
+            allowed = tuple(2 * wait + 1e3 for wait in theirs.values) if late else theirs.values
             limit = Figure(name=theirs.name, unit=theirs.unit, values=allowed)
             goal = "G6b" if late else "G6a"
             yield claim(what, server, above=ours, below=limit, reference=theirs, goal=goal)

@@ -99,12 +99,18 @@ def suite(effort: Effort, folder: Path) -> Section:
 
 def section(rounds: Sequence[Round]) -> Section:
     """Return the section of the report."""
-    sync = _figure("fdatasync, median", "ms", (one.sync * 1e3 for one in rounds))
-    single = _figure("1 caller", "approvals/s", (one.alone.rate for one in rounds))
-    split = _figure(f"{CALLERS} callers, one by one", "approvals/s", (one.one_by_one.rate for one in rounds))
-    grouped = _figure(f"{CALLERS} callers", "approvals/s", (one.together.rate for one in rounds))
-    split_cpu = _figure(split.name, "µs CPU per approval", (one.one_by_one.cost * 1e6 for one in rounds))
-    grouped_cpu = _figure(grouped.name, "µs CPU per approval", (one.together.cost * 1e6 for one in rounds))
+    sync = _figure("fdatasync, median", "ms", (result.sync * 1e3 for result in rounds))
+    single = _figure("1 caller", "approvals/s", (result.alone.rate for result in rounds))
+    split = _figure(
+        f"{CALLERS} callers, one by one", "approvals/s", (result.one_by_one.rate for result in rounds)
+    )
+    grouped = _figure(f"{CALLERS} callers", "approvals/s", (result.together.rate for result in rounds))
+    split_cpu = _figure(
+        split.name, "µs CPU per approval", (result.one_by_one.cost * 1e6 for result in rounds)
+    )
+    grouped_cpu = _figure(
+        grouped.name, "µs CPU per approval", (result.together.cost * 1e6 for result in rounds)
+    )
     claims = [
         claim(f"rate, {CALLERS} callers", "one by one", grouped, split, reference=split, goal="G14a"),
         claim(f"rate, {CALLERS} callers", "1 caller", above=grouped, below=single, reference=single),
@@ -112,8 +118,8 @@ def section(rounds: Sequence[Round]) -> Section:
     ]
     figures = [sync, single, split, grouped, split_cpu, grouped_cpu]
     for name, trials, goals in (
-        ("1 caller", [one.alone for one in rounds], ("", "")),
-        (f"{CALLERS} callers", [one.together for one in rounds], ("", "G14b")),
+        ("1 caller", [result.alone for result in rounds], ("", "")),
+        (f"{CALLERS} callers", [result.together for result in rounds], ("", "G14b")),
     ):
         for share, goal in zip((0.50, 0.99), goals, strict=True):
             what = f"{name}, waiting p{share:.0%}".rstrip("%")

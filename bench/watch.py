@@ -98,13 +98,17 @@ def section(
 ) -> Section:
     """Return the section of the report."""
     crowd = f"{watchers:,} watchers"
-    last = _figure(f"waking {crowd}, until the last", "µs each", (one.quickest.last for one in rounds), "G7")
-    bare = _figure(f"bare write to {crowd}, until the last", "µs each", (min(one.bare) for one in rounds))
-    slowest = (wake.slowest_poll for one in rounds for wake in one.wakes)
+    last = _figure(
+        f"waking {crowd}, until the last", "µs each", (result.quickest.last for result in rounds), "G7"
+    )
+    bare = _figure(
+        f"bare write to {crowd}, until the last", "µs each", (min(result.bare) for result in rounds)
+    )
+    slowest = (wake.slowest_poll for result in rounds for wake in result.wakes)
     figures = [
-        _figure(f"memory of {crowd}", "KB each", (one.memory for one in rounds), "G9"),
+        _figure(f"memory of {crowd}", "KB each", (result.memory for result in rounds), "G9"),
         last,
-        _figure(f"waking {crowd}, CPU", "µs each", (one.quickest.cpu for one in rounds)),
+        _figure(f"waking {crowd}, CPU", "µs each", (result.quickest.cpu for result in rounds)),
         bare,
         _figure("slowest poll meanwhile", "ms", slowest, "G8"),
     ]

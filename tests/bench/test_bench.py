@@ -139,9 +139,9 @@ def test_the_page_and_the_data_agree(tmp_path: Path, noon: datetime) -> None:
 def test_the_store_is_claimed_by_rates_and_by_waits_in_syncs() -> None:
     alone, split, together = (store.Trial(1.0, 0.5, [0.002] * count) for count in (100, 50, 400))
 
-    found = store.section([store.Round(0.001, alone, split, together)])
+    section = store.section([store.Round(0.001, alone, split, together)])
 
-    assert {(one.name, one.against): one.values for one in found.claims} == {
+    assert {(claim.name, claim.against): claim.values for claim in section.claims} == {
         ("rate, 32 callers", "one by one"): (8.0,),
         ("rate, 32 callers", "1 caller"): (4.0,),
         ("CPU, 32 callers", "one by one"): (8.0,),
@@ -155,10 +155,10 @@ def test_the_store_is_claimed_by_rates_and_by_waits_in_syncs() -> None:
 def test_a_start_is_compared_with_the_references_that_are_there() -> None:
     ours, theirs = start.Started(0.2, 0.1), start.Started(0.1, 0.1)
 
-    found = start.section({"http.server": [theirs], start.METADATA: [ours], start.OPERATOR: [ours]})
+    section = start.section({"http.server": [theirs], start.METADATA: [ours], start.OPERATOR: [ours]})
 
-    assert {one.against for one in found.claims} == {"http.server"}
-    assert {one.name: one.values for one in found.claims} == {
+    assert {claim.against for claim in section.claims} == {"http.server"}
+    assert {claim.name: claim.values for claim in section.claims} == {
         f"{start.METADATA}: CPU": (1.0,),
         f"{start.METADATA}: time": (0.5,),
         f"{start.OPERATOR}: CPU": (1.0,),
@@ -286,4 +286,4 @@ def test_every_suite_measures_something(tmp_path: Path, noon: datetime) -> None:
     against_nginx = set() if nginx_path() else {"G1", "G2", "G3", "G4a", "G4b", "G6a", "G6b"}
     unmeasured = {result.id for result in report.judge(sections) if result.spread is None}
     assert unmeasured == large | against_nginx
-    assert min(value for section in sections for one in section.claims for value in one.values) > 0.0
+    assert min(value for section in sections for claim in section.claims for value in claim.values) > 0.0

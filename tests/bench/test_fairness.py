@@ -18,10 +18,10 @@ def test_waits_during_abuse_are_compared_with_the_same_round_without() -> None:
         {QUIET: waits(1.0), **{name: waits(3.0) for name in ABUSES}},
     ]
 
-    found = fairness.section(rounds)
+    section = fairness.section(rounds)
 
-    assert {one.values for one in found.claims} == {(2.0, 3.0)}
-    judged = {one.goal for one in found.measured if one.goal}
+    assert {claim.values for claim in section.claims} == {(2.0, 3.0)}
+    judged = {claim.goal for claim in section.measured if claim.goal}
     assert judged == {name for name in GOALS if name.startswith(("G22", "G23"))}
 
 

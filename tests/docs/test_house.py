@@ -37,7 +37,7 @@ def our_classes() -> Iterator[type]:
         if not module_info.name.endswith("__main__"):
             module = import_module(module_info.name)
             classes = (value for value in vars(module).values() if inspect.isclass(value))
-            yield from (one for one in classes if one.__module__ == module_info.name)
+            yield from (cls for cls in classes if cls.__module__ == module_info.name)
 
 
 def test_a_newcomer_can_read_the_readme_in_one_go() -> None:
@@ -65,15 +65,15 @@ def test_no_module_is_a_drawer_for_leftovers() -> None:
 
 def test_a_public_class_name_stands_for_one_thing() -> None:
     modules: dict[str, set[str]] = defaultdict(set)
-    for one in our_classes():
-        if not one.__name__.startswith("_"):
-            modules[one.__name__].add(one.__module__)
+    for cls in our_classes():
+        if not cls.__name__.startswith("_"):
+            modules[cls.__name__].add(cls.__module__)
 
     assert {name: sorted(places) for name, places in modules.items() if len(places) > 1} == {}
 
 
 def test_exceptions_end_in_error() -> None:
-    exceptions = {one.__name__ for one in our_classes() if issubclass(one, BaseException)}
+    exceptions = {cls.__name__ for cls in our_classes() if issubclass(cls, BaseException)}
 
     assert sorted(name for name in exceptions if not name.endswith("Error")) == []
     assert "FairWarningError" in exceptions
