@@ -54,3 +54,16 @@ def test_the_design_draws_every_package() -> None:
 
     drawn = [*modules, *(f"{package.name}/" for package in packages if package.name != "fairwarning")]
     assert [name for name in drawn if f"{name} " not in drawing and f"{name}\n" not in drawing] == []
+
+
+def test_the_design_draws_only_modules_that_exist() -> None:
+    package = ROOT / "src" / "fairwarning"
+    rows = re.findall(r"^├── (\w+)/ .*?  (\S+(?: · \S+)+)$", (ROOT / "docs" / "design.md").read_text(), re.M)
+    modules = [package / folder / name for folder, names in rows for name in names.split(" · ")]
+
+    assert len(modules) > 40
+    assert [
+        path
+        for path in modules
+        if not (path.with_suffix(".py").exists() or list(path.parent.glob(path.name)))
+    ] == []
