@@ -69,7 +69,7 @@ class ClientConnection:
         self._received = b""
         self._length = 0
 
-    def ask(self, request: bytes) -> None:
+    def send(self, request: bytes) -> None:
         """Send a request."""
         self._socket.send(request)
 
