@@ -1,7 +1,7 @@
-"""The least that waking guests can cost: the same bytes written to as many connections, and nothing else.
+"""The lower bound for waking guests: writes the same bytes to all connections, and does nothing else.
 
-``python -m bench.baseline CONNECTIONS SIZE`` says its port and takes the connections. Whenever SIZE bytes
-come from standard input, every connection is sent them.
+``python -m bench.baseline CONNECTIONS SIZE`` prints its port and accepts the connections. It copies each SIZE
+bytes from standard input to every connection.
 """
 
 import os
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 
 def main(words: Sequence[str]) -> None:
-    """Serve as the command line says, until nothing more comes."""
+    """Serve until standard input ends."""
     count, size = map(int, words)
-    with socket.create_server(("127.0.0.1", 0), backlog=count) as door:
-        print(door.getsockname()[1], flush=True)
-        taken = [door.accept()[0] for _ in range(count)]
-    everybody = [one.fileno() for one in taken]
+    with socket.create_server(("127.0.0.1", 0), backlog=count) as listener:
+        print(listener.getsockname()[1], flush=True)
+        connections = [listener.accept()[0] for _ in range(count)]
+    descriptors = [connection.fileno() for connection in connections]
     while answer := sys.stdin.buffer.read(size):
-        for one in everybody:
-            os.write(one, answer)
+        for descriptor in descriptors:
+            os.write(descriptor, answer)
 
 
 if __name__ == "__main__":

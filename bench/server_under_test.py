@@ -1,9 +1,9 @@
-"""Our metadata API alone in a process, with no limit on how often machines may ask.
+"""Our metadata API alone in a process, without a rate limit.
 
-``python -m bench.server_under_test PORT SETS MACHINES [portable] [talk] [data=DIR]`` answers on one listener,
-where machines are known by their source address. The fleet is kept in memory or in a directory; if there is
-none yet it is made, every set with one event pending. With ``talk`` the URL is printed once all is ready
-(port 0 is any free one), and words of ``bench.operator_calls`` may be written to standard input.
+``python -m bench.server_under_test PORT SETS MACHINES [portable] [calls] [data=DIR]`` answers on one
+listener, which knows machines by their source address. The fleet is in memory or in a directory; a new fleet
+has one pending event per set. With ``calls``, the server prints its URL once it is ready (port 0 is any free
+port) and takes the calls of ``bench.operator_calls`` on standard input.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ UNLIMITED = replace(PROFILES["azure"], requests_per_second=1e12, burst=1e12)
 
 
 async def populate(engine: Engine, sets: int, machines: int) -> None:
-    """Make sets that are polled and have one event each."""
+    """Create sets that are enabled and have one event each."""
     for number in range(sets):
         name = f"set{number}"
         await engine.handle(CreateSet(seed="bench", blueprint=_blueprint(name, machines)))
@@ -45,7 +45,7 @@ async def populate(engine: Engine, sets: int, machines: int) -> None:
 
 
 def _blueprint(name: str, machines: int) -> Blueprint:
-    """Return a scale set; a set too large for one is a cloud service of several roles."""
+    """Return a scale set, or a cloud service of several roles for larger sets."""
     if machines <= MOST_MACHINES:
         return Blueprint(name=name, count=machines)
     counts = [min(MOST_MACHINES, machines - begun) for begun in range(0, machines, MOST_MACHINES)]
@@ -54,7 +54,7 @@ def _blueprint(name: str, machines: int) -> Blueprint:
 
 
 async def opened(store: Store) -> Engine:
-    """Return an engine that has taken up what a store keeps."""
+    """Return an open engine on a store."""
     engine = Engine(store, SystemClock(), SimulatedDriver(), UNLIMITED.policy)
     await engine.open()
     return engine
@@ -69,8 +69,8 @@ async def _store(folder: str | None) -> Store:
 
 
 async def serve(port: int, sets: int, machines: int, options: Mapping[str, str]) -> None:
-    """Answer polls until told to end."""
-    gc.disable()  # what is loaded stays, so it is kept from collections, as `fairwarning up` does
+    """Answer polls until SIGTERM."""
+    gc.disable()  # as `fairwarning up`: the fleet stays, so it is frozen before the first collection
     store = await _store(options.get("data"))
     engine = await opened(store)
     if not engine.scopes():
@@ -83,17 +83,17 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
         fast_path=app,
         portable="portable" in options,
     )
-    doors = Listeners(server, ListenPlan(port=port, own=0, shared=((LOOPBACK, port),)), store)
-    await doors.open_shared()
+    listeners = Listeners(server, ListenPlan(port=port, own=0, shared=((LOOPBACK, port),)), store)
+    await listeners.open_shared()
     scopes = tuple(engine.scopes().values())
-    await doors.open(ref for scope in scopes for ref in scope.refs())
+    await listeners.open(ref for scope in scopes for ref in scope.refs())
     gc.freeze()
     gc.enable()
     work: list[Coroutine[object, None, None]] = [timer.run(engine, SystemClock())]
-    if "talk" in options:
-        from bench.operator_calls import talk
+    if "calls" in options:
+        from bench.operator_calls import serve_calls
 
-        work.append(talk(engine, *doors.shared_urls()))
+        work.append(serve_calls(engine, *listeners.shared_urls()))
     running = asyncio.gather(*work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     with suppress(asyncio.CancelledError):
@@ -104,7 +104,7 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
 
 
 def main(words: Sequence[str]) -> None:
-    """Serve as the command line says."""
+    """Serve with the options of the command line."""
     port, sets, machines = map(int, words[:3])
     options = {name: value for name, _, value in (word.partition("=") for word in words[3:])}
     asyncio.run(serve(port, sets, machines, options))

@@ -1,4 +1,4 @@
-"""A guest of a small fleet: talks to the metadata face in process, without a socket."""
+"""Guests of a small fleet, which call the metadata API in process, without sockets."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ UNHURRIED = Profile(requests_per_second=1e9, burst=1e9)
 
 @dataclass
 class Cloud:
-    """The fleet behind the face, driven from plain test code."""
+    """A fleet with its metadata API, for tests without async code."""
 
     engine: Engine
     clock: ManualClock
@@ -89,8 +89,8 @@ class Cloud:
         return self.ask(machine, Request("POST", EVENTS, query, headers, raw, True), scope)
 
     def events(self, machine: str = "web_0", query: str = NEWEST) -> list[dict[str, Json]]:
-        found: list[dict[str, Json]] = json.loads(self.get(machine, query).body)["Events"]
-        return found
+        events: list[dict[str, Json]] = json.loads(self.get(machine, query).body)["Events"]
+        return events
 
 
 def start(event_id: str = E1) -> Json:
@@ -109,7 +109,7 @@ def cloud(
     polled: bool = True,
     store: Store | None = None,
 ) -> Iterator[Cloud]:
-    """Give a fleet; by default a scale set ``web`` of three that somebody polls."""
+    """Give a fleet; by default an enabled scale set ``web`` of three machines."""
     with asyncio.Runner() as runner:
 
         async def build() -> tuple[Engine, ManualClock]:

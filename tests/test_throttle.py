@@ -20,7 +20,7 @@ from fairwarning.server import FleetServer
 from fairwarning.throttle import DELAYS, MAX_CALLERS, MAX_WAITING, MEMORY, Throttle, TooManyGuessesError
 from tests.arm.arm_client import KEY, WallClock
 from tests.console.console_client import proof
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 TOKEN = "correct horse battery"
 SUBSCRIBED = f"/subscriptions/{SUBSCRIPTION}?api-version=2022-12-01"

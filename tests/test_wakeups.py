@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fairwarning.wakeups import SLICE, Wakeups
-from tests.stage import run
+from tests.fleet_harness import run
 
 
 class Counted:

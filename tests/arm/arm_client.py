@@ -14,7 +14,7 @@ from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.tokens import Tokens
 from fairwarning.core.document.render import Json
 from tests.asgi import ask
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 URL = "https://127.0.0.1:8443"
 ONE = f"/subscriptions/{SUBSCRIPTION}"

@@ -20,7 +20,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
 from fairwarning.engine.ports import Store
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 BASE = "https://azure.test"
 VERSION = "2024-07-01"

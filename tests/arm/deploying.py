@@ -6,7 +6,7 @@ from fairwarning.arm.messages import ArmResponse
 from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
-from tests.stage import run
+from tests.fleet_harness import run
 
 DEPLOYMENTS = "Microsoft.Resources/deployments"
 ONE = f"{DEPLOYMENTS}/one"

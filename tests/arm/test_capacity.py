@@ -18,7 +18,7 @@ from tests.arm.compute import (
     profile,
     scale_set,
 )
-from tests.stage import NOON, run, span
+from tests.fleet_harness import NOON, run, span
 
 WEB = f"{SET}/web"
 

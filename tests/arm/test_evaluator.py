@@ -14,7 +14,7 @@ from fairwarning.arm.templates.evaluator import MOST_WAITING, SWITCH_INTERVAL, E
 from tests.arm.azure import ROOT, Azure
 from tests.arm.cloud import resource, template
 from tests.arm.deploying import ONE, body, deployable
-from tests.stage import run
+from tests.fleet_harness import run
 
 SMALL = body(template(resource("net", properties={"k": "[toUpper('a')]"})))
 

@@ -11,7 +11,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
 from tests.arm.azure import HOME, ROOT, Azure, at, header
-from tests.stage import run, span
+from tests.fleet_harness import run, span
 
 GROUPS = ROOT.rpartition("/")[0]
 HOME_GROUP = HOME.removesuffix("/providers")

@@ -6,7 +6,7 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventType
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.compute import SET, VM, both, capacity_of, compute, model, profile, scale_set
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 WEB = f"{SET}/web"
 ONE = f"{WEB}/virtualMachines/1"

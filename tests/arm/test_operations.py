@@ -7,7 +7,7 @@ from fairwarning.arm.operations import Operation
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
 from tests.arm.azure import BASE, HOME, ROOT, VERSION, Azure, at, header
-from tests.stage import run
+from tests.fleet_harness import run
 
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 DB_ID = f"{HOME}/Microsoft.Compute/virtualMachines/db"

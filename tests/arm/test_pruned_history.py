@@ -11,7 +11,7 @@ from fairwarning.core.model import EventId, ScopeKind
 from fairwarning.core.policy import Retention
 from fairwarning.engine.retention import Pruner
 from tests.arm.azure import HOME, Azure
-from tests.stage import run
+from tests.fleet_harness import run
 
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 DB_ID = f"{HOME}/Microsoft.Compute/virtualMachines/db"

@@ -20,7 +20,7 @@ from tests.arm.compute import (
     profile,
     scale_set,
 )
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 WEB = f"{SET}/web"
 TERMINATE = ("properties", "virtualMachineProfile", "scheduledEventsProfile", "terminateNotificationProfile")

@@ -6,7 +6,7 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventType
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.compute import VM, compute, profile
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 BOX = f"{VM}/box"
 SPOT: Json = {"properties": {"priority": "Spot", "evictionPolicy": "Delete"}}

@@ -9,7 +9,7 @@ from fairwarning.core.model import EventSource, EventType, PowerState
 from fairwarning.core.policy import PROFILES
 from tests.arm.azure import ROOT, Azure, at, header
 from tests.arm.compute import AVAILABILITY_SET, NEWEST, VM, compute, profile
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 BOX = f"{VM}/box"
 SPOT: Json = {"properties": {"priority": "Spot", "evictionPolicy": "Delete"}}

@@ -20,7 +20,7 @@ from fairwarning.store.memory import MemoryStore
 from tests.arm.azure import HOME, Azure, at, header
 from tests.arm.compute import VM, both, compute, model, profile, scale_set
 from tests.arm.deploying import ONE, deploy_set, deployable, interrupt
-from tests.stage import run, span
+from tests.fleet_harness import run, span
 from tests.store.gate import Gate, turns
 
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)

@@ -19,7 +19,7 @@ from fairwarning.core.document.recording import (
 from fairwarning.core.document.render import Json
 from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import FAIRWARNING, Server, call, until, up
-from tests.stage import NOON
+from tests.fleet_harness import NOON
 
 NAME = Answer(body=b"web_0")
 EMPTY: Json = {"DocumentIncarnation": 1, "Events": []}

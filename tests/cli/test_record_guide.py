@@ -9,7 +9,7 @@ import pytest
 from fairwarning.core.document.recording import format_line, parse_recording, record_document
 from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import call, up
-from tests.stage import NOON
+from tests.fleet_harness import NOON
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "record-and-replay.md"
 COMMANDS = re.findall(r"^\$ fairwarning (.*)$", GUIDE.read_text(), re.MULTILINE)

@@ -6,7 +6,7 @@ from fairwarning.cli.client import HistoryLine
 from fairwarning.cli.watch import sentence
 from fairwarning.core.history import ActionNote, OperatorAction, to_history_entry
 from fairwarning.core.model import MachineRef, ScopeId, VmName
-from tests.stage import NOON
+from tests.fleet_harness import NOON
 
 WEB = ScopeId("web")
 WEB_0 = MachineRef(WEB, VmName("web_0"))

@@ -7,7 +7,7 @@ import pytest
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import ApprovalSettings, EventStatus
 from tests.core.warned import GONE, SCHEDULED, STARTED, WEB
-from tests.stage import Stage
+from tests.fleet_harness import FleetHarness
 
 
 @pytest.mark.rule("L-17")
@@ -43,7 +43,7 @@ from tests.stage import Stage
 def test_a_scope_may_waive_the_notice_of_its_users_operations(
     approvals: ApprovalSettings, cause: str, status: EventStatus
 ) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.set_approvals("web", approvals)
 
     (event,) = stage.cause(cause, "web_0")
@@ -53,7 +53,7 @@ def test_a_scope_may_waive_the_notice_of_its_users_operations(
 
 @pytest.mark.rule("T-21")
 def test_when_no_machine_runs_an_event_is_approved_at_creation() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.stop("web_0", "web_1", "web_2", "web_3")
 
     (event,) = stage.cause("host-reboot", "web_0")
@@ -64,7 +64,7 @@ def test_when_no_machine_runs_an_event_is_approved_at_creation() -> None:
 
 @pytest.mark.rule("T-21")
 def test_events_are_approved_as_soon_as_the_last_machine_stops() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     first, second = stage.cause("delete", "web_0", "web_1")
     stage.stop("web_0", "web_1", "web_2")
 
@@ -77,7 +77,7 @@ def test_events_are_approved_as_soon_as_the_last_machine_stops() -> None:
 
 @pytest.mark.rule("T-21")
 def test_events_are_approved_as_soon_as_the_last_running_machine_is_evicted() -> None:
-    stage = Stage(Blueprint(name="cheap", count=2, spot=True))
+    stage = FleetHarness(Blueprint(name="cheap", count=2, spot=True))
     stage.stop("cheap_1")
     (eviction,) = stage.cause("evict", "cheap_0")
     (reboot,) = stage.cause("host-reboot", "cheap_1")
@@ -90,7 +90,7 @@ def test_events_are_approved_as_soon_as_the_last_running_machine_is_evicted() ->
 
 @pytest.mark.rule("T-21")
 def test_a_scope_may_insist_on_its_notice_even_when_it_is_down() -> None:
-    stage = Stage(replace(WEB, approvals=ApprovalSettings(all_instances_down=False)))
+    stage = FleetHarness(replace(WEB, approvals=ApprovalSettings(all_instances_down=False)))
     stage.stop("web_0", "web_1", "web_2", "web_3")
 
     (event,) = stage.cause("host-reboot", "web_0")
@@ -100,7 +100,7 @@ def test_a_scope_may_insist_on_its_notice_even_when_it_is_down() -> None:
 
 @pytest.mark.rule("T-21")
 def test_a_scope_that_changes_its_mind_while_it_is_down_approves_at_once() -> None:
-    stage = Stage(replace(WEB, approvals=ApprovalSettings(all_instances_down=False)))
+    stage = FleetHarness(replace(WEB, approvals=ApprovalSettings(all_instances_down=False)))
     stage.stop("web_0", "web_1", "web_2", "web_3")
     (event,) = stage.cause("host-reboot", "web_0")
 

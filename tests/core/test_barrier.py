@@ -21,7 +21,7 @@ from fairwarning.core.model import (
     ScopeKind,
     VmName,
 )
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 SHARED = BarrierId("deletes:web")
 TENANTS = (
@@ -103,7 +103,7 @@ def test_whatever_waits_behind_a_barrier_starts_as_the_formula_says(
 
 @pytest.mark.rule("L-02")
 def test_the_host_waits_until_every_tenant_has_approved() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
 
     stage.approve(red, by="red")
@@ -118,7 +118,7 @@ def test_the_host_waits_until_every_tenant_has_approved() -> None:
 
 @pytest.mark.rule("L-02")
 def test_the_host_waits_for_a_silent_tenant_no_longer_than_its_notice() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     events = stage.cause("host-reboot", "red", "blue", "green")
     stage.approve(events[0], by="red")
 
@@ -145,7 +145,7 @@ def test_a_cancelled_event_holds_up_no_other_event_of_the_host() -> None:
 
 @pytest.mark.rule("L-02")
 def test_two_maintenances_of_one_host_do_not_wait_for_each_other() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     (red,) = stage.cause("host-reboot", "red")
     (blue,) = stage.cause("host-reboot", "blue")
 
@@ -156,7 +156,7 @@ def test_two_maintenances_of_one_host_do_not_wait_for_each_other() -> None:
 
 @pytest.mark.rule("L-02")
 def test_a_barrier_across_scopes_survives_a_restart() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
     stage.approve(red, by="red")
     stage.approve(blue, by="blue")
@@ -169,7 +169,7 @@ def test_a_barrier_across_scopes_survives_a_restart() -> None:
 
 @pytest.mark.rule("R-18")
 def test_a_tenant_neither_sees_nor_approves_its_neighbours_event() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     red, blue, _ = stage.cause("host-reboot", "red", "blue", "green")
 
     assert [event.id for event in stage.shown("red")] == [red]

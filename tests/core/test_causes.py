@@ -15,7 +15,7 @@ from fairwarning.core.errors import (
 )
 from fairwarning.core.model import EventSource, EventStatus, EventType, EvictionPolicy, PowerState, VmName
 from fairwarning.core.policy import PROFILES
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=3)
 SPOT = Blueprint(name="cheap", count=3, spot=True)
@@ -30,7 +30,7 @@ SPOT = Blueprint(name="cheap", count=3, spot=True)
     ],
 )
 def test_a_hardware_failure_arrives_started(asked: EventType | None, kind: EventType) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     (event,) = stage.cause("hardware-failure", "web_1", kind=asked)
 
@@ -49,7 +49,7 @@ def test_a_hardware_failure_arrives_started(asked: EventType | None, kind: Event
     ],
 )
 def test_a_kind_that_makes_no_sense_is_refused(cause: str, kind: EventType) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     with pytest.raises(InvalidError, match="kind: "):
         stage.cause(cause, "web_1", kind=kind)
@@ -57,7 +57,7 @@ def test_a_kind_that_makes_no_sense_is_refused(cause: str, kind: EventType) -> N
 
 @pytest.mark.rule("L-06")
 def test_a_predicted_failure_is_announced_a_week_ahead_and_survives_silence() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("predicted-failure", "web_0")
 
     stage.advance("6d23h59m59s")
@@ -71,7 +71,7 @@ def test_a_predicted_failure_is_announced_a_week_ahead_and_survives_silence() ->
 
 @pytest.mark.rule("L-06")
 def test_maintenance_found_too_risky_vanishes_after_eight_minutes() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("cancelled-maintenance", "web_0")
 
     stage.advance("7m59s")
@@ -86,7 +86,7 @@ def test_maintenance_found_too_risky_vanishes_after_eight_minutes() -> None:
 
 @pytest.mark.rule("L-06")
 def test_an_operator_withdraws_what_has_not_started() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("freeze", "web_0")
 
     stage.cancel(event)
@@ -97,7 +97,7 @@ def test_an_operator_withdraws_what_has_not_started() -> None:
 
 @pytest.mark.rule("L-01")
 def test_what_has_started_cannot_be_withdrawn() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("hardware-failure", "web_0")
 
     with pytest.raises(Exception, match="is Started; it cannot be cancelled"):
@@ -123,7 +123,7 @@ def test_what_has_started_cannot_be_withdrawn() -> None:
 def test_a_scenario_takes_as_long_as_it_does_on_azure(
     cause: str, kind: EventType, source: EventSource, duration: int, scheduled: str, started: str, text: Text
 ) -> None:
-    stage = Stage(SPOT, azure_timings=True)
+    stage = FleetHarness(SPOT, azure_timings=True)
     (event_id,) = stage.cause(cause, "cheap_0")
     event = stage.event(event_id)
 
@@ -137,7 +137,7 @@ def test_a_scenario_takes_as_long_as_it_does_on_azure(
 
 @pytest.mark.rule("L-08")
 def test_every_description_is_one_of_the_exact_texts_and_present_even_when_empty() -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     stage.cause("evict", "cheap_0")
 
     assert b'"Description":""' in stage.document("cheap_0")
@@ -181,7 +181,7 @@ def test_only_a_freeze_knows_how_long_it_interrupts() -> None:
     [("restart", EventType.REBOOT), ("redeploy", EventType.REDEPLOY), ("evict", EventType.PREEMPT)],
 )
 def test_a_user_operation_makes_its_kind_of_event(cause: str, kind: EventType) -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
 
     (event,) = stage.cause(cause, "cheap_0")
 
@@ -191,7 +191,7 @@ def test_a_user_operation_makes_its_kind_of_event(cause: str, kind: EventType) -
 @pytest.mark.rule("L-14")
 @pytest.mark.rule("T-09")
 def test_stopping_growing_and_updating_make_no_event() -> None:
-    stage = Stage(replace(WEB, terminate_notice=span("5m")))
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")))
 
     stage.stop("web_0")
     stage.grow("web")
@@ -204,7 +204,7 @@ def test_stopping_growing_and_updating_make_no_event() -> None:
 
 @pytest.mark.rule("L-16")
 def test_the_preview_allows_ten_unfinished_user_events_in_a_scope() -> None:
-    stage = Stage(replace(WEB, count=12), policy=PROFILES["preview2017"].policy)
+    stage = FleetHarness(replace(WEB, count=12), policy=PROFILES["preview2017"].policy)
     events = stage.cause("restart", *(f"web_{number}" for number in range(10)))
 
     with pytest.raises(TooManyUserEventsError, match="scope web has 10 user operations under way") as refusal:
@@ -221,7 +221,7 @@ def test_the_preview_allows_ten_unfinished_user_events_in_a_scope() -> None:
 
 @pytest.mark.rule("L-16")
 def test_asking_for_too_many_at_once_makes_none() -> None:
-    stage = Stage(replace(WEB, count=12), policy=PROFILES["preview2017"].policy)
+    stage = FleetHarness(replace(WEB, count=12), policy=PROFILES["preview2017"].policy)
 
     with pytest.raises(TooManyUserEventsError):
         stage.cause("restart", *stage.machines("web"))
@@ -231,7 +231,7 @@ def test_asking_for_too_many_at_once_makes_none() -> None:
 
 @pytest.mark.rule("L-16")
 def test_today_there_is_no_limit() -> None:
-    stage = Stage(replace(WEB, count=150))
+    stage = FleetHarness(replace(WEB, count=150))
 
     assert len(stage.cause("restart", *stage.machines("web"))) == 150
 
@@ -248,7 +248,7 @@ def test_today_there_is_no_limit() -> None:
 def test_a_second_operation_of_the_same_kind_is_refused_until_the_first_is_done(
     first: str, second: str
 ) -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     (event,) = stage.cause(first, "cheap_0")
 
     with pytest.raises(AlreadyUnderWayError, match=f"event {event} is Scheduled") as refusal:
@@ -271,7 +271,7 @@ def test_a_second_operation_of_the_same_kind_is_refused_until_the_first_is_done(
 def test_a_request_that_makes_no_sense_is_refused(
     cause: str, machines: tuple[str, ...], notice: str | None, problem: str
 ) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     with pytest.raises(InvalidError, match=problem):
         stage.cause(cause, *machines, notice=notice)
@@ -288,7 +288,7 @@ def test_a_request_that_makes_no_sense_is_refused(
 def test_an_evicted_machine_ends_as_its_eviction_policy_says(
     eviction: EvictionPolicy, left: list[str]
 ) -> None:
-    stage = Stage(replace(SPOT, eviction=eviction))
+    stage = FleetHarness(replace(SPOT, eviction=eviction))
     (event,) = stage.cause("evict", "cheap_0")
 
     stage.advance("30s")
@@ -306,7 +306,7 @@ def test_an_evicted_machine_ends_as_its_eviction_policy_says(
 
 @pytest.mark.rule("L-02")
 def test_an_eviction_starts_early_when_approved() -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     (event,) = stage.cause("evict", "cheap_0")
 
     stage.approve(event, by="cheap_0")
@@ -316,14 +316,14 @@ def test_an_eviction_starts_early_when_approved() -> None:
 
 @pytest.mark.parametrize("cause", ["evict", "rebalance"])
 def test_only_spot_machines_can_be_evicted(cause: str) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     with pytest.raises(NotSpotError, match="web_0 is not a Spot machine"):
         stage.cause(cause, "web_0")
 
 
 def test_a_rebalance_recommendation_passes_without_an_impact() -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     (event,) = stage.cause("rebalance", "cheap_0")
 
     stage.advance("15m")
@@ -334,7 +334,7 @@ def test_a_rebalance_recommendation_passes_without_an_impact() -> None:
 
 @pytest.mark.parametrize("cause", ["restart", "redeploy", "reimage", "evict"])
 def test_what_is_stopped_is_neither_restarted_nor_moved_nor_evicted(cause: str) -> None:
-    stage = Stage(Blueprint(name="cheap", spot=True))
+    stage = FleetHarness(Blueprint(name="cheap", spot=True))
     stage.stop("cheap_0")
 
     with pytest.raises(NotRunningError, match="cheap_0 is stopped"):

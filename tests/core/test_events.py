@@ -8,7 +8,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import AlreadyUnderWayError, UnknownEventError
 from fairwarning.core.model import EventStatus, HostId, ScopeKind
 from fairwarning.core.policy import Policy
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=3)
 SPOT = Blueprint(name="cheap", count=3, spot=True)
@@ -17,7 +17,7 @@ PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_do
 
 @pytest.mark.rule("L-01")
 def test_a_guest_sees_scheduled_then_started_then_nothing() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     seen = [[one.status for one in stage.shown("web_1")]]
 
@@ -50,7 +50,7 @@ def test_a_guest_sees_scheduled_then_started_then_nothing() -> None:
 def test_not_before_is_creation_plus_the_notice_of_its_kind(
     blueprint: Blueprint, cause: str, notice: str
 ) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
 
     (event,) = stage.cause(cause, f"{blueprint.name}_0")
 
@@ -62,7 +62,7 @@ def test_not_before_is_creation_plus_the_notice_of_its_kind(
 @pytest.mark.rule("T-13")
 @pytest.mark.parametrize("cause", ["restart", "freeze", "redeploy", "evict", "predicted-failure"])
 def test_an_event_never_starts_before_its_time_and_always_at_it(cause: str) -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     (event,) = stage.cause(cause, "cheap_0")
     not_before = stage.event(event).not_before
 
@@ -77,7 +77,7 @@ def test_an_event_never_starts_before_its_time_and_always_at_it(cause: str) -> N
 
 @pytest.mark.rule("L-05")
 def test_an_operator_may_ask_for_another_notice() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     (event,) = stage.cause("restart", "web_0", notice="40s")
 
@@ -86,7 +86,7 @@ def test_an_operator_may_ask_for_another_notice() -> None:
 
 @pytest.mark.rule("L-05")
 def test_not_before_is_a_whole_second_never_too_early_and_true() -> None:
-    stage = Stage(WEB, start=NOON + span("400ms"))
+    stage = FleetHarness(WEB, start=NOON + span("400ms"))
     (event,) = stage.cause("restart", "web_0")
 
     not_before = stage.event(event).not_before
@@ -105,7 +105,7 @@ def test_not_before_is_a_whole_second_never_too_early_and_true() -> None:
     ],
 )
 def test_speed_shortens_notice_and_impact_alike(speed: float, start: str, lasts: str) -> None:
-    stage = Stage(WEB, policy=Policy(speed=speed), azure_timings=True)
+    stage = FleetHarness(WEB, policy=Policy(speed=speed), azure_timings=True)
     (event,) = stage.cause("restart", "web_0")
 
     stage.wait_until(NOON + span(start))
@@ -117,7 +117,7 @@ def test_speed_shortens_notice_and_impact_alike(speed: float, start: str, lasts:
 @pytest.mark.rule("L-03")
 @pytest.mark.parametrize("version", ["2017-03-01", "2020-07-01"])
 def test_a_started_event_has_an_empty_not_before(version: str) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     stage.approve(event, by="web_0")
@@ -128,7 +128,7 @@ def test_a_started_event_has_an_empty_not_before(version: str) -> None:
 
 @pytest.mark.rule("L-18")
 def test_nothing_moves_an_events_not_before() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     promised = stage.event(event).not_before
 
@@ -143,7 +143,7 @@ def test_nothing_moves_an_events_not_before() -> None:
 
 @pytest.mark.rule("L-18")
 def test_there_is_no_second_event_to_extend_the_first() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     stage.advance("10m")
 
@@ -156,7 +156,7 @@ def test_there_is_no_second_event_to_extend_the_first() -> None:
 @pytest.mark.rule("R-18")
 @pytest.mark.parametrize("approver", ["app-0", "app-1"])
 def test_any_machine_of_the_scope_approves_for_every_resource(approver: str) -> None:
-    stage = Stage(PAIR)
+    stage = FleetHarness(PAIR)
     (event,) = stage.cause("freeze", "app-0", "app-1")
 
     stage.approve(event, by=approver)
@@ -168,7 +168,7 @@ def test_any_machine_of_the_scope_approves_for_every_resource(approver: str) -> 
 
 @pytest.mark.rule("R-18")
 def test_a_machine_approves_an_event_it_is_no_part_of() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     stage.approve(event, by="web_2")
@@ -179,7 +179,7 @@ def test_a_machine_approves_an_event_it_is_no_part_of() -> None:
 @pytest.mark.rule("R-16")
 @pytest.mark.rule("R-18")
 def test_to_a_machine_of_another_scope_the_event_does_not_exist() -> None:
-    stage = Stage(WEB, PAIR)
+    stage = FleetHarness(WEB, PAIR)
     (event,) = stage.cause("restart", "web_0")
 
     with pytest.raises(UnknownEventError, match=f"no scheduled event has the id {event}"):
@@ -190,7 +190,7 @@ def test_to_a_machine_of_another_scope_the_event_does_not_exist() -> None:
 
 @pytest.mark.rule("R-16")
 def test_one_bad_id_and_nothing_is_approved() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     with pytest.raises(UnknownEventError):
@@ -202,7 +202,7 @@ def test_one_bad_id_and_nothing_is_approved() -> None:
 
 @pytest.mark.rule("R-16")
 def test_an_event_that_has_left_the_document_cannot_be_approved() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     stage.advance("20m")
 
@@ -212,7 +212,7 @@ def test_an_event_that_has_left_the_document_cannot_be_approved() -> None:
 
 @pytest.mark.rule("R-17")
 def test_approving_twice_counts_once() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     first, second = stage.cause("restart", "web_0", "web_1")
     stage.approve(first, by="web_0")
     version = stage.scope("web").version
@@ -227,7 +227,7 @@ def test_approving_twice_counts_once() -> None:
 
 @pytest.mark.rule("R-19")
 def test_an_approval_alone_changes_nothing_a_guest_can_see() -> None:
-    stage = Stage(replace(WEB, terminate_notice=span("5m")))
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")))
     first, _ = stage.cause("delete", "web_1", "web_2")
     before = stage.document("web_0")
 
@@ -239,7 +239,7 @@ def test_an_approval_alone_changes_nothing_a_guest_can_see() -> None:
 
 @pytest.mark.rule("V-09")
 def test_an_event_is_known_by_its_id_in_any_case() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     stage.approve(event.lower(), by="web_0")
@@ -249,7 +249,7 @@ def test_an_event_is_known_by_its_id_in_any_case() -> None:
 
 @pytest.mark.rule("L-11")
 def test_the_number_starts_at_one_and_moves_exactly_with_the_document() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     numbers = [stage.incarnation("web")]
     (event,) = stage.cause("restart", "web_0")
     numbers.append(stage.incarnation("web"))
@@ -267,7 +267,7 @@ def test_the_number_starts_at_one_and_moves_exactly_with_the_document() -> None:
 
 @pytest.mark.rule("L-11")
 def test_the_number_survives_a_restart() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("1h")
     before = stage.document("web_0")
@@ -291,7 +291,7 @@ def test_a_change_that_no_guest_sees_keeps_the_incarnation() -> None:
 
 @pytest.mark.rule("L-12")
 def test_one_operation_on_one_host_is_one_event() -> None:
-    stage = Stage(replace(WEB, count=7))
+    stage = FleetHarness(replace(WEB, count=7))
 
     shared, single = stage.cause("freeze", "web_0", "web_1", "web_5")
 
@@ -301,7 +301,7 @@ def test_one_operation_on_one_host_is_one_event() -> None:
 
 @pytest.mark.rule("L-12")
 def test_restarting_several_machines_of_one_host_is_an_event_each() -> None:
-    stage = Stage(replace(WEB, host=HostId("rack-7")))
+    stage = FleetHarness(replace(WEB, host=HostId("rack-7")))
 
     events = stage.cause("restart", "web_0", "web_1", "web_2")
 
@@ -310,7 +310,7 @@ def test_restarting_several_machines_of_one_host_is_an_event_each() -> None:
 
 @pytest.mark.rule("L-13")
 def test_several_events_stand_side_by_side_in_the_order_they_were_made() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (freeze,) = stage.cause("freeze", "web_0")
     restarts = stage.cause("restart", "web_2", "web_0")
 

@@ -14,7 +14,7 @@ from fairwarning.core.history import (
     to_history_entry,
 )
 from fairwarning.core.model import EventId, MachineRef, PowerState, ScopeId, VmName
-from tests.stage import NOON, Stage
+from tests.fleet_harness import NOON, FleetHarness
 
 ID = ScopeId("web")
 WEB_0 = MachineRef(ID, VmName("web_0"))
@@ -50,7 +50,7 @@ def test_the_journal_names_the_author_of_a_machines_change(command: Command) -> 
 
 @pytest.mark.parametrize(("cause", "set_"), [("redeploy", "web"), ("evict", "spot")])
 def test_what_an_impact_makes_of_a_machine_is_the_drivers_doing(cause: str, set_: str) -> None:
-    stage = Stage(Blueprint(name="web"), Blueprint(name="spot", spot=True))
+    stage = FleetHarness(Blueprint(name="web"), Blueprint(name="spot", spot=True))
     before = len(stage.journal())
     stage.cause(cause, f"{set_}_0")
 

@@ -10,7 +10,7 @@ from fairwarning.core.barrier import of_event
 from fairwarning.core.errors import IllegalTransitionError
 from fairwarning.core.lifecycle import TRANSITIONS, Signal, advance
 from fairwarning.core.model import Event, EventId, EventSource, EventStatus, EventType, ScopeId, VmName
-from tests.stage import span
+from tests.fleet_harness import span
 
 ID = EventId("3F1C0A52-7B7E-4C55-9E0B-0C6A4B1D2E01")
 FORBIDDEN = [pair for pair in product(EventStatus, Signal) if pair not in TRANSITIONS]

@@ -5,7 +5,7 @@ import pytest
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.fleet import IMPACTS, MachineState, machine_state, machine_states
 from fairwarning.core.model import EventType, ScopeKind
-from tests.stage import Stage
+from tests.fleet_harness import FleetHarness
 
 WEB = Blueprint(name="web", count=2)
 BATCH = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True)
@@ -30,7 +30,7 @@ def of(stage: Stage, name: str) -> MachineState:
     ],
 )
 def test_a_machine_is_running_then_warned_then_acted_upon(cause: str, kind: EventType, name: str) -> None:
-    stage = Stage(WEB, BATCH)
+    stage = FleetHarness(WEB, BATCH)
     found = [of(stage, name)]
 
     events = stage.cause(cause, name)
@@ -51,7 +51,7 @@ def test_an_unseen_event_is_no_warning() -> None:
 
 
 def test_of_two_impacts_the_graver_one_counts() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.approve(*stage.cause("freeze", "web_0"))
     stage.approve(*stage.cause("redeploy", "web_0"))
@@ -60,7 +60,7 @@ def test_of_two_impacts_the_graver_one_counts() -> None:
 
 
 def test_a_machine_that_an_event_is_done_with_is_running_again() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.approve(*stage.cause("restart", "web_0"))
 
     stage.advance("1m")
@@ -69,7 +69,7 @@ def test_a_machine_that_an_event_is_done_with_is_running_again() -> None:
 
 
 def test_a_stopped_machine_is_stopped_whatever_is_announced() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("freeze", "web_0")
 
     stage.stop("web_0")

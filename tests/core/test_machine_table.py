@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairwarning.core.machine_table import MachineTable, MachineTableDraft
 from fairwarning.core.model import EvictionPolicy, HostId, Machine, MachineModel, PowerState, ScopeId, VmName
-from tests.stage import span
+from tests.fleet_harness import span
 
 #: A machine to add, or the name of a machine to remove.
 Entry = Machine | VmName

@@ -14,7 +14,7 @@ from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import EventStatus, EvictionPolicy, PowerState, ScopeId, ScopeKind, VmName
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.store.sqlite import SqliteStore
-from tests.stage import NOON, Stage, run, span
+from tests.fleet_harness import NOON, FleetHarness, run, span
 
 WEB = Blueprint(name="web", count=2, terminate_notice=span("5m"))
 PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_domains=1, fault_domains=1)
@@ -25,7 +25,7 @@ SPOT_DELETE = replace(SPOT, eviction=EvictionPolicy.DELETE)
 @pytest.mark.rule("T-13", "T-16")
 @pytest.mark.parametrize("failure_first", [True, False])
 def test_a_forced_delete_holds_although_the_host_fails_at_the_same_time(failure_first: bool) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     asked = [("delete", True), ("hardware-failure", False)]
 
     for cause, force in reversed(asked) if failure_first else asked:
@@ -41,7 +41,7 @@ def test_a_forced_delete_holds_although_the_host_fails_at_the_same_time(failure_
 def test_an_evicted_machine_stays_stopped_when_a_redeploy_has_the_same_not_before(
     order: tuple[str, str],
 ) -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     host = stage.machine("batch").host
 
     for cause in order:
@@ -58,7 +58,7 @@ def test_an_evicted_machine_stays_stopped_when_a_redeploy_has_the_same_not_befor
 def test_a_machine_that_its_eviction_deletes_is_not_brought_back_by_a_redeploy(
     order: tuple[str, str],
 ) -> None:
-    stage = Stage(SPOT_DELETE)
+    stage = FleetHarness(SPOT_DELETE)
 
     for cause in order:
         stage.cause(cause, "batch", notice="30s")
@@ -70,7 +70,7 @@ def test_a_machine_that_its_eviction_deletes_is_not_brought_back_by_a_redeploy(
 @pytest.mark.rule("S-01")
 @pytest.mark.parametrize("cause", ["evict", "delete"])
 def test_a_standalone_machine_that_is_gone_leaves_no_scope_that_holds_its_name(cause: str) -> None:
-    stage = Stage(SPOT_DELETE)
+    stage = FleetHarness(SPOT_DELETE)
 
     stage.cause(cause, "batch", notice="0s")
     stage.advance("5s")
@@ -84,7 +84,7 @@ def test_a_standalone_machine_that_is_gone_leaves_no_scope_that_holds_its_name(c
 
 @pytest.mark.rule("T-13")
 def test_a_delete_and_a_redeploy_by_the_platform_asked_in_the_same_second_leave_nothing() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.advance("100ms")
     stage.cause("delete", "web_0")
     stage.advance("300ms")
@@ -121,7 +121,7 @@ def test_impacts_that_end_while_the_server_is_down_are_reported_one_after_anothe
 
 @pytest.mark.rule("T-16")
 def test_a_set_that_is_deleted_goes_although_hosts_of_its_machines_fail() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.remove("web", force=True)
     stage.cause("hardware-failure", "web_0", "web_1")
@@ -132,7 +132,7 @@ def test_a_set_that_is_deleted_goes_although_hosts_of_its_machines_fail() -> Non
 
 
 def test_two_moves_that_end_together_are_two_moves() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     host = stage.machine("web_0").host
 
     stage.cause("redeploy", "web_0", notice="1m")
@@ -143,7 +143,7 @@ def test_two_moves_that_end_together_are_two_moves() -> None:
 
 
 def test_two_causes_of_removal_remove_a_machine_once() -> None:
-    stage = Stage(SPOT_DELETE)
+    stage = FleetHarness(SPOT_DELETE)
 
     stage.cause("evict", "batch", notice="0s")
     stage.cause("delete", "batch", force=True)
@@ -154,7 +154,7 @@ def test_two_causes_of_removal_remove_a_machine_once() -> None:
 
 
 def test_an_impact_that_failed_on_a_machine_that_is_no_more_is_not_tried_again() -> None:
-    stage = Stage(PAIR)
+    stage = FleetHarness(PAIR)
     stage.break_machine("app-0", Mishap.FAILS)
     (both,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
     (deleted,) = stage.cause("delete", "app-0", force=True)
@@ -170,7 +170,7 @@ def test_an_impact_that_failed_on_a_machine_that_is_no_more_is_not_tried_again()
 
 
 def test_an_outcome_that_is_reported_twice_counts_once() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     host = stage.machine("web_0").host
     (event,) = stage.cause("hardware-failure", "web_0")
     ended = ImpactOutcome(event=event, machine=VmName("web_0"))
@@ -181,7 +181,7 @@ def test_an_outcome_that_is_reported_twice_counts_once() -> None:
 
 
 def test_outcomes_of_no_scope_change_nothing() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("hardware-failure", "web_0")
     outcome = ImpactOutcome(event=event, machine=VmName("web_0"))
 
@@ -189,7 +189,7 @@ def test_outcomes_of_no_scope_change_nothing() -> None:
 
 
 def test_changes_cannot_bring_back_a_machine_that_they_removed() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     machine = stage.machine("web_0")
     removed = MachineRemoved(scope=machine.scope, name=machine.name)
     changed = MachineChanged(scope=machine.scope, machine=machine)

@@ -15,7 +15,7 @@ from fairwarning.core.policy import (
     whole_second,
     with_speed,
 )
-from tests.stage import span
+from tests.fleet_harness import span
 
 
 @pytest.mark.rule("V-01")

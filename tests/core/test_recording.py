@@ -18,7 +18,7 @@ from fairwarning.core.document.recording import (
 from fairwarning.core.document.render import Json
 from fairwarning.core.document.versions import EVENT_VERSIONS
 from fairwarning.core.errors import InvalidError
-from tests.stage import NOON
+from tests.fleet_harness import NOON
 
 REBOOT: dict[str, Json] = {
     "EventId": "602d9444-d2cd-49c7-8624-8643e7171297",

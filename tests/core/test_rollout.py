@@ -8,13 +8,13 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import InvalidError, RolloutUnderWayError, UnknownRolloutError
 from fairwarning.core.model import EventId, EventStatus, ScopeKind
 from fairwarning.drivers.simulated import Mishap
-from tests.stage import Stage
+from tests.fleet_harness import FleetHarness
 
 WEB = Blueprint(name="web", count=7)
 SMALL = replace(WEB, count=3)
 
 
-def resources(stage: Stage, scope: str) -> list[tuple[str, ...]]:
+def resources(stage: FleetHarness, scope: str) -> list[tuple[str, ...]]:
     return [event.resources for event in stage.pending(scope)]
 
 
@@ -25,7 +25,7 @@ def route(stage: Stage) -> list[tuple[str, ...]]:
 
 @pytest.mark.rule("S-05")
 def test_the_next_domain_is_announced_once_the_last_has_finished() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.walk("web")
 
@@ -91,7 +91,7 @@ def test_a_rollout_of_a_flexible_set_goes_by_fault_domain() -> None:
 
 @pytest.mark.rule("S-05")
 def test_a_domain_that_has_become_empty_is_passed_over() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
     stage.cause("delete", "web_1")
 
@@ -185,7 +185,7 @@ def test_only_maintenance_can_be_rolled_out(cause: str) -> None:
 
 def test_an_empty_scope_has_no_rollout() -> None:
     with pytest.raises(InvalidError, match="scope: web has no machines"):
-        Stage(replace(SMALL, count=0)).walk("web")
+        FleetHarness(replace(SMALL, count=0)).walk("web")
 
 
 def test_each_event_of_a_rollout_has_its_own_id() -> None:

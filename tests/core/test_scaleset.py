@@ -9,7 +9,7 @@ from fairwarning.core.commands import AddMachines, ChangeModel, CreateSet, Prote
 from fairwarning.core.errors import FairWarningError, InvalidError, NameTakenError, SpotIsNotWarnedError
 from fairwarning.core.model import EventType, EvictionPolicy, Scope, ScopeId, ScopeKind
 from fairwarning.core.scaleset import remaining, scale_in, scale_out
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=4, fault_domains=2)
 ZONAL = Blueprint(name="web", count=5, zones=("1", "2"))
@@ -17,15 +17,15 @@ FLEX = Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=1, terminate_no
 ID = ScopeId("web")
 
 
-def scopes(stage: Stage, name: str = "web") -> list[Scope]:
+def scopes(stage: FleetHarness, name: str = "web") -> list[Scope]:
     return [stage.scope(one) for one in stage.engine.directory.scopes_of_set(name)]
 
 
-def names(stage: Stage, count: int) -> list[str]:
+def names(stage: FleetHarness, count: int) -> list[str]:
     return [ref.name for ref in scale_in(scopes(stage), count)]
 
 
-def protect(stage: Stage, *machines: str, protected: bool = True) -> None:
+def protect(stage: FleetHarness, *machines: str, protected: bool = True) -> None:
     for name in machines:
         stage.do(Protect(machine=stage.ref(name), protected=protected))
 
@@ -34,13 +34,13 @@ def protect(stage: Stage, *machines: str, protected: bool = True) -> None:
 
 
 def test_the_newest_of_the_fullest_fault_domain_leaves_first() -> None:
-    stage = Stage(replace(WEB, count=5))
+    stage = FleetHarness(replace(WEB, count=5))
 
     assert names(stage, 3) == ["web_4", "web_3", "web_2"]
 
 
 def test_the_fullest_zone_gives_first() -> None:
-    stage = Stage(ZONAL)
+    stage = FleetHarness(ZONAL)
 
     assert names(stage, 2) == ["web_4", "web_3"]
 
@@ -71,7 +71,7 @@ def test_a_scale_in_removes_no_machine_without_need(count: int) -> None:
 
 
 def test_protecting_a_machine_twice_is_nothing_new() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     protect(stage, "web_0")
 
     assert stage.do(Protect(machine=stage.ref("web_0"), protected=True)) == ()
@@ -84,13 +84,13 @@ def test_protecting_a_machine_twice_is_nothing_new() -> None:
     ("count", "gains"), [(0, {}), (-1, {}), (1, {"web.zone2": 1}), (4, {"web.zone1": 2, "web.zone2": 2})]
 )
 def test_the_emptiest_zone_gains_first(count: int, gains: dict[str, int]) -> None:
-    stage = Stage(ZONAL)
+    stage = FleetHarness(ZONAL)
 
     assert dict(scale_out(scopes(stage), count)) == gains
 
 
 def test_machines_are_added_by_name_where_names_are_free() -> None:
-    stage = Stage(FLEX)
+    stage = FleetHarness(FLEX)
 
     stage.do(AddMachines(seed="s", scope=ScopeId("flex"), names=("one", "two")))
 
@@ -113,7 +113,7 @@ def test_machines_are_added_by_name_where_names_are_free() -> None:
 def test_a_name_that_cannot_be_had_is_refused(
     blueprint: Blueprint, taken: str, refusal: type[FairWarningError]
 ) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
 
     with pytest.raises(refusal):
         stage.do(AddMachines(seed="s", scope=ScopeId(blueprint.name), names=(taken,)))
@@ -138,7 +138,7 @@ def test_a_machine_added_without_settings_is_like_the_others() -> None:
 
 @pytest.mark.rule("T-05")
 def test_a_spot_machine_among_others_is_not_warned_and_the_others_are() -> None:
-    stage = Stage(FLEX)
+    stage = FleetHarness(FLEX)
     flex = ScopeId("flex")
 
     stage.do(AddMachines(seed="s", scope=flex, names=("cheap",), spot=True))
@@ -154,7 +154,7 @@ def test_a_spot_machine_among_others_is_not_warned_and_the_others_are() -> None:
 
 @pytest.mark.rule("T-06")
 def test_a_set_that_upgrades_itself_gives_its_instances_every_new_model() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=span("5m"), upgrades_itself=True))
 
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=span("7m")))
@@ -165,7 +165,7 @@ def test_a_set_that_upgrades_itself_gives_its_instances_every_new_model() -> Non
 
 @pytest.mark.rule("T-06")
 def test_a_set_that_no_longer_upgrades_itself_leaves_its_instances_as_they_are() -> None:
-    stage = Stage(replace(WEB, upgrades_itself=True))
+    stage = FleetHarness(replace(WEB, upgrades_itself=True))
 
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=span("5m"), upgrades_itself=False))
 
@@ -179,7 +179,7 @@ def test_a_set_that_no_longer_upgrades_itself_leaves_its_instances_as_they_are()
 @pytest.mark.rule("T-05")
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 def test_spot_machines_get_no_notice_of_their_deletion(later: bool) -> None:
-    stage = Stage()
+    stage = FleetHarness()
     spot = replace(WEB, spot=True)
     if later:
         stage.make(spot)
@@ -194,7 +194,7 @@ def test_spot_machines_get_no_notice_of_their_deletion(later: bool) -> None:
 
 @pytest.mark.rule("T-20")
 def test_a_reimage_is_announced_where_the_instances_model_says_so() -> None:
-    stage = Stage(replace(WEB, image_notice=True))
+    stage = FleetHarness(replace(WEB, image_notice=True))
 
     (event,) = stage.cause("reimage", "web_0")
 
@@ -204,7 +204,7 @@ def test_a_reimage_is_announced_where_the_instances_model_says_so() -> None:
 
 @pytest.mark.rule("T-20")
 def test_a_reimage_is_simply_done_everywhere_else() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=None, image_notice=True))
 
     (event,) = stage.cause("reimage", "web_0")
@@ -221,7 +221,7 @@ def test_a_reimage_is_simply_done_everywhere_else() -> None:
 
 
 def test_a_set_whose_delete_was_withdrawn_for_one_instance_lives_on_with_it() -> None:
-    stage = Stage(replace(WEB, count=2, terminate_notice=span("5m")))
+    stage = FleetHarness(replace(WEB, count=2, terminate_notice=span("5m")))
     spared, _ = stage.remove("web")
 
     stage.cancel(spared)
@@ -232,7 +232,7 @@ def test_a_set_whose_delete_was_withdrawn_for_one_instance_lives_on_with_it() ->
 
 
 def test_a_set_that_is_being_deleted_does_not_grow() -> None:
-    stage = Stage(replace(WEB, terminate_notice=span("5m")))
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")))
     stage.remove("web")
 
     with pytest.raises(InvalidError, match="web is being deleted"):
@@ -243,7 +243,7 @@ def test_a_set_that_is_being_deleted_does_not_grow() -> None:
 
 
 def test_two_sets_of_one_name_live_apart_in_their_groups() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.do(CreateSet(seed="s", blueprint=replace(WEB, group="lab", terminate_notice=span("5m"))))
 
     stage.remove("web", force=True)
@@ -256,7 +256,7 @@ def test_two_sets_of_one_name_live_apart_in_their_groups() -> None:
 @pytest.mark.rule("T-14")
 def test_the_deletes_of_a_namesake_are_behind_another_barrier() -> None:
     notice = replace(WEB, terminate_notice=span("5m"))
-    stage = Stage(notice)
+    stage = FleetHarness(notice)
     stage.do(CreateSet(seed="s", blueprint=replace(notice, group="lab")))
     stage.poll("lab/web/web_0")
     (ours,) = stage.cause("delete", "web/web_0")
@@ -268,7 +268,7 @@ def test_the_deletes_of_a_namesake_are_behind_another_barrier() -> None:
 
 
 def test_a_name_is_taken_only_in_its_own_group() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.do(CreateSet(seed="s", blueprint=replace(WEB, group="lab")))
 

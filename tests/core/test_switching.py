@@ -8,7 +8,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import UnknownEventError
 from fairwarning.core.model import EventStatus
 from fairwarning.core.policy import Policy
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=3)
 
@@ -69,7 +69,7 @@ def test_an_event_that_is_not_shown_cannot_be_approved() -> None:
 @pytest.mark.rule("R-23")
 def test_a_terminate_notice_may_apply_even_without_polls() -> None:
     blueprint = replace(WEB, terminate_notice=span("5m"))
-    stage = Stage(blueprint, policy=Policy(terminate_requires_enabled=False), watched=False)
+    stage = FleetHarness(blueprint, policy=Policy(terminate_requires_enabled=False), watched=False)
 
     (event,) = stage.cause("delete", "web_0")
 
@@ -79,7 +79,7 @@ def test_a_terminate_notice_may_apply_even_without_polls() -> None:
 
 @pytest.mark.rule("R-21")
 def test_the_first_poll_of_any_machine_switches_the_whole_scope_on() -> None:
-    stage = Stage(WEB, watched=False)
+    stage = FleetHarness(WEB, watched=False)
 
     stage.poll("web_2")
     (event,) = stage.cause("restart", "web_0")
@@ -91,7 +91,7 @@ def test_the_first_poll_of_any_machine_switches_the_whole_scope_on() -> None:
 
 @pytest.mark.rule("R-21")
 def test_being_switched_on_survives_a_restart() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.restart()
 
@@ -100,7 +100,7 @@ def test_being_switched_on_survives_a_restart() -> None:
 
 @pytest.mark.rule("R-22")
 def test_a_scope_is_switched_off_exactly_a_day_after_its_last_poll() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.advance("23h59m59s")
 
@@ -113,7 +113,7 @@ def test_a_scope_is_switched_off_exactly_a_day_after_its_last_poll() -> None:
 
 @pytest.mark.rule("R-22")
 def test_a_poll_too_recent_to_be_written_down_counts_all_the_same() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.advance("59s")
     stage.poll("web_1")
 
@@ -129,7 +129,7 @@ def test_a_poll_too_recent_to_be_written_down_counts_all_the_same() -> None:
 
 @pytest.mark.rule("R-22")
 def test_a_machine_that_keeps_polling_keeps_its_scope_switched_on() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     for _ in range(5):
         stage.advance("23h")
@@ -140,7 +140,7 @@ def test_a_machine_that_keeps_polling_keeps_its_scope_switched_on() -> None:
 
 @pytest.mark.rule("R-22")
 def test_polling_every_minute_writes_once_an_hour() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     written = len(stage.journal())
 
     for _ in range(180):
@@ -152,7 +152,7 @@ def test_polling_every_minute_writes_once_an_hour() -> None:
 
 @pytest.mark.rule("R-22")
 def test_pending_events_survive_switching_off() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("predicted-failure", "web_0")
 
     stage.advance("25h")
@@ -164,7 +164,7 @@ def test_pending_events_survive_switching_off() -> None:
 @pytest.mark.rule("R-22")
 @pytest.mark.rule("R-25")
 def test_a_scope_that_never_sleeps_stays_on() -> None:
-    stage = Stage(WEB, policy=Policy(disable_after=None))
+    stage = FleetHarness(WEB, policy=Policy(disable_after=None))
 
     stage.advance("400d")
 
@@ -173,7 +173,7 @@ def test_a_scope_that_never_sleeps_stays_on() -> None:
 
 @pytest.mark.rule("R-25")
 def test_a_fleet_may_be_switched_on_from_the_start() -> None:
-    stage = Stage(WEB, policy=Policy(start_enabled=True), watched=False)
+    stage = FleetHarness(WEB, policy=Policy(start_enabled=True), watched=False)
 
     (event,) = stage.cause("restart", "web_0")
 
@@ -183,7 +183,7 @@ def test_a_fleet_may_be_switched_on_from_the_start() -> None:
 
 @pytest.mark.rule("R-24")
 def test_each_zone_of_a_set_is_switched_on_by_itself() -> None:
-    stage = Stage(replace(WEB, count=4, zones=("1", "2")), watched=False)
+    stage = FleetHarness(replace(WEB, count=4, zones=("1", "2")), watched=False)
 
     stage.poll("web_0")
 

@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventStatus
-from tests.stage import span
+from tests.fleet_harness import span
 
 WEB = Blueprint(name="web", count=4, terminate_notice=span("5m"))
 ZONAL = replace(WEB, zones=("1", "2"))

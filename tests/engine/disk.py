@@ -9,7 +9,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import StorageError
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.memory import MemoryStore
-from tests.stage import Stage
+from tests.fleet_harness import FleetHarness
 
 WEB = Blueprint(name="web", count=2)
 
@@ -37,7 +37,7 @@ FULL = StorageError("database /srv/fairwarning.db failed: disk full", "disk full
 def broken(problem: Exception = FULL) -> tuple[Stage, Disk]:
     """Return a fleet whose last change could not be stored, and the store that has to be repaired."""
     disk = Disk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     disk.wrong = problem
     with pytest.raises(type(problem)):
         stage.cause("restart", "web_0")

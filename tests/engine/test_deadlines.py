@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.deadlines import LEAST, Deadlines
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 A, B = ScopeId("a"), ScopeId("b")
 

@@ -16,7 +16,7 @@ from fairwarning.engine.engine import SLICE, Engine
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.engine.timer import run as run_timer
 from fairwarning.store.memory import MemoryStore
-from tests.stage import NOON, Stage, run, span
+from tests.fleet_harness import NOON, FleetHarness, run, span
 
 WEB, APP = Blueprint(name="web", count=3), Blueprint(name="app", count=3)
 SCOPE = ScopeId("web")
@@ -69,7 +69,7 @@ async def turn(times: int = 20) -> None:
 
 def test_what_could_not_be_kept_has_not_happened() -> None:
     disk = BadDisk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     before = stage.scope("web")
     disk.failures = 1
 
@@ -88,7 +88,7 @@ def test_what_could_not_be_kept_has_not_happened() -> None:
 
 def test_an_approval_that_was_lost_is_not_taken_for_granted() -> None:
     disk = BadDisk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     stage.do(restart())
     disk.failures = 1
 
@@ -102,7 +102,7 @@ def test_an_approval_that_was_lost_is_not_taken_for_granted() -> None:
 
 def test_a_deadline_that_could_not_be_kept_is_due_still() -> None:
     disk = BadDisk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     stage.do(restart())
     disk.failures = 1
 
@@ -118,7 +118,7 @@ def test_a_deadline_that_could_not_be_kept_is_due_still() -> None:
 
 def test_nothing_is_decided_on_what_was_lost_until_the_truth_could_be_read() -> None:
     disk = BadDisk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     disk.failures, disk.broken_reads = 1, 2
 
     for problem in ("disk full", "cannot read", "cannot read"):
@@ -214,7 +214,7 @@ def test_what_is_decided_while_the_store_writes_is_written_together() -> None:
 
 
 def test_scopes_beyond_one_slice_are_all_attended_to() -> None:
-    stage = Stage(policy=Policy(start_enabled=True))
+    stage = FleetHarness(policy=Policy(start_enabled=True))
     count = SLICE + 10
     for number in range(count):
         stage.make(Blueprint(name=f"vm{number}", kind=ScopeKind.STANDALONE), watched=False)
@@ -230,8 +230,8 @@ def test_scopes_beyond_one_slice_are_all_attended_to() -> None:
 
 def test_a_command_decided_on_old_news_is_decided_again() -> None:
     store = MemoryStore()
-    here = Stage(WEB, store=store)
-    there = Stage(store=store)
+    here = FleetHarness(WEB, store=store)
+    there = FleetHarness(store=store)
 
     there.do(restart())
     here.do(restart(MachineRef(SCOPE, VmName("web_1")), EventId("OTHER")))
@@ -242,7 +242,7 @@ def test_a_command_decided_on_old_news_is_decided_again() -> None:
 
 def test_a_command_that_another_writers_change_forbids_is_refused() -> None:
     store = MemoryStore()
-    here, there = Stage(store=store), Stage(store=store)
+    here, there = FleetHarness(store=store), FleetHarness(store=store)
     there.make(WEB)
 
     with pytest.raises(NameTakenError):
@@ -254,7 +254,7 @@ def test_a_command_that_another_writers_change_forbids_is_refused() -> None:
 
 @pytest.mark.rule("L-11")
 def test_a_command_that_changes_nothing_writes_nothing() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.do(restart())
     stage.approve(RESTART, by="web_0")
     written = stage.journal()
@@ -266,7 +266,7 @@ def test_a_command_that_changes_nothing_writes_nothing() -> None:
 
 
 def test_a_refusal_is_part_of_the_history() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.do(restart())
 
     with pytest.raises(UnknownEventError):
@@ -280,7 +280,7 @@ def test_a_refusal_is_part_of_the_history() -> None:
 
 @pytest.mark.rule("L-05")
 def test_a_change_of_speed_moves_what_is_under_way_and_no_promise() -> None:
-    stage = Stage(WEB, azure_timings=True)
+    stage = FleetHarness(WEB, azure_timings=True)
     stage.do(restart())
     promised = stage.event(RESTART).not_before
 
@@ -295,7 +295,7 @@ def test_a_change_of_speed_moves_what_is_under_way_and_no_promise() -> None:
 
 
 def test_what_does_not_exist_is_unknown() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     with pytest.raises(UnknownScopeError):
         stage.scope("nothing")

@@ -8,7 +8,7 @@ from fairwarning.core.changes import Published, ScopeRemoved
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.feed import Feed, LaggingError
 from fairwarning.engine.ports import Entry
-from tests.stage import NOON, run
+from tests.fleet_harness import NOON, run
 
 WEB, APP = ScopeId("web"), ScopeId("app")
 

@@ -4,12 +4,12 @@ import pytest
 
 from fairwarning.core.errors import FairWarningError, StorageError
 from tests.engine.disk import WEB, Disk, broken
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 
 def test_an_engine_that_keeps_changes_is_healthy_without_trying() -> None:
     disk = Disk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     before = disk.tried
 
     run(stage.engine.check_health())
@@ -52,7 +52,7 @@ def test_a_change_that_is_kept_ends_the_trouble() -> None:
 
 
 def test_a_refusal_is_no_trouble() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     with pytest.raises(FairWarningError):
         stage.cancel("nothing")

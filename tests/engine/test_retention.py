@@ -17,19 +17,21 @@ DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 DAY = timedelta(days=1)
 
 
-def pruner(stage: Stage, *needed: EventId, age: timedelta | None = None, size: int | None = None) -> Pruner:
+def pruner(
+    stage: FleetHarness, *needed: EventId, age: timedelta | None = None, size: int | None = None
+) -> Pruner:
     async def asked() -> set[EventId]:
         return set(needed)
 
     return Pruner(stage.store, stage.clock.now, Retention(age=age, size=size), asked)
 
 
-def count(stage: Stage) -> int:
+def count(stage: FleetHarness) -> int:
     return len(run(stage.store.journal(limit=100_000)))
 
 
 def test_age_goes_by_the_clock_of_the_fleet() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("20m")
     before = count(stage)
@@ -46,7 +48,7 @@ def test_age_goes_by_the_clock_of_the_fleet() -> None:
 
 
 def test_an_unfinished_event_keeps_its_story_however_old_it_is() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0", notice="40d")
     before = run(stage.store.journal(event=event))
     stage.advance("35d")
@@ -58,7 +60,7 @@ def test_an_unfinished_event_keeps_its_story_however_old_it_is() -> None:
 
 
 def test_too_much_history_goes_oldest_first_but_never_all_of_it() -> None:
-    stage = Stage(Blueprint(name="web", count=100))
+    stage = FleetHarness(Blueprint(name="web", count=100))
 
     run(pruner(stage, size=50 * LINE_SIZE).prune(most=10, spare=5))
     left = count(stage)
@@ -82,7 +84,7 @@ def test_lines_of_needed_events_stay() -> None:
 
 
 def test_what_was_pruned_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.advance("2d")
 
     with caplog.at_level(logging.INFO, "fairwarning.engine"):
@@ -94,7 +96,7 @@ def test_what_was_pruned_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_fleet_whose_history_was_pruned_decides_as_if_it_were_whole() -> None:
-    whole, pruned = Stage(WEB), Stage(WEB)
+    whole, pruned = FleetHarness(WEB), FleetHarness(WEB)
     for stage in (whole, pruned):
         stage.cause("restart", "web_0")
         if stage is pruned:

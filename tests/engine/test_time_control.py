@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.drivers.simulated import Mishap
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=4, terminate_notice=span("5m"))
 
@@ -67,7 +67,7 @@ def test_every_line_is_dated_at_its_deadline_and_not_at_the_end_of_the_move() ->
 
 
 def test_time_never_goes_back() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.advance("1h")
 
     stage.wait_until(NOON)
@@ -76,7 +76,7 @@ def test_time_never_goes_back() -> None:
 
 
 def test_a_server_that_was_away_takes_up_what_became_due_meanwhile() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     stage.clock.set(NOON + span("2h"))

@@ -16,7 +16,7 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.engine import Engine
 from fairwarning.store.memory import MemoryStore
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 WEB = ScopeId("web")
 RESTART = EventId("3F1C0A52-7B7E-4C55-9E0B-0C6A4B1D2E01")

@@ -35,7 +35,7 @@ from fairwarning.core.model import (
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.ports import Commit, Entry, Store
 from fairwarning.store.memory import MemoryStore
-from tests.stage import Stage, run, span
+from tests.fleet_harness import FleetHarness, run, span
 
 RACK = HostId("rack-7")
 BLUEPRINTS = (
@@ -72,7 +72,7 @@ class World:
     """A fleet, and what has happened to it."""
 
     def __init__(self, store: Store, reopen: Callable[[], Store]) -> None:
-        self.stage = Stage(store=store)
+        self.stage = FleetHarness(store=store)
         self.reopen = reopen
         #: How often each outcome occurred.
         self.met: Counter[str] = Counter()

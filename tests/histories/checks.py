@@ -34,8 +34,8 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.engine.ports import Entry
+from tests.fleet_harness import run
 from tests.histories.actions import World
-from tests.stage import run
 
 #: The fields of an event that never change.
 NEVER_CHANGES = ("scope", "cause", "kind", "source", "resources", "not_before", "barrier", "created_at")

@@ -15,9 +15,9 @@ from random import Random
 
 from fairwarning.engine.ports import Store
 from fairwarning.store.sqlite import SqliteStore
+from tests.fleet_harness import run
 from tests.histories.actions import ACTIONS, Action, FailingStore, World, make, possible
 from tests.histories.checks import Checks
-from tests.stage import run
 
 #: The number of steps of a history.
 LENGTH = 80

@@ -17,7 +17,7 @@ from fairwarning.engine.engine import Engine
 from fairwarning.operator import schemas
 from fairwarning.operator.app import create_app
 from tests.asgi import ask
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 URL = "http://127.0.0.1:8080"
 
@@ -31,7 +31,7 @@ def address(ref: MachineRef) -> str | None:
 class OperatorTestClient:
     """Sends requests to the app; paths are written without ``/fleet/v1``."""
 
-    stage: Stage
+    stage: FleetHarness
     app: Starlette
     shutdown: asyncio.Event
 

@@ -103,7 +103,7 @@ def test_the_health_check_needs_no_token() -> None:
 
 
 def test_off_loopback_nothing_is_served_without_a_token() -> None:
-    stage = Stage()
+    stage = FleetHarness()
 
     with pytest.raises(ValueError, match="needs a token"):
         create_app(stage.engine, endpoints=lambda ref: None, loopback=False)

@@ -31,7 +31,7 @@ WEB = Blueprint(name="web", count=3)
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 SELDOM = timedelta(hours=1)
 UNREAD = 'fairwarning_http_closed_total{listener="operator",reason="unread"} 1'
-ENGINE = Stage().engine
+ENGINE = FleetHarness().engine
 
 
 class FeedReader:

@@ -1,8 +1,8 @@
-"""A whole server with every face in one process, which says how late its loop is.
+"""A server with all APIs in one process, which reports how late its event loop is.
 
-``python -m bench.whole MACHINES`` writes the URLs of a listener that all machines share, of the operator API
-and of the management API, and the certificate of the latter. Whenever a line comes from standard input, it
-writes how late the callbacks were that were due every hundredth of a second since the line before, in ms.
+``python -m bench.full_server MACHINES`` writes the URLs of the shared metadata listener, the operator API and
+the management API, and the path of the certificate authority. A callback is due every hundredth of a second.
+For each line on standard input, the server writes how late the callbacks were since the last line, in ms.
 """
 
 import asyncio
@@ -22,24 +22,24 @@ INTERVAL = 0.01
 
 
 class Lateness:
-    """Keeps how late a callback was each time it was due."""
+    """Records how late a periodic callback is."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._found: list[float] = []
+        self._late: list[float] = []
         self._due = self._loop.time()
-        self._look()
+        self._record()
 
-    def _look(self) -> None:
+    def _record(self) -> None:
         now = self._loop.time()
-        self._found.append((now - self._due) * 1e3)
+        self._late.append((now - self._due) * 1e3)
         self._due = max(self._due + INTERVAL, now)
-        self._loop.call_at(self._due, self._look)
+        self._loop.call_at(self._due, self._record)
 
-    def taken(self) -> list[float]:
-        """Return what was found since this was asked last."""
-        found, self._found = self._found, []
-        return found
+    def take(self) -> list[float]:
+        """Return the records since the last call."""
+        late, self._late = self._late, []
+        return late
 
 
 async def serve(machines: int) -> None:
@@ -55,17 +55,17 @@ async def serve(machines: int) -> None:
     async with FleetServer(settings) as service:
         gc.collect()
         gc.freeze()
-        _say([*service.shared_urls(), service.operator_url, service.arm_url, str(service.ca)])
+        _write_line([*service.shared_urls(), service.operator_url, service.arm_url, str(service.ca)])
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
-        late = Lateness()
+        lateness = Lateness()
         while await reader.readline():
-            _say(late.taken())
+            _write_line(lateness.take())
 
 
-def _say(what: object) -> None:
-    os.write(sys.stdout.fileno(), f"{json.dumps(what)}\n".encode())
+def _write_line(value: object) -> None:
+    os.write(sys.stdout.fileno(), f"{json.dumps(value)}\n".encode())
 
 
 if __name__ == "__main__":

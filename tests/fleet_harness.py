@@ -1,4 +1,4 @@
-"""A fleet on a table: the engine, a clock one moves by hand and machines on paper, without async in sight."""
+"""An engine in memory with simulated machines and a manual clock, for tests without async code."""
 
 import asyncio
 import atexit
@@ -61,7 +61,7 @@ _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    # Stages act one after the other, so one loop serves them all.
+    # Harnesses never run at the same time, so one loop serves all of them.
     loop = asyncio.new_event_loop()
     atexit.register(loop.close)
     return loop
@@ -78,8 +78,8 @@ def span(text: str) -> timedelta:
     return sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
 
 
-class Stage:
-    """Everything a test does to a fleet and asks of it, in one word each."""
+class FleetHarness:
+    """A fleet, with one method for each thing that a test does to it or asks of it."""
 
     def __init__(
         self,
@@ -100,18 +100,18 @@ class Stage:
             self.make(blueprint, watched=watched)
 
     def do(self, command: Command) -> tuple[Change, ...]:
-        """Carry out any command."""
+        """Carry out a command."""
         return run(self.engine.handle(command))
 
-    # -- what operators and users ask for
+    # -- commands of operators and users
 
     def make(self, blueprint: Blueprint, *, watched: bool = True) -> None:
-        """Bring up a set; a watched one has a machine that polls in each of its scopes."""
+        """Create a set; if ``watched``, one machine in each of its scopes polls."""
         self.do(CreateSet(seed="seed", blueprint=blueprint))
         if watched:
             for scope_id in self.engine.directory.scopes_of_set(blueprint.name):
-                for ref in list(self.scope(scope_id).machines.values())[:1]:
-                    run(self.engine.poll(ref.ref))
+                for machine in list(self.scope(scope_id).machines.values())[:1]:
+                    run(self.engine.poll(machine.ref))
 
     def grow(self, scope: str, count: int = 1) -> None:
         """Add machines to a set."""
@@ -125,7 +125,7 @@ class Stage:
         kind: EventType | None = None,
         force: bool = False,
     ) -> tuple[EventId, ...]:
-        """Do something to machines and return the events this leads to."""
+        """Schedule a cause and return the new events."""
         command = Schedule(
             id=self.new_id(),
             cause=cause,
@@ -135,30 +135,30 @@ class Stage:
             force=force,
         )
         known = {event.id for scope in self.engine.scopes().values() for event in scope.events.values()}
-        return tuple(one for one in events_of(self.do(command)) if one not in known)
+        return tuple(event for event in events_of(self.do(command)) if event not in known)
 
     def remove(self, set_name: str, *, force: bool = False) -> tuple[EventId, ...]:
-        """Delete a whole set and return the events this leads to."""
+        """Delete a whole set and return its events."""
         scopes = self.engine.directory.scopes_of_set(set_name)
         return events_of(self.do(DeleteScopes(id=self.new_id(), scopes=scopes, force=force)))
 
     def approve(self, *ids: str, by: str | None = None) -> None:
         """Approve events, as one of the machines or as the operator of the first event's scope."""
-        wanted = tuple(EventId(one) for one in ids)
+        approved = tuple(EventId(event) for event in ids)
         if by is None:
             scope, _ = self.engine.directory.event(ids[0])
-            self.do(Approve(scope=scope, ids=wanted))
+            self.do(Approve(scope=scope, ids=approved))
         else:
             ref = self.ref(by)
-            self.do(Approve(scope=ref.scope, ids=wanted, machine=ref.name, by=ref.name))
+            self.do(Approve(scope=ref.scope, ids=approved, machine=ref.name, by=ref.name))
 
     def cancel(self, event_id: str) -> None:
-        """Withdraw an event."""
+        """Cancel an event."""
         scope, known = self.engine.directory.event(event_id)
         self.do(Cancel(scope=scope, id=known))
 
     def stop(self, *machines: str) -> None:
-        """Switch machines off."""
+        """Stop machines."""
         for name in machines:
             self.do(SetPower(machine=self.ref(name), power=PowerState.STOPPED))
 
@@ -168,37 +168,37 @@ class Stage:
         self.do(ChangeModel(scopes=scopes, terminate_notice=None if notice is None else span(notice)))
 
     def upgrade(self, *machines: str) -> None:
-        """Bring instances to the latest model."""
+        """Bring instances to the latest model of their set."""
         self.do(Upgrade(machines=tuple(self.ref(name) for name in machines)))
 
     def set_approvals(self, scope: str, approvals: ApprovalSettings) -> None:
-        """Change what a scope approves by itself."""
+        """Change the automatic approvals of a scope."""
         self.do(SetApprovals(scope=ScopeId(scope), approvals=approvals))
 
     def walk(self, scope: str, cause: str = "host-update", notice: str | None = None) -> None:
-        """Take a maintenance through a scope."""
-        asked = None if notice is None else span(notice)
-        self.do(StartRollout(id=self.new_id(), scope=ScopeId(scope), cause=cause, notice=asked))
+        """Start a rollout in a scope."""
+        length = None if notice is None else span(notice)
+        self.do(StartRollout(id=self.new_id(), scope=ScopeId(scope), cause=cause, notice=length))
 
     def stop_walk(self, scope: str) -> None:
-        """End a walk."""
+        """Stop the rollout of a scope."""
         self.do(StopRollout(scope=ScopeId(scope)))
 
-    # -- what guests, machines and time do
+    # -- guests, machines and time
 
     def poll(self, *machines: str) -> None:
-        """Ask for the document, as these machines."""
+        """Poll the document as each of these machines."""
         for name in machines:
             run(self.engine.poll(self.ref(name)))
-        # A poll is answered before its instant is kept; what comes next is not to find half of it.
+        # A poll is answered before its time is stored; wait, so that the next step sees it.
         run(self.engine.close())
 
     def advance(self, by: str) -> None:
-        """Let time pass, stopping at every deadline on the way."""
+        """Advance the clock by a duration, stopping at each deadline."""
         self.wait_until(self.now + span(by))
 
     def wait_until(self, when: datetime) -> None:
-        """Let time pass up to an instant."""
+        """Advance the clock to an instant, stopping at each deadline."""
         run(advance_to(self.engine, self.clock, when))
 
     def break_machine(self, name: str, mishap: Mishap, attempts: int = 1) -> None:
@@ -206,28 +206,28 @@ class Stage:
         self.driver.mishaps[VmName(name)] = InjectedMishap(mishap, attempts)
 
     def restart(self) -> None:
-        """End the engine and start another on the same store."""
+        """Close the engine and open another one on the same store."""
         run(self.engine.close())
         self.engine = Engine(self.store, self.clock, self.driver, self.engine.policy)
         run(self.engine.open())
 
-    # -- what there is to see
+    # -- state
 
     @property
     def now(self) -> datetime:
-        """The time on the stage."""
+        """The time of the manual clock."""
         return self.clock.now()
 
     def ref(self, name: str) -> MachineRef:
-        """Return the machine people call ``name``."""
+        """Return the reference of the machine ``name``."""
         return self.engine.directory.machine(name)
 
     def machine(self, name: str) -> Machine:
-        """Return a machine as it is now."""
+        """Return a machine."""
         return self.engine.machine(self.ref(name))
 
     def scope(self, scope: str) -> Scope:
-        """Return a scope as it is now."""
+        """Return a scope."""
         return self.engine.scope(ScopeId(scope))
 
     def machines(self, scope: str) -> list[str]:
@@ -235,7 +235,7 @@ class Stage:
         return [str(name) for name in self.scope(scope).machines]
 
     def incarnation(self, scope: str) -> int:
-        """Return the number of the scope's document."""
+        """Return the incarnation of a scope's document."""
         return self.scope(scope).incarnation
 
     def event(self, event_id: str) -> Event:
@@ -244,34 +244,34 @@ class Stage:
         return self.scope(scope).events[known]
 
     def status(self, event_id: str) -> EventStatus:
-        """Return where an event is in its life."""
+        """Return the status of an event."""
         try:
             return self.event(event_id).status
         except UnknownEventError:
             return EventStatus.GONE
 
     def statuses(self, *ids: str) -> list[EventStatus]:
-        """Return where some events are in their lives."""
-        return [self.status(one) for one in ids]
+        """Return the status of each event."""
+        return [self.status(event) for event in ids]
 
     def shown(self, machine: str) -> tuple[Event, ...]:
-        """Return the events a machine sees."""
+        """Return the events that a machine is shown."""
         ref = self.ref(machine)
         return visible_events(self.scope(ref.scope), ref.name)
 
     def pending(self, scope: str) -> tuple[Event, ...]:
-        """Return the events of a scope, seen or not."""
+        """Return the pending events of a scope, shown or not."""
         return tuple(self.scope(scope).events.values())
 
     def document(self, machine: str, version: str = NEWEST) -> bytes:
-        """Return what a machine would read."""
+        """Return the document of a machine."""
         scope = self.scope(self.ref(machine).scope)
         return render_document(
             scope.incarnation, self.shown(machine), EVENT_VERSIONS[version], scope.facts.kind
         )
 
     def journal(self) -> tuple[Entry, ...]:
-        """Return everything that was ever kept."""
+        """Return the whole journal."""
         return tuple(run(self.store.journal(limit=1_000_000)))
 
     def history(self, event_id: str | None = None) -> list[HistoryEntry]:
@@ -280,15 +280,15 @@ class Stage:
         return [one for one in lines if one is not None and event_id in (None, one.event)]
 
     def story(self, event_id: str) -> list[str]:
-        """Return what happened to an event, a word each."""
-        return [one.kind for one in self.history(event_id)]
+        """Return the kinds of an event's history, in order."""
+        return [entry.kind for entry in self.history(event_id)]
 
     def new_id(self) -> EventId:
-        """Return an id nobody has used on this stage."""
+        """Return an id that this harness has not used."""
         self._ids += 1
         return derive_id("stage", str(self._ids))
 
 
 def events_of(changes: Iterable[Change]) -> tuple[EventId, ...]:
-    """Return the events that changes speak of, each once, in order."""
-    return tuple(dict.fromkeys(one.event.id for one in changes if isinstance(one, EventChanged)))
+    """Return the ids of the changed events, each once, in order."""
+    return tuple(dict.fromkeys(change.event.id for change in changes if isinstance(change, EventChanged)))
