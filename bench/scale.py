@@ -75,7 +75,7 @@ class ManagedFleet:
         self._waiting: list[tuple[ScopeId, EventId]] = []
         self._clock = ManualClock(SystemClock().now())
         self.engine = Engine(MemoryStore(), self._clock, SimulatedDriver(), Policy(start_enabled=True))
-        self._room = ArmContext(self.engine, open_endpoints=_nobody)
+        self._context = ArmContext(self.engine, open_endpoints=_open_nothing)
 
     async def open(self) -> None:
         """Build the fleet."""

@@ -10,7 +10,7 @@ from bench.load import POLL, ClientConnections
 from bench.measure import cores, memory, percentile, pinned
 from bench.report import Figure, Section, claim
 from bench.servers import LOOPBACK, module, process, sources
-from bench.steady import beside
+from bench.steady import background_polls
 from fairwarning.http1.limits import raise_descriptor_limit, share_descriptors
 
 MOST = 10_000
@@ -77,7 +77,7 @@ class WatcherRound:
 
 
 def efforts(quick: bool) -> Effort:
-    """Return how much is done, with as many guests as a server on this machine lets wait."""
+    """Return the effort, with as many watchers as a server on this machine allows."""
     descriptors = raise_descriptor_limit()
     watchers = min(MOST, descriptors // 2, share_descriptors(descriptors).guests.held_responses)
     return Effort(3, 3, watchers, 40) if quick else Effort(5, 6, watchers, 200)

@@ -19,7 +19,7 @@ from fairwarning.operator import app as operator
 from fairwarning.server import FleetServer
 from fairwarning.throttle import DELAYS, MAX_CALLERS, MAX_WAITING, MEMORY, Throttle, TooManyGuessesError
 from tests.arm.arm_client import KEY, WallClock
-from tests.console.console_client import proof
+from tests.console.console_client import csrf_token
 from tests.fleet_harness import FleetHarness, run
 
 TOKEN = "correct horse battery"
@@ -55,7 +55,7 @@ class Apis:
     """All APIs that ask for a token, behind one throttle."""
 
     def __init__(self) -> None:
-        self.stage, self.wall, self.delays = Stage(Blueprint(name="web")), WallClock(), Delays()
+        self.stage, self.wall, self.delays = FleetHarness(Blueprint(name="web")), WallClock(), Delays()
         self.tokens = Tokens(KEY, self.wall, TOKEN)
         context = ArmContext(self.stage.engine, open_endpoints=_no_endpoints)
         run(context.open())
@@ -237,4 +237,4 @@ def test_a_server_does_not_start_with_a_token_that_could_be_guessed() -> None:
 
 
 def _csrf(apis: Apis) -> str:
-    return proof(apis.send(apis.console, "/login", {}).text)
+    return csrf_token(apis.send(apis.console, "/login", {}).text)

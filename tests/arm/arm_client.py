@@ -42,7 +42,7 @@ class ArmClient:
     app: Starlette
     tokens: Tokens
     clock: WallClock
-    fleet: Stage = field(repr=False)
+    fleet: FleetHarness = field(repr=False)
 
     def send(
         self,
@@ -90,7 +90,7 @@ async def _open_no_endpoints(machines: object) -> None:
 
 def arm_client(*, key: str = KEY, secret: str | None = None) -> ArmClient:
     """Return a client of a new server."""
-    fleet, clock = Stage(), WallClock()
+    fleet, clock = FleetHarness(), WallClock()
     tokens = Tokens(key, clock, secret)
     context = ArmContext(fleet.engine, open_endpoints=_open_no_endpoints)
     run(context.open())

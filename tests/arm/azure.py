@@ -41,7 +41,7 @@ class Azure:
         store: Store | None = None,
     ) -> None:
         self.routes = (*(route for table in tables for route in table), *operations.ROUTES)
-        self.fleet = Stage(*blueprints, watched=watched, policy=policy, store=store)
+        self.fleet = FleetHarness(*blueprints, watched=watched, policy=policy, store=store)
         self.opened_endpoints: list[MachineRef] = []
         self.context = self._open()
         if self.context.document(ROOT) is None:

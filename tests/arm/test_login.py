@@ -13,7 +13,7 @@ from fairwarning.arm.context import TENANT
 from fairwarning.arm.tokens import ACCESS, REFRESH, load_tokens, machine_token
 from fairwarning.store.memory import MemoryStore
 from tests.arm.arm_client import KEY, ONE, URL, ArmClient, WallClock, arm_client
-from tests.stage import run
+from tests.fleet_harness import run
 
 SERVICE_PRINCIPAL = {
     "grant_type": "client_credentials",

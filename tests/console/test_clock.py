@@ -66,7 +66,9 @@ def test_a_manual_clock_has_no_speed() -> None:
     client = console_client(WEB)
 
     assert "/clock/speed" not in client.page("/clock")
-    assert "a manual clock has no speed" in text(client.refused("/clock/speed", "/clock", speed="2", status=409))
+    assert "a manual clock has no speed" in text(
+        client.refused("/clock/speed", "/clock", speed="2", status=409)
+    )
 
 
 def test_a_real_clock_cannot_be_advanced_and_says_so() -> None:

@@ -21,7 +21,10 @@ def served(scenario: Callable[[httpx2.AsyncClient], Awaitable[T]], settings: Set
     """Return the result of a scenario against a server."""
 
     async def run() -> T:
-        async with FleetServer(settings) as service, httpx2.AsyncClient(base_url=service.operator_url) as client:
+        async with (
+            FleetServer(settings) as service,
+            httpx2.AsyncClient(base_url=service.operator_url) as client,
+        ):
             return await scenario(client)
 
     return asyncio.run(run())

@@ -133,7 +133,7 @@ def test_the_host_waits_for_a_silent_tenant_no_longer_than_its_notice() -> None:
 
 @pytest.mark.rule("L-02")
 def test_a_cancelled_event_holds_up_no_other_event_of_the_host() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
     stage.approve(red, by="red")
     stage.approve(blue, by="blue")

@@ -280,7 +280,7 @@ def test_the_number_survives_a_restart() -> None:
 
 @pytest.mark.rule("L-11")
 def test_a_change_that_no_guest_sees_keeps_the_incarnation() -> None:
-    stage = Stage(WEB, watched=False)
+    stage = FleetHarness(WEB, watched=False)
 
     stage.cause("restart", "web_0")
     stage.cause("freeze", "web_1")

@@ -40,7 +40,7 @@ def askers(changes: tuple[Change, ...]) -> set[str]:
     ],
 )
 def test_the_journal_names_the_author_of_a_machines_change(command: Command) -> None:
-    stage = Stage(Blueprint(name="web"))
+    stage = FleetHarness(Blueprint(name="web"))
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=None))
 
     changes = stage.do(command)

@@ -11,7 +11,7 @@ WEB = Blueprint(name="web", count=2)
 BATCH = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True)
 
 
-def of(stage: Stage, name: str) -> MachineState:
+def of(stage: FleetHarness, name: str) -> MachineState:
     """Return a machine's state, after checking that both functions agree on it."""
     ref = stage.ref(name)
     scope = stage.scope(ref.scope)
@@ -43,7 +43,7 @@ def test_a_machine_is_running_then_warned_then_acted_upon(cause: str, kind: Even
 
 
 def test_an_unseen_event_is_no_warning() -> None:
-    stage = Stage(WEB, watched=False)
+    stage = FleetHarness(WEB, watched=False)
 
     stage.cause("host-update", "web_0")
 

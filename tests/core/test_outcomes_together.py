@@ -97,7 +97,7 @@ def test_a_delete_and_a_redeploy_by_the_platform_asked_in_the_same_second_leave_
 
 @pytest.mark.rule("T-13", "L-04")
 def test_impacts_that_end_while_the_server_is_down_are_reported_one_after_another(tmp_path: Path) -> None:
-    stage = Stage(WEB, SPOT, store=run(SqliteStore.open(tmp_path)))
+    stage = FleetHarness(WEB, SPOT, store=run(SqliteStore.open(tmp_path)))
     try:
         stage.cause("delete", "web_0", force=True)
         stage.cause("evict", "batch", notice="0s")

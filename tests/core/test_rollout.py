@@ -18,7 +18,7 @@ def resources(stage: FleetHarness, scope: str) -> list[tuple[str, ...]]:
     return [event.resources for event in stage.pending(scope)]
 
 
-def route(stage: Stage) -> list[tuple[str, ...]]:
+def route(stage: FleetHarness) -> list[tuple[str, ...]]:
     """Return the machines whose maintenance was announced, in order."""
     return [line.resources for line in stage.history() if line.kind == "scheduled"]
 
@@ -43,7 +43,7 @@ def test_the_next_domain_is_announced_once_the_last_has_finished() -> None:
 @pytest.mark.rule("S-04")
 @pytest.mark.rule("S-05")
 def test_a_rollout_reaches_every_machine_once_and_ends() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.walk("web")
 
     stage.advance("2h")
@@ -54,7 +54,7 @@ def test_a_rollout_reaches_every_machine_once_and_ends() -> None:
 
 @pytest.mark.rule("S-05")
 def test_an_approval_speeds_up_the_rollout() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web", "host-reboot")
 
     for _ in range(3):
@@ -68,7 +68,7 @@ def test_an_approval_speeds_up_the_rollout() -> None:
 
 @pytest.mark.rule("S-05")
 def test_a_domain_whose_impact_fails_holds_the_rollout() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.break_machine("web_0", Mishap.FAILS, attempts=1000)
     stage.walk("web")
 
@@ -80,7 +80,7 @@ def test_a_domain_whose_impact_fails_holds_the_rollout() -> None:
 @pytest.mark.rule("S-04")
 @pytest.mark.rule("S-05")
 def test_a_rollout_of_a_flexible_set_goes_by_fault_domain() -> None:
-    stage = Stage(Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=5))
+    stage = FleetHarness(Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=5))
     names = stage.machines("flex")
 
     stage.walk("flex")
@@ -103,7 +103,7 @@ def test_a_domain_that_has_become_empty_is_passed_over() -> None:
 
 @pytest.mark.rule("S-05")
 def test_a_rollout_continues_after_a_restart() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
     stage.advance("16m")
 
@@ -114,7 +114,7 @@ def test_a_rollout_continues_after_a_restart() -> None:
 
 
 def test_stopping_a_rollout_cancels_its_waiting_events() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
     (event,) = stage.shown("web_0")
 
@@ -126,7 +126,7 @@ def test_stopping_a_rollout_cancels_its_waiting_events() -> None:
 
 
 def test_stopping_a_rollout_lets_started_events_finish() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
     (event,) = stage.shown("web_0")
     stage.approve(event.id, by="web_0")
@@ -142,7 +142,7 @@ def test_stopping_a_rollout_lets_started_events_finish() -> None:
 
 
 def test_a_rollout_cancelled_in_one_domain_continues_with_the_next() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
     (event,) = stage.shown("web_0")
 
@@ -152,7 +152,7 @@ def test_a_rollout_cancelled_in_one_domain_continues_with_the_next() -> None:
 
 
 def test_a_rollout_has_the_requested_notice() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
 
     stage.walk("web", notice="1m")
 
@@ -161,7 +161,7 @@ def test_a_rollout_has_the_requested_notice() -> None:
 
 
 def test_a_scope_has_one_rollout_at_a_time() -> None:
-    stage = Stage(SMALL)
+    stage = FleetHarness(SMALL)
     stage.walk("web")
 
     with pytest.raises(RolloutUnderWayError, match="scope web already has a rollout in progress"):
@@ -170,12 +170,12 @@ def test_a_scope_has_one_rollout_at_a_time() -> None:
 
 def test_a_scope_without_a_rollout_has_none_to_stop() -> None:
     with pytest.raises(UnknownRolloutError, match="scope web has no rollout in progress"):
-        Stage(SMALL).stop_walk("web")
+        FleetHarness(SMALL).stop_walk("web")
 
 
 @pytest.mark.parametrize("cause", ["restart", "delete", "evict", "rebalance", "hardware-failure", "explode"])
 def test_only_maintenance_can_be_rolled_out(cause: str) -> None:
-    stage = Stage(replace(SMALL, spot=True))
+    stage = FleetHarness(replace(SMALL, spot=True))
 
     with pytest.raises(InvalidError, match="cause: "):
         stage.walk("web", cause)
@@ -189,7 +189,7 @@ def test_an_empty_scope_has_no_rollout() -> None:
 
 
 def test_each_event_of_a_rollout_has_its_own_id() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.walk("web")
 
     stage.advance("2h")

@@ -46,7 +46,7 @@ def test_the_fullest_zone_gives_first() -> None:
 
 
 def test_a_protected_machine_stays() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     protect(stage, "web_3", "web_2")
 
     assert names(stage, 4) == ["web_1", "web_0"]
@@ -58,7 +58,7 @@ def test_a_protected_machine_stays() -> None:
 
 @pytest.mark.rule("T-16")
 def test_a_machine_with_a_pending_delete_is_neither_counted_nor_chosen() -> None:
-    stage = Stage(replace(WEB, terminate_notice=span("5m")))
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")))
     stage.cause("delete", "web_3")
 
     assert remaining(stage.scope("web")) == ("web_0", "web_1", "web_2")
@@ -67,7 +67,7 @@ def test_a_machine_with_a_pending_delete_is_neither_counted_nor_chosen() -> None
 
 @pytest.mark.parametrize("count", [0, -3])
 def test_a_scale_in_removes_no_machine_without_need(count: int) -> None:
-    assert names(Stage(WEB), count) == []
+    assert names(FleetHarness(WEB), count) == []
 
 
 def test_protecting_a_machine_twice_is_nothing_new() -> None:
@@ -120,7 +120,7 @@ def test_a_name_that_cannot_be_had_is_refused(
 
 
 def test_a_machine_added_to_an_empty_set_has_the_given_settings() -> None:
-    stage = Stage(replace(WEB, count=0))
+    stage = FleetHarness(replace(WEB, count=0))
 
     stage.do(AddMachines(seed="s", scope=ID, spot=True, eviction=EvictionPolicy.DELETE, tags=(("a", "b"),)))
 
@@ -129,7 +129,7 @@ def test_a_machine_added_to_an_empty_set_has_the_given_settings() -> None:
 
 
 def test_a_machine_added_without_settings_is_like_the_others() -> None:
-    stage = Stage(replace(WEB, spot=True, tags=(("a", "b"),)))
+    stage = FleetHarness(replace(WEB, spot=True, tags=(("a", "b"),)))
 
     stage.grow("web")
 

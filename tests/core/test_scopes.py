@@ -37,7 +37,7 @@ def test_every_machine_of_a_scope_reads_the_same_document(blueprint: Blueprint) 
 @pytest.mark.rule("S-01")
 @pytest.mark.rule("R-18")
 def test_no_machine_reads_the_events_of_another_scope() -> None:
-    stage = Stage(VM, PAIR, WEB, FLEX, SHOP)
+    stage = FleetHarness(VM, PAIR, WEB, FLEX, SHOP)
 
     stage.cause("restart", "web_0")
 
@@ -230,7 +230,7 @@ def test_the_zones_of_a_set_share_one_count_of_instances() -> None:
 @pytest.mark.parametrize("blueprint", [VM, SHOP], ids=lambda one: str(one.kind))
 def test_some_scopes_do_not_grow(blueprint: Blueprint) -> None:
     with pytest.raises(InvalidError, match="machines cannot be added to a"):
-        Stage(blueprint).grow(blueprint.name)
+        FleetHarness(blueprint).grow(blueprint.name)
 
 
 # -- what cannot be built

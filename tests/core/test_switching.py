@@ -16,7 +16,7 @@ WEB = Blueprint(name="web", count=3)
 @pytest.mark.rule("R-23")
 @pytest.mark.parametrize("cause", ["restart", "redeploy", "delete"])
 def test_without_polls_a_users_operation_acts_at_once_and_unseen(cause: str) -> None:
-    stage = Stage(replace(WEB, terminate_notice=span("5m")), watched=False)
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")), watched=False)
 
     (event,) = stage.cause(cause, "web_0")
 
@@ -34,7 +34,7 @@ def test_without_polls_a_users_operation_acts_at_once_and_unseen(cause: str) -> 
 
 @pytest.mark.rule("R-23")
 def test_without_polls_the_platform_acts_at_its_time_unseen() -> None:
-    stage = Stage(WEB, watched=False)
+    stage = FleetHarness(WEB, watched=False)
     (freeze,) = stage.cause("freeze", "web_1")
 
     stage.advance("15m9s")
@@ -46,7 +46,7 @@ def test_without_polls_the_platform_acts_at_its_time_unseen() -> None:
 
 @pytest.mark.rule("R-21")
 def test_an_unseen_event_of_the_platform_is_shown_at_the_first_poll() -> None:
-    stage = Stage(WEB, watched=False)
+    stage = FleetHarness(WEB, watched=False)
     (event,) = stage.cause("freeze", "web_0")
     stage.advance("5m")
 
@@ -59,7 +59,7 @@ def test_an_unseen_event_of_the_platform_is_shown_at_the_first_poll() -> None:
 
 @pytest.mark.rule("R-16")
 def test_an_event_that_is_not_shown_cannot_be_approved() -> None:
-    stage = Stage(WEB, watched=False)
+    stage = FleetHarness(WEB, watched=False)
     (event,) = stage.cause("freeze", "web_0")
 
     with pytest.raises(UnknownEventError):

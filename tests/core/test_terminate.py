@@ -189,7 +189,7 @@ def test_deleting_a_set_leaves_deletes_that_are_pending_as_they_are() -> None:
 
 @pytest.mark.rule("T-09")
 def test_a_forced_delete_of_a_set_waits_for_no_approval() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.remove("web", force=True)
     stage.advance("5s")

@@ -69,7 +69,7 @@ def test_d_a_delete_asked_for_meanwhile_joins_the_barrier(blueprint: Blueprint) 
 @pytest.mark.rule("T-14")
 @pytest.mark.parametrize("blueprint", BOTH)
 def test_e_an_event_past_its_not_before_waits_for_no_other(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
     (first,) = stage.cause("delete", "web_0")
     stage.approve(first, by="web_0")
     (early,) = stage.cause("delete", "web_1")

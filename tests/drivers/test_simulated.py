@@ -9,7 +9,7 @@ from fairwarning.core.fleet import Impact
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import TIMEOUT, InjectedMishap, Mishap, SimulatedDriver
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 WEB_0 = VmName("web_0")
 

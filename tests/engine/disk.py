@@ -34,7 +34,7 @@ class Disk(MemoryStore):
 FULL = StorageError("database /srv/fairwarning.db failed: disk full", "disk full")
 
 
-def broken(problem: Exception = FULL) -> tuple[Stage, Disk]:
+def broken(problem: Exception = FULL) -> tuple[FleetHarness, Disk]:
     """Return a fleet whose last change could not be stored, and the store that has to be repaired."""
     disk = Disk()
     stage = FleetHarness(WEB, store=disk)

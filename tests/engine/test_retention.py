@@ -10,7 +10,7 @@ from fairwarning.core.model import EventId, ScopeKind
 from fairwarning.core.policy import Retention
 from fairwarning.engine.retention import Pruner, first_complete_line
 from fairwarning.store.memory import LINE_SIZE
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 WEB = Blueprint(name="web", count=3)
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
@@ -71,7 +71,7 @@ def test_too_much_history_goes_oldest_first_but_never_all_of_it() -> None:
 
 
 def test_lines_of_needed_events_stay() -> None:
-    stage = Stage(DB)
+    stage = FleetHarness(DB)
     (event,) = stage.cause("restart", "db")
     stage.advance("20m")
     stage.cause("redeploy", "db")

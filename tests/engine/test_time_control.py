@@ -14,9 +14,9 @@ from tests.fleet_harness import NOON, FleetHarness, span
 WEB = Blueprint(name="web", count=4, terminate_notice=span("5m"))
 
 
-def busy() -> Stage:
+def busy() -> FleetHarness:
     """Return a fleet with many pending events."""
-    stage = Stage(WEB, replace(WEB, name="db", zones=("1", "2")))
+    stage = FleetHarness(WEB, replace(WEB, name="db", zones=("1", "2")))
     stage.break_machine("web_0", Mishap.FAILS, attempts=2)
     stage.cause("restart", "web_0")
     stage.cause("cancelled-maintenance", "web_1")
@@ -25,7 +25,7 @@ def busy() -> Stage:
     return stage
 
 
-def dated_lines(stage: Stage) -> list[tuple[datetime, str]]:
+def dated_lines(stage: FleetHarness) -> list[tuple[datetime, str]]:
     return [(entry.at, repr(entry.change)) for entry in stage.journal()]
 
 
@@ -54,7 +54,7 @@ def test_the_number_of_steps_does_not_matter(steps: list[int]) -> None:
 
 
 def test_every_line_is_dated_at_its_deadline_and_not_at_the_end_of_the_move() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     stage.advance("3h")

@@ -110,7 +110,7 @@ def operator_client(
     endpoints: Callable[[MachineRef], str | None] = address,
 ) -> OperatorTestClient:
     """Return a client of a fleet of these sets; with ``polled``, a machine of each set has polled."""
-    stage = Stage(*blueprints, watched=polled, policy=policy)
+    stage = FleetHarness(*blueprints, watched=polled, policy=policy)
     if real_clock:
         stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
         run(stage.engine.open())

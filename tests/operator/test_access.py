@@ -4,8 +4,8 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator.app import create_app
+from tests.fleet_harness import FleetHarness
 from tests.operator.operator_client import operator_client
-from tests.stage import Stage
 
 WEB = Blueprint(name="web")
 TOKEN = "correct horse battery"

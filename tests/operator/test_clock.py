@@ -10,8 +10,8 @@ import pytest
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.operator import schemas
+from tests.fleet_harness import NOON, run
 from tests.operator.operator_client import URL, OperatorTestClient, operator_client
-from tests.stage import NOON, run
 
 WEB = Blueprint(name="web", count=2)
 

@@ -11,8 +11,8 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.model import HostId, ScopeKind
 from fairwarning.core.policy import PROFILES
 from fairwarning.operator import schemas
+from tests.fleet_harness import NOON
 from tests.operator.operator_client import OperatorTestClient, operator_client
-from tests.stage import NOON
 
 WEB = Blueprint(name="web", count=3)
 RACK = HostId("rack-7")

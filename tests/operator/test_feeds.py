@@ -13,7 +13,7 @@ import pytest
 from starlette.types import Message
 
 from fairwarning.config import ListenerLimits, Settings
-from fairwarning.console.live import Looks
+from fairwarning.console.live import PageRenderer
 from fairwarning.console.page import Fragment
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.history import ActionNote, OperatorAction
@@ -24,8 +24,8 @@ from fairwarning.operator import schemas
 from fairwarning.operator.app import create_app
 from fairwarning.server import FleetServer
 from fairwarning.streams import Streams
+from tests.fleet_harness import FleetHarness, run
 from tests.operator.operator_client import OperatorTestClient, address, operator_client
-from tests.stage import Stage, run
 
 WEB = Blueprint(name="web", count=3)
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
@@ -182,7 +182,7 @@ def test_tabs_that_show_the_same_page_look_at_it_once() -> None:
     page = Page()
 
     async def story() -> set[int]:
-        looks = Looks(Feed(), TimeControl(ENGINE), SELDOM)
+        looks = PageRenderer(Feed(), TimeControl(ENGINE), SELDOM)
         return {id(one) for one in await asyncio.gather(*(looks.at("page", page.see) for _ in range(50)))}
 
     seen = asyncio.run(story())
@@ -195,7 +195,7 @@ def test_a_page_is_looked_at_again_once_for_all_when_something_happened() -> Non
 
     async def story() -> set[str]:
         feed = Feed()
-        looks = Looks(feed, TimeControl(ENGINE), timedelta(milliseconds=1))
+        looks = PageRenderer(feed, TimeControl(ENGINE), timedelta(milliseconds=1))
         before = await looks.at("page", page.see)
         feed.start_over()
         feed.start_over()
@@ -210,7 +210,7 @@ def test_a_tab_that_is_closed_takes_no_look_from_the_others() -> None:
     page = Page()
 
     async def story() -> str:
-        looks = Looks(Feed(), TimeControl(ENGINE), SELDOM)
+        looks = PageRenderer(Feed(), TimeControl(ENGINE), SELDOM)
         first = asyncio.create_task(looks.at("page", page.see))
         second = asyncio.create_task(looks.at("page", page.see))
         await asyncio.sleep(0)

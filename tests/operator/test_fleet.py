@@ -10,8 +10,8 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.fleet import MachineState
 from fairwarning.core.model import PowerState, ScopeKind
 from fairwarning.operator import schemas
+from tests.fleet_harness import NOON
 from tests.operator.operator_client import OperatorTestClient, operator_client
-from tests.stage import NOON
 
 WEB = Blueprint(name="web", count=3)
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)

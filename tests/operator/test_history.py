@@ -18,8 +18,8 @@ from fairwarning.operator import schemas
 from fairwarning.operator.history import follow
 from fairwarning.operator.rendered_feed import FeedMessage
 from fairwarning.streams import Streams
+from tests.fleet_harness import NOON, run
 from tests.operator.operator_client import OperatorTestClient, operator_client
-from tests.stage import NOON, run
 
 WEB = Blueprint(name="web", count=3)
 WEB_0 = MachineRef(ScopeId("web"), VmName("web_0"))

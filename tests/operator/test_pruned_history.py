@@ -9,14 +9,14 @@ import msgspec
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator import schemas
 from fairwarning.operator.history import follow
-from tests.console.console_client import Lobby, lobby
+from tests.console.console_client import ConsoleTestClient, console_client
+from tests.fleet_harness import run
 from tests.operator.operator_client import OperatorTestClient, operator_client
-from tests.stage import run
 
 WEB = Blueprint(name="web", count=3)
 
 
-def pruned(client: OperatorTestClient | Lobby) -> int:
+def pruned(client: OperatorTestClient | ConsoleTestClient) -> int:
     """Restart two machines, prune the lines of the first restart, and return the last pruned line."""
     client.stage.cause("restart", "web_0")
     client.stage.advance("20m")
@@ -99,7 +99,7 @@ def test_a_gap_that_appears_while_the_feed_is_read_is_reported_once() -> None:
 
 
 def test_the_page_of_the_history_says_where_it_begins() -> None:
-    client = lobby(WEB)
+    client = console_client(WEB)
     whole = client.page("/history")
     pruned(client)
 

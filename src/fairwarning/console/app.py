@@ -100,7 +100,9 @@ def _routes(handlers: PageHandlers) -> list[BaseRoute]:
 def _scope_document(engine: Engine, machine: MachineRef, shape: DocumentShape) -> bytes:
     """Return the document of a machine's scope, for a server without a metadata API."""
     scope = engine.scope(machine.scope)
-    return render.render_document(scope.incarnation, visible_events(scope, machine.name), shape, scope.facts.kind)
+    return render.render_document(
+        scope.incarnation, visible_events(scope, machine.name), shape, scope.facts.kind
+    )
 
 
 async def _open_nothing(machines: Sequence[MachineRef]) -> None:

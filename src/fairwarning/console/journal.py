@@ -26,7 +26,14 @@ from fairwarning.core.changes import (
     ScopePropertiesChanged,
     ScopeRemoved,
 )
-from fairwarning.core.history import ActionNote, CommandRefused, HistoryEntry, Note, OperatorAction, to_history_entry
+from fairwarning.core.history import (
+    ActionNote,
+    CommandRefused,
+    HistoryEntry,
+    Note,
+    OperatorAction,
+    to_history_entry,
+)
 from fairwarning.core.model import Machine, ScopeId, ScopeProperties, VmName
 from fairwarning.engine.ports import Entry, Store
 from fairwarning.formats.durations import for_people

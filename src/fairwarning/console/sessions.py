@@ -51,7 +51,9 @@ class Sessions:
 
     def admits(self, session: str, authorization: Sequence[str]) -> bool:
         """Whether a request has a valid session or bearer token, or needs none."""
-        return self._token is None or self.is_valid(session) or bearer_token_matches(authorization, self._token)
+        return (
+            self._token is None or self.is_valid(session) or bearer_token_matches(authorization, self._token)
+        )
 
     def begin(self) -> str:
         """Return the value of a new session."""

@@ -10,17 +10,15 @@ from fairwarning.console.formatting import machine_path
 from fairwarning.console.journal import HistoryFilter
 from fairwarning.console.page import CONSOLE, FormResult, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
-from fairwarning.core.announce import is_deletion_announced
+from fairwarning.core.announce import events_caused_by, is_deletion_announced, unpolled_hint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.commands import Schedule, SetPower
 from fairwarning.core.document import snippets
 from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS
 from fairwarning.core.errors import InvalidError
-from fairwarning.core.fleet import FleetState
-from fairwarning.core.fleet import machine_state
+from fairwarning.core.fleet import FleetState, machine_state
 from fairwarning.core.model import Machine, MachineRef, PowerState
 from fairwarning.core.scaleset import latest_model_applied
-from fairwarning.core.announce import events_caused_by, unpolled_hint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.faults import ActiveFault
 

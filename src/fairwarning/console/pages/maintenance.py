@@ -10,11 +10,11 @@ from fairwarning.console.formatting import count
 from fairwarning.console.forms import ROLLOUT_DEFAULTS, Form, read_rollout
 from fairwarning.console.page import CONSOLE, FormError, FormResult, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
+from fairwarning.core.announce import unpolled_hint
 from fairwarning.core.blueprint import domain
 from fairwarning.core.causes import MAINTENANCE
 from fairwarning.core.commands import StartRollout, StopRollout
 from fairwarning.core.model import Event, Rollout, Scope, ScopeId, VmName
-from fairwarning.core.announce import unpolled_hint
 from fairwarning.engine.clock import new_event_id
 
 PATH = "/maintenance"
