@@ -66,7 +66,7 @@ def test_a_manual_clock_has_no_speed() -> None:
     desk = lobby(WEB)
 
     assert "/clock/speed" not in desk.page("/clock")
-    assert "it has no speed" in text(desk.refused("/clock/speed", "/clock", speed="2", status=409))
+    assert "clock has no speed" in text(desk.refused("/clock/speed", "/clock", speed="2", status=409))
 
 
 def test_a_real_clock_cannot_be_advanced_and_says_so() -> None:

@@ -192,7 +192,7 @@ def test_every_maintenance_of_the_form_may_be_walked(cause: str) -> None:
     ("values", "field", "words"),
     [
         pytest.param({}, "scope", "choose a scope", id="no scope"),
-        pytest.param({"scope": HOSTILE}, "scope", "no scope is called", id="a scope that is none"),
+        pytest.param({"scope": HOSTILE}, "scope", "no scope named", id="a scope that is none"),
         pytest.param({"cause": "restart"}, "cause", "must be one of", id="no maintenance"),
         pytest.param({"notice": "soon"}, "notice", "invalid duration 'soon'", id="no duration"),
         pytest.param({"notice": "9999d"}, "notice", "longer than", id="too long a notice"),

@@ -276,9 +276,9 @@ def test_a_page_whose_machine_is_gone_says_so() -> None:
 
     async def story() -> str:
         async with following(desk, query) as tab:
-            return await tab.until("no machine is called")
+            return await tab.until("no machine named")
 
-    assert "no machine is called" in run(story())
+    assert "no machine named" in run(story())
 
 
 def test_forms_of_a_page_that_is_open_still_prove_where_they_are_from() -> None:

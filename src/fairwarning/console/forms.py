@@ -262,7 +262,7 @@ def rollout_form(form: Form, scopes: Mapping[ScopeId, object]) -> RolloutForm:
     if not scope:
         form.wrong("scope", "choose a scope")
     elif scope not in scopes:
-        form.wrong("scope", f"no scope is called {scope[:80]}")
+        form.wrong("scope", f"no scope named {scope[:80]}")
     return RolloutForm(
         scope=scope,
         cause=form.chosen("cause", {name: name for name in MAINTENANCE}),
