@@ -167,55 +167,56 @@ def test_a_feed_that_is_not_read_is_closed_with_a_reason_and_others_go_on(
 
 
 class Page:
-    """A page that counts how often it is looked at."""
+    """A page that counts how often it is rendered."""
 
     def __init__(self) -> None:
-        self.looks = 0
+        self.renderings = 0
 
-    async def see(self) -> Sequence[Fragment]:
-        self.looks += 1
+    async def fragments(self) -> Sequence[Fragment]:
+        self.renderings += 1
         await asyncio.sleep(0)
-        return (Fragment(id="a", html=str(self.looks)),)
+        return (Fragment(id="a", html=str(self.renderings)),)
 
 
-def test_tabs_that_show_the_same_page_look_at_it_once() -> None:
+def test_a_page_is_rendered_once_for_all_tabs_that_show_it() -> None:
     page = Page()
 
     async def story() -> set[int]:
-        looks = PageRenderer(Feed(), TimeControl(ENGINE), SELDOM)
-        return {id(one) for one in await asyncio.gather(*(looks.at("page", page.see) for _ in range(50)))}
+        renderer = PageRenderer(Feed(), TimeControl(ENGINE), SELDOM)
+        pages = await asyncio.gather(*(renderer.render("page", page.fragments) for _ in range(50)))
+        return {id(shown) for shown in pages}
 
     seen = asyncio.run(story())
 
-    assert (page.looks, len(seen)) == (1, 1)
+    assert (page.renderings, len(seen)) == (1, 1)
 
 
-def test_a_page_is_looked_at_again_once_for_all_when_something_happened() -> None:
+def test_a_page_is_rendered_again_once_for_all_tabs_after_a_change() -> None:
     page = Page()
 
     async def story() -> set[str]:
         feed = Feed()
-        looks = PageRenderer(feed, TimeControl(ENGINE), timedelta(milliseconds=1))
-        before = await looks.at("page", page.see)
+        renderer = PageRenderer(feed, TimeControl(ENGINE), timedelta(milliseconds=1))
+        before = await renderer.render("page", page.fragments)
         feed.start_over()
         feed.start_over()
-        after = await asyncio.gather(*(looks.at("page", page.see) for _ in range(50)))
+        after = await asyncio.gather(*(renderer.render("page", page.fragments) for _ in range(50)))
         return {before.message(None).decode(), *(one.message(before).decode() for one in after)}
 
     assert len(asyncio.run(story())) == 2
-    assert page.looks == 2
+    assert page.renderings == 2
 
 
-def test_a_tab_that_is_closed_takes_no_look_from_the_others() -> None:
+def test_a_tab_that_is_closed_does_not_cancel_the_rendering_for_the_others() -> None:
     page = Page()
 
     async def story() -> str:
-        looks = PageRenderer(Feed(), TimeControl(ENGINE), SELDOM)
-        first = asyncio.create_task(looks.at("page", page.see))
-        second = asyncio.create_task(looks.at("page", page.see))
+        renderer = PageRenderer(Feed(), TimeControl(ENGINE), SELDOM)
+        first = asyncio.create_task(renderer.render("page", page.fragments))
+        second = asyncio.create_task(renderer.render("page", page.fragments))
         await asyncio.sleep(0)
         first.cancel()
-        return (await second).name
+        return (await second).digest
 
     assert asyncio.run(story())
-    assert page.looks == 1
+    assert page.renderings == 1
