@@ -110,7 +110,7 @@ def test_an_empty_file_watches(tmp_path: Path) -> None:
             "[agent]\npoll = '11s'", "agent.poll: must be from 1s to 10s", id="too slow for evictions"
         ),
         pytest.param("[agent]\npoll = '0s'", "agent.poll: must be from 1s to 10s", id="too fast"),
-        pytest.param("[agent]\npoll = 'soon'", "agent.poll: 'soon' is no duration", id="no duration"),
+        pytest.param("[agent]\npoll = 'soon'", "agent.poll: invalid duration 'soon'", id="no duration"),
         pytest.param(
             "[agent]\nmargin = -1", "agent.margin: must be a non-empty string", id="less than nothing"
         ),
