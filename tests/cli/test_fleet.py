@@ -98,7 +98,7 @@ def test_the_history_of_one_event_leaves_out_the_others(manual: Server) -> None:
             "fairwarning history lists all events", id="the history of no event, as JSON",
         ),
         pytest.param(
-            ["rollout", "--scope", "nowhere"], "no scope is called nowhere",
+            ["rollout", "--scope", "nowhere"], "no scope named nowhere",
             "fairwarning vms lists the machines with their scopes", id="a scope that does not exist",
         ),
         pytest.param(
