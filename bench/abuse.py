@@ -1,4 +1,4 @@
-"""Guests that ask for as much as they can, in whatever way, in a process of low priority."""
+"""Guests that send as much as they can, in several ways, from a process of low priority."""
 
 import errno
 import os
@@ -15,23 +15,23 @@ from bench.load import IP_BIND_ADDRESS_NO_PORT, POLL, Address
 _UNKNOWN = b"GET /nothing HTTP/1.1\r\nHost: h\r\nMetadata: true\r\n\r\n"
 _POST = b"POST /nothing HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 _HEAD = b"HEAD /nothing HTTP/1.1\r\nHost: h\r\nMetadata: true\r\n\r\n"
-#: How much is sent at a time.
+#: Bytes per write.
 _SENT = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Abuse:
-    """What an abuser sends again and again on how many connections, and what it does with them."""
+    """What an abuser sends repeatedly, on how many connections, and how."""
 
     request: bytes
     connections: int = 64
-    #: Bytes of the request that are sent at a time.
+    #: Bytes of the request per write.
     piece: int = _SENT
     reads: bool = True
-    #: Whether every connection is closed as soon as it is there.
-    leaves: bool = False
-    #: Whether nobody knows who it is.
-    stranger: bool = False
+    #: Whether each connection is closed as soon as it is open.
+    closes: bool = False
+    #: Whether no machine has the address of the abuser.
+    unknown: bool = False
     abusers: int = 1
 
 
@@ -44,15 +44,15 @@ ABUSES: Mapping[str, Abuse] = {
     "heads byte by byte": Abuse(_UNKNOWN, piece=1),
     "HEAD requests": Abuse(_HEAD),
     "garbage": Abuse(b"nonsense\r\n\r\n"),
-    "connections that come and go": Abuse(b"", leaves=True),
-    "strangers": Abuse(POLL, stranger=True),
+    "connections opened and closed": Abuse(b"", closes=True),
+    "unknown callers": Abuse(POLL, unknown=True),
     "ten guests with unknown paths": Abuse(_UNKNOWN, abusers=10),
 }
 
 
 @contextmanager
 def abusing(address: Address, abuse: Abuse, sources: Sequence[str]) -> Iterator[Callable[[], None]]:
-    """Give what lets abusers begin, in a process that runs only when nobody else wants its core."""
+    """Start a process of abusers, which runs only on idle CPU time; give a function that lets it begin."""
     processes = get_context("spawn")
     ours, theirs = processes.Pipe()
     process = processes.Process(target=_abuse, args=(theirs, address, abuse, sources), daemon=True)
@@ -69,7 +69,7 @@ def _abuse(pipe: "Connection[None, None]", address: Address, abuse: Abuse, sourc
     os.nice(19)
     pipe.send(None)
     pipe.recv()
-    if abuse.leaves:
+    if abuse.closes:
         while True:
             for source in sources:
                 with suppress(OSError):
@@ -78,17 +78,17 @@ def _abuse(pipe: "Connection[None, None]", address: Address, abuse: Abuse, sourc
 
 
 def _connect(address: Address, source: str) -> socket.socket:
-    one = socket.socket()
+    sock = socket.socket()
     try:
-        one.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
-        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        one.bind((source, 0))
-        one.connect(address)
+        sock.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.bind((source, 0))
+        sock.connect(address)
     except BaseException:
-        one.close()
+        sock.close()
         raise
-    one.setblocking(False)
-    return one
+    sock.setblocking(False)
+    return sock
 
 
 class _Abusers:
@@ -101,36 +101,36 @@ class _Abusers:
         self._open: dict[int, socket.socket] = {}
         self._sent: dict[int, int] = {}
         for source in [*sources] * abuse.connections:
-            self._call(source)
+            self._connect(source)
 
     def run(self) -> None:
-        """Go on for ever."""
+        """Send until the process is killed."""
         while True:
             for fd, events in self._epoll.poll(1.0):
                 try:
-                    self._look_after(self._open[fd], events)
+                    self._serve(self._open[fd], events)
                 except BlockingIOError:
                     pass
                 except OSError:
-                    self._again(fd)
+                    self._reconnect(fd)
 
-    def _call(self, source: str) -> None:
-        one = _connect(self._address, source)
+    def _connect(self, source: str) -> None:
+        sock = _connect(self._address, source)
         events = select.EPOLLOUT | (select.EPOLLIN if self._abuse.reads else 0)
-        self._epoll.register(one.fileno(), events)
-        self._open[one.fileno()], self._sources[one.fileno()] = one, source
-        self._sent[one.fileno()] = 0
+        self._epoll.register(sock.fileno(), events)
+        self._open[sock.fileno()], self._sources[sock.fileno()] = sock, source
+        self._sent[sock.fileno()] = 0
 
-    def _again(self, fd: int) -> None:
+    def _reconnect(self, fd: int) -> None:
         self._open.pop(fd).close()
         with suppress(OSError):
-            self._call(self._sources.pop(fd))
+            self._connect(self._sources.pop(fd))
 
-    def _look_after(self, one: socket.socket, events: int) -> None:
-        if events & select.EPOLLIN and not one.recv(_SENT):
-            raise OSError(errno.ECONNRESET, "the server hung up")
+    def _serve(self, sock: socket.socket, events: int) -> None:
+        if events & select.EPOLLIN and not sock.recv(_SENT):
+            raise OSError(errno.ECONNRESET, "the server closed the connection")
         if events & select.EPOLLOUT:
-            fd = one.fileno()
+            fd = sock.fileno()
             begin = self._sent[fd]
-            sent = one.send(memoryview(self._data)[begin : begin + self._abuse.piece])
+            sent = sock.send(memoryview(self._data)[begin : begin + self._abuse.piece])
             self._sent[fd] = (begin + sent) % len(self._data)

@@ -1,4 +1,4 @@
-"""Measures another checkout beside this one, in rounds that take turns, and sets both against each other."""
+"""Measures this checkout and another one in alternating rounds, and compares them."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from bench.measure import ratios, spread
 from bench.report import show, table
 from bench.servers import ROOT
 
-#: Runs one suite in a fresh process and writes what it found.
+#: Runs one suite in a new process and writes its results.
 _ONCE = """\
 import json, sys
 from datetime import UTC, datetime
@@ -21,39 +21,39 @@ if __name__ == "__main__":
     json.dump(report.data([run.SUITES[sys.argv[1]](True)], {}, datetime.now(UTC)), open(sys.argv[2], "w"))
 """
 
-#: What was measured, by suite, name, what it was set against or its unit, and goal; one value per round.
-Found = dict[tuple[str, str, str, str], list[float]]
+#: One value per round, by suite, name, reference or unit, and goal.
+Medians = dict[tuple[str, str, str, str], list[float]]
 
 
 def compare(suites: Sequence[str], other: Path, rounds: int) -> str:
-    """Return a table of everything that both checkouts have, each round's ratio taken by itself."""
-    before: Found = {}
-    after: Found = {}
+    """Return a table of everything that both checkouts measured, with the ratio of each round."""
+    before: Medians = {}
+    after: Medians = {}
     for number in range(rounds):
         for suite in suites:
             turns = ((other, before), (ROOT, after))
-            for checkout, found in turns if number % 2 else turns[::-1]:
+            for checkout, medians in turns if number % 2 else turns[::-1]:
                 print(f"bench: round {number + 1} of {rounds}, {suite} of {checkout} …", file=sys.stderr)
                 for key, value in _measured(suite, _once(suite, checkout)):
-                    found.setdefault(key, []).append(value)
+                    medians.setdefault(key, []).append(value)
     header = ("suite", "what", "against or unit", "goal", "before", "after", "after ÷ before")
     return table(header, rows(before, after))
 
 
 def _once(suite: str, checkout: Path) -> Mapping[str, list[Mapping[str, object]]]:
-    """Run a suite with a checkout's code, and with its bench too if that has the suite."""
+    """Run a suite with the code of a checkout, and with its bench if that has the suite."""
     bench = checkout if (checkout / "bench" / f"{suite}.py").exists() else ROOT
     path = os.pathsep.join(map(str, (checkout / "src", bench)))
     with tempfile.TemporaryDirectory() as folder:
-        script, found = Path(folder, "once.py"), Path(folder, "found.json")
+        script, results = Path(folder, "once.py"), Path(folder, "results.json")
         script.write_text(_ONCE)
         subprocess.run(
-            [sys.executable, script, suite, found],
-            cwd=bench,  # from where the suite starts modules of its own
+            [sys.executable, script, suite, results],
+            cwd=bench,  # the suite starts modules of its own from here
             env={**os.environ, "PYTHONPATH": path},
             check=True,
         )
-        section: Mapping[str, list[Mapping[str, object]]] = json.loads(found.read_text())["suites"][0]
+        section: Mapping[str, list[Mapping[str, object]]] = json.loads(results.read_text())["suites"][0]
     return section
 
 
@@ -61,16 +61,16 @@ def _measured(
     suite: str, section: Mapping[str, list[Mapping[str, object]]]
 ) -> Iterator[tuple[tuple[str, str, str, str], float]]:
     for kind, scale in (("claims", "against"), ("figures", "unit")):
-        for one in section[kind]:
-            median = one["median"]
+        for result in section[kind]:
+            median = result["median"]
             assert isinstance(median, float)
-            yield (suite, str(one["name"]), str(one[scale]), str(one["goal"])), median
+            yield (suite, str(result["name"]), str(result[scale]), str(result["goal"])), median
 
 
-def rows(before: Found, after: Found) -> Iterator[tuple[str, ...]]:
-    """Yield what both have, with the ratio of each round."""
+def rows(before: Medians, after: Medians) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each measurement of both checkouts."""
     for (suite, name, scale, goal), values in after.items():
         old = before.get((suite, name, scale, goal))
         if old is not None and all(old):
-            found = show(spread(ratios(values, old)))
-            yield suite, name, scale, goal, show(spread(old)), show(spread(values)), f"**{found}**"
+            change = show(spread(ratios(values, old)))
+            yield suite, name, scale, goal, show(spread(old)), show(spread(values)), f"**{change}**"

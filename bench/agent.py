@@ -1,4 +1,4 @@
-"""What the agent costs a machine that nothing happens to: memory, and CPU at one poll a second."""
+"""The cost of an idle agent: memory, and CPU at one poll a second."""
 
 import subprocess
 import tempfile
@@ -8,44 +8,44 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.measure import scheduler_seconds
-from bench.references import quiet
+from bench.references import without_events
 from bench.report import Figure, Section
 from bench.servers import ROOT, Server, process
 
-_READING = "What every machine of a fleet pays for having an agent."
-_NOTES = ("The one-file agent against a server that knows no long poll, so it asks once a second.",)
+_READING = "The cost of an agent on each machine of a fleet."
+_NOTES = ("The one-file agent against a server without long polls, so it polls once a second.",)
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """What one agent at rest used."""
+class IdleAgent:
+    """The memory and CPU of an idle agent."""
 
     memory: float
     cpu: float
 
 
 def suite(rounds: int, seconds: float) -> Section:
-    """Let an agent rest for some seconds, some times."""
-    found: list[Rest] = []
-    with tempfile.TemporaryDirectory() as folder, quiet("http.server") as server:
+    """Measure an idle agent for some seconds, in several rounds."""
+    agents: list[IdleAgent] = []
+    with tempfile.TemporaryDirectory() as folder, without_events("http.server") as server:
         program = Path(folder, "agent.pyz")
         subprocess.run(
             ["python3", ROOT / "packaging" / "build_agent.py", program], check=True, capture_output=True
         )
         for number in range(rounds):
-            found.append(_rest(program, server, Path(folder, str(number)), seconds))
-    return section(found)
+            agents.append(_measure(program, server, Path(folder, str(number)), seconds))
+    return section(agents)
 
 
-def section(found: Sequence[Rest]) -> Section:
-    """Return what some rests show."""
-    memory, cpu = tuple(one.memory for one in found), tuple(one.cpu for one in found)
+def section(agents: Sequence[IdleAgent]) -> Section:
+    """Return the section of the report."""
+    memory, cpu = tuple(agent.memory for agent in agents), tuple(agent.cpu for agent in agents)
     figures = (
         Figure(name="agent at rest, memory", unit="MB", values=memory, goal="G21a"),
         Figure(name="agent at rest, CPU", unit="% of a core", values=cpu, goal="G21b"),
     )
     return Section(
-        title="agent: what it costs while nothing happens",
+        title="agent: the cost of an idle agent",
         reading=_READING,
         claims=(),
         figures=figures,
@@ -53,14 +53,14 @@ def section(found: Sequence[Rest]) -> Section:
     )
 
 
-def _rest(program: Path, server: Server, state: Path, seconds: float) -> Rest:
+def _measure(program: Path, server: Server, state: Path, seconds: float) -> IdleAgent:
     host, port = server.address
     words = ("run", "--endpoint", f"http://{host}:{port}", "--state", str(state))
     with process(["python3", "-I", str(program), *words]) as agent:
-        time.sleep(5.0)  # it starts, finds its endpoint and polls for the first time
+        time.sleep(5.0)  # the agent starts, finds its endpoint and polls for the first time
         begun = scheduler_seconds(agent.pid)
         time.sleep(seconds)
         spent = scheduler_seconds(agent.pid) - begun
         status = Path(f"/proc/{agent.pid}/status").read_text()
     (resident,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
-    return Rest(resident / 1000, spent / seconds * 100)
+    return IdleAgent(resident / 1000, spent / seconds * 100)

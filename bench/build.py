@@ -1,18 +1,18 @@
-"""``python -m bench.build DIR SETS MACHINES`` makes a fleet that is kept in a directory, and ends.
+"""``python -m bench.build DIR SETS MACHINES`` builds a fleet in a directory.
 
-In a process of its own, so that nothing of making it is in the memory of whoever measures.
+A process of its own, so that building uses no memory of the measured process.
 """
 
 import asyncio
 import sys
 from pathlib import Path
 
-from bench.face import opened, populate
+from bench.server_under_test import opened, populate
 from fairwarning.store.sqlite import SqliteStore
 
 
 async def build(folder: Path, sets: int, machines: int) -> None:
-    """Make a fleet of sets that are polled and have one event each."""
+    """Build a fleet of sets that are enabled and have one event each."""
     store = await SqliteStore.open(folder)
     engine = await opened(store)
     await populate(engine, sets, machines)

@@ -1,4 +1,4 @@
-"""A store that hands everything to another; what is to behave otherwise overrides it."""
+"""A store that delegates to another store, as a base for stores that change some methods."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from fairwarning.engine.ports import Commit, Entry, Store
 
 
 class Delegate:
-    """Every method of the port, passed on."""
+    """Delegates every method of the store port."""
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner

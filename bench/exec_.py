@@ -1,7 +1,7 @@
-"""What ``exec`` adds to a request: the same program asks the same server, with and without it.
+"""The cost of ``exec``: the same program sends requests to the same server, with and without it.
 
-``python -m bench.exec_ WAY PORT REQUESTS`` prints the p50 of some requests in µs, each on a new connection,
-because that is where ``exec`` steps in.
+``python -m bench.exec_ MODE PORT REQUESTS`` prints the p50 of some requests in µs, each on a new connection,
+because ``exec`` redirects connections.
 """
 
 import socket
@@ -11,100 +11,103 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address
 
-from bench.load import PATIENCE, POLL, Address, Unanswered
+from bench.load import PATIENCE, POLL, Address, UnansweredError
 from bench.measure import percentile
-from bench.references import quiet
+from bench.references import without_events
 from bench.report import Figure, Section, claim
 from bench.servers import LOOPBACK, ROOT, Server, module
 from fairwarning.sandbox.addresses import METADATA, Endpoint
-from fairwarning.sandbox.errors import Forbidden
+from fairwarning.sandbox.errors import ForbiddenError
 from fairwarning.sandbox.isolate import Isolate
 from fairwarning.sandbox.redirect import Redirect
-from fairwarning.sandbox.supervise import Mode, run
+from fairwarning.sandbox.supervise import SandboxMode, run
 
 DIRECT = "direct"
-#: How a program is given the address, by what the option is called.
-MODES: Mapping[str, Callable[[Endpoint], Mode]] = {
+#: The modes of the sandbox, by option.
+MODES: Mapping[str, Callable[[Endpoint], SandboxMode]] = {
     "exec": Redirect,
     "exec --isolate": lambda endpoint: Isolate(endpoint, "bench"),
 }
-#: The exit code of a way that this machine forbids.
+#: The exit code of a mode that this machine forbids.
 FORBIDDEN = 125
 
-_READING = "Ratio = a direct request's p50 ÷ that of one under exec: 1.00 is as quick, less is slower."
+_READING = "Ratio = p50 of a direct request ÷ p50 under exec: 1.00 is as quick, less is slower."
 _NOTES = (
-    "A Python program that makes a new connection for each request, one after the other.",
-    "What is added is paid by connect() alone; with --isolate every byte is handed through as well.",
+    "A Python program that opens a new connection for each request, one after the other.",
+    "Only connect() is slower; with --isolate, every byte is copied as well.",
 )
 
 
 def suite(rounds: int, requests: int) -> Section:
-    """Ask in every way once per round, in turns."""
-    found: dict[str, list[float]] = {}
-    with quiet("uvicorn raw ASGI") as server:
+    """Send requests in each mode once per round, in turns."""
+    times: dict[str, list[float]] = {}
+    with without_events("uvicorn raw ASGI") as server:
         for _ in range(rounds):
-            for way in (DIRECT, *MODES):
-                found.setdefault(way, []).extend(_measured(way, server, requests))
-    return section({way: values for way, values in found.items() if values})
+            for mode in (DIRECT, *MODES):
+                times.setdefault(mode, []).extend(_measure(mode, server, requests))
+    return section({mode: values for mode, values in times.items() if values})
 
 
-def section(found: Mapping[str, Sequence[float]]) -> Section:
-    """Return what some rounds show; a way that is forbidden here is left out, and said to be."""
-    p50 = {way: Figure(name=f"request, {way}, p50", unit="µs", values=tuple(v)) for way, v in found.items()}
-    modes = [way for way in MODES if way in found]
+def section(times: Mapping[str, Sequence[float]]) -> Section:
+    """Return the section of the report; a note names each forbidden mode."""
+    p50 = {
+        mode: Figure(name=f"request, {mode}, p50", unit="µs", values=tuple(values))
+        for mode, values in times.items()
+    }
+    modes = [mode for mode in MODES if mode in times]
     added = tuple(
         Figure(
-            name=f"{way} adds",
+            name=f"{mode} adds",
             unit="µs",
-            values=tuple(with_ - without for with_, without in zip(found[way], found[DIRECT], strict=True)),
+            values=tuple(with_ - without for with_, without in zip(times[mode], times[DIRECT], strict=True)),
         )
-        for way in modes
+        for mode in modes
     )
-    forbidden = tuple(f"This machine forbids {way}." for way in MODES if way not in found)
+    forbidden = tuple(f"This machine forbids {mode}." for mode in MODES if mode not in times)
     return Section(
-        title="exec: what it adds to a request",
+        title="exec: time added to a request",
         reading=_READING,
-        claims=tuple(claim(way, DIRECT, p50[DIRECT], p50[way], p50[DIRECT]) for way in modes),
+        claims=tuple(claim(mode, DIRECT, p50[DIRECT], p50[mode], p50[DIRECT]) for mode in modes),
         figures=(*added, *p50.values()),
         notes=(*_NOTES, *forbidden),
     )
 
 
-def _measured(way: str, server: Server, requests: int) -> Sequence[float]:
+def _measure(mode: str, server: Server, requests: int) -> Sequence[float]:
     _, port = server.address
     done = subprocess.run(
-        module("bench.exec_", way, port, requests), cwd=ROOT, capture_output=True, text=True
+        module("bench.exec_", mode, port, requests), cwd=ROOT, capture_output=True, text=True
     )
     if done.returncode == FORBIDDEN:
         return ()
     if done.returncode:
-        raise Unanswered(f"{way} ends with {done.returncode}: {done.stderr}")
+        raise UnansweredError(f"{mode} ends with {done.returncode}: {done.stderr}")
     return (float(done.stdout),)
 
 
-def ask(address: Address, requests: int) -> float:
+def median_time(address: Address, requests: int) -> float:
     """Return the p50 of some requests, in µs."""
-    took = []
+    times = []
     for _ in range(requests):
         began = time.perf_counter()
-        with socket.create_connection(address, PATIENCE) as line:
-            line.sendall(POLL)
-            if not line.recv(65536).startswith(b"HTTP/1.1 200 "):
-                raise Unanswered(f"{address} does not answer well")
-        took.append((time.perf_counter() - began) * 1e6)
-    return percentile(took, 0.5)
+        with socket.create_connection(address, PATIENCE) as connection:
+            connection.sendall(POLL)
+            if not connection.recv(65536).startswith(b"HTTP/1.1 200 "):
+                raise UnansweredError(f"{address} does not answer 200")
+        times.append((time.perf_counter() - began) * 1e6)
+    return percentile(times, 0.5)
 
 
-def main(way: str, port: str, requests: str) -> int:
-    """Print what requests take in a way, and return the exit code."""
-    if way in MODES:
-        mode = MODES[way](Endpoint(IPv4Address(LOOPBACK), int(port)))
+def main(mode: str, port: str, requests: str) -> int:
+    """Print the p50 of requests in a mode, and return the exit code."""
+    if mode in MODES:
+        sandbox = MODES[mode](Endpoint(IPv4Address(LOOPBACK), int(port)))
         try:
-            return run(tuple(module("bench.exec_", str(METADATA), 80, requests)), mode)
-        except Forbidden as problem:
+            return run(tuple(module("bench.exec_", str(METADATA), 80, requests)), sandbox)
+        except ForbiddenError as problem:
             print(problem, file=sys.stderr)
             return FORBIDDEN
-    print(ask((LOOPBACK if way == DIRECT else way, int(port)), int(requests)))
+    print(median_time((LOOPBACK if mode == DIRECT else mode, int(port)), int(requests)))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""How long others wait while guests ask for as much as they can: polls, the other faces, and the timer."""
+"""How long others wait while some guests abuse the server: polls, the other APIs, and the timer."""
 
 import http.client
 import json
@@ -15,55 +15,55 @@ from string import ascii_lowercase
 from urllib.parse import urlsplit
 
 from bench.abuse import ABUSES, Abuse, abusing
-from bench.load import PATIENCE, Address, Unanswered
+from bench.load import PATIENCE, Address, UnansweredError
 from bench.measure import cores, percentile, pinned, scheduler_seconds
 from bench.report import Claim, Figure, Section, claim
 from bench.servers import module, process, sources
 from bench.steady import steady
 
-#: Who polls as it should, how often each, and how many others there are. Polls that a stall of two seconds
-#: held up still are no more at once than a machine may make.
+#: Well-behaved guests, polls per second of each, and further machines. The rate is low enough that polls
+#: delayed by a stall of two seconds stay within the rate limit.
 GUESTS, RATE, OTHERS = 100, 2, 20
-#: How long each kind of abuse lasts; its onset is part of it.
+#: How long each kind of abuse lasts, including its beginning.
 SECONDS = 6.0
 #: An address that no machine has.
-STRANGER = "127.200.0.1"
-#: The other faces are asked so often, in seconds.
+UNKNOWN = "127.200.0.1"
+#: The pause between requests to the other APIs, in seconds.
 PAUSE = 0.02
-QUIET = "nobody abuses"
+QUIET = "no abuse"
 
-_READING = "Ratio = p99 of what others wait while guests abuse ÷ p99 when nobody does; less is better."
+_READING = "Ratio = p99 of the waits of others during abuse ÷ p99 without abuse; less is better."
 _NOTES = (
     f"{GUESTS} guests poll {RATE} times a second each, half of them with a new connection each time, at the "
     "listener that the abusers use too. Waits are counted from the instant a poll was due.",
-    "The server has every face and a core to itself. All clients share the other; abusers are nice 19 there. "
-    "They begin when the guests do.",
+    "The server has all APIs and a core of its own. All clients share the other core, the abusers at nice "
+    "19. They begin together with the guests.",
     f"Where a guest was not answered at all, the p99 counts as {PATIENCE:g} s.",
-    "Every kind is tried in every round, and so is a time without abuse. The other faces and the timer are "
-    "judged by all kinds together.",
+    "Each round has every kind of abuse, and a time without abuse. The other APIs and the timer are judged "
+    "by all kinds together.",
     "The timer is a callback in the server's loop that is due every hundredth of a second.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What was measured together, in milliseconds."""
+    """The waits during one kind of abuse, in milliseconds."""
 
     polls: list[float]
     operator: list[float]
     management: list[float]
     timer: list[float]
-    #: How much of its core the server used, in percent.
+    #: The server's use of its core, in percent.
     cpu: float
 
 
-#: What one round found, by who abused how.
+#: The waits of one round, by kind of abuse.
 Round = Mapping[str, Waits]
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """A server with every face."""
+class FullServer:
+    """A server with all APIs."""
 
     child: subprocess.Popen[bytes]
     guests: Address
@@ -72,101 +72,101 @@ class Whole:
     ca: str
 
     def lateness(self) -> list[float]:
-        """Return how late the server's timer was since this was asked last."""
+        """Return how late the server's timer was since the last call."""
         assert self.child.stdin is not None
         assert self.child.stdout is not None
         self.child.stdin.write(b"\n")
         self.child.stdin.flush()
-        found: list[float] = json.loads(self.child.stdout.readline())
-        return found
+        late: list[float] = json.loads(self.child.stdout.readline())
+        return late
 
 
 def suite(rounds: int, seconds: float = SECONDS) -> Section:
-    """Measure every kind of abuse in every round, each for some seconds."""
+    """Measure each kind of abuse for some seconds in each round."""
     with pinned(cores()[1]):
         return section([_round(seconds) for _ in range(rounds)])
 
 
 def _round(seconds: float) -> Round:
-    with _whole() as server, _asking(server) as asking:
+    with _full_server() as server, _api_client(server) as client:
         steady(server.guests, sources(range(GUESTS)), GUESTS, 1.0)
-        quiet = {QUIET: _window(server, asking, None, seconds)}
-        return quiet | {name: _window(server, asking, abuse, seconds) for name, abuse in ABUSES.items()}
+        quiet = {QUIET: _window(server, client, None, seconds)}
+        return quiet | {name: _window(server, client, abuse, seconds) for name, abuse in ABUSES.items()}
 
 
 @contextmanager
-def _whole() -> Iterator[Whole]:
-    with process(module("bench.whole", GUESTS + OTHERS), talking=True) as child:
+def _full_server() -> Iterator[FullServer]:
+    with process(module("bench.full_server", GUESTS + OTHERS), piped=True) as child:
         assert child.stdout is not None
-        said = child.stdout.readline()
-        if not said:
-            raise Unanswered(f"{child.args!r} did not start")
-        shared, operator, management, ca = json.loads(said)
-        found = urlsplit(shared)
-        yield Whole(child, (found.hostname, found.port), operator, management, ca)
+        line = child.stdout.readline()
+        if not line:
+            raise UnansweredError(f"{child.args!r} did not start")
+        shared, operator, management, ca = json.loads(line)
+        url = urlsplit(shared)
+        yield FullServer(child, (url.hostname, url.port), operator, management, ca)
 
 
-def _window(server: Whole, asking: "Asking", abuse: Abuse | None, seconds: float) -> Waits:
+def _window(server: FullServer, client: "ApiClient", abuse: Abuse | None, seconds: float) -> Waits:
     time.sleep(0.2)
     server.lateness()
-    asking.begin()
+    client.begin()
     began, used = time.monotonic(), scheduler_seconds(server.child.pid)
     if abuse is None:
         polls = _polls(server, seconds, lambda: None)
     else:
         abusers = sources(range(GUESTS, GUESTS + abuse.abusers))
-        with abusing(server.guests, abuse, [STRANGER] if abuse.stranger else abusers) as begin:
+        with abusing(server.guests, abuse, [UNKNOWN] if abuse.unknown else abusers) as begin:
             polls = _polls(server, seconds, begin)
     cpu = (scheduler_seconds(server.child.pid) - used) / (time.monotonic() - began) * 100
-    operator, management = asking.end()
+    operator, management = client.end()
     return Waits(polls, operator, management, server.lateness(), cpu)
 
 
-def _polls(server: Whole, seconds: float, begin: Callable[[], None]) -> list[float]:
+def _polls(server: FullServer, seconds: float, begin: Callable[[], None]) -> list[float]:
     callers = sources(range(GUESTS))
     try:
-        asked = steady(server.guests, callers, GUESTS * RATE, seconds, ready=begin, fresh=True)
-    except (Unanswered, ConnectionError):
+        polls = steady(server.guests, callers, GUESTS * RATE, seconds, ready=begin, fresh=True)
+    except (UnansweredError, ConnectionError):
         return [PATIENCE * 1e3]
-    return [one.waited * 1e3 for one in asked]
+    return [poll.waited * 1e3 for poll in polls]
 
 
-class Asking:
-    """Asks the other faces, in a process of its own."""
+class ApiClient:
+    """Calls the other APIs, in a process of its own."""
 
     def __init__(self, pipe: "Connection[bool, tuple[list[float], list[float]]]") -> None:
         self._pipe = pipe
 
     def begin(self) -> None:
-        """Start asking."""
+        """Start calling."""
         self._pipe.send(True)
 
     def end(self) -> tuple[list[float], list[float]]:
-        """Stop, and return how long the operator and the management API took each time."""
+        """Stop, and return the waits for the operator and the management API."""
         self._pipe.send(False)
         return self._pipe.recv()
 
 
 @contextmanager
-def _asking(server: Whole) -> Iterator[Asking]:
+def _api_client(server: FullServer) -> Iterator[ApiClient]:
     processes = get_context("spawn")
     ours, theirs = processes.Pipe()
-    asker = processes.Process(
-        target=_ask, args=(theirs, server.operator, server.management, server.ca), daemon=True
+    process = processes.Process(
+        target=_call_apis, args=(theirs, server.operator, server.management, server.ca), daemon=True
     )
-    asker.start()
+    process.start()
     try:
-        yield Asking(ours)
+        yield ApiClient(ours)
     finally:
-        asker.kill()
-        asker.join()
+        process.kill()
+        process.join()
 
 
-def _ask(
+def _call_apis(
     pipe: "Connection[tuple[list[float], list[float]], bool]", operator: str, management: str, ca: str
 ) -> None:
     trusted = ssl.create_default_context(cafile=ca)
-    faces = (
+    apis = (
         (http.client.HTTPConnection(urlsplit(operator).netloc), "/healthz"),
         (
             http.client.HTTPSConnection(urlsplit(management).netloc, context=trusted),
@@ -174,56 +174,58 @@ def _ask(
         ),
     )
     while pipe.recv():
-        found: tuple[list[float], list[float]] = ([], [])
+        times: tuple[list[float], list[float]] = ([], [])
         while not pipe.poll(PAUSE):
-            for (line, path), waits in zip(faces, found, strict=True):
-                asked = time.monotonic()
+            for (connection, path), waits in zip(apis, times, strict=True):
+                begun = time.monotonic()
                 try:
-                    line.request("GET", path)
-                    line.getresponse().read()
+                    connection.request("GET", path)
+                    connection.getresponse().read()
                 except (OSError, http.client.HTTPException):
-                    line.close()  # who was hung up on calls again, and has waited all the same
-                waits.append((time.monotonic() - asked) * 1e3)
+                    connection.close()  # the next request reconnects; the wait counts
+                waits.append((time.monotonic() - begun) * 1e3)
         pipe.recv()
-        pipe.send(found)
+        pipe.send(times)
 
 
 def section(rounds: Sequence[Round]) -> Section:
-    """Return what some rounds show."""
-    polls = {name: _p99(f"polls, {name}", [one[name].polls for one in rounds]) for name in (QUIET, *ABUSES)}
-    timers = [list(chain.from_iterable(one[name].timer for name in ABUSES)) for one in rounds]
-    faces = _faces(rounds)
+    """Return the section of the report."""
+    polls = {
+        name: _p99(f"polls, {name}", [waits[name].polls for waits in rounds]) for name in (QUIET, *ABUSES)
+    }
+    timers = [list(chain.from_iterable(waits[name].timer for name in ABUSES)) for waits in rounds]
+    apis = _api_figures(rounds)
     figures = [
         *polls.values(),
-        *chain.from_iterable(faces.values()),
-        _p99("timer, nobody abuses", [one[QUIET].timer for one in rounds]),
+        *chain.from_iterable(apis.values()),
+        _p99(f"timer, {QUIET}", [waits[QUIET].timer for waits in rounds]),
         _p99("timer, all kinds of abuse", timers, "G23c"),
         *(_cpu(name, rounds) for name in (QUIET, *ABUSES)),
     ]
     return Section(
-        title="fairness: what others wait while guests abuse",
+        title="fairness: how long others wait during abuse",
         reading=_READING,
-        claims=(*_claims(polls), *_face_claims(faces)),
+        claims=(*_claims(polls), *_api_claims(apis)),
         figures=tuple(figures),
         notes=_NOTES,
     )
 
 
-def _faces(rounds: Sequence[Round]) -> Mapping[str, tuple[Figure, Figure]]:
-    """Return what each of the other faces made callers wait, without abuse and with it."""
-    quiet = [one[QUIET] for one in rounds]
-    found = {}
-    for face in ("operator", "management"):
-        waits = [[wait for name in ABUSES for wait in _waits(one[name], face)] for one in rounds]
-        found[face] = (
-            _p99(f"{face} API, {QUIET}", [_waits(one, face) for one in quiet]),
-            _p99(f"{face} API, all kinds of abuse", waits),
+def _api_figures(rounds: Sequence[Round]) -> Mapping[str, tuple[Figure, Figure]]:
+    """Return the waits for each of the other APIs, without abuse and with it."""
+    quiet = [by_abuse[QUIET] for by_abuse in rounds]
+    figures = {}
+    for api in ("operator", "management"):
+        waits = [[wait for name in ABUSES for wait in _waits(by_abuse[name], api)] for by_abuse in rounds]
+        figures[api] = (
+            _p99(f"{api} API, {QUIET}", [_waits(without, api) for without in quiet]),
+            _p99(f"{api} API, all kinds of abuse", waits),
         )
-    return found
+    return figures
 
 
-def _waits(one: Waits, face: str) -> list[float]:
-    return one.operator if face == "operator" else one.management
+def _waits(waits: Waits, api: str) -> list[float]:
+    return waits.operator if api == "operator" else waits.management
 
 
 def _claims(polls: Mapping[str, Figure]) -> Iterator[Claim]:
@@ -232,17 +234,17 @@ def _claims(polls: Mapping[str, Figure]) -> Iterator[Claim]:
         yield claim(f"p99 of polls, {name}", QUIET, polls[name], quiet, quiet, goal=f"G22{letter}")
 
 
-def _face_claims(faces: Mapping[str, tuple[Figure, Figure]]) -> Iterator[Claim]:
-    for (face, (quiet, abused)), goal in zip(faces.items(), ("G23a", "G23b"), strict=True):
-        yield claim(f"p99 of the {face} API", QUIET, abused, quiet, quiet, goal=goal)
+def _api_claims(apis: Mapping[str, tuple[Figure, Figure]]) -> Iterator[Claim]:
+    for (api, (quiet, abused)), goal in zip(apis.items(), ("G23a", "G23b"), strict=True):
+        yield claim(f"p99 of the {api} API", QUIET, abused, quiet, quiet, goal=goal)
 
 
 def _p99(name: str, rounds: Sequence[Sequence[float]], goal: str = "") -> Figure:
-    values = tuple(percentile(list(one), 0.99) for one in rounds)
+    values = tuple(percentile(waits, 0.99) for waits in rounds)
     return Figure(name=name, unit="ms, p99", values=values, goal=goal)
 
 
 def _cpu(name: str, rounds: Sequence[Round]) -> Figure:
     return Figure(
-        name=f"server CPU, {name}", unit="% of a core", values=tuple(one[name].cpu for one in rounds)
+        name=f"server CPU, {name}", unit="% of a core", values=tuple(waits[name].cpu for waits in rounds)
     )

@@ -1,6 +1,6 @@
-"""What every figure of the bench has to reach: the one table that the pages and the tests read.
+"""The goals of the bench, in one table that pages and tests read.
 
-*Must* is a promise; *aim* is what we would like to claim. A goal is judged by the median of its rounds.
+*Must* is a promise, *aim* is an ambition. A goal is judged by the median of its rounds.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from bench.abuse import ABUSES
 
 
 class Better(StrEnum):
-    """Which way a figure should go, as it is written before its limit."""
+    """Whether more or less is better, as the sign before the limit."""
 
     MORE = "≥"
     LESS = "≤"
 
 
 class Verdict(StrEnum):
-    """How a figure stands to its goal."""
+    """Whether a figure meets its goal."""
 
     AIM = "aim met"
     MET = "met"
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A limit that a figure should keep."""
+    """The limits of a figure."""
 
     what: str
     unit: str
@@ -37,30 +37,30 @@ class Goal:
     aim: float | None = None
 
     def keeps(self, value: float, limit: float) -> bool:
-        """Whether ``value`` is on the right side of ``limit``."""
+        """Whether ``value`` is within ``limit``."""
         return value >= limit if self.better is Better.MORE else value <= limit
 
     def verdict(self, value: float) -> Verdict:
-        """Return how ``value`` stands to the goal."""
+        """Return whether ``value`` meets the goal."""
         if not self.keeps(value, self.must):
             return Verdict.SHORT
         return Verdict.AIM if self.aim is not None and self.keeps(value, self.aim) else Verdict.MET
 
     def half_kept(self, value: float) -> bool:
-        """Whether ``value`` is half as good as it must be, which is all that a busy machine can promise."""
+        """Whether ``value`` is within a factor of two of the promise, as tests on a busy machine require."""
         return self.keeps(value, self.must / 2 if self.better is Better.MORE else self.must * 2)
 
 
 _NGINX = "nginx's ÷ ours"
 _EXPONENT = "exponent"
-_QUIET = "× without"
+_QUIET = "× without abuse"
 
 GOALS: Mapping[str, Goal] = {
     "G1": Goal("CPU per poll, keep-alive", _NGINX, Better.MORE, 0.80, 0.95),
     "G2": Goal("CPU per poll, a new connection each", _NGINX, Better.MORE, 0.70, 0.90),
     "G3": Goal("CPU per poll, no two heads alike", _NGINX, Better.MORE, 0.55, 0.70),
-    "G4a": Goal("CPU per poll, portable driver, keep-alive", _NGINX, Better.MORE, 0.60, 0.75),
-    "G4b": Goal("CPU per poll, portable driver, a new connection each", _NGINX, Better.MORE, 0.40, 0.50),
+    "G4a": Goal("CPU per poll, asyncio transport, keep-alive", _NGINX, Better.MORE, 0.60, 0.75),
+    "G4b": Goal("CPU per poll, asyncio transport, a new connection each", _NGINX, Better.MORE, 0.40, 0.50),
     "G6a": Goal("5,000 polls/s on one core, p50", "× nginx's p50", Better.LESS, 1.6, 1.3),
     "G6b": Goal("5,000 polls/s on one core, p99", "× (2 × nginx's p99 + 1 ms)", Better.LESS, 1.0),
     "G7": Goal("waking every watcher of one scope, per watcher", "µs", Better.LESS, 25.0, 20.0),
@@ -75,7 +75,7 @@ GOALS: Mapping[str, Goal] = {
     "G14b": Goal("durable approvals, 32 callers, p99", "× fdatasync's p50", Better.LESS, 10.0),
     "G14c": Goal("durable approvals, 32 callers, CPU", "× one by one", Better.MORE, 1.0, 2.0),
     "G16a": Goal("start to first answer, metadata only", "ms", Better.LESS, 150.0, 100.0),
-    "G16b": Goal("start to first answer, every face", "ms", Better.LESS, 500.0, 300.0),
+    "G16b": Goal("start to first answer, all APIs", "ms", Better.LESS, 500.0, 300.0),
     "G17": Goal("start from SQLite, 1,000,000 machines", "s", Better.LESS, 10.0, 5.0),
     "G18": Goal("full garbage collection, 1,000,000 machines", "ms", Better.LESS, 20.0),
     "G19a": Goal("event created → seen by a waiting guest, idle, p99", "ms", Better.LESS, 10.0),
@@ -85,10 +85,10 @@ GOALS: Mapping[str, Goal] = {
     "G21a": Goal("agent at rest, memory", "MB", Better.LESS, 30.0),
     "G21b": Goal("agent at rest, CPU", "% of a core", Better.LESS, 0.5),
     **{
-        f"G22{letter}": Goal(f"p99 of other guests, abused with: {name}", _QUIET, Better.LESS, 3.0)
+        f"G22{letter}": Goal(f"p99 of other guests during abuse: {name}", _QUIET, Better.LESS, 3.0)
         for letter, name in zip(ascii_lowercase, ABUSES, strict=False)
     },
-    "G23a": Goal("operator API while guests abuse, p99", _QUIET, Better.LESS, 3.0),
-    "G23b": Goal("management API while guests abuse, p99", _QUIET, Better.LESS, 3.0),
-    "G23c": Goal("timer in the server while guests abuse, p99 late", "ms", Better.LESS, 10.0),
+    "G23a": Goal("operator API during abuse, p99", _QUIET, Better.LESS, 3.0),
+    "G23b": Goal("management API during abuse, p99", _QUIET, Better.LESS, 3.0),
+    "G23c": Goal("lateness of the server's timer during abuse, p99", "ms", Better.LESS, 10.0),
 }

@@ -1,10 +1,10 @@
-"""Guests that wait for their document to change, and what they do once it has."""
+"""Guests with long polls, which wait for their document to change."""
 
 import re
 import time
 from collections.abc import Sequence
 
-from bench.load import PATIENCE, POLL, Line, Lines, Unanswered, waiting
+from bench.load import PATIENCE, POLL, ClientConnection, ClientConnections, UnansweredError, waiting
 from bench.measure import scheduler_seconds
 
 _TAG = re.compile(rb'\r\netag: *("[^"]*")\r\n', re.IGNORECASE)
@@ -12,58 +12,58 @@ _SCHEDULED = re.compile(rb'"EventId":"([^"]+)","EventStatus":"Scheduled"')
 
 
 class Guests:
-    """Callers of one scope, all of them waiting."""
+    """Guests of one scope, each with a connection."""
 
-    def __init__(self, lines: Lines, sources: Sequence[str]) -> None:
-        self._lines = lines
-        self.all = lines.welcomed(sources)
+    def __init__(self, connections: ClientConnections, sources: Sequence[str]) -> None:
+        self._connections = connections
+        self.all = connections.connect_all(sources)
 
     def wait(self) -> None:
-        """Let everybody wait for the next document."""
-        request = waiting(tag(self._lines.answer(self.all[0], POLL)))
-        for line in self.all:
-            line.ask(request)
-        self._lines.expect()
+        """Send a long poll for each guest."""
+        request = waiting(tag(self._connections.answer(self.all[0], POLL)))
+        for connection in self.all:
+            connection.send(request)
+        self._connections.start_waiting()
 
     def woken(self) -> list[float]:
-        """Return when each of those who wait was answered, earliest first."""
-        return answered(self._lines, len(self.all))
+        """Return when each guest was answered, earliest first."""
+        return answered(self._connections, len(self.all))
 
 
-def answered(lines: Lines, count: int) -> list[float]:
-    """Return when each of the next answers came, earliest first."""
-    lines.expect()
-    found: list[float] = []
-    while len(found) < count:
-        for _ in lines.answers(1.0):
-            found.append(time.monotonic())
-    return found
+def answered(connections: ClientConnections, count: int) -> list[float]:
+    """Return when each of the next answers arrived, earliest first."""
+    connections.start_waiting()
+    times: list[float] = []
+    while len(times) < count:
+        for _ in connections.answers(1.0):
+            times.append(time.monotonic())
+    return times
 
 
 def tag(answer: bytes) -> str:
-    """Return what a guest has to say to wait for another document than this one."""
-    found = _TAG.search(answer)
-    if found is None:
-        raise Unanswered("a document without an ETag")
-    return found[1].decode()
+    """Return the ETag of a document."""
+    match = _TAG.search(answer)
+    if match is None:
+        raise UnansweredError("a document without an ETag")
+    return match[1].decode()
 
 
 def scheduled(answer: bytes) -> list[str]:
-    """Return the events of a document that can still be approved."""
-    return [one.decode() for one in _SCHEDULED.findall(answer)]
+    """Return the ids of a document's scheduled events."""
+    return [event.decode() for event in _SCHEDULED.findall(answer)]
 
 
-def wait_again(line: Line, answer: bytes) -> None:
-    """Let a guest that was answered wait for the next document."""
-    line.ask(waiting(tag(answer)))
+def wait_again(connection: ClientConnection, answer: bytes) -> None:
+    """Send another long poll after an answer."""
+    connection.send(waiting(tag(answer)))
 
 
 def at_rest(pid: int) -> None:
-    """Return once a server has done everything that reached it."""
+    """Return once a server uses no more CPU time."""
     end = time.monotonic() + PATIENCE
     used = -1.0
     while (now := scheduler_seconds(pid)) != used:
         if time.monotonic() > end:
-            raise Unanswered(f"process {pid} is never at rest")
+            raise UnansweredError(f"process {pid} is never at rest")
         used = now
         time.sleep(0.1)

@@ -1,7 +1,7 @@
-"""Callers of a server: lines on which they ask and hear, and the closed loop that keeps all of them busy.
+"""Callers of a server, with their connections, and a closed loop that keeps all of them busy.
 
-One thread and one epoll, so that a load needs one core and no tools. Each caller comes from an address of
-its own, because that is how the metadata service knows who is calling.
+One thread and one epoll, so that a load needs one core and no tools. Each caller has a source address of its
+own, by which the metadata API knows its machine.
 """
 
 import errno
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-#: Leaves the choice of the port to ``connect``, so that many connections can share a source address.
+#: Lets ``connect`` choose the port, so that many connections can share a source address.
 IP_BIND_ADDRESS_NO_PORT = 24
 
-#: A server that answers nobody for so many seconds has failed.
+#: A server that answers no caller for this many seconds has failed.
 PATIENCE = 10.0
 
-#: So many connections wait for any server to take them.
+#: Connections that may wait to be accepted, with every server.
 QUEUE = 50
 
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
@@ -31,15 +31,15 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 _FIELDS = "Host: 169.254.169.254\r\nUser-Agent: bench\r\nAccept: */*\r\nMetadata: true\r\n"
 _PLAIN = f"GET {PATH} HTTP/1.1\r\n{_FIELDS}".encode()
 
-#: What makes heads unique: no number comes twice, in whatever load.
+#: Makes heads unique: no number repeats, in any load.
 _NUMBERS = count(time.time_ns())
 
-#: What a caller asks that has nothing special to say.
+#: The request of an ordinary poll.
 POLL = _PLAIN + b"\r\n"
 
 
-class Unanswered(Exception):
-    """The server did not answer as it should; there is nothing to measure."""
+class UnansweredError(Exception):
+    """The server did not answer as expected; there is nothing to measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,126 +57,126 @@ MODES: Mapping[str, Mode] = {
 }
 
 
-class Line:
+class ClientConnection:
     """One connection of one caller."""
 
-    __slots__ = ("_connection", "_received", "_whole", "fd", "source")
+    __slots__ = ("_length", "_received", "_socket", "fd", "source")
 
-    def __init__(self, source: str, connection: socket.socket) -> None:
+    def __init__(self, source: str, sock: socket.socket) -> None:
         self.source = source
-        self.fd = connection.fileno()
-        self._connection = connection
+        self.fd = sock.fileno()
+        self._socket = sock
         self._received = b""
-        self._whole = 0
+        self._length = 0
 
-    def ask(self, request: bytes) -> None:
+    def send(self, request: bytes) -> None:
         """Send a request."""
-        self._connection.send(request)
+        self._socket.send(request)
 
-    def hear(self) -> bytes | None:
-        """Read what came; return the answer once it is whole."""
-        data = self._connection.recv(65536)
+    def receive(self) -> bytes | None:
+        """Read what has arrived; return the answer once it is complete."""
+        data = self._socket.recv(65536)
         if not data:
-            raise Unanswered(f"the server hung up on {self.source}")
+            raise UnansweredError(f"the server hung up on {self.source}")
         if self._received:
             data = self._received + data
         if not data.startswith(_FINE[: len(data)]):
-            raise Unanswered(f"{self.source} was told {data.splitlines()[0]!r}")
-        if len(data) != self._whole:
-            self._whole = whole_answer(data)
-            if len(data) < self._whole or not self._whole:
+            raise UnansweredError(f"{self.source} received {data.splitlines()[0]!r}")
+        if len(data) != self._length:
+            self._length = answer_length(data)
+            if len(data) < self._length or not self._length:
                 self._received = data
                 return None
         self._received = b""
         return data
 
     def close(self) -> None:
-        """Hang up."""
-        self._connection.close()
+        """Close the connection."""
+        self._socket.close()
 
 
-class Lines:
+class ClientConnections:
     """Connections to one server, for as long as the ``with`` block lasts."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self._epoll = select.epoll()
-        self._lines: dict[int, Line] = {}
+        self._connections: dict[int, ClientConnection] = {}
         self._heard = time.monotonic()
 
-    def __enter__(self) -> "Lines":
+    def __enter__(self) -> "ClientConnections":
         return self
 
     def __exit__(self, *problem: object) -> None:
-        for line in self._lines.values():
-            line.close()
-        self._lines.clear()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
         self._epoll.close()
 
-    def connect(self, source: str) -> Line:
-        """Call the server from an address."""
-        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    def connect(self, source: str) -> ClientConnection:
+        """Connect to the server from an address."""
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
-            connection.bind((source, 0))
-            # On loopback the handshake is over when this returns, even if it says it is in progress.
-            if connection.connect_ex(self.address) not in (0, errno.EINPROGRESS):
-                raise Unanswered(f"{self.address} takes no connections")
+            sock.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+            sock.bind((source, 0))
+            # On loopback the handshake is complete on return, even with EINPROGRESS.
+            if sock.connect_ex(self.address) not in (0, errno.EINPROGRESS):
+                raise UnansweredError(f"{self.address} accepts no connections")
         except BaseException:
-            connection.close()
+            sock.close()
             raise
-        line = self._lines[connection.fileno()] = Line(source, connection)
-        self._epoll.register(line.fd, select.EPOLLIN)
-        return line
+        connection = self._connections[sock.fileno()] = ClientConnection(source, sock)
+        self._epoll.register(connection.fd, select.EPOLLIN)
+        return connection
 
-    def welcomed(self, sources: Sequence[str]) -> list[Line]:
-        """Return lines on which each caller has been answered once; not more at a time than can queue."""
-        found: list[Line] = []
+    def connect_all(self, sources: Sequence[str]) -> list[ClientConnection]:
+        """Return one connection per caller, each answered once; connects no more at a time than can queue."""
+        connected: list[ClientConnection] = []
         for start in range(0, len(sources), QUEUE):
-            lines = [self.connect(source) for source in sources[start : start + QUEUE]]
-            for line in lines:
-                self.answer(line, POLL)
-            found += lines
-        return found
+            connections = [self.connect(source) for source in sources[start : start + QUEUE]]
+            for connection in connections:
+                self.answer(connection, POLL)
+            connected += connections
+        return connected
 
-    def again(self, line: Line) -> Line:
-        """Hang up, and call again from the same address."""
-        del self._lines[line.fd]
-        line.close()
-        return self.connect(line.source)
+    def reconnect(self, connection: ClientConnection) -> ClientConnection:
+        """Close a connection, and connect again from the same address."""
+        del self._connections[connection.fd]
+        connection.close()
+        return self.connect(connection.source)
 
-    def answers(self, pause: float) -> Iterator[tuple[Line, bytes]]:
-        """Yield the answers that are there, or that come within ``pause`` seconds.
+    def answers(self, pause: float) -> Iterator[tuple[ClientConnection, bytes]]:
+        """Yield the answers that have arrived, or arrive within ``pause`` seconds.
 
         Raises:
-            Unanswered: there has been none for too long.
+            UnansweredError: there was no answer for too long.
         """
         now = time.monotonic()
         for fd, _ in self._epoll.poll(pause):
-            line = self._lines[fd]
-            answer = line.hear()
+            connection = self._connections[fd]
+            answer = connection.receive()
             if answer is not None:
                 self._heard = now
-                yield line, answer
+                yield connection, answer
         if now - self._heard > PATIENCE:
-            raise Unanswered(f"{self.address} is silent")
+            raise UnansweredError(f"{self.address} is silent")
 
-    def expect(self) -> None:
-        """Start waiting: whoever was not asked before now cannot have been silent."""
+    def start_waiting(self) -> None:
+        """Start the time limit for the next answer."""
         self._heard = time.monotonic()
 
-    def answer(self, line: Line, request: bytes) -> bytes:
-        """Ask on a line and return the answer; nobody else is heard meanwhile."""
-        line.ask(request)
-        self.expect()
+    def answer(self, connection: ClientConnection, request: bytes) -> bytes:
+        """Send a request and return its answer; answers on other connections are dropped."""
+        connection.send(request)
+        self.start_waiting()
         while True:
-            for heard, answer in self.answers(1.0):
-                if heard is line:
+            for answered, answer in self.answers(1.0):
+                if answered is connection:
                     return answer
 
 
-class Load(Lines):
-    """Callers that ask, wait for the whole answer, and ask again."""
+class Load(ClientConnections):
+    """Callers that send a poll, wait for the complete answer, and send the next."""
 
     def __init__(self, address: Address, sources: Sequence[str], mode: Mode) -> None:
         super().__init__(address)
@@ -187,50 +187,50 @@ class Load(Lines):
     def __enter__(self) -> "Load":
         try:
             for source in self._sources:
-                self.connect(source).ask(self._head())
+                self.connect(source).send(self._head())
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def run(self, seconds: float, at_least: int = 0) -> int:
-        """Keep all callers busy for some time and some answers; return how many answers they got."""
+        """Keep all callers busy for some time and a number of answers; return the number of answers."""
         answered = 0
         head, new_connection = self._head, self._mode.new_connection
         end = time.monotonic() + seconds
-        self.expect()
+        self.start_waiting()
         while time.monotonic() < end or answered < at_least:
-            for line, _ in self.answers(1.0):
+            for connection, _ in self.answers(1.0):
                 answered += 1
-                caller = self.again(line) if new_connection else line
-                caller.ask(head())
+                caller = self.reconnect(connection) if new_connection else connection
+                caller.send(head())
         return answered
 
 
-def whole_answer(data: bytes) -> int:
-    """Return how long the answer that begins with ``data`` is; 0 while its head is incomplete."""
+def answer_length(data: bytes) -> int:
+    """Return the length of the answer that begins with ``data``; 0 while its head is incomplete."""
     end = data.find(b"\r\n\r\n")
     if end < 0:
         return 0
     length = _LENGTH.search(data, 0, end + 2)
     if length is None:
-        raise Unanswered("an answer without Content-Length")
+        raise UnansweredError("an answer without Content-Length")
     return end + 4 + int(length[1])
 
 
 def waiting(tag: str) -> bytes:
-    """Return the request of a guest that waits until its document is another than ``tag``."""
+    """Return the long poll of a guest that waits until its document differs from ``tag``."""
     return f"GET {PATH}&wait=300 HTTP/1.1\r\n{_FIELDS}If-None-Match: {tag}\r\n\r\n".encode()
 
 
 def approval(event: str) -> bytes:
-    """Return the request that starts an event."""
+    """Return the request that approves an event."""
     body = f'{{"StartRequests":[{{"EventId":"{event}"}}]}}'
     return f"POST {PATH} HTTP/1.1\r\n{_FIELDS}Content-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
 def _heads(mode: Mode) -> Callable[[], bytes]:
-    """Return what makes the next request: always the same bytes, or never."""
+    """Return a function that makes the next request: the same bytes each time, or unique ones."""
     if not mode.unique_heads:
         return lambda: POLL
     return lambda: b"%bx-ms-client-request-id: %032x\r\n\r\n" % (_PLAIN, next(_NUMBERS))

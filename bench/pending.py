@@ -1,4 +1,4 @@
-"""What an event costs when many others are pending: in all the fleet, and in its own scope."""
+"""The cost of an event among many pending events, in the fleet and in its own scope."""
 
 import asyncio
 import gc
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
-from bench.faces import face
+from bench.controlled_server import controlled_server
 from bench.growth import exponents
 from bench.guests import scheduled
-from bench.load import POLL, Lines, approval
+from bench.load import POLL, ClientConnections, approval
 from bench.measure import cores, pinned
 from bench.report import Curve, Figure
 from bench.servers import sources
-from fairwarning.core.commands import Approve, Make, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Approve, CreateSet, Schedule
 from fairwarning.core.model import EventId, MachineRef, ScopeId
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
@@ -29,7 +29,7 @@ LATER, SOON = timedelta(days=7), timedelta(minutes=1)
 APPROVAL, EXPIRY, REFRESH = "approval", "expiry", "approval and refresh"
 PLOT = "events"
 
-#: Each thing that is measured: the plot's unit of size, and the goal of its growth.
+#: Each measurement: the unit of size in the plot, and the goal of its growth.
 GROWTHS: Mapping[str, tuple[str, str]] = {
     APPROVAL: ("events pending", "G12a"),
     EXPIRY: ("events pending", "G12b"),
@@ -38,7 +38,8 @@ GROWTHS: Mapping[str, tuple[str, str]] = {
 
 NOTES = (
     f"Growth with pending events: scopes of {PER_SCOPE + 1} machines with {PER_SCOPE} events each; CPU time "
-    "of this process, no sockets, no disk. An expiry is what a tick costs per event whose time has come.",
+    "of this process, no sockets, no disk. An expiry is the cost of a tick per event that reaches its "
+    "not-before.",
     "Approval and refresh: a guest's POST and the poll that follows it in scopes of 1,000 machines; server "
     "CPU, HTTP and sockets included.",
 )
@@ -49,7 +50,7 @@ Costs = Mapping[int, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many events are pending in the fleet and in one scope, and how often each thing is done."""
+    """How many events are pending in the fleet and in one scope, and how often each action is repeated."""
 
     pending: tuple[int, ...]
     in_scope: tuple[int, ...]
@@ -57,8 +58,8 @@ class Effort:
     times: int = 25
 
 
-class Calendar:
-    """A fleet in which every scope has as many events pending."""
+class PendingFleet:
+    """A fleet in which each scope has the same number of pending events."""
 
     def __init__(self, pending: int) -> None:
         self._scopes = [ScopeId(f"s{number}") for number in range(pending // PER_SCOPE)]
@@ -67,37 +68,37 @@ class Calendar:
         self._turn = count()
 
     async def open(self) -> None:
-        """Build everything."""
+        """Build the fleet."""
         await self._engine.open()
         for scope_id in self._scopes:
             blueprint = Blueprint(name=scope_id, count=PER_SCOPE + 1)
-            await self._engine.handle(Make(seed="bench", blueprint=blueprint))
-            machines = tuple(one.ref for one in self._engine.scope(scope_id).machines.values())
+            await self._engine.handle(CreateSet(seed="bench", blueprint=blueprint))
+            machines = tuple(machine.ref for machine in self._engine.scope(scope_id).machines.values())
             await self._schedule(machines[:PER_SCOPE], LATER)
 
     async def approvals(self, times: int) -> float:
-        """Approve an event in each of some scopes; return the CPU seconds of one."""
-        chosen = [await self._soon() for _ in range(times)]
+        """Approve an event in each of some scopes; return the CPU seconds per approval."""
+        events = [await self._schedule_soon() for _ in range(times)]
         begun = time.process_time()
-        for scope_id, event in chosen:
+        for scope_id, event in events:
             await self._engine.handle(Approve(scope=scope_id, ids=(event,)))
         cost = (time.process_time() - begun) / times
-        await self._rest()
+        await self._finish_events()
         return cost
 
     async def expiries(self, times: int) -> float:
-        """Let the time of an event come in each of some scopes; return the CPU seconds of one."""
+        """Let an event in each of some scopes reach its not-before; return the CPU seconds per event."""
         for _ in range(times):
-            await self._soon()
+            await self._schedule_soon()
         self._clock.set(self._clock.now() + SOON * 2)
         begun = time.process_time()
         await self._engine.tick()
         cost = (time.process_time() - begun) / times
-        await self._rest()
+        await self._finish_events()
         return cost
 
-    async def _soon(self) -> tuple[ScopeId, EventId]:
-        """Announce something for the machine of the next scope that has nothing pending."""
+    async def _schedule_soon(self) -> tuple[ScopeId, EventId]:
+        """Schedule an event for the machine of the next scope that has no pending event."""
         scope_id = self._scopes[next(self._turn) % len(self._scopes)]
         *_, last = self._engine.scope(scope_id).machines.values()
         return scope_id, await self._schedule((last.ref,), SOON)
@@ -107,70 +108,69 @@ class Calendar:
         await self._engine.handle(Schedule(id=event, cause="restart", machines=machines, notice=notice))
         return event
 
-    async def _rest(self) -> None:
-        """Let what was started come to its end."""
+    async def _finish_events(self) -> None:
+        """Finish the started events."""
         self._clock.set(self._clock.now() + SOON)
         await self._engine.tick()
 
 
 def measure(effort: Effort) -> Mapping[str, Costs]:
     """Measure all sizes in turns."""
-    found = asyncio.run(_in_fleet(effort))
-    return {**found, REFRESH: _in_scope(effort)}
+    return {**asyncio.run(_in_fleet(effort)), REFRESH: _in_scope(effort)}
 
 
 async def _in_fleet(effort: Effort) -> Mapping[str, Costs]:
-    calendars = {pending: Calendar(pending) for pending in effort.pending}
-    for calendar in calendars.values():
-        await calendar.open()
-    gc.freeze()  # as a server does with what it has loaded
-    found: dict[str, dict[int, list[float]]] = {APPROVAL: {}, EXPIRY: {}}
+    fleets = {pending: PendingFleet(pending) for pending in effort.pending}
+    for fleet in fleets.values():
+        await fleet.open()
+    gc.freeze()  # as a server does with its loaded fleet
+    costs: dict[str, dict[int, list[float]]] = {APPROVAL: {}, EXPIRY: {}}
     for _ in range(effort.rounds):
-        for pending, calendar in calendars.items():
-            for what, act in ((APPROVAL, calendar.approvals), (EXPIRY, calendar.expiries)):
-                found[what].setdefault(pending, []).append(await act(effort.times) * 1e6)
+        for pending, fleet in fleets.items():
+            for name, action in ((APPROVAL, fleet.approvals), (EXPIRY, fleet.expiries)):
+                costs[name].setdefault(pending, []).append(await action(effort.times) * 1e6)
     gc.unfreeze()
-    return found
+    return costs
 
 
 def _in_scope(effort: Effort) -> Costs:
-    found: dict[int, list[float]] = {}
+    costs: dict[int, list[float]] = {}
     sizes = effort.in_scope
     per_set = max(sizes) + 1
     with (
         pinned(cores()[1]),
-        face(len(sizes), per_set) as server,
-        Lines(server.address) as lines,
+        controlled_server(len(sizes), per_set) as server,
+        ClientConnections(server.address) as connections,
     ):
-        guests = lines.welcomed(sources(number * per_set for number in range(len(sizes))))
+        guests = connections.connect_all(sources(number * per_set for number in range(len(sizes))))
         for number, size in enumerate(sizes):
-            server.ask("announce", number, size - 1)
+            server.call("restart", number, size - 1)
         for _ in range(effort.rounds):
             for size, guest in zip(sizes, guests, strict=True):
-                event, *_ = scheduled(lines.answer(guest, POLL))
+                event, *_ = scheduled(connections.answer(guest, POLL))
                 before = server.meter(server.pid)
-                lines.answer(guest, approval(event))
-                lines.answer(guest, POLL)
-                found.setdefault(size, []).append((server.meter(server.pid) - before) * 1e6)
-    return found
+                connections.answer(guest, approval(event))
+                connections.answer(guest, POLL)
+                costs.setdefault(size, []).append((server.meter(server.pid) - before) * 1e6)
+    return costs
 
 
-def figures(found: Mapping[str, Costs]) -> tuple[Figure, ...]:
-    """Return what each thing costs at every size, and how that grows."""
+def figures(measured: Mapping[str, Costs]) -> tuple[Figure, ...]:
+    """Return the cost of each measurement at each size, and its growth."""
     costs = (
         Figure(name=f"{what}, {size:,} {GROWTHS[what][0]}", unit="µs CPU", values=tuple(values))
-        for what, sizes in found.items()
+        for what, sizes in measured.items()
         for size, values in sizes.items()
     )
     growths = (
         Figure(name=f"growth of {what}", unit="exponent", values=exponents(sizes), goal=GROWTHS[what][1])
-        for what, sizes in found.items()
+        for what, sizes in measured.items()
     )
     return (*costs, *growths)
 
 
-def curves(found: Mapping[str, Costs]) -> tuple[Curve, ...]:
-    """Return what can be drawn against events; of every size the cheapest round, for noise only adds."""
+def curves(measured: Mapping[str, Costs]) -> tuple[Curve, ...]:
+    """Return the curves against events: of each size the cheapest round, because noise only adds."""
     return tuple(
         Curve(
             plot=PLOT,
@@ -178,5 +178,5 @@ def curves(found: Mapping[str, Costs]) -> tuple[Curve, ...]:
             unit="µs CPU",
             points={size: min(values) for size, values in sizes.items()},
         )
-        for what, sizes in found.items()
+        for what, sizes in measured.items()
     )

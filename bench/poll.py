@@ -1,6 +1,7 @@
-"""What a poll costs: server CPU per answered request, ours and that of servers that only answer.
+"""The cost of a poll: CPU per answered request, of our server and of the references.
 
-The same servers are then asked at a fixed rate, to see how long callers wait for a server that is not busy.
+The same servers are then polled at a fixed rate, to measure how long callers wait for a server that is not
+busy.
 """
 
 import tempfile
@@ -10,55 +11,55 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from bench.faces import face
+from bench.controlled_server import controlled_server
 from bench.load import MODES, Mode
 from bench.measure import cores, percentile, pinned
-from bench.references import NGINX, REFERENCES, reference
+from bench.references import NGINX, REFERENCES, running
 from bench.report import Claim, Figure, Section, claim
 from bench.servers import Server, cost, fetch, sources
 from bench.steady import steady
 
-OURS, PORTABLE = "fairwarning", "fairwarning, portable driver"
+OURS, ASYNCIO = "fairwarning", "fairwarning, asyncio transport"
 SETS, MACHINES = 10, 100
 CALLERS = 64
 
 #: The open loop: polls per second, and over how many connections.
 RATE, CONNECTIONS = 5_000, 250
 
-#: Which goal a comparison with nginx has, by mode and by who is compared.
+#: The goals of comparisons with nginx, by mode and server.
 _GOALS: Mapping[tuple[str, str], str] = {
     ("keep-alive", OURS): "G1",
     ("new connection each", OURS): "G2",
     ("unique heads", OURS): "G3",
-    ("keep-alive", PORTABLE): "G4a",
-    ("new connection each", PORTABLE): "G4b",
+    ("keep-alive", ASYNCIO): "G4a",
+    ("new connection each", ASYNCIO): "G4b",
 }
 
 _READING = (
     "Ratio = the reference's CPU per answered poll ÷ ours: 1.00 is as cheap as the reference, more is "
-    "better; at a fixed rate: what ours makes callers wait ÷ what the reference does, less is better."
+    "better. At a fixed rate: the wait for our server ÷ the wait for the reference; less is better."
 )
 _NOTES = (
     f"{CALLERS} callers, each from an address of its own, of {SETS * MACHINES:,} machines in {SETS} sets; "
     "all servers answer with a document of the same length.",
-    "A round looks at every server several times, in turns and for some hundredths of a second each; of CPU "
-    "the cheapest look counts, of waits all of them.",
-    "Ours knows its callers, checks headers and versions, counts requests and notes the poll; "
-    "the references only answer.",
+    "A round samples each server several times, in turns and for some hundredths of a second each. The "
+    "cheapest CPU sample counts, and all waits.",
+    "Our server identifies callers, checks headers and versions, counts requests and records the poll; the "
+    "references only answer.",
     "uvicorn runs on asyncio's own loop with httptools.",
-    "The load is pure Python: with new connections it keeps fast servers less than busy.",
+    "The load is pure Python: with new connections it does not keep fast servers fully busy.",
     f"At a fixed rate, {RATE:,} polls a second over {CONNECTIONS} connections; waits are counted from the "
-    "instant a poll was due. p99 is set against twice the reference's p99 and a millisecond.",
+    "instant a poll was due. p99 is compared with twice the p99 of the reference plus a millisecond.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How often to look, and how long each time: at a busy server, and at one asked at a fixed rate."""
+    """The number and the length of samples: of a busy server, and of one polled at a fixed rate."""
 
     rounds: int
-    #: Looks at every server in a round; the servers take turns, so that all have their quiet moments.
-    looks: int
+    #: Samples of each server in a round; the servers take turns, so that noise hits all of them.
+    samples: int
     warm_up: float
     seconds: float
     fixed_rate: float
@@ -74,7 +75,7 @@ def suite(effort: Effort) -> Section:
     """Measure all servers in turns."""
     with _servers() as servers:
         costs = measure(servers, effort)
-        waits = _waits([one for one in servers if one.name in (OURS, NGINX)], effort)
+        waits = _waits([server for server in servers if server.name in (OURS, NGINX)], effort)
     return Section(
         title="poll: CPU per request, and how long callers wait",
         reading=_READING,
@@ -86,27 +87,27 @@ def suite(effort: Effort) -> Section:
 
 @contextmanager
 def _servers() -> Iterator[list[Server]]:
-    """Give all servers that are there, ours among them, all answering with the same document."""
+    """Run ours and the installed references, all with the same document."""
     with ExitStack() as stack:
-        ours = stack.enter_context(face(SETS, MACHINES, name=OURS))
-        portable = stack.enter_context(face(SETS, MACHINES, "portable", name=PORTABLE))
+        ours = stack.enter_context(controlled_server(SETS, MACHINES, name=OURS))
+        portable = stack.enter_context(controlled_server(SETS, MACHINES, "portable", name=ASYNCIO))
         document = Path(stack.enter_context(tempfile.TemporaryDirectory()), "document.json")
         document.write_bytes(fetch(ours.address))
-        others = [stack.enter_context(reference(one, document)) for one in REFERENCES]
+        others = [stack.enter_context(running(reference, document)) for reference in REFERENCES]
         yield [*(other for other in others if other is not None), portable, ours]
 
 
 def measure(servers: Sequence[Server], effort: Effort) -> Figures:
-    """Return what a request costs each server, in every mode."""
-    found: dict[tuple[str, str], list[float]] = {}
+    """Return the CPU per request of each server, in each mode."""
+    costs: dict[tuple[str, str], list[float]] = {}
     with pinned(cores()[1]):
         for _ in range(effort.rounds):
             for name, mode in MODES.items():
-                looks = [[_cost(server, mode, effort) for server in servers] for _ in range(effort.looks)]
-                for server, costs in zip(servers, zip(*looks, strict=True), strict=True):
-                    # Whoever else uses the machine only adds to what a request costs.
-                    found.setdefault((name, server.name), []).append(min(costs))
-    return _figures(found, "µs CPU per request")
+                samples = [[_cost(server, mode, effort) for server in servers] for _ in range(effort.samples)]
+                for server, sampled in zip(servers, zip(*samples, strict=True), strict=True):
+                    # Other users of the machine only add to the cost of a request.
+                    costs.setdefault((name, server.name), []).append(min(sampled))
+    return _figures(costs, "µs CPU per request")
 
 
 def _cost(server: Server, mode: Mode, effort: Effort) -> float:
@@ -116,46 +117,46 @@ def _cost(server: Server, mode: Mode, effort: Effort) -> float:
 
 def _waits(servers: Sequence[Server], effort: Effort) -> Figures:
     """Return how long callers wait for each server at a fixed rate."""
-    found: dict[tuple[str, str], list[float]] = {}
+    percentiles: dict[tuple[str, str], list[float]] = {}
     callers = sources(range(CONNECTIONS))
     with pinned(cores()[1]):
         for _ in range(effort.rounds):
             waits: dict[str, list[float]] = {server.name: [] for server in servers}
-            for server in [*servers] * effort.looks:
-                asked = steady(server.address, callers, RATE, effort.fixed_rate)
-                waits[server.name] += (one.waited * 1e6 for one in asked)
-            for (name, all_), (what, share) in product(waits.items(), (("p50", 0.50), ("p99", 0.99))):
+            for server in [*servers] * effort.samples:
+                polls = steady(server.address, callers, RATE, effort.fixed_rate)
+                waits[server.name] += (poll.waited * 1e6 for poll in polls)
+            for (name, server_waits), (what, share) in product(waits.items(), (("p50", 0.50), ("p99", 0.99))):
                 key = f"{RATE:,} polls/s, {what}", name
-                found.setdefault(key, []).append(percentile(all_, share))
-    return _figures(found, "µs")
+                percentiles.setdefault(key, []).append(percentile(server_waits, share))
+    return _figures(percentiles, "µs")
 
 
-def _figures(found: Mapping[tuple[str, str], Sequence[float]], unit: str) -> Figures:
+def _figures(measured: Mapping[tuple[str, str], Sequence[float]], unit: str) -> Figures:
     return {
         (what, server): Figure(name=f"{what}: {server}", unit=unit, values=tuple(values))
-        for (what, server), values in found.items()
+        for (what, server), values in measured.items()
     }
 
 
 def _cost_claims(costs: Figures) -> Iterator[Claim]:
-    """Yield how each of ours stands to each reference that is there."""
+    """Yield the claims of our transports against each installed reference."""
     for other in REFERENCES:
-        for ours in (OURS, PORTABLE):
+        for ours in (OURS, ASYNCIO):
             for mode in MODES:
                 theirs = costs.get((mode, other.name))
                 if theirs is not None:
                     goal = _GOALS.get((mode, ours), "") if other.name == NGINX else ""
-                    name = mode if ours == OURS else f"{mode}, portable driver"
+                    name = mode if ours == OURS else f"{mode}, asyncio transport"
                     yield claim(name, other.name, theirs, costs[mode, ours], reference=theirs, goal=goal)
 
 
 def _wait_claims(waits: Figures) -> Iterator[Claim]:
-    """Yield how long ours makes callers wait, against nginx where it is installed."""
+    """Yield the claims about waits against nginx, where it is installed."""
     for (what, server), theirs in waits.items():
         if server == NGINX:
             ours = waits[what, OURS]
             late = what.endswith("p99")
-            allowed = tuple(2 * one + 1e3 for one in theirs.values) if late else theirs.values
+            allowed = tuple(2 * wait + 1e3 for wait in theirs.values) if late else theirs.values
             limit = Figure(name=theirs.name, unit=theirs.unit, values=allowed)
             goal = "G6b" if late else "G6a"
             yield claim(what, server, above=ours, below=limit, reference=theirs, goal=goal)

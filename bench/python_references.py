@@ -1,4 +1,4 @@
-"""The references written in Python, each importing no more than it needs: their start is measured too.
+"""The references written in Python. Each imports only what it needs, because its start is measured too.
 
 ``python -m bench.python_references NAME PORT FILE`` answers every request with the content of a file.
 """
@@ -33,7 +33,7 @@ def serve_http_server(port: int, body: bytes) -> None:
         request_queue_size = 1024
 
         def handle_error(self, request: object, client_address: object) -> None:
-            return  # callers hang up when their time is over
+            return  # callers close their connections when their time is over
 
     Threads((LOOPBACK, port), Handler).serve_forever()
 
@@ -59,7 +59,7 @@ def serve_uvicorn(port: int, body: bytes) -> None:
 
 
 if __name__ == "__main__":
-    _, which, where, what = sys.argv
-    with open(what, "rb") as document:
+    _, name, port, path = sys.argv
+    with open(path, "rb") as document:
         answer = document.read()
-    {"http.server": serve_http_server, "uvicorn": serve_uvicorn}[which](int(where), answer)
+    {"http.server": serve_http_server, "uvicorn": serve_uvicorn}[name](int(port), answer)

@@ -1,6 +1,6 @@
-"""What we are compared with: servers that answer every request with the same bytes, and do nothing else.
+"""The servers that ours is compared with: they answer every request with the same bytes.
 
-None of them knows its callers, checks a header, counts requests or has state: they are limits, not equals.
+None of them identifies callers, checks headers, counts requests or has state: they are limits, not equals.
 """
 
 import shutil
@@ -31,7 +31,7 @@ http {{
 }}
 """
 
-#: nginx modules that want a folder for temporary files, and how its build says that one is missing.
+#: nginx modules that need a folder for temporary files, and the build option that leaves each out.
 _TEMPORARY = {
     "client_body": None,
     "proxy": "--without-http_proxy_module",
@@ -43,7 +43,7 @@ _TEMPORARY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A server to be compared with."""
+    """A server to compare with."""
 
     name: str
     command: Callable[[int, Path], Sequence[str] | None]
@@ -51,31 +51,31 @@ class Reference:
 
 
 @contextmanager
-def quiet(name: str) -> Iterator[Server]:
-    """Run a reference that is always there, with a document without events."""
-    (one,) = (one for one in REFERENCES if one.name == name)
+def without_events(name: str) -> Iterator[Server]:
+    """Run a reference that needs no installation, with a document without events."""
+    (chosen,) = (reference for reference in REFERENCES if reference.name == name)
     with tempfile.TemporaryDirectory() as folder:
         document = Path(folder, "document.json")
         document.write_text('{"DocumentIncarnation":1,"Events":[]}')
-        with reference(one, document) as server:
+        with running(chosen, document) as server:
             assert server is not None
             yield server
 
 
 @contextmanager
-def reference(one: Reference, document: Path) -> Iterator[Server | None]:
-    """Run a reference that answers with ``document`` during the block; None if it is not installed."""
+def running(reference: Reference, document: Path) -> Iterator[Server | None]:
+    """Run a reference that answers with ``document`` during the block; give None if it is not installed."""
     port = free_port()
-    command = one.command(port, document)
+    command = reference.command(port, document)
     if command is None:
         yield None
         return
-    with serving(one.name, command, port, one.meter) as server:
+    with serving(reference.name, command, port, reference.meter) as server:
         yield server
 
 
 def nginx_path() -> str | None:
-    """Return where nginx is installed; Debian keeps it off the path of ordinary users."""
+    """Return the path of nginx, also where Debian installs it outside the path of ordinary users."""
     return shutil.which("nginx") or shutil.which("nginx", path="/usr/local/sbin:/usr/sbin")
 
 
@@ -91,9 +91,9 @@ def _nginx(port: int, document: Path) -> Sequence[str] | None:
 
 
 def nginx_configuration(text: str, port: int, folder: Path, built: str) -> str:
-    """Return a configuration whose only answer is ``text``, for an nginx built with these options."""
+    """Return a configuration that always answers ``text``, for an nginx built with these options."""
     if "$" in text:
-        raise ValueError("nginx would take the $ in the document for a variable")
+        raise ValueError("nginx would read the $ in the document as a variable")
     quoted = text.replace("\\", "\\\\").replace("'", "\\'")
     temporary = " ".join(
         f"{name}_temp_path {folder}/{name};"
@@ -111,7 +111,7 @@ NGINX = "nginx return"
 
 REFERENCES = (
     Reference(name=NGINX, command=_nginx),
-    # A thread per connection: what ended threads have used is known to the process alone.
+    # A thread per connection: only the process clock includes threads that have ended.
     Reference(name="http.server", command=_python("http.server"), meter=accounted_seconds),
     Reference(name="uvicorn raw ASGI", command=_python("uvicorn")),
 )

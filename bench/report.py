@@ -1,4 +1,4 @@
-"""What was found, as a page for people and as data: ratios are the claims, everything else is context."""
+"""The results of a run as a page and as data: ratios are the claims, everything else is context."""
 
 import json
 import os
@@ -18,7 +18,7 @@ Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """An absolute figure of this machine and this hour, one value per round; ``goal`` names its goal."""
+    """An absolute figure of this machine, one value per round; ``goal`` is the id of its goal."""
 
     name: str
     unit: str
@@ -28,7 +28,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A ratio of two figures of the same run, one value per round; ``goal`` names its goal."""
+    """A ratio of two figures of the same run, one value per round; ``goal`` is the id of its goal."""
 
     name: str
     against: str
@@ -39,7 +39,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """What something costs at several sizes; curves of one ``plot`` are drawn together."""
+    """A cost at several sizes; curves of one ``plot`` are drawn together."""
 
     plot: str
     name: str
@@ -49,7 +49,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """What one suite found; ``reading`` says what its ratios mean."""
+    """The results of one suite; ``reading`` explains its ratios."""
 
     title: str
     reading: str
@@ -60,27 +60,27 @@ class Section:
 
     @property
     def measured(self) -> tuple[Claim | Figure, ...]:
-        """Everything that may have a goal."""
+        """The results that may have a goal."""
         return (*self.claims, *self.figures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What was found about a goal; nothing, if its suite did not run or lacked its reference."""
+class GoalResult:
+    """The result for a goal; None if its suite did not run or its reference is not installed."""
 
     id: str
     goal: Goal
-    found: Spread | None = None
+    spread: Spread | None = None
     noisy: bool = False
 
     @property
     def verdict(self) -> Verdict | None:
-        """How the goal was kept."""
-        return None if self.found is None else self.goal.verdict(self.found.median)
+        """Whether the goal was met."""
+        return None if self.spread is None else self.goal.verdict(self.spread.median)
 
 
 def claim(name: str, against: str, above: Figure, below: Figure, reference: Figure, goal: str = "") -> Claim:
-    """Return the ratio of two figures, round by round; it is only as good as its reference is steady."""
+    """Return the ratio of two figures, round by round; it is noisy if its reference is."""
     return Claim(
         name=name,
         against=against,
@@ -90,21 +90,21 @@ def claim(name: str, against: str, above: Figure, below: Figure, reference: Figu
     )
 
 
-def judge(sections: Iterable[Section]) -> tuple[Judged, ...]:
-    """Return every goal with what was found about it."""
-    found = {one.goal: one for section in sections for one in section.measured}
-    return tuple(_judged(id, goal, found.get(id)) for id, goal in GOALS.items())
+def judge(sections: Iterable[Section]) -> tuple[GoalResult, ...]:
+    """Return the result for each goal."""
+    measured = {result.goal: result for section in sections for result in section.measured}
+    return tuple(_goal_result(id, goal, measured.get(id)) for id, goal in GOALS.items())
 
 
-def _judged(id: str, goal: Goal, found: Claim | Figure | None) -> Judged:
-    if found is None:
-        return Judged(id=id, goal=goal)
-    noisy = isinstance(found, Claim) and found.noisy
-    return Judged(id=id, goal=goal, found=spread(found.values), noisy=noisy)
+def _goal_result(id: str, goal: Goal, measured: Claim | Figure | None) -> GoalResult:
+    if measured is None:
+        return GoalResult(id=id, goal=goal)
+    noisy = isinstance(measured, Claim) and measured.noisy
+    return GoalResult(id=id, goal=goal, spread=spread(measured.values), noisy=noisy)
 
 
 def machine() -> dict[str, Json]:
-    """Return on what the figures were taken."""
+    """Return a description of this machine."""
     names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return {
         "cpu": names[0].partition(": ")[2] if names else platform.machine(),
@@ -112,7 +112,7 @@ def machine() -> dict[str, Json]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "nginx": _nginx_version(),
-        "load": [round(one, 2) for one in os.getloadavg()],
+        "load": [round(load, 2) for load in os.getloadavg()],
     }
 
 
@@ -120,36 +120,36 @@ def _nginx_version() -> str | None:
     program = nginx_path()
     if program is None:
         return None
-    told = subprocess.run([program, "-v"], capture_output=True, text=True, check=True).stderr
-    return told.strip().rpartition("/")[2]
+    version = subprocess.run([program, "-v"], capture_output=True, text=True, check=True).stderr
+    return version.strip().rpartition("/")[2]
 
 
 def markdown(sections: Sequence[Section], context: Mapping[str, Json], at: datetime) -> str:
     """Return the page."""
     blocks = [f"# Bench, {at:%Y-%m-%d %H:%M} UTC", conditions(context)]
-    blocks += ["## Goals", goals_table(one for one in judge(sections) if one.found)]
+    blocks += ["## Goals", goals_table(result for result in judge(sections) if result.spread)]
     return "\n\n".join([*blocks, *details(sections)]) + "\n"
 
 
 def conditions(context: Mapping[str, Json]) -> str:
-    """Return on what the figures were taken, in one line."""
+    """Return the description of the machine in one line."""
     return ", ".join(f"{name} {value}" for name, value in context.items())
 
 
-def goals_table(judged: Iterable[Judged]) -> str:
-    """Return goals as a table, each with what it must be, what was found and how that stands."""
+def goals_table(results: Iterable[GoalResult]) -> str:
+    """Return goals as a table, each with its limits, its result and its verdict."""
     header = ("goal", "what", "unit", "must", "aim", "median [min..max]", "verdict", "")
-    return table(header, map(_goal_row, judged))
+    return table(header, map(_goal_row, results))
 
 
 def details(sections: Iterable[Section]) -> Iterator[str]:
-    """Yield, block by block, everything that every suite found."""
+    """Yield all results of all suites, block by block."""
     for section in sections:
         yield from (f"## {section.title}", section.reading)
         if section.claims:
             header = ("claim", "against", "median [min..max]", "goal", "")
             yield table(header, map(_claim_row, section.claims))
-        yield "Context, true of this machine at this hour only:"
+        yield "Context, for this machine and this run only:"
         yield table(("figure", "median [min..max]", "unit", "goal"), map(_figure_row, section.figures))
         yield "\n".join(f"* {note}" for note in section.notes)
 
@@ -159,13 +159,13 @@ def data(sections: Sequence[Section], context: Mapping[str, Json], at: datetime)
     return {
         "at": at.isoformat(timespec="seconds"),
         "machine": context,
-        "goals": {one.id: _goal_data(one) for one in judge(sections)},
+        "goals": {result.id: _goal_data(result) for result in judge(sections)},
         "suites": [_section_data(section) for section in sections],
     }
 
 
 def save(folder: Path, sections: Sequence[Section], context: Mapping[str, Json], at: datetime) -> Path:
-    """Keep the page and the data, named by the time; return where the page is."""
+    """Save the page and the data, named by the time; return the path of the page."""
     folder.mkdir(exist_ok=True)
     page = folder / f"{at:%Y%m%dT%H%M%SZ}.md"
     page.write_text(markdown(sections, context, at))
@@ -173,9 +173,9 @@ def save(folder: Path, sections: Sequence[Section], context: Mapping[str, Json],
     return page
 
 
-def show(found: Spread) -> str:
-    """Return a spread as people read it, with as many digits as one can believe."""
-    return f"{_digits(found.median)} [{_digits(found.low)}..{_digits(found.high)}]"
+def show(spread: Spread) -> str:
+    """Return a spread as text, with the significant digits."""
+    return f"{_digits(spread.median)} [{_digits(spread.low)}..{_digits(spread.high)}]"
 
 
 def _digits(value: float) -> str:
@@ -191,63 +191,64 @@ def _section_data(section: Section) -> Json:
         "reading": section.reading,
         "claims": [
             {
-                "name": one.name,
-                "against": one.against,
-                "noisy": one.noisy,
-                "goal": one.goal,
-                **_rounds(one.values),
+                "name": claim.name,
+                "against": claim.against,
+                "noisy": claim.noisy,
+                "goal": claim.goal,
+                **_rounds(claim.values),
             }
-            for one in section.claims
+            for claim in section.claims
         ],
         "figures": [
-            {"name": one.name, "unit": one.unit, "goal": one.goal, **_rounds(one.values)}
-            for one in section.figures
+            {"name": figure.name, "unit": figure.unit, "goal": figure.goal, **_rounds(figure.values)}
+            for figure in section.figures
         ],
         "curves": [
-            {"plot": one.plot, "name": one.name, "unit": one.unit, "points": list(one.points.items())}
-            for one in section.curves
+            {"plot": curve.plot, "name": curve.name, "unit": curve.unit, "points": list(curve.points.items())}
+            for curve in section.curves
         ],
         "notes": section.notes,
     }
 
 
-def _goal_data(one: Judged) -> Json:
-    goal = one.goal
+def _goal_data(result: GoalResult) -> Json:
+    goal = result.goal
     return {
         "what": goal.what,
         "unit": goal.unit,
         "better": goal.better,
         "must": goal.must,
         "aim": goal.aim,
-        "found": None if one.found is None else one.found.median,
-        "verdict": one.verdict,
-        "noisy": one.noisy,
+        "found": None if result.spread is None else result.spread.median,
+        "verdict": result.verdict,
+        "noisy": result.noisy,
     }
 
 
 def _rounds(values: Sequence[float]) -> dict[str, Json]:
-    found = spread(values)
-    return {"median": found.median, "min": found.low, "max": found.high, "rounds": values}
+    rounds = spread(values)
+    return {"median": rounds.median, "min": rounds.low, "max": rounds.high, "rounds": values}
 
 
-def _goal_row(one: Judged) -> tuple[str, ...]:
-    goal = one.goal
+def _goal_row(result: GoalResult) -> tuple[str, ...]:
+    goal = result.goal
     aim = "" if goal.aim is None else f"{goal.better} {goal.aim:g}"
-    found = "not measured" if one.found is None else f"**{show(one.found)}**"
-    noise = "noisy" if one.noisy else ""
-    return one.id, goal.what, goal.unit, f"{goal.better} {goal.must:g}", aim, found, one.verdict or "", noise
+    must = f"{goal.better} {goal.must:g}"
+    found = "not measured" if result.spread is None else f"**{show(result.spread)}**"
+    noise = "noisy" if result.noisy else ""
+    return result.id, goal.what, goal.unit, must, aim, found, result.verdict or "", noise
 
 
-def _claim_row(one: Claim) -> tuple[str, ...]:
-    noise = "noisy" if one.noisy else ""
-    return one.name, one.against, f"**{show(spread(one.values))}**", one.goal, noise
+def _claim_row(claim: Claim) -> tuple[str, ...]:
+    noise = "noisy" if claim.noisy else ""
+    return claim.name, claim.against, f"**{show(spread(claim.values))}**", claim.goal, noise
 
 
-def _figure_row(one: Figure) -> tuple[str, ...]:
-    return one.name, show(spread(one.values)), one.unit, one.goal
+def _figure_row(figure: Figure) -> tuple[str, ...]:
+    return figure.name, show(spread(figure.values)), figure.unit, figure.goal
 
 
 def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return a table as Markdown writes it."""
+    """Return a Markdown table."""
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""``./dev bench [SUITE…] [--quick] [--write-docs] [--against DIR]``: measure, print a page, keep it."""
+"""``./dev bench [SUITE…] [--quick] [--write-docs] [--against DIR]``: measure, print a page, save it."""
 
 import argparse
 import sys
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).parents[1])  # the suites are a package, this file is run by its path
+    sys.path[0] = str(Path(__file__).parents[1])  # this file is run by its path; the suites are a package
 
 from bench import against, page, report
 
@@ -84,23 +84,23 @@ SUITES: Mapping[str, Callable[[bool], report.Section]] = {
 
 
 def main(words: list[str]) -> None:
-    """Run the suites asked for, or all of them."""
+    """Run the named suites, or all of them."""
     parser = _parser()
-    asked = parser.parse_args(words)
-    if asked.write_docs and asked.suites:
-        parser.error("the page tells of one run of every suite: name none with --write-docs")
-    if asked.against is not None:
-        print(against.compare(asked.suites or list(SUITES), asked.against.absolute(), asked.rounds))
+    options = parser.parse_args(words)
+    if options.write_docs and options.suites:
+        parser.error("--write-docs runs all suites: name none")
+    if options.against is not None:
+        print(against.compare(options.suites or list(SUITES), options.against.absolute(), options.rounds))
         return
     at, context = datetime.now(UTC), report.machine()
     sections = []
-    for name in asked.suites or SUITES:
+    for name in options.suites or SUITES:
         print(f"bench: {name} …", file=sys.stderr)
-        sections.append(SUITES[name](asked.quick))
-    kept = report.save(RESULTS, sections, context, at)
-    print(kept.read_text())
-    print(f"bench: kept as {kept} and .json", file=sys.stderr)
-    if asked.write_docs:
+        sections.append(SUITES[name](options.quick))
+    saved = report.save(RESULTS, sections, context, at)
+    print(saved.read_text())
+    print(f"bench: saved as {saved} and .json", file=sys.stderr)
+    if options.write_docs:
         written = page.write(DOCS, sections, context, at, " ".join(words))
         print(f"bench: wrote {written} and its plots", file=sys.stderr)
 
@@ -110,15 +110,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "suites", nargs="*", metavar="SUITE", type=_suite, help=f"{', '.join(SUITES)}; all by default"
     )
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: some minutes in all")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: a few minutes")
     parser.add_argument("--write-docs", action="store_true", help="write docs/performance.md and its plots")
     parser.add_argument(
         "--against",
         type=_checkout,
         metavar="DIR",
-        help="measure another checkout too, in turns, and print both side by side; suites are quick then",
+        help="measure another checkout too, in alternating rounds, and compare; implies quick suites",
     )
-    parser.add_argument("--rounds", type=int, default=9, help="of --against; 9 by default")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of --against; 9 by default")
     if sys.platform != "linux":
         parser.error("measuring needs Linux: epoll, /proc and addresses of 127/8")
     return parser

@@ -1,7 +1,7 @@
-"""Whether one thing costs more because there is more of everything else.
+"""Whether an action costs more in a larger fleet.
 
-A restart by az, an approval, a poll and a page in a larger fleet; a server with up to a million machines
-(``growth``); events among many others (``pending``).
+A restart by az, an approval, a poll and a list page in a small and a large fleet; a server with up to a
+million machines (``growth``); an event among many others (``pending``).
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from bench import growth, pending
 from bench.report import Figure, Section, claim
 from fairwarning.arm import operations
 from fairwarning.arm.app import ROUTES
-from fairwarning.arm.call import Call, Reply
-from fairwarning.arm.room import SUBSCRIPTION, Room
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext
+from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import match
-from fairwarning.core.commands import Approve, Make
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Approve, CreateSet
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import Engine
@@ -33,13 +33,13 @@ RESTART, APPROVAL, POLL, PAGE = "az restart", "approval", "poll", "list page"
 _READING = "Ratio = cost in the small fleet ÷ cost in the large one: 1.00 does not grow, more is better."
 _NOTES = (
     f"Ratios: machines in scale sets of {PER_SET}; CPU time of this process, no sockets, no disk.",
-    "A list page holds as many machines in either fleet.",
+    "A list page has the same number of machines in both fleets.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How large the fleets are, and how often each thing is done."""
+    """How large the fleets are, and how often each action is repeated."""
 
     small: int
     large: int
@@ -65,8 +65,8 @@ USUAL = Effort(
 )
 
 
-class Town:
-    """A fleet of many sets behind the management face."""
+class ManagedFleet:
+    """A fleet of many sets, called through the management API."""
 
     def __init__(self, machines: int) -> None:
         self.name = f"{machines:,} machines"
@@ -75,19 +75,19 @@ class Town:
         self._waiting: list[tuple[ScopeId, EventId]] = []
         self._clock = ManualClock(SystemClock().now())
         self.engine = Engine(MemoryStore(), self._clock, SimulatedDriver(), Policy(start_enabled=True))
-        self._room = Room(self.engine, welcome=_nobody)
+        self._context = ArmContext(self.engine, open_endpoints=_open_nothing)
 
     async def open(self) -> None:
-        """Build everything."""
+        """Build the fleet."""
         await self.engine.open()
         for number in range(self._sets):
             await self.engine.handle(
-                Make(seed=str(number), blueprint=Blueprint(name=f"s{number}", count=PER_SET))
+                CreateSet(seed=str(number), blueprint=Blueprint(name=f"s{number}", count=PER_SET))
             )
-        await self._room.open()
+        await self._context.open()
 
     async def restart(self) -> None:
-        """Restart a machine that was not restarted before, as az does."""
+        """Restart another machine, as az does."""
         instance, number = divmod(self._turn, self._sets)
         self._turn += 1
         path = f"{HOME}/virtualMachineScaleSets/s{number}/virtualMachines/{instance}/restart"
@@ -96,33 +96,33 @@ class Town:
         self._waiting.append((scope.id, list(scope.events)[-1]))
 
     async def approve(self) -> None:
-        """Approve what was restarted last."""
+        """Approve the newest restart."""
         scope, event = self._waiting.pop()
         await self.engine.handle(Approve(scope=scope, ids=(event,)))
 
     async def poll(self) -> None:
-        """Ask as one machine."""
+        """Poll as one machine."""
         await self.engine.poll(MachineRef(ScopeId("s0"), VmName("s0_1")))
 
     async def page(self) -> None:
         """List the instances of one set."""
         await self._send("GET", f"{HOME}/virtualMachineScaleSets/s0/virtualMachines")
 
-    async def _send(self, method: str, path: str) -> Reply:
-        await operations.settle(self._room)
+    async def _send(self, method: str, path: str) -> ArmResponse:
+        await operations.complete_finished(self._context)
         route, names = match(ROUTES, method, path)
-        call = Call(method=method, path=path, query={"api-version": "2024-07-01"}, base="https://x")
-        return await route.handler(self._room, replace(call, names=names))
+        call = ArmRequest(method=method, path=path, query={"api-version": "2024-07-01"}, base="https://x")
+        return await route.handler(self._context, replace(call, names=names))
 
 
-async def _nobody(machines: Sequence[MachineRef]) -> None:
-    """Open no doors: the machines are not polled over sockets here."""
+async def _open_nothing(machines: Sequence[MachineRef]) -> None:
+    """Open no endpoints: machines are not polled over sockets here."""
 
 
 def suite(effort: Effort, folder: Path) -> Section:
     """Measure fleets in this process, events among others, and servers whose fleet is kept in ``folder``."""
     folder.mkdir(exist_ok=True)
-    fleets = towns(effort)
+    fleets = compare_fleets(effort)
     events = pending.measure(effort.pending)
     servers = growth.measure(effort.growth, folder)
     return replace(
@@ -133,31 +133,31 @@ def suite(effort: Effort, folder: Path) -> Section:
     )
 
 
-def towns(effort: Effort) -> Section:
+def compare_fleets(effort: Effort) -> Section:
     """Measure a small and a large fleet in turns."""
-    return asyncio.run(_towns(effort))
+    return asyncio.run(_compare_fleets(effort))
 
 
-async def _towns(effort: Effort) -> Section:
-    both = [Town(effort.small), Town(effort.large)]
-    for town in both:
-        await town.open()
-    found: dict[tuple[str, str], list[float]] = {}
+async def _compare_fleets(effort: Effort) -> Section:
+    fleets = [ManagedFleet(effort.small), ManagedFleet(effort.large)]
+    for fleet in fleets:
+        await fleet.open()
+    costs: dict[tuple[str, str], list[float]] = {}
     for _ in range(effort.rounds):
-        for town in both:
-            for what, act in _acts(town).items():
-                found.setdefault((what, town.name), []).append(await _cost(act, effort.times))
-    return section(found, *(town.name for town in both))
+        for fleet in fleets:
+            for name, action in _actions(fleet).items():
+                costs.setdefault((name, fleet.name), []).append(await _cost(action, effort.times))
+    return section(costs, *(fleet.name for fleet in fleets))
 
 
-def section(found: Mapping[tuple[str, str], Sequence[float]], small: str, large: str) -> Section:
-    """Return what some rounds show."""
+def section(costs: Mapping[tuple[str, str], Sequence[float]], small: str, large: str) -> Section:
+    """Return the section of the report."""
     figures = {
-        key: Figure(name=f"{key[0]}, {key[1]}", unit="µs CPU", values=tuple(one * 1e6 for one in values))
-        for key, values in found.items()
+        key: Figure(name=f"{key[0]}, {key[1]}", unit="µs CPU", values=tuple(cost * 1e6 for cost in values))
+        for key, values in costs.items()
     }
     return Section(
-        title="scale: what one thing costs in a larger fleet",
+        title="scale: the cost of an action in a larger fleet",
         reading=_READING,
         claims=tuple(
             claim(what, small, figures[what, small], figures[what, large], figures[what, small])
@@ -168,12 +168,12 @@ def section(found: Mapping[tuple[str, str], Sequence[float]], small: str, large:
     )
 
 
-def _acts(town: Town) -> Mapping[str, Callable[[], Awaitable[None]]]:
-    return {RESTART: town.restart, APPROVAL: town.approve, POLL: town.poll, PAGE: town.page}
+def _actions(fleet: ManagedFleet) -> Mapping[str, Callable[[], Awaitable[None]]]:
+    return {RESTART: fleet.restart, APPROVAL: fleet.approve, POLL: fleet.poll, PAGE: fleet.page}
 
 
-async def _cost(act: Callable[[], Awaitable[None]], times: int) -> float:
+async def _cost(action: Callable[[], Awaitable[None]], times: int) -> float:
     begun = time.process_time()
     for _ in range(times):
-        await act()
+        await action()
     return (time.process_time() - begun) / times

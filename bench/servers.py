@@ -1,4 +1,4 @@
-"""Server processes: started on a core of their own, asked until they answer, ended by their pid."""
+"""Starts server processes on a core of their own, waits for their first answer, and ends them."""
 
 import http.client
 import os
@@ -15,29 +15,28 @@ from itertools import count
 from pathlib import Path
 
 import fairwarning
-from bench.load import PATH, PATIENCE, Address, Load, Mode, Unanswered
+from bench.load import PATH, PATIENCE, Address, Load, Mode, UnansweredError
 from bench.measure import Meter, cores, pinned, scheduler_seconds
 
 ROOT = Path(__file__).parents[1]
-#: Where the code under test is: of this checkout, or of another that came first on the path.
+#: The code under test: of this checkout, or of another one that comes first on the path.
 SOURCE = Path(fairwarning.__file__).parents[1]
 LOOPBACK = "127.0.0.1"
 
-#: The first machine's address on a listener that tells callers apart by theirs.
+#: The source address of the first machine on a shared listener.
 FIRST_SOURCE = IPv4Address("127.1.0.1")
 
 
 def sources(numbers: Iterable[int]) -> list[str]:
-    """Return the addresses of some machines, counted from the first."""
+    """Return the source addresses of machines by number."""
     return [str(FIRST_SOURCE + number) for number in numbers]
 
 
-#: So many ports behind a free one are free too.
-ROOM = 20
+#: The number of consecutive free ports that a server gets.
+PORTS = 20
 
-#: Where ports are looked for: below those that connections are given, elsewhere in every process and never
-#: in the same place again.
-_BASES = (20_000 + (os.getpid() * 7 + turn) % 600 * ROOM for turn in count())
+#: Candidates for the first port: below the ephemeral ports, different in each process, never repeated.
+_BASES = (20_000 + (os.getpid() * 7 + turn) % 600 * PORTS for turn in count())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +50,7 @@ class Server:
 
 
 def cost(server: Server, callers: Sequence[str], mode: Mode, warm_up: float, seconds: float) -> float:
-    """Return how much CPU a server spends on each answer, in µs."""
+    """Return the CPU time of a server per answer, in µs."""
     with Load(server.address, callers, mode) as load:
         load.run(warm_up)
         before = server.meter(server.pid)
@@ -60,36 +59,36 @@ def cost(server: Server, callers: Sequence[str], mode: Mode, warm_up: float, sec
 
 
 def module(name: str, *arguments: str | int | Path) -> list[str]:
-    """Return the command that runs a module of ours in a fresh interpreter."""
+    """Return the command that runs a module in a new interpreter."""
     return [sys.executable, "-m", name, *map(str, arguments)]
 
 
 def free_port() -> int:
-    """Return a port of the loopback address that nobody uses, with some behind it that are free too."""
-    return next(base for base in _BASES if all(map(_free, range(base, base + ROOM))))
+    """Return the first of some consecutive free ports on loopback."""
+    return next(base for base in _BASES if all(map(_free, range(base, base + PORTS))))
 
 
 def _free(port: int) -> bool:
-    with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            one.bind((LOOPBACK, port))
+            probe.bind((LOOPBACK, port))
         except OSError:
             return False
     return True
 
 
 @contextmanager
-def process(command: Sequence[str], talking: bool = False) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command during the block, on the servers' core; what it complains of is told if it matters."""
-    pipe = subprocess.PIPE if talking else subprocess.DEVNULL
+def process(command: Sequence[str], piped: bool = False) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command on the servers' core during the block; an UnansweredError gets its stderr as a note."""
+    pipe = subprocess.PIPE if piped else subprocess.DEVNULL
     with tempfile.TemporaryFile() as log:
         with pinned(cores()[0]):
             child = subprocess.Popen(command, env=_environment(), stdin=pipe, stdout=pipe, stderr=log)
         try:
             with child.stdin or nullcontext(), child.stdout or nullcontext():
                 yield child
-        except Unanswered as problem:
+        except UnansweredError as problem:
             log.seek(0)
             problem.add_note(log.read().decode())
             raise
@@ -97,8 +96,8 @@ def process(command: Sequence[str], talking: bool = False) -> Iterator[subproces
             _end(child)
 
 
-def finished(command: Sequence[str]) -> None:
-    """Run a command to its end."""
+def run_to_end(command: Sequence[str]) -> None:
+    """Run a command and wait for its end."""
     subprocess.run(command, env=_environment(), check=True, stdin=subprocess.DEVNULL)
 
 
@@ -126,27 +125,27 @@ def serving(
 
 
 def first_answer(child: subprocess.Popen[bytes], address: Address, path: str = PATH) -> bytes:
-    """Return the first answer a starting server gives, as soon as it gives one."""
+    """Wait for the first answer of a starting server and return it."""
     end = time.monotonic() + PATIENCE
     while child.poll() is None and time.monotonic() < end:
         try:
             return fetch(address, path)
         except ConnectionRefusedError:
             time.sleep(0.001)
-    raise Unanswered(f"{child.args!r} does not answer at {address}; exit status {child.poll()}")
+    raise UnansweredError(f"{child.args!r} does not answer at {address}; exit status {child.poll()}")
 
 
 def appears(child: subprocess.Popen[bytes], file: Path) -> None:
-    """Return as soon as a starting server has written a file."""
+    """Wait until a starting server has written a file."""
     end = time.monotonic() + PATIENCE
     while not file.exists():
         if child.poll() is not None or time.monotonic() > end:
-            raise Unanswered(f"{child.args!r} does not write {file}; exit status {child.poll()}")
+            raise UnansweredError(f"{child.args!r} does not write {file}; exit status {child.poll()}")
         time.sleep(0.001)
 
 
 def fetch(address: Address, path: str = PATH) -> bytes:
-    """Return what a server answers to the first machine."""
+    """Return the answer of a server to the first machine."""
     host, port = address
     source = str(FIRST_SOURCE), 0
     connection = http.client.HTTPConnection(host, port, timeout=PATIENCE, source_address=source)
@@ -154,7 +153,7 @@ def fetch(address: Address, path: str = PATH) -> bytes:
         connection.request("GET", path, headers={"Metadata": "true", "Host": f"{host}:{port}"})
         answer = connection.getresponse()
         if answer.status != 200:
-            raise Unanswered(f"{address} said {answer.status} to {path}")
+            raise UnansweredError(f"{address} answered {answer.status} to {path}")
         return answer.read()
     finally:
         connection.close()

@@ -1,7 +1,7 @@
-"""Whether a server that is used for long grows: everything at once, and afterwards everybody hangs up.
+"""Whether a server grows during long use: mixed load for some time, then all guests disconnect.
 
-Some guests poll at a fixed rate; others wait, and approve whatever they see; machines of one set are
-restarted all the time, and maintenance walks through another, again and again.
+Some guests poll at a fixed rate. Others wait, and approve each event they see. Machines of one set are
+restarted all the time, and another set has one rollout after the other.
 """
 
 import statistics
@@ -12,134 +12,136 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.faces import Face, data, face
+from bench.controlled_server import ControlledServer, controlled_server, data
 from bench.guests import at_rest, scheduled, wait_again
-from bench.load import PATIENCE, POLL, Line, Lines, approval
+from bench.load import PATIENCE, POLL, ClientConnection, ClientConnections, approval
 from bench.measure import cores, descriptors, memory, percentile, pinned
 from bench.report import Figure, Section
 from bench.servers import sources
-from bench.steady import Asked, beside
+from bench.steady import TimedPoll, background_polls
 
 MACHINES = 100
-RESTARTED, WALKED, POLLED = range(3)
+RESTARTED, ROLLED_OUT, POLLED = range(3)
 WATCHERS = 50
 RATE = 500
 
-#: How much of the time passes before growth is looked for: caches fill, SQLite's of 2 MB in five minutes.
+#: The share of the time that is left out of growth: caches fill, SQLite's of 2 MB in five minutes.
 WARM_UP = 0.5
 
-_READING = "A server in use should be as large at the end as at the beginning."
+_READING = "A server should be as large at the end as at the beginning."
 _NOTES = (
     f"{RATE} polls a second, {2 * WATCHERS} waiting guests in two scopes, a restart every second, "
-    "maintenance walking through one scope without end; guests approve every event they see. The fleet is "
-    "kept in SQLite.",
+    "one rollout after the other in one scope; guests approve every event they see. The fleet is kept in "
+    "SQLite.",
     f"Growth is the slope of memory over all seconds after the first {WARM_UP:.0%}, times their number.",
-    "Descriptors are counted before the first guest calls and after the last has hung up.",
+    "Descriptors are counted before the first guest connects and after the last has disconnected.",
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Soaked:
-    """What was seen: bytes of memory every second, what guests did, their polls, and descriptors too many."""
+class SoakResult:
+    """The results: bytes of memory each second, counts of what guests did, polls, and surplus descriptors."""
 
     memory: Sequence[int]
     done: Counter[str]
-    polls: Sequence[Asked]
+    polls: Sequence[TimedPoll]
     left_open: int
 
 
-class Town:
-    """Guests that wait in two scopes and approve what they see."""
+class SoakGuests:
+    """Guests that wait in two scopes and approve the events they see."""
 
-    def __init__(self, server: Face, lines: Lines, desk: Lines) -> None:
+    def __init__(
+        self, server: ControlledServer, connections: ClientConnections, approving: ClientConnections
+    ) -> None:
         self.done: Counter[str] = Counter()
         self._server = server
-        self._lines = lines
-        self._desk = desk
-        self._approvers: dict[int, Line] = {}
+        self._connections = connections
+        self._approving = approving
+        self._approvers: dict[int, ClientConnection] = {}
         self._approved: set[str] = set()
 
-    def move_in(self) -> None:
-        """Let everybody wait."""
-        for number in (RESTARTED, WALKED):
+    def connect(self) -> None:
+        """Connect all guests, and let them wait."""
+        for number in (RESTARTED, ROLLED_OUT):
             first = number * MACHINES
-            (approver,) = self._desk.welcomed(sources([first]))
-            for line in self._lines.welcomed(sources(range(first, first + WATCHERS))):
-                self._approvers[line.fd] = approver
-                wait_again(line, self._lines.answer(line, POLL))
+            (approver,) = self._approving.connect_all(sources([first]))
+            for connection in self._connections.connect_all(sources(range(first, first + WATCHERS))):
+                self._approvers[connection.fd] = approver
+                wait_again(connection, self._connections.answer(connection, POLL))
 
-    def live(self, seconds: float) -> None:
-        """Let time pass."""
-        self.done["restarts"] += int(self._server.ask("announce", RESTARTED))
-        self.done["walks"] += int(self._server.ask("walk", WALKED))
-        self._lines.expect()
+    def run(self, seconds: float) -> None:
+        """Cause events, and answer them for some seconds."""
+        self.done["restarts"] += int(self._server.call("restart", RESTARTED))
+        self.done["rollouts"] += int(self._server.call("rollout", ROLLED_OUT))
+        self._connections.start_waiting()
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            for line, answer in self._lines.answers(left):
+            for connection, answer in self._connections.answers(left):
                 self.done["documents seen"] += 1
-                self._approve(self._approvers[line.fd], answer)
-                wait_again(line, answer)
+                self._approve(self._approvers[connection.fd], answer)
+                wait_again(connection, answer)
 
-    def _approve(self, approver: Line, answer: bytes) -> None:
+    def _approve(self, approver: ClientConnection, answer: bytes) -> None:
         for event in scheduled(answer):
             if event not in self._approved:
                 self._approved.add(event)
-                self._desk.answer(approver, approval(event))
+                self._approving.answer(approver, approval(event))
                 self.done["approvals"] += 1
 
 
 def suite(seconds: int, folder: Path) -> Section:
-    """Use a server whose fleet is kept below ``folder`` for some seconds."""
+    """Load a server for some seconds; its fleet is kept below ``folder``."""
     folder.mkdir(exist_ok=True)
     with (
         TemporaryDirectory(dir=folder, prefix="soak-") as fresh,
-        face(3, MACHINES, data(Path(fresh))) as server,
+        controlled_server(3, MACHINES, data(Path(fresh))) as server,
     ):
         return section(_soak(server, seconds))
 
 
-def _soak(server: Face, seconds: int) -> Soaked:
+def _soak(server: ControlledServer, seconds: int) -> SoakResult:
     at_rest(server.pid)
     base, sizes = descriptors(server.pid), []
     others = sources(range(POLLED * MACHINES, (POLLED + 1) * MACHINES))
     with (
         pinned(cores()[1]),
-        Lines(server.address) as lines,
-        Lines(server.address) as desk,
-        beside(server.address, others, RATE, seconds) as polls,
+        ClientConnections(server.address) as connections,
+        ClientConnections(server.address) as approving,
+        background_polls(server.address, others, RATE, seconds) as polls,
     ):
-        town = Town(server, lines, desk)
-        town.move_in()
+        guests = SoakGuests(server, connections, approving)
+        guests.connect()
         for _ in range(seconds):
-            town.live(1.0)
+            guests.run(1.0)
             sizes.append(memory(server.pid))
-        asked = polls()
-    return Soaked(sizes, town.done, asked, _left_open(server, base))
+        timed_polls = polls()
+    return SoakResult(sizes, guests.done, timed_polls, _left_open(server, base))
 
 
-def _left_open(server: Face, base: int) -> int:
-    """Return how many descriptors stay open, once even those are given up whose guests may only be slow."""
+def _left_open(server: ControlledServer, base: int) -> int:
+    """Return how many descriptors stay open after the time limits for slow guests."""
     end = time.monotonic() + 2 * PATIENCE
     while (left := descriptors(server.pid) - base) > 0 and time.monotonic() < end:
         time.sleep(0.05)
     return left
 
 
-def section(found: Soaked) -> Section:
-    """Return what was seen."""
-    waits = [one.waited * 1e3 for one in found.polls]
+def section(result: SoakResult) -> Section:
+    """Return the section of the report."""
+    waits = [poll.waited * 1e3 for poll in result.polls]
     figures = (
-        _figure("memory grown", "% of what it was when warm", growth(found.memory), "G20a"),
-        _figure("descriptors left open", "descriptors", found.left_open, "G20b"),
-        _figure("memory at the beginning", "MB", found.memory[0] / 1e6),
-        _figure("memory when warm", "MB", _warm(found.memory)[0] / 1e6),
-        _figure("memory at the end", "MB", found.memory[-1] / 1e6),
+        _figure("memory grown", "% of what it was when warm", growth(result.memory), "G20a"),
+        _figure("descriptors left open", "descriptors", result.left_open, "G20b"),
+        _figure("memory at the beginning", "MB", result.memory[0] / 1e6),
+        _figure("memory when warm", "MB", _warm(result.memory)[0] / 1e6),
+        _figure("memory at the end", "MB", result.memory[-1] / 1e6),
         _figure("polls", "answered", len(waits)),
         _figure("polls, p99", "ms", percentile(waits, 0.99)),
-        *(_figure(name, "in all", number) for name, number in found.done.items()),
+        *(_figure(name, "in all", number) for name, number in result.done.items()),
     )
     return Section(
-        title=f"soak: {len(found.memory)} seconds of everything",
+        title=f"soak: {len(result.memory)} seconds of mixed load",
         reading=_READING,
         claims=(),
         figures=figures,
@@ -148,7 +150,7 @@ def section(found: Soaked) -> Section:
 
 
 def growth(sizes: Sequence[int]) -> float:
-    """Return by how many per cent memory grew, once warm; what shrank did not grow."""
+    """Return the growth of memory in per cent after the warm-up; 0 if memory shrank."""
     warm = _warm(sizes)
     slope = statistics.linear_regression(range(len(warm)), warm).slope
     return max(slope * len(warm) / warm[0] * 100, 0.0)

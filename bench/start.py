@@ -1,4 +1,4 @@
-"""How long it takes from starting a process until it has answered its first poll."""
+"""The time from starting a process to its first answered poll."""
 
 import compileall
 import tempfile
@@ -16,27 +16,28 @@ from fairwarning.testing import fleet
 
 MACHINES = 10
 METADATA, OPERATOR = "metadata only", "fairwarning up, metadata and operator API"
-EVERY_FACE = "fairwarning up, every face"
+ALL_APIS = "fairwarning up, all APIs"
 FIXTURE = "pytest fixture with three machines, after the first of the process"
 
 _READING = (
-    "Ratio = what the reference needs ÷ what we need: 1.00 is as quick as the reference, more is better."
+    "Ratio = time or CPU of the reference ÷ that of our server: 1.00 is as quick as the reference, more is "
+    "better."
 )
 _NOTES = (
     f"{MACHINES} machines; a client tries every millisecond.",
-    "Our code is compiled beforehand, as installing it does.",
-    "Metadata only is the engine, the memory store and the metadata face without the command line.",
+    "Our code is compiled beforehand, as an installation does.",
+    "Metadata only is the engine, the memory store and the metadata API without the command line.",
     "fairwarning up has started when a machine's poll and the operator API's health check are both answered, "
-    "and with every face once its ready file is there: then the management API answers too.",
+    "and with all APIs once its ready file exists: then the management API answers too.",
 )
 
-#: The goals of contestants, by their names.
-_GOALS: Mapping[str, str] = {METADATA: "G16a", EVERY_FACE: "G16b"}
+#: The goals of our servers, by name.
+_GOALS: Mapping[str, str] = {METADATA: "G16a", ALL_APIS: "G16b"}
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A command to be started, what it must answer at which offset from its port, and a file it writes."""
+    """A command, the paths it must answer by offset from its port, and the ready file it writes."""
 
     command: Sequence[str]
     answers: Mapping[int, str]
@@ -45,7 +46,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What it took until everything was answered, in seconds."""
+    """The time and CPU until everything was answered, in seconds."""
 
     elapsed: float
     cpu: float
@@ -55,46 +56,46 @@ Starter = Callable[[int, Path], Start | None]
 
 
 def suite(rounds: int) -> Section:
-    """Start every contestant once per round, in turns."""
-    found: dict[str, list[Started]] = {}
+    """Start each server once per round, in turns."""
+    starts: dict[str, list[Started]] = {}
     for code in ("src", "bench"):
         compileall.compile_dir(ROOT / code, quiet=1)
     with tempfile.TemporaryDirectory() as folder:
         document = Path(folder, "document.json")
         document.write_text("{}")
         for _ in range(rounds):
-            for name, starter in CONTESTANTS.items():
+            for name, starter in STARTERS.items():
                 started = _time(starter, document)
                 if started is not None:
-                    found.setdefault(name, []).append(started)
-    measured = section(found)
+                    starts.setdefault(name, []).append(started)
+    measured = section(starts)
     return replace(measured, figures=(*measured.figures, fixture(rounds)))
 
 
 def fixture(rounds: int) -> Figure:
-    """Return how long a test waits for its fleet; the first of the process has modules to load."""
-    took = []
+    """Return how long a test waits for its fleet, without the first one, which imports modules."""
+    times = []
     for _ in range(rounds + 1):
         began = time.perf_counter()
         with fleet(scale_set=3):
-            took.append((time.perf_counter() - began) * 1e3)
-    return Figure(name=FIXTURE, unit="ms", values=tuple(took[1:]))
+            times.append((time.perf_counter() - began) * 1e3)
+    return Figure(name=FIXTURE, unit="ms", values=tuple(times[1:]))
 
 
-def section(found: Mapping[str, Sequence[Started]]) -> Section:
-    """Return what some rounds show."""
+def section(starts: Mapping[str, Sequence[Started]]) -> Section:
+    """Return the section of the report."""
     elapsed = {
         name: Figure(
             name=name,
             unit="ms",
-            values=tuple(one.elapsed * 1e3 for one in rounds),
+            values=tuple(start.elapsed * 1e3 for start in rounds),
             goal=_GOALS.get(name, ""),
         )
-        for name, rounds in found.items()
+        for name, rounds in starts.items()
     }
     cpu = {
-        name: Figure(name=name, unit="ms CPU", values=tuple(one.cpu * 1e3 for one in rounds))
-        for name, rounds in found.items()
+        name: Figure(name=name, unit="ms CPU", values=tuple(start.cpu * 1e3 for start in rounds))
+        for name, rounds in starts.items()
     }
     return Section(
         title="start: process start to first answer",
@@ -104,7 +105,7 @@ def section(found: Mapping[str, Sequence[Started]]) -> Section:
             for what, measured in (("CPU", cpu), ("time", elapsed))
             for ours in (METADATA, OPERATOR)
             for other in REFERENCES
-            if other.name in found
+            if other.name in starts
         ),
         figures=(*cpu.values(), *elapsed.values()),
         notes=_NOTES,
@@ -134,7 +135,7 @@ def _reference(command: Callable[[int, Path], Sequence[str] | None]) -> Starter:
 
 
 def _metadata(port: int, document: Path) -> Start:
-    return Start(module("bench.face", port, 1, MACHINES), {0: PATH})
+    return Start(module("bench.server_under_test", port, 1, MACHINES), {0: PATH})
 
 
 def _operator(port: int, document: Path) -> Start:
@@ -142,15 +143,15 @@ def _operator(port: int, document: Path) -> Start:
     return Start(module("fairwarning", *words), {1: PATH, 0: "/healthz"})
 
 
-def _every_face(port: int, document: Path) -> Start:
+def _all_apis(port: int, document: Path) -> Start:
     start = _operator(port, document)
     ready = document.with_name(f"ready-{port}.json")
     return replace(start, command=[*start.command, "--ready-file", str(ready)], ready=ready)
 
 
-CONTESTANTS: Mapping[str, Starter] = {
-    **{one.name: _reference(one.command) for one in REFERENCES},
+STARTERS: Mapping[str, Starter] = {
+    **{reference.name: _reference(reference.command) for reference in REFERENCES},
     METADATA: _metadata,
     OPERATOR: _operator,
-    EVERY_FACE: _every_face,
+    ALL_APIS: _all_apis,
 }

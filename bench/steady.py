@@ -1,6 +1,6 @@
-"""An open-loop load: polls are sent at fixed instants, whatever becomes of those before.
+"""An open-loop load: polls are sent at fixed instants, whether or not earlier ones were answered.
 
-Each is timed from the instant at which it was due, so a server that falls behind cannot hide it.
+Each poll is timed from the instant at which it was due, so a server that falls behind cannot hide it.
 """
 
 import time
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-from bench.load import POLL, Address, Line, Lines
+from bench.load import POLL, Address, ClientConnection, ClientConnections
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One poll: when it was due, by the clock that all processes share, and how long its answer took."""
+class TimedPoll:
+    """One poll: when it was due on the monotonic clock, and how long its answer took."""
 
     due: float
     waited: float
 
 
-def _nobody() -> None:
-    """Tell nobody."""
+def _ignore() -> None:
+    """Do nothing."""
 
 
 def steady(
@@ -31,76 +31,76 @@ def steady(
     sources: Sequence[str],
     rate: float,
     seconds: float,
-    ready: Callable[[], None] = _nobody,
+    ready: Callable[[], None] = _ignore,
     *,
     fresh: bool = False,
-) -> list[Asked]:
-    """Poll ``rate`` times a second, from each source in turn; ``ready`` is told once all are connected.
+) -> list[TimedPoll]:
+    """Poll ``rate`` times a second, from each source in turn; call ``ready`` once all are connected.
 
-    With ``fresh``, every second poll comes on a new connection.
+    With ``fresh``, every second poll uses a new connection.
     """
-    found: list[Asked] = []
+    polls: list[TimedPoll] = []
     total = int(rate * seconds)
-    with Lines(address) as lines:
-        idle = deque(lines.welcomed(sources))
+    with ClientConnections(address) as connections:
+        idle = deque(connections.connect_all(sources))
         ready()
         due: dict[int, float] = {}
-        unsent: list[Line] = []
+        unsent: list[ClientConnection] = []
         begin, sent = time.monotonic(), 0
-        while len(found) < total:
+        while len(polls) < total:
             now = time.monotonic()
             while sent < total and idle and begin + sent / rate <= now:
-                line = idle.popleft()
+                connection = idle.popleft()
                 if fresh and sent % 2:
-                    line = lines.again(line)
-                due[line.fd] = begin + sent / rate
+                    connection = connections.reconnect(connection)
+                due[connection.fd] = begin + sent / rate
                 sent += 1
-                unsent.append(line)
-            unsent = [line for line in unsent if not _asked(line)]
+                unsent.append(connection)
+            unsent = [connection for connection in unsent if not _send_poll(connection)]
             free = idle and sent < total
             pause = _whole_milliseconds(begin + sent / rate - now) if free else 1.0
-            for line, _ in lines.answers(0.001 if unsent else pause):
-                asked = due.pop(line.fd)
-                found.append(Asked(asked, time.monotonic() - asked))
-                idle.append(line)
-    return found
+            for connection, _ in connections.answers(0.001 if unsent else pause):
+                due_at = due.pop(connection.fd)
+                polls.append(TimedPoll(due_at, time.monotonic() - due_at))
+                idle.append(connection)
+    return polls
 
 
-def _asked(line: Line) -> bool:
-    """Poll, unless a server whose queue is full has not let the line in yet."""
+def _send_poll(connection: ClientConnection) -> bool:
+    """Send a poll; return False if the server has not accepted the connection yet."""
     try:
-        line.ask(POLL)
+        connection.send(POLL)
     except BlockingIOError:
         return False
     return True
 
 
 def _whole_milliseconds(seconds: float) -> float:
-    """Round down to what epoll counts in; what is left is less than it is worth sleeping for."""
+    """Round down to the resolution of epoll, and not below zero."""
     return max(int(seconds * 1000), 0) / 1000
 
 
 @contextmanager
-def beside(
+def background_polls(
     address: Address, sources: Sequence[str], rate: float, seconds: float
-) -> Iterator[Callable[[], list[Asked]]]:
-    """Poll from another process, which has begun when the block does; give what waits for its polls."""
+) -> Iterator[Callable[[], list[TimedPoll]]]:
+    """Poll from another process during the block; give a function that waits for its polls."""
     processes = get_context("spawn")
     ours, theirs = processes.Pipe()
-    process = processes.Process(target=_tell, args=(theirs, address, sources, rate, seconds))
+    process = processes.Process(target=_poll_and_send, args=(theirs, address, sources, rate, seconds))
     process.start()
     theirs.close()
     try:
         ours.recv()
-        yield lambda: _told(ours)
+        yield lambda: _receive(ours)
     finally:
         process.kill()
         process.join()
         ours.close()
 
 
-def _tell(
-    pipe: "Connection[list[Asked] | None, None]",
+def _poll_and_send(
+    pipe: "Connection[list[TimedPoll] | None, None]",
     address: Address,
     sources: Sequence[str],
     rate: float,
@@ -109,7 +109,7 @@ def _tell(
     pipe.send(steady(address, sources, rate, seconds, ready=lambda: pipe.send(None)))
 
 
-def _told(pipe: "Connection[None, list[Asked] | None]") -> list[Asked]:
+def _receive(pipe: "Connection[None, list[TimedPoll] | None]") -> list[TimedPoll]:
     polls = pipe.recv()
     assert polls is not None
     return polls

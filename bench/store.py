@@ -1,4 +1,4 @@
-"""What durability costs: approvals per second that have reached the disk, and how long each caller waits."""
+"""The cost of durability: approvals per second that reach the disk, and the waits of callers."""
 
 import asyncio
 import gc
@@ -13,10 +13,10 @@ from pathlib import Path
 from bench.delegate import Delegate
 from bench.measure import percentile
 from bench.report import Figure, Section, claim
-from fairwarning.core.commands import Approve, Make, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Approve, CreateSet, Schedule
 from fairwarning.core.model import Machine
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
@@ -32,14 +32,14 @@ _READING = (
     "of a 4 KB page in the same directory; less is better."
 )
 _NOTES = (
-    f"An approval is a command to the engine, answered once it is on the disk; sets of {MACHINES} machines.",
-    "One by one is the same engine and the same store, given one decision per transaction.",
+    f"An approval is a command to the engine, answered once it is on disk; sets of {MACHINES} machines.",
+    "One by one is the same engine and store with one decision per transaction.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many approvals each trial has."""
+    """The number of rounds, of approvals per trial, and of syncs."""
 
     rounds: int
     alone: int
@@ -53,7 +53,7 @@ QUICK, USUAL = Effort(3, 100, 200, 1000, 50), Effort(5, 500, 800, 4000, 200)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What callers got who approved one event after the other."""
+    """The time, CPU and waits of callers that approve one event after the other."""
 
     seconds: float
     cpu: float
@@ -72,7 +72,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What was measured together."""
+    """The measurements of one round."""
 
     sync: float
     alone: Trial
@@ -81,14 +81,14 @@ class Round:
 
 
 class OneByOne(Delegate):
-    """A store in which no two commits share a transaction."""
+    """A store with one transaction per commit."""
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
         return [entries for commit in commits for entries in await self._inner.commit([commit])]
 
 
 def suite(effort: Effort, folder: Path) -> Section:
-    """Measure rounds in fresh databases below ``folder``, which should be on a real disk."""
+    """Measure rounds in new databases below ``folder``, which should be on a real disk."""
     folder.mkdir(exist_ok=True)
     rounds = []
     for _ in range(effort.rounds):
@@ -98,13 +98,19 @@ def suite(effort: Effort, folder: Path) -> Section:
 
 
 def section(rounds: Sequence[Round]) -> Section:
-    """Return what some rounds show."""
-    sync = _figure("fdatasync, median", "ms", (one.sync * 1e3 for one in rounds))
-    single = _figure("1 caller", "approvals/s", (one.alone.rate for one in rounds))
-    split = _figure(f"{CALLERS} callers, one by one", "approvals/s", (one.one_by_one.rate for one in rounds))
-    grouped = _figure(f"{CALLERS} callers", "approvals/s", (one.together.rate for one in rounds))
-    split_cpu = _figure(split.name, "µs CPU per approval", (one.one_by_one.cost * 1e6 for one in rounds))
-    grouped_cpu = _figure(grouped.name, "µs CPU per approval", (one.together.cost * 1e6 for one in rounds))
+    """Return the section of the report."""
+    sync = _figure("fdatasync, median", "ms", (result.sync * 1e3 for result in rounds))
+    single = _figure("1 caller", "approvals/s", (result.alone.rate for result in rounds))
+    split = _figure(
+        f"{CALLERS} callers, one by one", "approvals/s", (result.one_by_one.rate for result in rounds)
+    )
+    grouped = _figure(f"{CALLERS} callers", "approvals/s", (result.together.rate for result in rounds))
+    split_cpu = _figure(
+        split.name, "µs CPU per approval", (result.one_by_one.cost * 1e6 for result in rounds)
+    )
+    grouped_cpu = _figure(
+        grouped.name, "µs CPU per approval", (result.together.cost * 1e6 for result in rounds)
+    )
     claims = [
         claim(f"rate, {CALLERS} callers", "one by one", grouped, split, reference=split, goal="G14a"),
         claim(f"rate, {CALLERS} callers", "1 caller", above=grouped, below=single, reference=single),
@@ -112,8 +118,8 @@ def section(rounds: Sequence[Round]) -> Section:
     ]
     figures = [sync, single, split, grouped, split_cpu, grouped_cpu]
     for name, trials, goals in (
-        ("1 caller", [one.alone for one in rounds], ("", "")),
-        (f"{CALLERS} callers", [one.together for one in rounds], ("", "G14b")),
+        ("1 caller", [result.alone for result in rounds], ("", "")),
+        (f"{CALLERS} callers", [result.together for result in rounds], ("", "G14b")),
     ):
         for share, goal in zip((0.50, 0.99), goals, strict=True):
             what = f"{name}, waiting p{share:.0%}".rstrip("%")
@@ -149,12 +155,12 @@ async def _round(folder: Path, effort: Effort) -> Round:
 
 
 async def _prepare(store: Store, wanted: int) -> list[Approve]:
-    """Schedule an event for every approval that will be needed; return the approvals."""
+    """Schedule an event for each approval; return the approvals."""
     engine = await _engine(store)
     sets = [Blueprint(name=f"set{number}", count=MACHINES) for number in range(-(-wanted // MACHINES))]
-    await asyncio.gather(*(engine.handle(Make(seed="bench", blueprint=one)) for one in sets))
-    machines = [one for scope in engine.scopes().values() for one in scope.machines.values()]
-    approvals = await asyncio.gather(*(_schedule(engine, one) for one in machines[:wanted]))
+    await asyncio.gather(*(engine.handle(CreateSet(seed="bench", blueprint=blueprint)) for blueprint in sets))
+    machines = [machine for scope in engine.scopes().values() for machine in scope.machines.values()]
+    approvals = await asyncio.gather(*(_schedule(engine, machine) for machine in machines[:wanted]))
     await engine.close()
     return approvals
 
@@ -173,7 +179,7 @@ async def _engine(store: Store) -> Engine:
 
 async def _trial(store: Store, callers: int, approvals: Sequence[Approve]) -> Trial:
     engine = await _engine(store)
-    gc.freeze()  # as a server does with what it has loaded
+    gc.freeze()  # as a server does with its loaded fleet
     left = iter(approvals)
     waits: list[float] = []
 

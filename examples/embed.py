@@ -1,4 +1,4 @@
-"""Listens for its machine's events by itself, drains and approves. Usage: embed.py [BASE_URL]."""
+"""A handler inside a program: waits for events, drains and approves. Usage: embed.py [BASE_URL]."""
 
 import sys
 
@@ -15,4 +15,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

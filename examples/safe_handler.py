@@ -1,33 +1,33 @@
-"""Drains before something happens to its machine, approves once, goes back to work. Usage: … [BASE_URL]."""
+"""A handler: drains before an event, approves once, recovers. Usage: safe_handler.py [BASE_URL]."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
+from urllib.request import ProxyHandler, Request, build_opener
 
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
-TYPES = {"Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"}  # others are advice: nothing to approve
+TYPES = {"Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"}  # other types need no approval
 DRAIN, RECOVER = (os.environ.get(f"FAIRWARNING_{hook}", "true") for hook in ("DRAIN", "RECOVER"))  # your work
 MEMORY = Path(os.environ.get("FAIRWARNING_WORK") or tempfile.mkdtemp(), "memory")  # must survive a reboot
 Event = dict[str, str | list[str]]
-direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy cannot speak for us
+http = build_opener(ProxyHandler({}))  # no proxy: it would be asked about its own machine
 
 
 class Handler:
-    name, wait, patience = "", 1.0, 150.0  # seconds; the first answer may take two minutes
+    name, wait, timeout = "", 1.0, 150.0  # seconds; the first answer may take two minutes
 
     def __init__(self, base: str = "http://169.254.169.254") -> None:
         self.base = base.rstrip("/")
         self.done: dict[str, str] = json.loads(MEMORY.read_text()) if MEMORY.exists() else {}
 
     def ask(self, path: str, body: bytes | None = None) -> str:
-        request = urllib.request.Request(self.base + path, body, {"Metadata": "true"})
-        with direct.open(request, timeout=self.patience) as answer:
+        with http.open(Request(self.base + path, body, {"Metadata": "true"}), timeout=self.timeout) as answer:
             return str(answer.read().decode())
 
     def run(self) -> None:
@@ -35,24 +35,23 @@ class Handler:
             try:
                 self.name = self.name or self.ask(NAME)
                 self.handle(json.loads(self.ask(EVENTS))["Events"])
-                self.wait, self.patience = 1.0, 10.0
+                self.wait, self.timeout = 1.0, 10.0
             except (OSError, ValueError, subprocess.SubprocessError) as problem:
-                self.bear(problem)
+                self.back_off(problem)
             time.sleep(self.wait)
 
-    def bear(self, problem: Exception) -> None:  # no answer does not mean: no events
+    def back_off(self, problem: Exception) -> None:  # no answer does not mean: no events
         print(f"{self.name}: {problem}; trying again", file=sys.stderr)
         self.wait = min(self.wait * 2, 8.0)
 
     def handle(self, events: list[Event]) -> None:
         ours = {str(event["EventId"]): event for event in events if self.name in event["Resources"]}
         for key, event in ours.items():
-            alone = event["Resources"] == [self.name]  # who cannot see others drained does not speak for them
             waits = event["EventStatus"] == "Scheduled" and event["EventType"] in TYPES
             if key not in self.done:
                 self.act("draining", DRAIN, key)
                 self.remember({**self.done, key: "drained"})
-            elif alone and waits and self.done[key] == "drained":
+            elif event["Resources"] == [self.name] and waits and self.done[key] == "drained":  # only our own
                 self.ask(EVENTS, json.dumps({"StartRequests": [{"EventId": key}]}).encode())
                 self.remember({**self.done, key: "approved"})
         if self.done and not ours:  # not before, whatever duration was announced
@@ -70,4 +69,5 @@ class Handler:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
     Handler(*sys.argv[1:]).run()

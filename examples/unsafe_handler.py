@@ -1,8 +1,9 @@
-"""Does what many a first attempt does, and is not safe: `fairwarning check` says why. Takes no arguments."""
+"""A first attempt at a handler; `fairwarning check` shows why it is not safe. Takes no arguments."""
 
 import json
 import os
 import subprocess
+import sys
 import time
 import urllib.request
 
@@ -16,8 +17,11 @@ def ask(body: bytes | None = None) -> str:
         return str(answer.read().decode())
 
 
-while True:
-    for event in json.loads(ask())["Events"]:
-        ask(json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode())
-        subprocess.run([DRAIN, event["EventId"]])
-    time.sleep(1)
+try:
+    while True:
+        for event in json.loads(ask())["Events"]:
+            ask(json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode())
+            subprocess.run([DRAIN, event["EventId"]])
+        time.sleep(1)
+except KeyboardInterrupt:
+    sys.exit(130)

@@ -1,8 +1,8 @@
-"""Writes ``dist/fairwarning-agent.pyz``: the agent and the core in one file that any Python 3.11 runs.
+"""Builds ``dist/fairwarning-agent.pyz``: the agent and what it imports, in one file for Python 3.11 or later.
 
     python3 packaging/build_agent.py [FILE]
 
-The same sources give the same bytes, whenever and wherever it is built.
+The build is reproducible: the same sources give the same bytes.
 """
 
 import sys
@@ -13,13 +13,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "fairwarning"
 TARGET = ROOT / "dist" / "fairwarning-agent.pyz"
-ROOMS = ("core", "agent")
-START = b"#!/usr/bin/env python3\n"
+PACKAGES = ("formats", "core", "agent")
+SHEBANG = b"#!/usr/bin/env python3\n"
 MAIN = """\
 import sys
 
 if sys.version_info < (3, 11):
-    sys.exit("fairwarning-agent: Python 3.11 or later is needed, this is %s.%s" % sys.version_info[:2])
+    sys.exit("fairwarning-agent: requires Python 3.11 or later, this is %s.%s" % sys.version_info[:2])
 
 from fairwarning.agent.main import main
 
@@ -28,24 +28,24 @@ sys.exit(main())
 
 
 def sources() -> Iterator[Path]:
-    """Yield the files that go in, in a fixed order."""
+    """Yield the source files, in a fixed order."""
     yield PACKAGE / "__init__.py"
-    for room in ROOMS:
-        yield from sorted((PACKAGE / room).rglob("*.py"))
+    for name in PACKAGES:
+        yield from sorted((PACKAGE / name).rglob("*.py"))
 
 
 def build(target: Path = TARGET) -> Path:
-    """Write the file, whole or not at all, and return where it is."""
+    """Write the file atomically and return its path."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    half = target.with_suffix(".new")
-    with half.open("wb") as file:
-        file.write(START)
+    temporary = target.with_suffix(".new")
+    with temporary.open("wb") as file:
+        file.write(SHEBANG)
         with zipfile.ZipFile(file, "w") as archive:
             _add(archive, "__main__.py", MAIN.encode())
             for source in sources():
                 _add(archive, str(source.relative_to(PACKAGE.parent)), source.read_bytes())
-    half.chmod(0o755)
-    return half.replace(target)
+    temporary.chmod(0o755)
+    return temporary.replace(target)
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

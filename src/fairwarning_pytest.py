@@ -1,7 +1,7 @@
-"""Gives pytest the ``fairwarning`` fixture.
+"""The ``fairwarning`` fixture for pytest.
 
-pytest imports this module in every project that has the package installed, whether or not a test asks for the
-fixture. So it stands beside the package, and brings in nothing of it until one does.
+pytest imports this module in every project that has the package installed, whether or not a test uses the
+fixture. The module is therefore outside the package and imports nothing of it before the first use.
 """
 
 from collections.abc import Iterator
@@ -14,24 +14,26 @@ if TYPE_CHECKING:
 
 _MARKER = (
     "fairwarning(scale_set=3, availability_set=2, vm='db', spot_vm='batch', polled=True, throttled=False): "
-    "what the fleet of the fairwarning fixture has before the test begins, and how it behaves"
+    "the machines that the fairwarning fixture creates before the test, and how its endpoints behave"
 )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", _MARKER)
 
 
 @pytest.fixture
 def fairwarning(request: pytest.FixtureRequest) -> Iterator["Fleet"]:
-    """Give a fleet of one's own with a clock that moves only when told to."""
+    """A fleet of this test's own, with a clock that moves only when the test moves it."""
     from fairwarning.testing import fleet
 
-    # The marker nearest to the test has the last word.
-    marks = [*request.node.iter_markers("fairwarning")][::-1]
-    if any(mark.args for mark in marks):
-        raise pytest.UsageError("the fairwarning marker takes names: @pytest.mark.fairwarning(scale_set=3)")
-    wanted = {name: value for mark in marks for name, value in mark.kwargs.items()}
-    with fleet(**wanted) as found:
-        yield found
+    # The marker closest to the test wins.
+    markers = [*request.node.iter_markers("fairwarning")][::-1]
+    if any(marker.args for marker in markers):
+        raise pytest.UsageError(
+            "the fairwarning marker takes keywords: @pytest.mark.fairwarning(scale_set=3)"
+        )
+    options = {name: value for marker in markers for name, value in marker.kwargs.items()}
+    with fleet(**options) as new:
+        yield new

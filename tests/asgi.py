@@ -1,4 +1,4 @@
-"""One request to an application, called as a server calls it: no client, no socket."""
+"""Sends one request to an ASGI application, without a client or a socket."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ import httpx2
 from starlette.applications import Starlette
 from starlette.types import Message
 
-#: What stands for itself in a path or a query; everything else is written with percent signs.
+#: Characters that need no percent encoding in a path or a query.
 _PLAIN = "!$%&'()*+,;=:@/?~[]"
 
-#: An answer has to have a request; nobody looks at it.
+#: httpx2 requires a request for each response.
 _ANY = httpx2.Request("GET", "http://localhost")
 
 
@@ -24,7 +24,7 @@ async def ask(
     *,
     failing: bool = False,
 ) -> httpx2.Response:
-    """Return the answer; of an application that fails too, if ``failing`` says so."""
+    """Return the response; if ``failing``, also that of an application that raises afterwards."""
     parts = urlsplit(url)
     raw = quote(parts.path, safe=_PLAIN).encode()
     lines = {"host": parts.netloc, "accept": "*/*"}
@@ -45,28 +45,28 @@ async def ask(
         "server": (parts.hostname, parts.port),
         "client": ("127.0.0.1", 123),
     }
-    asked: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
-    told: list[Message] = []
+    requests: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
+    messages: list[Message] = []
 
     answered = asyncio.Event()
 
     async def receive() -> Message:
-        if asked:
-            return asked.pop()
-        # A client stays until it has its answer.
+        if requests:
+            return requests.pop()
+        # A client disconnects only after its response.
         await answered.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
-        told.append(message)
+        messages.append(message)
         if message["type"] == "http.response.body" and not message.get("more_body"):
             answered.set()
 
     try:
         await app(scope, receive, send)
     except Exception:
-        if not (failing and told):
+        if not (failing and messages):
             raise
-    start, *rest = told
-    body = b"".join(one.get("body", b"") for one in rest) if method != "HEAD" else b""
+    start, *rest = messages
+    body = b"".join(message.get("body", b"") for message in rest) if method != "HEAD" else b""
     return httpx2.Response(start["status"], headers=start["headers"], content=body, request=_ANY)

@@ -1,4 +1,4 @@
-"""What every test may ask for, and the check that tests only name rules that exist."""
+"""Fixtures and hooks of all tests, and the check that tests name existing rules only."""
 
 import os
 import re
@@ -15,14 +15,14 @@ from tests.order import LongestFirst
 RULES = Path(__file__).parent.parent / "docs" / "rules.md"
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
-# A loaded machine is no reason for a property to fail; a build repeats the same examples.
-settings.register_profile("desk", deadline=None)
-settings.register_profile("build", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("build" if os.environ.get("CI") else "desk")
+# No deadlines: properties must not fail on a busy machine. CI repeats the same examples.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # a worker of xdist runs only its share
+    if not hasattr(config, "workerinput"):  # a worker of pytest-xdist runs only some of the tests
         config.pluginmanager.register(Counting())
     config.pluginmanager.register(LongestFirst())
 

@@ -1,6 +1,6 @@
-"""Compare how many tests were collected with how many ran; a session that lost some has failed.
+"""Fails a session in which fewer tests ran than were collected.
 
-pytest-xdist hands tests out by node id: of several with one id it runs a single one and says nothing.
+pytest-xdist distributes tests by node id: of several tests with one id, it silently runs only one.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from _pytest.terminal import TerminalReporter
 
 
 class Counting:
-    """The tests of one session: those collected, and those a report came for."""
+    """Counts the collected and the reported tests of a session."""
 
     def __init__(self) -> None:
         self.collected = 0

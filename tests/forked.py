@@ -1,8 +1,7 @@
-"""Processes of ``fairwarning`` that begin where everything is imported: forked, not started anew.
+"""Processes of ``fairwarning``, forked from a process that has imported everything.
 
-A fresh interpreter spends a third of a second on imports before it does anything. These are processes like
-any other all the same, with output, signals and an exit code of their own. What matters at a start itself is
-tried with ``tests.cli.server.fresh``.
+A new interpreter spends a third of a second on imports. A forked process still has its own output, signals
+and exit code. Tests of the start itself use ``tests.cli.server.fresh``.
 """
 
 import multiprocessing
@@ -21,7 +20,9 @@ from fairwarning.cli import cli
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _OURS = [
-    one.name for one in pkgutil.walk_packages(fairwarning.__path__, "fairwarning.") if "__" not in one.name
+    module.name
+    for module in pkgutil.walk_packages(fairwarning.__path__, "fairwarning.")
+    if "__" not in module.name
 ]
 _THEIRS = ["anyio._backends._asyncio", "encodings.idna", "h11", "httpcore2", "logging.config", "truststore"]
 _UVICORN = ["uvicorn.lifespan.off", "uvicorn.protocols.http.httptools_impl"]
@@ -29,7 +30,7 @@ _CONTEXT.set_forkserver_preload([__name__, "pytest", *_OURS, *_THEIRS, *_UVICORN
 
 
 class Forked:
-    """A process that runs one command line; called as ``subprocess.Popen`` is."""
+    """A process that runs one command line, with the methods of ``subprocess.Popen``."""
 
     def __init__(self, words: Sequence[str], stdout: Path, stderr: Path) -> None:
         arguments = (tuple(words), stdout, stderr, Path.cwd(), dict(os.environ))
@@ -38,31 +39,31 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """Return its number."""
+        """Return the process id."""
         assert self._process.pid is not None
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Return the exit code, if it has ended."""
+        """Return the exit code, or None while the process runs."""
         return self._process.exitcode
 
     def send_signal(self, sig: int) -> None:
-        """Send a signal, unless it has ended."""
-        # It may end between the look and the signal.
+        """Send a signal, unless the process has ended."""
+        # The process may end between the check and the signal.
         with suppress(ProcessLookupError):
             if self._process.is_alive():
                 os.kill(self.pid, sig)
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code, once it has ended."""
+        """Wait for the process to end and return the exit code."""
         self._process.join(timeout)
         if self._process.exitcode is None:
             raise subprocess.TimeoutExpired("fairwarning", timeout or 0)

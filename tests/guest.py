@@ -1,4 +1,4 @@
-"""A guest of a small fleet: talks to the metadata face in process, without a socket."""
+"""Guests of a small fleet, which call the metadata API in process, without sockets."""
 
 import asyncio
 import json
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from fairwarning.core.commands import Command, Make, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Command, CreateSet, Schedule
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Profile
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Store
-from fairwarning.engine.travel import travel
+from fairwarning.engine.time_control import advance_to
+from fairwarning.http1.messages import Request, Response
 from fairwarning.metadata.app import MetadataApp
-from fairwarning.metadata.http import Request, Response
 from fairwarning.store.memory import MemoryStore
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ UNHURRIED = Profile(requests_per_second=1e9, burst=1e9)
 
 @dataclass
 class Cloud:
-    """The fleet behind the face, driven from plain test code."""
+    """A fleet with its metadata API, for tests without async code."""
 
     engine: Engine
     clock: ManualClock
@@ -53,7 +53,7 @@ class Cloud:
         return id
 
     def advance(self, **by: float) -> None:
-        self.run(travel(self.engine, self.clock, self.clock.now() + timedelta(**by)))
+        self.run(advance_to(self.engine, self.clock, self.clock.now() + timedelta(**by)))
 
     def ask(self, machine: str | None, request: Request, scope: str = "web") -> Response:
         ref = None if machine is None else MachineRef(ScopeId(scope), VmName(machine))
@@ -89,8 +89,8 @@ class Cloud:
         return self.ask(machine, Request("POST", EVENTS, query, headers, raw, True), scope)
 
     def events(self, machine: str = "web_0", query: str = NEWEST) -> list[dict[str, Json]]:
-        found: list[dict[str, Json]] = json.loads(self.get(machine, query).body)["Events"]
-        return found
+        events: list[dict[str, Json]] = json.loads(self.get(machine, query).body)["Events"]
+        return events
 
 
 def start(event_id: str = E1) -> Json:
@@ -109,7 +109,7 @@ def cloud(
     polled: bool = True,
     store: Store | None = None,
 ) -> Iterator[Cloud]:
-    """Give a fleet; by default a scale set ``web`` of three that somebody polls."""
+    """Give a fleet; by default an enabled scale set ``web`` of three machines."""
     with asyncio.Runner() as runner:
 
         async def build() -> tuple[Engine, ManualClock]:
@@ -118,7 +118,7 @@ def cloud(
             engine = Engine(store or MemoryStore(), clock, SimulatedDriver(), policy)
             await engine.open()
             for blueprint in blueprints or (Blueprint(name="web", count=3),):
-                await engine.handle(Make(seed=blueprint.name, blueprint=blueprint))
+                await engine.handle(CreateSet(seed=blueprint.name, blueprint=blueprint))
             return engine, clock
 
         engine, clock = runner.run(build())

@@ -1,4 +1,4 @@
-"""What tests need beyond Python. A test that lacks something is skipped with a reason; in CI it fails."""
+"""Programs and files that tests need beyond Python. Without them a test is skipped; in CI it fails."""
 
 import os
 import shutil
@@ -8,10 +8,10 @@ from typing import NoReturn
 
 import pytest
 
-#: Set where everything must be tried, as in ``.ci/run``.
+#: Set where no test may be skipped, as in ``.ci/run``.
 SKIP_NOTHING = "FAIRWARNING_TESTS_SKIP_NOTHING"
 
-#: Programs and files, and the Debian packages that bring them.
+#: Programs and files, and the Debian packages that contain them.
 PACKAGES: Mapping[str, str] = {
     "curl": "curl",
     "dnsmasq": "dnsmasq-base",
@@ -28,19 +28,19 @@ PACKAGES: Mapping[str, str] = {
     "/usr/include/stdio.h": "libc6-dev",
 }
 
-#: The folders of ``sbin`` are not on an ordinary user's path.
+#: An ordinary user's path lacks the ``sbin`` folders.
 _PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
 
 def found(tool: str) -> str | None:
-    """Return where a program or file is, if this machine has it."""
+    """Return the path of a program or file, or None."""
     if tool.startswith("/"):
         return tool if Path(tool).exists() else None
     return shutil.which(tool, path=_PATH)
 
 
 def need(*tools: str) -> None:
-    """Skip the test unless this machine has every one of these; ``root`` is the right to be one."""
+    """Skip the test unless this machine has all of these tools; ``root`` stands for root privileges."""
     lacking = [
         f"{tool} (Debian package {PACKAGES.get(tool, tool)})"
         for tool in tools
@@ -53,7 +53,7 @@ def need(*tools: str) -> None:
 
 
 def lack(reason: str) -> NoReturn:
-    """Skip the test for a reason that lies in the machine; fail it where nothing may be skipped."""
+    """Skip the test, or fail it where no test may be skipped."""
     if os.environ.get(SKIP_NOTHING):
         pytest.fail(f"{reason}; {SKIP_NOTHING} is set", pytrace=False)
     pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""Begin with the files that take longest, so that nobody waits for one of them at the end."""
+"""Runs the longest test files first, so that no worker starts one of them at the end."""
 
 import pytest
 
@@ -24,7 +24,7 @@ LONGEST = (
 
 
 class LongestFirst:
-    """Moves their tests to the front, whatever order pytest-randomly has chosen."""
+    """Moves the tests of these files to the front, after pytest-randomly has shuffled."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""A whole server in this process, in a thread of its own: real sockets on loopback, a clock moved by hand."""
+"""A complete server in a thread of the test process: sockets on loopback, a manual clock."""
 
 import ssl
 from collections.abc import Coroutine, Iterator, Mapping
@@ -9,18 +9,18 @@ from typing import TypeVar
 
 import httpx2
 
-from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.arm.context import SUBSCRIPTION
 from fairwarning.config import Settings
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.policy import PROFILES, Profile
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
-from fairwarning.serve import Service
+from fairwarning.server import FleetServer
 from fairwarning.testing.thread import THREAD
 from tests.cli.server import Done, call
 
 T = TypeVar("T")
 
-#: Everything that is served at all, and nobody throttled however fast a test asks.
+#: Every optional feature enabled, and no throttling.
 PROFILE: Profile = replace(
     PROFILES["azure"], preview_version=True, identity_tokens=True, requests_per_second=1e6, burst=1_000_000
 )
@@ -30,9 +30,9 @@ NEWEST = "2020-07-01"
 
 @dataclass(frozen=True)
 class Running:
-    """A server that runs, as its guests, its operators and its management clients reach it."""
+    """A running server, with a client for each of its APIs."""
 
-    service: Service
+    service: FleetServer
     operator: httpx2.Client
     arm: httpx2.Client
     guests: httpx2.Client
@@ -60,12 +60,12 @@ class Running:
         body: Json = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """Send a request to the metadata service, as the machine called ``scope/name``."""
-        shown = {"Metadata": "true"} if headers is None else headers
-        return self.guests.request(method, f"{self.endpoint(machine)}{path}", json=body, headers=shown)
+        """Send a request to the metadata API, as the machine ``scope/name``."""
+        fields = {"Metadata": "true"} if headers is None else headers
+        return self.guests.request(method, f"{self.endpoint(machine)}{path}", json=body, headers=fields)
 
     def poll(self, machine: str, version: str = NEWEST) -> httpx2.Response:
-        """Ask for the scheduled events, as a machine."""
+        """Poll the scheduled events, as a machine."""
         return self.ask(machine, f"{EVENTS}?api-version={version}")
 
     def approve(self, machine: str, event: str) -> httpx2.Response:
@@ -78,13 +78,13 @@ class Running:
         return call(*words, url=self.service.operator_url)
 
     def endpoint(self, machine: str) -> str:
-        """Return where a machine finds its metadata service."""
+        """Return the base URL of a machine's metadata API."""
         return next(url for ref, url in self.service.endpoints().items() if ref.full == machine)
 
 
 @contextmanager
 def running(data: Path, *blueprints: Blueprint) -> Iterator[Running]:
-    """Give a server on a data directory; it ends with the block."""
+    """Run a server on a data directory during the block."""
     settings = Settings(
         blueprints=blueprints,
         profile=PROFILE,
@@ -93,7 +93,7 @@ def running(data: Path, *blueprints: Blueprint) -> Iterator[Running]:
         port_base=0,
         arm=("127.0.0.1", 0),
     )
-    service = Service(settings)
+    service = FleetServer(settings)
     in_thread(service.__aenter__())
     try:
         trust = ssl.create_default_context(cafile=service.ca)
@@ -109,12 +109,12 @@ def running(data: Path, *blueprints: Blueprint) -> Iterator[Running]:
 
 
 def in_thread(work: Coroutine[object, None, T]) -> T:
-    """Return what ``work`` comes to in the thread in which servers run."""
+    """Run a coroutine in the thread of the servers and return its result."""
     return THREAD.run(work)
 
 
 def _token(arm: httpx2.Client) -> str:
     form = {"grant_type": "client_credentials", "client_id": "dev", "client_secret": "dev"}
     answer = arm.post("/adfs/oauth2/token", data=form)
-    found: str = answer.json()["access_token"]
-    return found
+    token: str = answer.json()["access_token"]
+    return token

@@ -1,4 +1,4 @@
-"""Where descriptors are few, who talks to operators keeps no guest out."""
+"""Clients of the operator API do not use up the descriptors that guests need."""
 
 import json
 import resource
@@ -28,15 +28,15 @@ def test_silent_clients_of_the_operator_keep_no_guest_out(tmp_path: Path) -> Non
         stack.callback(server.wait, 20)
         stack.callback(server.terminate)
         until(lambda: ready.exists() or server.poll() is not None, "the server is ready")
-        said: Ready = json.loads(ready.read_text())
-        port = int(said["operator"].rpartition(":")[2])
+        urls: Ready = json.loads(ready.read_text())
+        port = int(urls["operator"].rpartition(":")[2])
         for _ in range(min(450, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)):
             stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
 
-        url = f"{said['metadata']['db']}/metadata/scheduledevents?api-version=2020-07-01"
+        url = f"{urls['metadata']['db']}/metadata/scheduledevents?api-version=2020-07-01"
         with urllib.request.urlopen(
             urllib.request.Request(url, headers={"Metadata": "true"}), timeout=10
-        ) as it:
-            document = json.loads(it.read())
+        ) as response:
+            document = json.loads(response.read())
 
     assert document == {"DocumentIncarnation": 1, "Events": []}

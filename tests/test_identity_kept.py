@@ -1,4 +1,4 @@
-"""Whose an address, a port or a socket was, it stays: whatever is deleted, made or started again."""
+"""A machine keeps its address, port and socket, whatever is deleted, created or restarted."""
 
 import asyncio
 import json
@@ -12,18 +12,18 @@ from httpx2 import AsyncClient
 
 from fairwarning.cli.up import introduce
 from fairwarning.config import Settings
-from fairwarning.core.commands import Add, Make, Remove, Schedule
-from fairwarning.core.errors import Invalid
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import AddMachines, CreateSet, DeleteScopes, Schedule
+from fairwarning.core.document.render import render_start_request
+from fairwarning.core.document.versions import NEWEST
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import start_request
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.travel import travel
-from fairwarning.serve import Service
+from fairwarning.engine.time_control import advance_to
+from fairwarning.server import FleetServer
 from fairwarning.store.sqlite import SqliteStore
 from tests.cli.server import call
 from tests.metadata.test_identity import fetch, free_base
@@ -48,9 +48,9 @@ def serving(
     port_base: int = 0,
     sockets: Path | None = None,
     addresses: Mapping[str, str] = {},
-) -> Service:
+) -> FleetServer:
     """Return a server with a shared listener, whose fleet is kept in a directory."""
-    return Service(
+    return FleetServer(
         Settings(
             blueprints=blueprints,
             data=data,
@@ -64,26 +64,26 @@ def serving(
     )
 
 
-async def make(service: Service, blueprint: Blueprint) -> None:
-    await service.engine.handle(Make(seed=new_event_id(), blueprint=blueprint))
-    await service.doors.open(list(service.engine.refs()))
+async def make(service: FleetServer, blueprint: Blueprint) -> None:
+    await service.engine.handle(CreateSet(seed=new_event_id(), blueprint=blueprint))
+    await service.listeners.open(list(service.engine.refs()))
 
 
 async def deleted(engine: Engine, machine: MachineRef) -> None:
     if len(engine.scope(machine.scope).machines) == 1:
-        await engine.handle(Remove(id=new_event_id(), scopes=(machine.scope,), force=True))
+        await engine.handle(DeleteScopes(id=new_event_id(), scopes=(machine.scope,), force=True))
     else:
-        asked = Schedule(id=new_event_id(), cause="delete", machines=(machine,), force=True)
-        await engine.handle(asked)
+        command = Schedule(id=new_event_id(), cause="delete", machines=(machine,), force=True)
+        await engine.handle(command)
     clock = engine.clock
     assert isinstance(clock, ManualClock)
-    await travel(engine, clock, clock.now() + timedelta(minutes=1))
+    await advance_to(engine, clock, clock.now() + timedelta(minutes=1))
     assert machine not in set(engine.refs())
 
 
 @asynccontextmanager
 async def engine_alone(data: Path) -> AsyncIterator[Engine]:
-    """Give an engine that decides and keeps, and opens no doors: a server that is killed in between."""
+    """Give an engine without listeners, like a server that is killed before it opens them."""
     store = await SqliteStore.open(data)
     engine = Engine(store, ManualClock(SystemClock().now()), SimulatedDriver(), Policy())
     await engine.open()
@@ -92,14 +92,14 @@ async def engine_alone(data: Path) -> AsyncIterator[Engine]:
     await store.close()
 
 
-async def delete(service: Service, machine: MachineRef) -> None:
+async def delete(service: FleetServer, machine: MachineRef) -> None:
     """Delete a machine, and wait until nobody is answered in its name any more."""
     await deleted(service.engine, machine)
-    while machine in service.doors.machines():
+    while machine in service.listeners.machines():
         await asyncio.sleep(0)
 
 
-async def name_at(service: Service, source: str) -> str:
+async def name_at(service: FleetServer, source: str) -> str:
     """Return whom a caller with this address is taken for."""
     status, body = await fetch(service.shared_urls()[0], source=source)
     return body if status == 200 else str(status)
@@ -134,7 +134,9 @@ def test_after_a_restart_a_guest_cannot_start_the_event_of_another(tmp_path: Pat
         async with serving(tmp_path) as second:
             shared = second.shared_urls()[0]
             _, document = await fetch(shared, EVENTS, source="127.1.0.2")
-            status, _ = await fetch(shared, EVENTS, source="127.1.0.2", body=start_request(redeploy.id))
+            status, _ = await fetch(
+                shared, EVENTS, source="127.1.0.2", body=render_start_request(redeploy.id)
+            )
             return document, status, second.engine.scope(GAMMA.scope).events[redeploy.id].approved_by
 
     document, status, approved_by = asyncio.run(story())
@@ -153,13 +155,13 @@ def test_what_a_deleted_machine_had_is_given_to_nobody_else(tmp_path: Path) -> N
         async with serving(
             tmp_path / "data", *alone("alpha", "beta"), port_base=base, sockets=sockets
         ) as first:
-            before = [first.doors.url(ALPHA), *first.doors.alternatives(ALPHA)]
+            before = [first.listeners.url(ALPHA), *first.listeners.alternatives(ALPHA)]
             await delete(first, ALPHA)
             await make(first, *alone("gamma"))
-            at_once = [first.doors.url(GAMMA), *first.doors.alternatives(GAMMA)]
+            at_once = [first.listeners.url(GAMMA), *first.listeners.alternatives(GAMMA)]
             await delete(first, GAMMA)
         async with serving(tmp_path / "data", *alone("delta"), port_base=base, sockets=sockets) as second:
-            later = [second.doors.url(DELTA), *second.doors.alternatives(DELTA)]
+            later = [second.listeners.url(DELTA), *second.listeners.alternatives(DELTA)]
             seen = [await name_at(second, f"127.1.0.{n}") for n in (1, 2, 3, 4)]
             return before, [*at_once, *later], seen
 
@@ -176,11 +178,11 @@ def test_a_machine_that_is_made_again_under_its_name_has_its_own_back(tmp_path: 
 
     async def story() -> tuple[str | None, str | None, str]:
         async with serving(tmp_path, *alone("alpha", "beta"), port_base=base) as first:
-            before = first.doors.url(ALPHA)
+            before = first.listeners.url(ALPHA)
             await delete(first, ALPHA)
         async with serving(tmp_path, *alone("gamma"), port_base=base) as second:
             await make(second, *alone("alpha"))
-            return before, second.doors.url(ALPHA), await name_at(second, "127.1.0.1")
+            return before, second.listeners.url(ALPHA), await name_at(second, "127.1.0.1")
 
     before, after, name = asyncio.run(story())
 
@@ -195,15 +197,15 @@ def test_machines_beyond_those_with_ports_keep_their_addresses_too(tmp_path: Pat
 
     async def story() -> tuple[tuple[str, ...], tuple[str, ...], str, tuple[str, ...], str | None]:
         async with serving(tmp_path, Blueprint(name="web", count=230)) as first:
-            before = first.doors.alternatives(kept)
+            before = first.listeners.alternatives(kept)
             await delete(first, gone)
         async with serving(tmp_path) as second:
-            after = second.doors.alternatives(kept)
+            after = second.listeners.alternatives(kept)
             seen = await name_at(second, before[0].removeprefix("--interface "))
-            await second.engine.handle(Add(seed="more", scope=web))
+            await second.engine.handle(AddMachines(seed="more", scope=web))
             new = MachineRef(web, VmName("web_230"))
-            await second.doors.open([new])
-            return before, after, seen, second.doors.alternatives(new), second.doors.url(new)
+            await second.listeners.open([new])
+            return before, after, seen, second.listeners.alternatives(new), second.listeners.url(new)
 
     before, after, seen, new, url = asyncio.run(story())
 
@@ -233,16 +235,16 @@ def test_a_socket_is_named_by_scope_and_machine_so_that_it_never_passes_to_a_nam
 
 @pytest.mark.rule("R-03")
 def test_a_server_killed_before_it_forgot_a_machine_gives_its_port_to_nobody_else(tmp_path: Path) -> None:
-    """What a kill leaves: a deletion that is committed, and a door that was not closed."""
+    """After a kill, a deletion may be committed while its listener was not closed."""
     base = free_base(3)
 
     async def story() -> tuple[str | None, str | None, str]:
         async with serving(tmp_path, *alone("alpha", "beta"), port_base=base) as first:
-            before = first.doors.url(ALPHA)
+            before = first.listeners.url(ALPHA)
         async with engine_alone(tmp_path) as engine:
             await deleted(engine, ALPHA)
         async with serving(tmp_path, *alone("gamma"), port_base=base) as second:
-            return before, second.doors.url(GAMMA), await name_at(second, "127.1.0.1")
+            return before, second.listeners.url(GAMMA), await name_at(second, "127.1.0.1")
 
     before, other, seen = asyncio.run(story())
 
@@ -258,9 +260,9 @@ def test_a_server_killed_before_it_listened_for_a_machine_listens_when_it_is_bac
         async with serving(tmp_path, *alone("alpha"), port_base=base):
             pass
         async with engine_alone(tmp_path) as engine:
-            await engine.handle(Make(seed="s", blueprint=alone("beta")[0]))
+            await engine.handle(CreateSet(seed="s", blueprint=alone("beta")[0]))
         async with serving(tmp_path, *alone("gamma"), port_base=base) as second:
-            return [second.doors.url(machine) for machine in (ALPHA, BETA, GAMMA)]
+            return [second.listeners.url(machine) for machine in (ALPHA, BETA, GAMMA)]
 
     assert asyncio.run(story()) == [f"http://127.0.0.1:{base + n}" for n in (1, 2, 3)]
 
@@ -271,10 +273,10 @@ def test_a_directory_of_an_earlier_version_keeps_its_ports(tmp_path: Path) -> No
     async def story() -> list[str | None]:
         async with engine_alone(tmp_path) as engine:
             for blueprint in alone("alpha", "beta", "gamma"):
-                await engine.handle(Make(seed=blueprint.name, blueprint=blueprint))
+                await engine.handle(CreateSet(seed=blueprint.name, blueprint=blueprint))
             await engine.store.note("slots", '{"alpha/alpha": 2, "gamma/gamma": 0, "gone/gone": 3}')
         async with serving(tmp_path, port_base=base) as second:
-            return [second.doors.url(machine) for machine in (ALPHA, BETA, GAMMA)]
+            return [second.listeners.url(machine) for machine in (ALPHA, BETA, GAMMA)]
 
     assert asyncio.run(story()) == [f"http://127.0.0.1:{base + n}" for n in (3, 5, 1)]
 
@@ -298,7 +300,7 @@ def test_a_machine_that_comes_after_all_ports_were_given_is_told_how_to_call(
     said = capsys.readouterr()
 
     assert f'curl --interface 127.1.0.201 -H Metadata:true "{shared}/metadata' in said.out
-    assert "without a port of their own: 1; the ports belong to machines that came before" in said.err
+    assert "without a port of their own: 1 machine; earlier machines have the ports" in said.err
     assert "curl --interface 127.1.0.201 " in page
     assert code == 1
 
@@ -325,5 +327,5 @@ def test_an_address_that_was_given_cannot_be_named_for_another_even_when_its_mac
         async with serving(tmp_path, addresses={"beta": "127.1.0.1"}):
             pass
 
-    with pytest.raises(Invalid, match=r"127\.1\.0\.1 belongs to alpha already"):
+    with pytest.raises(InvalidError, match=r"127\.1\.0\.1 belongs to alpha already"):
         asyncio.run(story())

@@ -1,4 +1,4 @@
-"""No client of operators and tools takes more than its share, however it goes about it."""
+"""The listener keeps every client within the limits."""
 
 import asyncio
 import logging
@@ -56,7 +56,7 @@ class Site:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
     async def send(self, data: bytes) -> bytes:
-        """Send something, and return everything that is answered until the connection is closed."""
+        """Send bytes, and return everything received until the connection is closed."""
         reader, writer = await self.connect()
         writer.write(data)
         try:
@@ -67,7 +67,7 @@ class Site:
             writer.close()
 
     async def get(self) -> bytes:
-        """Return the status of a request that anybody might send."""
+        """Return the status of a plain request."""
         reader, writer = await self.connect()
         writer.write(GET)
         status = (await reader.readline()).split()[1]
@@ -78,15 +78,15 @@ class Site:
 @asynccontextmanager
 async def site(limits: ListenerLimits, tls: ssl.SSLContext | None = None) -> AsyncIterator[Site]:
     """Give a site for as long as the block lasts."""
-    given = Site(limits, tls)
+    served = Site(limits, tls)
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        given.port = bound.getsockname()[1]
-        async with given.listener.serve(given.app, bound):
-            yield given
+        served.port = bound.getsockname()[1]
+        async with served.listener.serve(served.app, bound):
+            yield served
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Return once something is so."""
+    """Return once a condition holds."""
     async with asyncio.timeout(20):
         while not holds():
             await asyncio.sleep(0.001)
@@ -111,9 +111,9 @@ def test_what_does_not_arrive_in_time_is_not_waited_for(sent: bytes, answered: b
         async with site(ListenerLimits(head=AT_ONCE, body=AT_ONCE)) as here:
             return await asyncio.wait_for(here.send(sent), 20), here
 
-    told, here = asyncio.run(story())
+    received, here = asyncio.run(story())
 
-    assert answered in told
+    assert answered in received
     assert here.listener.closed == {reason: 1}
     assert here.listener.open == 0
 
@@ -205,7 +205,7 @@ def test_a_client_too_many_is_told_to_come_back_and_nobody_else_notices() -> Non
 def test_a_client_that_does_not_read_is_cut_off_with_a_reason(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> tuple[bytes, Site]:
         async with site(ListenerLimits(unread=AT_ONCE)) as here:
-            # The stream's reader takes in only so much when nobody asks it for anything.
+            # The stream's reader buffers only so much while nothing is read from it.
             _, writer = await here.connect()
             writer.write(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
             await until(lambda: here.listener.closed.total() > 0)
@@ -221,7 +221,7 @@ def test_a_client_that_does_not_read_is_cut_off_with_a_reason(caplog: pytest.Log
     (said,) = caplog.messages
     assert "reason=unread" in said
     assert "path=/endless" in said
-    assert said.endswith("the client did not read what it was sent")
+    assert said.endswith("the client did not read the response")
 
 
 def test_who_says_nothing_to_tls_is_not_waited_for(tmp_path: Path) -> None:
@@ -231,9 +231,9 @@ def test_who_says_nothing_to_tls_is_not_waited_for(tmp_path: Path) -> None:
         async with site(ListenerLimits(head=AT_ONCE), tls) as here:
             return await asyncio.wait_for(here.send(b""), 20), here
 
-    told, here = asyncio.run(story())
+    received, here = asyncio.run(story())
 
-    assert told == b""
+    assert received == b""
     assert here.listener.closed == {Reason.HANDSHAKE: 1}
     assert here.listener.open == 0
 
@@ -269,10 +269,12 @@ def test_what_happens_all_the_time_is_logged_once_a_second_and_counted_always(
     assert 1 <= len(caplog.messages) < 20
     counted = {family.name: family.samples for family in families([here.listener])}
     refused = [
-        one.value for one in counted["fairwarning_http_closed_total"] if one.labels["reason"] == "full"
+        sample.value
+        for sample in counted["fairwarning_http_closed_total"]
+        if sample.labels["reason"] == "full"
     ]
     assert refused == [20]
-    assert [one.value for one in counted["fairwarning_http_connections_total"]] == [20]
+    assert [sample.value for sample in counted["fairwarning_http_connections_total"]] == [20]
 
 
 def test_a_server_that_ends_waits_for_no_silent_client() -> None:

@@ -1,28 +1,39 @@
-"""Refuse files and functions that are too long to be read in one go; ruff has no rule for either."""
+"""Reports files, functions and packages that are too large; ruff has no rule for them."""
 
 import ast
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 FOLDERS = ("src", "tests", "bench", "examples", "packaging", "tools")
-FILE, FUNCTION = 600, 60
+PACKAGE = Path("src", "fairwarning")
+
+#: Limits, inclusive: lines of a file, lines of a function, modules of a folder of the package.
+FILE, FUNCTION, MODULES = 600, 60, 20
 
 
-def complaints(path: Path) -> Iterator[str]:
-    """Yield what is too long in one file."""
+def long_parts(path: Path) -> Iterator[str]:
+    """Yield a complaint if a file is too long, and one for each of its functions that is."""
     text = path.read_text()
-    if (length := text.count("\n")) >= FILE:
-        yield f"{path}: {length} lines; a file stays under {FILE}"
+    if (length := text.count("\n")) > FILE:
+        yield f"{path}: {length} lines; a file has at most {FILE}"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
             length = node.end_lineno - node.lineno + 1
-            if length >= FUNCTION:
-                yield f"{path}:{node.lineno}: {node.name}: {length} lines; a function stays under {FUNCTION}"
+            if length > FUNCTION:
+                yield f"{path}:{node.lineno}: {node.name}: {length} lines; a function has at most {FUNCTION}"
+
+
+def large_packages(package: Path) -> Iterator[str]:
+    """Yield a complaint for each folder of a package that has too many modules."""
+    for folder in sorted({module.parent for module in package.rglob("*.py")}):
+        if (modules := len(list(folder.glob("*.py")))) > MODULES:
+            yield f"{folder}: {modules} modules; a package has at most {MODULES}"
 
 
 if __name__ == "__main__":
     files = (path for folder in FOLDERS for path in sorted(Path(folder).rglob("*.py")))
-    found = [one for path in files for one in complaints(path)]
-    print(*found, sep="\n", end="\n" * bool(found))
-    sys.exit(bool(found))
+    complaints = [*chain.from_iterable(map(long_parts, files)), *large_packages(PACKAGE)]
+    print(*complaints, sep="\n", end="\n" * bool(complaints))
+    sys.exit(bool(complaints))

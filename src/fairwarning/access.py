@@ -1,6 +1,6 @@
-"""Who may come in: what the faces for people and for tools ask of a request alike.
+"""Checks of a request that the operator API, the management API and the console share.
 
-Below the HTTP rooms, so that both the operator API and the console stand behind the same door.
+This module is below the packages that use it, so that all of them apply the same rules.
 """
 
 import hmac
@@ -9,40 +9,40 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 
-def bears(given: Iterable[str]) -> bool:
-    """Whether one of the ``Authorization`` headers bears any token at all."""
-    return any(one.partition(" ")[0].lower() == "bearer" for one in given)
+def has_bearer_token(authorizations: Iterable[str]) -> bool:
+    """Whether one of the ``Authorization`` headers has a bearer token, right or wrong."""
+    return any(header.partition(" ")[0].lower() == "bearer" for header in authorizations)
 
 
-def holds(given: Iterable[str], token: bytes) -> bool:
-    """Whether one of the ``Authorization`` headers bears the token."""
-    schemes = (one.partition(" ") for one in given)
+def bearer_token_matches(authorizations: Iterable[str], token: bytes) -> bool:
+    """Whether one of the ``Authorization`` headers has this bearer token."""
+    headers = (header.partition(" ") for header in authorizations)
     return any(
         scheme.lower() == "bearer" and hmac.compare_digest(value.strip().encode("latin-1"), token)
-        for scheme, _, value in schemes
+        for scheme, _, value in headers
     )
 
 
-def caller(client: Sequence[str | int] | None) -> str:
-    """Return the address that a request came from, as ASGI tells it; empty where there is none."""
+def client_address(client: Sequence[str | int] | None) -> str:
+    """Return the address of the client from its ASGI form; empty if there is none."""
     return str(client[0]) if client else ""
 
 
-def ours(hosts: Sequence[str]) -> bool:
-    """Whether a request was sent to a name of this machine.
+def hosts_are_loopback(hosts: Sequence[str]) -> bool:
+    """Whether the ``Host`` headers name this machine.
 
-    A name that leads here by somebody else's DNS must not lend a web page our address.
+    Otherwise a web page could reach the server through a DNS name that resolves to loopback (DNS rebinding).
     """
-    return bool(hosts) and all(map(_loopback, hosts))
+    return bool(hosts) and all(map(_is_loopback, hosts))
 
 
 def same_site(origins: Iterable[str], hosts: Iterable[str], schemes: Iterable[str] = ("http",)) -> bool:
-    """Whether no web page of another site sent a request, which it may though it cannot read the answer."""
+    """Whether no page of another site sent the request; browsers let pages send what they cannot read."""
     own = {f"{scheme}://{host}" for scheme in schemes for host in hosts}
     return own.issuperset(origins)
 
 
-def _loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         name = urlsplit(f"//{host}").hostname or ""
         return name == "localhost" or ip_address(name).is_loopback

@@ -1,4 +1,4 @@
-"""Settings, read once."""
+"""The settings of a server, and the environment variables that commands read."""
 
 import os
 from collections.abc import Mapping
@@ -9,49 +9,50 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from fairwarning.core.policy import PROFILES, Profile
-from fairwarning.core.retention import Retention
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.policy import PROFILES, Profile, Retention
 
 if TYPE_CHECKING:
-    from fairwarning.core.recording import Tape
+    from fairwarning.core.document.recording import MachineRecording
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
-#: How far above the port base the management face listens: beyond the ports that machines have of their own.
+#: The management API listens this far above the port base, beyond the ports of machines.
 ARM_OFFSET = 443
-#: How many characters a server's token has at least; fewer could be guessed.
+#: The minimum length of a server's token; a shorter token could be guessed.
 SHORTEST_TOKEN = 16
+#: How the user calls the commands: ``./dev`` sets the variable in a checkout.
+PROGRAM = os.environ.get("FAIRWARNING_PROGRAM") or "fairwarning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerLimits:
-    """How many clients operators and tools may have, how long those may take and how much they may send.
+    """Limits of the operator and the management API: connections, time and bytes.
 
-    Connections are fewer where descriptors are few. Times are real.
+    A process with few file descriptors gets fewer connections. Times are real time.
     """
 
     connections: int = 1000
-    #: From the connection, or from the answer before, until the head of a request is complete.
+    #: From the connection, or from the previous response, to the complete head of a request.
     head: timedelta = timedelta(seconds=10)
-    #: From the head until the body is complete.
+    #: From the head to the complete body.
     body: timedelta = timedelta(seconds=60)
-    #: How long an answer waits for a client that does not read.
+    #: How long a response waits for a client that does not read.
     unread: timedelta = timedelta(seconds=30)
-    #: How much of an incomplete head is kept.
+    #: The largest head of a request.
     head_bytes: int = 64 * 1024
-    #: How much a client may send from the beginning of a request to the end of its answer.
+    #: How much a client may send from the start of a request to the end of its response.
     request_bytes: int = 8 * 1024 * 1024
-    #: Live feeds and pages, each of which takes a connection.
+    #: Live feeds and console pages; each holds a connection.
     streams: int = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything a server is told before it starts."""
+    """The settings of a server."""
 
     blueprints: tuple[Blueprint, ...] = ()
-    #: What is made where nothing was asked for and nothing was ever kept.
+    #: Created as well if nothing was ever stored.
     default_blueprints: tuple[Blueprint, ...] = ()
     profile: Profile = PROFILES["azure"]
     manual_clock: bool = False
@@ -59,40 +60,40 @@ class Settings:
     data: Path | None = None
     port_base: int | None = None
     operator: tuple[str, int] | None = None
-    #: Where the management face is to listen; None leaves it out.
+    #: The address of the management API; None leaves it out.
     arm: tuple[str, int] | None = None
     token: str | None = None
     listen: tuple[tuple[str, int], ...] = ()
     addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sockets: Path | None = None
     limits: ListenerLimits = ListenerLimits()
-    #: How much history is kept; None keeps it all.
+    #: How much history is kept; None keeps all of it.
     retention: Retention | None = None
-    #: What is played back to machines, by their names.
-    replays: Mapping[str, "Tape"] = field(default_factory=lambda: MappingProxyType({}))
+    #: Recordings to replay, by the name of the machine that sees them.
+    replays: Mapping[str, "MachineRecording"] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def metadata_port(self) -> int:
-        """The port before the first machine's; 0 takes any free port."""
+        """The port below the first machine's port; 0 takes free ports."""
         return METADATA_PORT if self.port_base is None else self.port_base
 
     @property
     def operator_address(self) -> tuple[str, int]:
-        """Where the operator API is to listen."""
+        """The address at which the operator API listens."""
         if self.operator is not None:
             return self.operator
         return "127.0.0.1", OPERATOR_PORT if self.port_base is None else self.port_base
 
 
 def arm_address(port_base: int | None) -> tuple[str, int]:
-    """Return where the management face listens unless told otherwise."""
+    """Return the default address of the management API."""
     if port_base is None:
         return "127.0.0.1", ARM_PORT
     return "127.0.0.1", port_base and port_base + ARM_OFFSET
 
 
 def loopback(host: str) -> bool:
-    """Whether only this machine can reach ``host``."""
+    """Whether ``host`` is a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -102,34 +103,34 @@ def loopback(host: str) -> bool:
 
 
 def server_url() -> str:
-    """Return where the commands find their server."""
+    """Return the URL of the server that commands call."""
     return os.environ.get("FAIRWARNING_URL", DEFAULT_URL).rstrip("/")
 
 
 def state_directory() -> Path:
-    """Return where commands of this user keep what is to outlast them."""
-    told = os.environ.get("XDG_STATE_HOME", "")
-    state = Path(told) if told.startswith("/") else Path.home() / ".local" / "state"
+    """Return the directory in which commands of this user keep their state."""
+    path = os.environ.get("XDG_STATE_HOME", "")
+    state = Path(path) if path.startswith("/") else Path.home() / ".local" / "state"
     return state / "fairwarning"
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a program that we run, with ``more`` in it."""
-    # Without its compiled modules every az call takes seconds longer.
+    """Return the environment for a child process: this process's, plus ``more``."""
+    # Without compiled modules, every az call takes seconds longer.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**inherited, **more}
 
 
 def holds(variables: Mapping[str, str]) -> bool:
-    """Whether the environment has all of these."""
+    """Whether the environment has all of these variables with these values."""
     return all(os.environ.get(name) == value for name, value in variables.items())
 
 
 def is_token(text: str) -> bool:
-    """Whether a text can be sent as a token."""
+    """Whether a text can be sent as a bearer token."""
     return bool(text) and text.isascii() and text.isprintable()
 
 
 def server_token() -> str | None:
-    """Return the token the commands show to a server that is not on this machine."""
+    """Return the token that commands send to the server."""
     return os.environ.get("FAIRWARNING_TOKEN") or None

@@ -1,7 +1,8 @@
-"""Listens for operators and tools: serves an ASGI app, and gives no client more than its share.
+"""A listener for the operator API, the management API and the console: serves an ASGI app within limits.
 
-uvicorn speaks HTTP. Whom it talks to, how long a request may take to arrive, how large it may be and how long
-an answer waits for its reader is decided here, for every listener alike.
+uvicorn speaks HTTP. This module accepts the connections and enforces the limits of ``ListenerLimits``: how
+many connections are open, how long a request may take to arrive, how large it may be, and how long a
+response waits for a client that does not read.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fairwarning.config import ListenerLimits
-from fairwarning.core.exposition import Family, Sample, Sort
+from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample
 
 if TYPE_CHECKING:
     import uvicorn
@@ -26,23 +27,23 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-#: How many connections are accepted before everybody else gets a turn.
-_ACCEPTED = 64
-#: How many connections the system keeps for us until we accept them.
+#: Connections that are accepted in one loop iteration.
+_ACCEPT_BATCH = 64
+#: Connections that the kernel queues until they are accepted.
 _BACKLOG = 1024
-#: How long connections wait when there is no descriptor for another, in seconds.
-_REST = 1.0
-#: How long to wait before the same thing is logged again, in seconds.
-_LOG_AGAIN = 1.0
+#: Seconds without accepting after an accept failed, most often because no descriptor was left.
+_ACCEPT_PAUSE = 1.0
+#: Seconds between two log lines about the same reason.
+_LOG_INTERVAL = 1.0
 
-_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_REQUEST_TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 log = logging.getLogger("fairwarning.listener")
 
 
 class Reason(StrEnum):
-    """Why a connection was closed before its client closed it."""
+    """Why the listener closed a connection."""
 
     FULL = "full"
     HANDSHAKE = "handshake"
@@ -52,15 +53,15 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"
 
 
-_EXPLAINED = {
-    Reason.FULL: "as many connections are open as may be",
+_EXPLANATIONS = {
+    Reason.FULL: "the connection limit is reached",
     Reason.HANDSHAKE: "the TLS handshake failed or took too long",
-    Reason.HEAD: "the head of a request took too long",
-    Reason.BODY: "the body of a request took too long",
-    Reason.UNREAD: "the client did not read what it was sent",
-    Reason.TOO_LARGE: "the client sent too much",
+    Reason.HEAD: "the head of a request took too long to arrive",
+    Reason.BODY: "the body of a request took too long to arrive",
+    Reason.UNREAD: "the client did not read the response",
+    Reason.TOO_LARGE: "the request is too large",
 }
-_WARNED = frozenset({Reason.FULL, Reason.UNREAD, Reason.TOO_LARGE})
+_WARNING_REASONS = frozenset({Reason.FULL, Reason.UNREAD, Reason.TOO_LARGE})
 
 
 class HttpListener:
@@ -79,7 +80,7 @@ class HttpListener:
 
     @property
     def scheme(self) -> str:
-        """What its URLs begin with."""
+        """The scheme of the URLs."""
         return "http" if self._tls is None else "https"
 
     @asynccontextmanager
@@ -102,7 +103,7 @@ class HttpListener:
             access_log=False,
             lifespan="off",
             ws="none",
-            # A caller might name any address; it is the one they call from that is throttled.
+            # A proxy header could name any address; the throttle needs the address of the connection.
             proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
@@ -124,29 +125,35 @@ class HttpListener:
             server.should_exit = True
             await serving
 
-    def dropped(self, reason: Reason, client: object = None, path: str = "") -> None:
-        """Count a connection that is closed, and log it unless that was done a moment ago."""
+    def record_close(self, reason: Reason, client: object = None, path: str = "") -> None:
+        """Count a closed connection, and log the reason at most once per interval."""
         self.closed[reason] += 1
         self._unlogged[reason] += 1
         now = asyncio.get_running_loop().time()
-        if now - self._logged.get(reason, -_LOG_AGAIN) < _LOG_AGAIN:
+        if now - self._logged.get(reason, -_LOG_INTERVAL) < _LOG_INTERVAL:
             return
         self._logged[reason] = now
-        # Browsers open connections that they may need and then do not: that alone is no cause for a warning.
-        level = logging.WARNING if reason in _WARNED else logging.INFO
+        # Browsers open spare connections and never use them; that deserves no warning.
+        level = logging.WARNING if reason in _WARNING_REASONS else logging.INFO
         log.log(
             level,
             "connections_closed listener=%s reason=%s count=%d open=%d limit=%d client=%s path=%s: %s",
-            self.name, reason.value, self._unlogged.pop(reason), self.open, self.limits.connections, client,
-            path or "-", _EXPLAINED[reason],
-        )  # fmt: skip
+            self.name,
+            reason.value,
+            self._unlogged.pop(reason),
+            self.open,
+            self.limits.connections,
+            client,
+            path or "-",
+            _EXPLANATIONS[reason],
+        )
 
     def _resume(self, bound: socket.socket, server: "uvicorn.Server") -> None:
         if bound.fileno() >= 0:
             asyncio.get_running_loop().add_reader(bound, self._accept, bound, server)
 
     def _accept(self, bound: socket.socket, server: "uvicorn.Server") -> None:
-        for _ in range(_ACCEPTED):
+        for _ in range(_ACCEPT_BATCH):
             try:
                 connected, client = bound.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -155,7 +162,7 @@ class HttpListener:
                 log.error("connection_not_accepted listener=%s problem=%s", self.name, problem)
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(bound)
-                loop.call_later(_REST, self._resume, bound, server)
+                loop.call_later(_ACCEPT_PAUSE, self._resume, bound, server)
                 return
             self.accepted += 1
             if self.open >= self.limits.connections:
@@ -173,24 +180,24 @@ class HttpListener:
             if self._tls is None:
                 connected.send(_busy(self.limits.connections))
                 connected.shutdown(socket.SHUT_WR)
-                # Closed with a request unread, the connection would be reset and the answer lost.
+                # Closing a socket with unread bytes resets the connection, and the response could be lost.
                 connected.recv(self.limits.head_bytes)
-        self.dropped(Reason.FULL, client)
+        self.record_close(Reason.FULL, client)
 
     async def _connect(self, connected: socket.socket, connection: "_Connection", client: object) -> None:
         connected.setblocking(False)
-        patience = None if self._tls is None else self.limits.head.total_seconds()
+        timeout = None if self._tls is None else self.limits.head.total_seconds()
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,
                 connected,
                 ssl=self._tls,
-                ssl_handshake_timeout=patience,
-                ssl_shutdown_timeout=patience and 1.0,
+                ssl_handshake_timeout=timeout,
+                ssl_shutdown_timeout=timeout and 1.0,
             )
         except OSError:
             connection.release()
-            self.dropped(Reason.HANDSHAKE, client)
+            self.record_close(Reason.HANDSHAKE, client)
 
     def _connected(
         self, connected: socket.socket, connection: "_Connection", task: "asyncio.Task[None]"
@@ -202,7 +209,7 @@ class HttpListener:
 
 
 class _Connection(asyncio.Protocol):
-    """One client, as uvicorn talks to it, held to the limits."""
+    """One connection: passes everything on to uvicorn, within the limits."""
 
     def __init__(self, listener: HttpListener, server: "uvicorn.Server", client: object) -> None:
         self._listener = listener
@@ -212,28 +219,28 @@ class _Connection(asyncio.Protocol):
         self._http = _http(server)
         self._http.app = self._answer
         self._transport: asyncio.Transport | None = None
-        self._arriving = _Deadline(self._late)
-        self._unread = _Deadline(self._not_read)
+        self._arrival = _Deadline(self._arrival_missed)
+        self._unread = _Deadline(self._unread_missed)
         self._path = ""
         self._received = 0
-        self._most = self._limits.head_bytes
+        self._max_bytes = self._limits.head_bytes
         self._body_due = False
         self._released = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a request."""
+        """Wait for a request."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._arriving.set(self._limits.head)
+        self._arrival.set(self._limits.head)
         self._http.connection_made(transport)
-        # Paused as soon as anything is left unsent, so that the deadline of who does not read is always set.
-        # With TLS that may be now: the end of the handshake is not sent yet.
+        # Pauses writing as soon as anything is unsent, so that the deadline for reading is always set.
+        # With TLS this may be now: the end of the handshake is not sent yet.
         transport.set_write_buffer_limits(high=1)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what arrives unless it is too much."""
-        if self._received > self._most:
-            self._drop(Reason.TOO_LARGE, _TOO_LARGE if self._waiting else b"")
+        """Pass on what arrives, unless the request is too large."""
+        if self._received > self._max_bytes:
+            self._drop(Reason.TOO_LARGE, _TOO_LARGE if self._between_requests else b"")
             return
         self._received += len(data)
         self._http.data_received(data)
@@ -243,35 +250,35 @@ class _Connection(asyncio.Protocol):
         self._http.eof_received()
 
     def pause_writing(self) -> None:
-        """Begin to wait for the client to read."""
+        """Wait for the client to read."""
         self._unread.set(self._limits.unread)
         self._http.pause_writing()
 
     def resume_writing(self) -> None:
-        """Go on: the client reads."""
+        """Continue: the client reads."""
         self._unread.clear()
         self._http.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give back what the connection held."""
-        self._arriving.clear()
+        """Release everything: the connection is closed."""
+        self._arrival.clear()
         self._unread.clear()
         self.release()
         self._http.connection_lost(exc)
 
     def release(self) -> None:
-        """Leave the place to another connection, once."""
+        """Make room for another connection; further calls do nothing."""
         if not self._released:
             self._released = True
             self._listener.open -= 1
 
     async def _answer(self, scope: "Scope", receive: "ASGIReceiveCallable", send: "ASGISendCallable") -> None:
         assert scope["type"] == "http"
-        self._path, self._most = scope["path"], self._limits.request_bytes
+        self._path, self._max_bytes = scope["path"], self._limits.request_bytes
         self._body_due = _has_body(scope["headers"])
         self._expect_body()
 
-        async def arriving() -> "ASGIReceiveEvent":
+        async def receive_body() -> "ASGIReceiveEvent":
             message = await receive()
             if message["type"] == "http.disconnect" or not message.get("more_body"):
                 self._body_due = False
@@ -279,85 +286,96 @@ class _Connection(asyncio.Protocol):
             return message
 
         try:
-            await self._app(scope, arriving, send)
+            await self._app(scope, receive_body, send)
         finally:
-            self._arriving.set(self._limits.head)
-            # The rest of a body that nobody wanted is still on its way; it is no head.
+            self._arrival.set(self._limits.head)
+            # The rest of a body that the app did not read may still arrive; it is no head.
             if not self._body_due:
-                self._received, self._most = 0, self._limits.head_bytes
+                self._received, self._max_bytes = 0, self._limits.head_bytes
 
     @property
-    def _waiting(self) -> bool:
-        """Whether no request is being answered, nor the rest of one still arriving."""
-        return self._most == self._limits.head_bytes
+    def _between_requests(self) -> bool:
+        """Whether no request is being answered, and no rest of a request is arriving."""
+        return self._max_bytes == self._limits.head_bytes
 
     def _expect_body(self) -> None:
         if self._body_due:
-            self._arriving.set(self._limits.body)
+            self._arrival.set(self._limits.body)
         else:
-            self._arriving.clear()
+            self._arrival.clear()
 
-    def _late(self) -> None:
-        if self._waiting:
-            self._drop(Reason.HEAD, _TOO_SLOW if self._received else b"")
+    def _arrival_missed(self) -> None:
+        if self._between_requests:
+            self._drop(Reason.HEAD, _REQUEST_TIMEOUT if self._received else b"")
         else:
             self._drop(Reason.BODY, b"")
 
-    def _not_read(self) -> None:
-        self._listener.dropped(Reason.UNREAD, self._client, self._path)
+    def _unread_missed(self) -> None:
+        self._listener.record_close(Reason.UNREAD, self._client, self._path)
         if self._transport is not None:
             self._transport.abort()
 
-    def _drop(self, reason: Reason, answer: bytes) -> None:
+    def _drop(self, reason: Reason, response: bytes) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        self._listener.dropped(reason, self._client, self._path)
-        if answer:
-            transport.write(answer)
+        self._listener.record_close(reason, self._client, self._path)
+        if response:
+            transport.write(response)
             transport.close()
         else:
             transport.abort()
 
 
 class _Deadline:
-    """Calls somebody unless it is cleared in time."""
+    """Calls a function unless it is cleared in time."""
 
     def __init__(self, missed: Callable[[], None]) -> None:
         self._missed = missed
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, patience: timedelta) -> None:
-        """Start anew."""
+    def set(self, delay: timedelta) -> None:
+        """Start, or start again."""
         self.clear()
-        self._timer = asyncio.get_running_loop().call_later(patience.total_seconds(), self._missed)
+        self._timer = asyncio.get_running_loop().call_later(delay.total_seconds(), self._missed)
 
     def clear(self) -> None:
-        """Call nobody."""
+        """Do not call the function."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
-def families(listeners: Iterable[HttpListener]) -> Iterator[Family]:
-    """Return what listeners counted, as monitoring reads it."""
-    every = list(listeners)
-    named = [(one, {"listener": one.name}) for one in every]
-    yield Family("fairwarning_http_connections", Sort.GAUGE, "Open connections of operators and tools",
-                 tuple(Sample(one.open, labels) for one, labels in named))  # fmt: skip
-    yield Family("fairwarning_http_connections_total", Sort.COUNTER, "Connections of operators and tools",
-                 tuple(Sample(one.accepted, labels) for one, labels in named))  # fmt: skip
+def families(listeners: Iterable[HttpListener]) -> Iterator[MetricFamily]:
+    """Return the metric families of listeners."""
+    labelled = [(listener, {"listener": listener.name}) for listener in listeners]
+    yield MetricFamily(
+        "fairwarning_http_connections",
+        MetricType.GAUGE,
+        "Open connections to the operator and management APIs.",
+        tuple(Sample(listener.open, labels) for listener, labels in labelled),
+    )
+    yield MetricFamily(
+        "fairwarning_http_connections_total",
+        MetricType.COUNTER,
+        "Connections accepted by the operator and management APIs.",
+        tuple(Sample(listener.accepted, labels) for listener, labels in labelled),
+    )
     closed = [
-        Sample(one.closed[reason], {**labels, "reason": reason.value})
-        for one, labels in named
+        Sample(listener.closed[reason], {**labels, "reason": reason.value})
+        for listener, labels in labelled
         for reason in Reason
     ]
-    yield Family("fairwarning_http_closed_total", Sort.COUNTER, "Connections closed because of a limit",
-                 tuple(closed))  # fmt: skip
+    yield MetricFamily(
+        "fairwarning_http_closed_total",
+        MetricType.COUNTER,
+        "Connections closed because of a limit.",
+        tuple(closed),
+    )
 
 
 def _http(server: "uvicorn.Server") -> "HttpToolsProtocol | H11Protocol":
-    """Return what speaks HTTP: the faster one of uvicorn's if it is installed."""
+    """Return an HTTP protocol of uvicorn: the faster one if httptools is installed."""
     config, state, shared = server.config, server.server_state, server.lifespan.state
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol

@@ -1,7 +1,7 @@
-"""Answers that last: live feeds and live pages, of which there are only so many at a time.
+"""Responses without an end (live feeds and live pages), and the limit on how many are open.
 
-Below the HTTP rooms, so that the operator API and the console count theirs together. Who does not read what
-they are sent is cut off by the listener, which sees it.
+This module is below the operator API and the console, so that both count their streams together. The
+listener closes the connection of a client that does not read its stream.
 """
 
 import sys
@@ -13,53 +13,57 @@ from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.exposition import Family, Sample, Sort
+from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample
 
 EVENT_STREAM = "text/event-stream"
 
-#: How often all of them together are written to in a second, so that the server has time for its guests.
-WRITES = 2000
+#: Writes per second to all streams together, so that the server has time for its guests.
+MAX_WRITES_PER_SECOND = 2000
 
 
 class TooManyStreamsError(FairWarningError):
-    """As many live feeds and pages are open as the server keeps."""
+    """The limit of open streams is reached."""
 
     status_hint = 503
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"{most} live feeds and pages are open, as many as are served at a time; close some")
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} live feeds and pages are open, which is the limit; close one first")
+        self.limit = limit
 
 
 class Streams:
-    """Counts the answers that last, and refuses one too many."""
+    """Counts the open streams, and refuses more than ``limit``."""
 
-    def __init__(self, most: int = sys.maxsize) -> None:
-        self.most = most
+    def __init__(self, limit: int = sys.maxsize) -> None:
+        self.limit = limit
         self.open = 0
         self.refused = 0
 
     @property
-    def pace(self) -> timedelta:
-        """How long each of them waits after it has written: the longer, the more there are."""
-        return timedelta(seconds=self.open / WRITES)
+    def write_interval(self) -> timedelta:
+        """How long each stream waits between two writes; it grows with the number of streams."""
+        return timedelta(seconds=self.open / MAX_WRITES_PER_SECOND)
 
     def stream(self, messages: AsyncGenerator[bytes, None]) -> ASGIApp:
-        """Return an answer that lasts as long as there are messages and somebody reads them.
+        """Return a response that lasts until the messages end or the client disconnects.
 
         Raises:
-            TooManyStreamsError: there are as many as there may be.
+            TooManyStreamsError: the limit is reached.
         """
-        if self.open >= self.most:
+        if self.open >= self.limit:
             self.refused += 1
-            raise TooManyStreamsError(self.most)
+            raise TooManyStreamsError(self.limit)
         return _Stream(self, messages)
 
-    def families(self) -> Iterator[Family]:
-        """Return the numbers as monitoring reads them."""
-        yield Family("fairwarning_streams", Sort.GAUGE, "Live feeds and pages", (Sample(self.open),))
-        refused = "Live feeds and pages refused because there were too many"
-        yield Family("fairwarning_streams_refused_total", Sort.COUNTER, refused, (Sample(self.refused),))
+    def families(self) -> Iterator[MetricFamily]:
+        """Return the metric families."""
+        yield MetricFamily(
+            "fairwarning_streams", MetricType.GAUGE, "Open live feeds and pages.", (Sample(self.open),)
+        )
+        refused = "Live feeds and pages refused because of the limit."
+        yield MetricFamily(
+            "fairwarning_streams_refused_total", MetricType.COUNTER, refused, (Sample(self.refused),)
+        )
 
 
 class _Stream:
@@ -68,7 +72,7 @@ class _Stream:
         self._messages = messages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what there is; what feeds it is closed with it, however it ends."""
+        """Send the messages; their generator is closed however the response ends."""
         self._streams.open += 1
         try:
             async with aclosing(self._messages):

@@ -1,7 +1,9 @@
-"""Wrong tokens are answered slowly, so that nobody can try many.
+"""Slows down guesses of tokens: the response to a wrong token waits.
 
-One throttle stands before every face that asks for a token. A right token is never slowed nor refused,
-whatever others try from the same address: who guesses on this machine must not lock its operator out.
+All APIs that ask for a token share one throttle. Each further wrong token of a caller waits longer, one
+after the other; a wrong token is refused at once if too many wait already. A right token is never delayed
+nor refused, whatever other programs try from the same address: a guesser on this machine must not lock its
+operator out.
 """
 
 import asyncio
@@ -12,18 +14,18 @@ from ipaddress import IPv6Address, ip_address
 
 from fairwarning.core.errors import FairWarningError
 
-#: How long each wrong token of a caller waits for its answer, in seconds; the last counts for all after it.
-PAUSES = (0.0, 0.25, 0.5, 1.0, 2.0)
+#: The delay of each wrong token of a caller, in seconds; the last holds for all that follow.
+DELAYS = (0.0, 0.25, 0.5, 1.0, 2.0)
 
-#: How many wrong tokens may wait for their answer, of one caller and of all; more are refused at once.
-MOST_WAITING, MOST_WAITING_OF_ALL = 10, 200
+#: Wrong tokens that may wait, of one caller and of all callers; more are refused at once.
+MAX_WAITING, MAX_WAITING_TOTAL = 10, 200
 
-#: How many callers are remembered, and for how many seconds after their last wrong token.
-MOST_CALLERS, MEMORY = 1024, 60.0
+#: Callers that are remembered, and for how many seconds after their last wrong token.
+MAX_CALLERS, MEMORY = 1024, 60.0
 
 
 class TooManyGuessesError(FairWarningError):
-    """Too many wrong tokens wait for their answer."""
+    """Too many wrong tokens wait for their response."""
 
     status_hint = 429
     retry_after = "2"
@@ -41,15 +43,15 @@ class _Caller:
 
 
 class Throttle:
-    """Remembers who tries wrong tokens; ``now`` returns seconds that never go back."""
+    """Delays wrong tokens; ``now`` returns monotonic seconds."""
 
     def __init__(
         self,
         now: Callable[[], float] | None = None,
-        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._now = now or _loop_seconds
-        self._rest = rest
+        self._sleep = sleep
         self._callers: OrderedDict[str, _Caller] = OrderedDict()
         self._waiting = 0
 
@@ -58,22 +60,22 @@ class Throttle:
         """How many callers are remembered."""
         return len(self._callers)
 
-    async def wrong(self, address: str) -> None:
-        """Let a wrong token from an address wait for its answer, behind those that came before it.
+    async def wrong_token(self, address: str) -> None:
+        """Return when the response to a wrong token from an address may be sent.
 
         Raises:
             TooManyGuessesError: too many wait already.
         """
         caller = self._caller(_network(address))
-        if caller.waiting >= MOST_WAITING or self._waiting >= MOST_WAITING_OF_ALL:
+        if caller.waiting >= MAX_WAITING or self._waiting >= MAX_WAITING_TOTAL:
             raise TooManyGuessesError
         caller.waiting += 1
         self._waiting += 1
         try:
             async with caller.turn:
-                pause = PAUSES[min(caller.wrong, len(PAUSES) - 1)]
+                delay = DELAYS[min(caller.wrong, len(DELAYS) - 1)]
                 caller.wrong += 1
-                await self._rest(pause)
+                await self._sleep(delay)
         finally:
             caller.waiting -= 1
             self._waiting -= 1
@@ -85,7 +87,7 @@ class Throttle:
             caller = _Caller()
         caller.last = now
         self._callers[key] = caller
-        if len(self._callers) > MOST_CALLERS:
+        if len(self._callers) > MAX_CALLERS:
             self._callers.popitem(last=False)
         return caller
 
@@ -95,9 +97,9 @@ def _loop_seconds() -> float:
 
 
 def _network(address: str) -> str:
-    """Return what one caller commands: an address, or the 64 bits that make a network of IPv6."""
+    """Return the part of an address that one caller controls: all of IPv4, the first 64 bits of IPv6."""
     try:
-        known = ip_address(address.partition("%")[0])
+        parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(int(known) >> 64) if isinstance(known, IPv6Address) else address
+    return str(int(parsed) >> 64) if isinstance(parsed, IPv6Address) else address

@@ -1,4 +1,4 @@
-"""What every test of the agent may ask for."""
+"""Fixtures of the agent tests."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

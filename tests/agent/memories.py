@@ -1,22 +1,22 @@
-"""What a guest remembers of the events it has seen, for tests of what it plans."""
+"""Memories of the agent, for tests of its plan."""
 
-from fairwarning.agent.plan import Memory, Policy, Record, Step, Work
+from fairwarning.agent.plan import AgentPolicy, EventStep, Memory, Record, Work
+from fairwarning.core.document.parse import ObservedEvent
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Seen
-from tests.agent.sight import DRAIN, record, seen
+from tests.agent.events import DRAIN, record, seen
 
 E1, E2 = seen(), seen("E2")
-POLICY = Policy(rules=(DRAIN,))
+POLICY = AgentPolicy(rules=(DRAIN,))
 K1 = E1.key
 
 
 def remembering(*records: Record, busy: frozenset[tuple[EventId, Work]] = frozenset()) -> Memory:
-    return Memory(records={one.event.key: one for one in records}, busy=busy)
+    return Memory(records={known.event.key: known for known in records}, busy=busy)
 
 
-def ready(event: Seen, **more: object) -> Memory:
-    return remembering(record(event, Step.READY, **more))
+def ready(event: ObservedEvent, **more: object) -> Memory:
+    return remembering(record(event, EventStep.READY, **more))
 
 
-FAILED = remembering(record(E1, Step.FAILED, attempts=1, problem="the drain exits 1"))
-READY_1 = record(E1, Step.READY)
+FAILED = remembering(record(E1, EventStep.FAILED, attempts=1, problem="the drain exits 1"))
+READY_1 = record(E1, EventStep.READY)

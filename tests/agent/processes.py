@@ -1,4 +1,4 @@
-"""Machines with agents that are processes of their own, and what their hooks were asked."""
+"""Machines with agents that run as processes, and the calls of their hooks."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ NOTE = 'echo {phase} "$FAIRWARNING_EVENT_ID" >> {log}'
 
 @dataclass
 class Guest:
-    """One machine with an agent that notes what its hooks are asked."""
+    """A machine with an agent whose hooks record their calls."""
 
     server: Server
     folder: Path
@@ -53,7 +53,9 @@ class Guest:
         """Start the agent and return once it has asked for events."""
         with (self.folder / "stderr").open("ab") as err:
             self.processes.append(subprocess.Popen(self.words("run"), stderr=err))
-        until(lambda: self.said().count("machine_named") >= len(self.processes), "the agent knows its name")
+        until(
+            lambda: self.log_text().count("machine_named") >= len(self.processes), "the agent knows its name"
+        )
 
     def ask(self, word: str) -> str:
         return subprocess.run(self.words(word), capture_output=True, text=True, check=True, timeout=30).stdout
@@ -68,12 +70,12 @@ class Guest:
                 process.terminate()
                 assert process.wait(20) == 0
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         path = self.folder / "stderr"
         return path.read_text() if path.exists() else ""
 
     def did(self, event: Shown) -> list[str]:
-        """Return what the hooks were asked for an event, in order."""
+        """Return the phases of the hooks that ran for an event, in order."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         return [line.split()[0] for line in lines if line.split()[1] == event["id"]]
 
@@ -83,13 +85,13 @@ class Guest:
         return [row["by"] for row in rows if row["kind"] == "approved" and row["event"] == event["id"]]
 
     def recovered(self, event: Shown) -> None:
-        until(lambda: "recover" in self.did(event), f"{self.machine} recovers: {self.said()}")
+        until(lambda: "recover" in self.did(event), f"{self.machine} recovers: {self.log_text()}")
 
 
 def guest(
     server: Server, folder: Path, machine: str, stack: ExitStack, *, extra: str = "", after: str = ""
 ) -> Guest:
-    one = Guest(server, folder / machine, machine, extra, after)
-    one.write()
-    stack.callback(one.stop)
-    return one
+    started = Guest(server, folder / machine, machine, extra, after)
+    started.write()
+    stack.callback(started.stop)
+    return started

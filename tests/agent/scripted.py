@@ -1,4 +1,4 @@
-"""An endpoint that answers what a test has written down, and a clock that waits for nobody."""
+"""An endpoint with scripted answers, and a clock that moves only when the agent waits."""
 
 import socket
 import threading
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from tests.agent.sight import NOON
+from tests.agent.events import NOON
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One answer; status 0 hangs up without one, and some take their time."""
+class Answer:
+    """A scripted answer; status 0 closes the connection without one, ``after`` delays it."""
 
     status: int = 200
     body: bytes = b'{"DocumentIncarnation":1,"Events":[]}'
@@ -23,7 +23,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request."""
+    """A request that the endpoint received."""
 
     method: str
     path: str
@@ -33,14 +33,14 @@ class Asked:
 
 @dataclass
 class Script:
-    """What will be answered, and what was asked; the last line is repeated."""
+    """The answers to come, and the requests so far; the last answer is repeated."""
 
-    lines: list[Line]
+    answers: list[Answer]
     url: str = ""
     asked: list[Asked] = field(default_factory=list)
 
-    def next(self) -> Line:
-        return self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
+    def next(self) -> Answer:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 @dataclass
@@ -64,7 +64,7 @@ class FakeClock:
 
 @contextmanager
 def dripping(answer: bytes) -> Iterator[str]:
-    """Give an endpoint that accepts one connection and sends ``answer`` byte by byte, 20 ms apart."""
+    """Yield an endpoint that accepts one connection and sends ``answer`` byte by byte, 20 ms apart."""
     stop = threading.Event()
 
     def drip(server: socket.socket) -> None:
@@ -89,25 +89,25 @@ def dripping(answer: bytes) -> Iterator[str]:
 
 
 @contextmanager
-def endpoint(*lines: Line) -> Iterator[Script]:
-    """Give an endpoint on loopback that answers these lines, one after the other."""
-    script = Script(list(lines) or [Line()])
+def endpoint(*answers: Answer) -> Iterator[Script]:
+    """Yield an endpoint on loopback that sends these answers, one after the other."""
+    script = Script(list(answers) or [Answer()])
 
     class Handler(BaseHTTPRequestHandler):
         def reply(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
             script.asked.append(Asked(self.command, self.path, headers, self.rfile.read(length)))
-            line = script.next()
-            threading.Event().wait(line.after.total_seconds())
-            if line.status == 0:
+            answer = script.next()
+            threading.Event().wait(answer.after.total_seconds())
+            if answer.status == 0:
                 return
-            self.send_response_only(line.status)
-            for name, value in line.headers.items():
+            self.send_response_only(answer.status)
+            for name, value in answer.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(line.body)))
+            self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
-            self.wfile.write(line.body)
+            self.wfile.write(answer.body)
 
         do_GET = do_POST = reply
 

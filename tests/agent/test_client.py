@@ -1,4 +1,4 @@
-"""The line to the endpoint, against servers in every mood."""
+"""The client of the endpoint, against servers that answer, fail and stall."""
 
 import json
 import socket
@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from fairwarning.agent.client import FIRST_TIMEOUT, TIMEOUT, MetadataClient, Refused, Unavailable
+from fairwarning.agent.client import FIRST_TIMEOUT, TIMEOUT, MetadataClient, RefusedError, UnavailableError
 from fairwarning.core.model import EventId
-from tests.agent.scripted import FakeClock, Line, dripping, endpoint
+from tests.agent.scripted import Answer, FakeClock, dripping, endpoint
 
 ONE = b'{"DocumentIncarnation":3,"Events":[{"EventId":"A","EventStatus":"Scheduled","Resources":["web_0"]}]}'
 OURS = {"Server": "IMDS/fairwarning", "ETag": '"3"'}
@@ -26,7 +26,7 @@ def keep_polling(client: MetadataClient, clock: FakeClock, times: int) -> list[s
         try:
             client.poll()
             problems.append("")
-        except (Unavailable, Refused) as problem:
+        except (UnavailableError, RefusedError) as problem:
             problems.append(type(problem).__name__)
         clock.wait(client.pause)
     return problems
@@ -35,7 +35,7 @@ def keep_polling(client: MetadataClient, clock: FakeClock, times: int) -> list[s
 @pytest.mark.rule("C-01")
 def test_it_polls_once_a_second_and_says_what_it_has() -> None:
     clock = FakeClock()
-    with endpoint(Line(200, ONE, {"ETag": '"3"'}), Line(304, b"")) as script:
+    with endpoint(Answer(200, ONE, {"ETag": '"3"'}), Answer(304, b"")) as script:
         client = MetadataClient(script.url, clock)
 
         documents = [client.poll(), client.poll()]
@@ -44,12 +44,12 @@ def test_it_polls_once_a_second_and_says_what_it_has() -> None:
     assert client.pause == timedelta(seconds=1)
     assert "if-none-match" not in script.asked[0].headers
     assert script.asked[1].headers["if-none-match"] == '"3"'
-    assert {one.headers["metadata"] for one in script.asked} == {"true"}
+    assert {request.headers["metadata"] for request in script.asked} == {"true"}
 
 
 def test_a_server_that_offers_it_is_asked_to_wait() -> None:
     clock = FakeClock()
-    with endpoint(Line(200, ONE, OURS), Line(200, ONE, OURS)) as script:
+    with endpoint(Answer(200, ONE, OURS), Answer(200, ONE, OURS)) as script:
         client = MetadataClient(script.url, clock)
 
         client.poll()
@@ -57,11 +57,11 @@ def test_a_server_that_offers_it_is_asked_to_wait() -> None:
         client.poll()
 
     assert first_pause == timedelta(0)
-    assert [one.path.partition("&")[2] for one in script.asked] == ["", "wait=20"]
+    assert [request.path.partition("&")[2] for request in script.asked] == ["", "wait=20"]
 
 
 def test_a_server_that_answers_at_once_what_it_should_hold_is_not_asked_more_often() -> None:
-    with endpoint(Line(200, ONE, OURS), Line(304, b"", OURS)) as script:
+    with endpoint(Answer(200, ONE, OURS), Answer(304, b"", OURS)) as script:
         client = MetadataClient(script.url, FakeClock())
 
         client.poll()
@@ -74,17 +74,17 @@ def test_a_server_that_answers_at_once_what_it_should_hold_is_not_asked_more_oft
 @pytest.mark.parametrize("status", [0, 404, 410, 429, 500, 503])
 def test_a_server_in_trouble_is_asked_again_ever_more_slowly(status: int) -> None:
     clock = FakeClock()
-    with endpoint(Line(status, b"")) as script:
+    with endpoint(Answer(status, b"")) as script:
         problems = keep_polling(MetadataClient(script.url, clock), clock, 7)
 
-    assert problems == ["Unavailable"] * 7
+    assert problems == ["UnavailableError"] * 7
     assert seconds(clock) == [1, 2, 4, 8, 16, 16, 16]
 
 
 @pytest.mark.rule("C-02")
 def test_an_outage_of_five_minutes_is_outlived() -> None:
     clock = FakeClock()
-    with endpoint(*[Line(503, b"")] * 22, Line(200, ONE)) as script:
+    with endpoint(*[Answer(503, b"")] * 22, Answer(200, ONE)) as script:
         client = MetadataClient(script.url, clock)
         keep_polling(client, clock, 22)
 
@@ -99,15 +99,15 @@ def test_an_outage_of_five_minutes_is_outlived() -> None:
 @pytest.mark.parametrize("status", [400, 405])
 def test_a_request_that_is_wrong_is_not_repeated(status: int) -> None:
     clock = FakeClock()
-    with endpoint(Line(status, b'{"error":"no"}')) as script:
+    with endpoint(Answer(status, b'{"error":"no"}')) as script:
         client = MetadataClient(script.url, clock)
 
-        with pytest.raises(Refused, match=str(status)):
+        with pytest.raises(RefusedError, match=str(status)):
             client.poll()
-        with pytest.raises(Refused, match=str(status)):
+        with pytest.raises(RefusedError, match=str(status)):
             client.approve(EventId("A"))
 
-    assert [one.method for one in script.asked] == ["GET", "POST"]
+    assert [request.method for request in script.asked] == ["GET", "POST"]
     assert client.pause == timedelta(minutes=1)
 
 
@@ -123,7 +123,7 @@ def test_the_first_answer_may_take_two_minutes_and_later_ones_five_seconds(
         return connect(address, timeout, source)
 
     monkeypatch.setattr(socket, "create_connection", noting)
-    with endpoint(Line(503, b""), Line(200, ONE)) as script:
+    with endpoint(Answer(503, b""), Answer(200, ONE)) as script:
         clock = FakeClock()
         keep_polling(MetadataClient(script.url, clock), clock, 3)
 
@@ -136,15 +136,15 @@ def test_the_first_answer_may_take_two_minutes_and_later_ones_five_seconds(
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100, b"HTTP/1.1 200 OK\r\n\r\n"])
 def test_an_answer_that_drips_in_is_given_up_when_its_time_is_over(head: bytes) -> None:
     with dripping(head + ONE) as url:
-        client = MetadataClient(url, FakeClock(), patience=timedelta(seconds=0.2))
+        client = MetadataClient(url, FakeClock(), first_timeout=timedelta(seconds=0.2))
 
-        with pytest.raises(Unavailable, match="does not answer: the answer took too long"):
+        with pytest.raises(UnavailableError, match="does not answer: the answer took too long"):
             client.poll()
 
 
 @pytest.mark.rule("C-03")
 def test_an_empty_answer_is_no_information() -> None:
-    with endpoint(Line(200, b"", {"ETag": '"1"'}), Line(200, ONE)) as script:
+    with endpoint(Answer(200, b"", {"ETag": '"1"'}), Answer(200, ONE)) as script:
         client = MetadataClient(script.url, FakeClock())
 
         first, second = client.poll(), client.poll()
@@ -157,20 +157,22 @@ def test_an_empty_answer_is_no_information() -> None:
 @pytest.mark.rule("C-04")
 def test_after_an_outage_the_whole_document_is_asked_for() -> None:
     clock = FakeClock()
-    with endpoint(Line(200, ONE, {"ETag": '"3"'}), Line(503, b""), Line(200, ONE, {"ETag": '"3"'})) as script:
+    with endpoint(
+        Answer(200, ONE, {"ETag": '"3"'}), Answer(503, b""), Answer(200, ONE, {"ETag": '"3"'})
+    ) as script:
         keep_polling(MetadataClient(script.url, clock), clock, 3)
 
-    assert ["if-none-match" in one.headers for one in script.asked] == [False, True, False]
+    assert ["if-none-match" in request.headers for request in script.asked] == [False, True, False]
 
 
 @pytest.mark.parametrize(
     "body", [pytest.param(b"<html>", id="a page"), pytest.param(b'{"Events":1}', id="no list")]
 )
 def test_an_answer_that_is_no_document_is_a_failure(body: bytes) -> None:
-    with endpoint(Line(200, body)) as script:
+    with endpoint(Answer(200, body)) as script:
         client = MetadataClient(script.url, FakeClock())
 
-        with pytest.raises(Unavailable, match="the document"):
+        with pytest.raises(UnavailableError, match="the document"):
             client.poll()
 
 
@@ -182,7 +184,7 @@ def test_never_more_than_five_requests_leave_in_a_second() -> None:
         for _ in range(20):
             client.name() if len(sent) % 2 else client.approve(EventId("A"))
             sent.append(clock.elapsed())
-            script.lines = [Line(200, b"web_0")]
+            script.answers = [Answer(200, b"web_0")]
 
     assert all(later - sooner >= timedelta(milliseconds=200) for sooner, later in pairwise(sent))
 
@@ -190,16 +192,18 @@ def test_never_more_than_five_requests_leave_in_a_second() -> None:
 @pytest.mark.rule("C-02", "C-08")
 def test_an_approval_is_tried_again_until_it_is_accepted() -> None:
     clock = FakeClock()
-    with endpoint(Line(410, b""), Line(0), Line(500, b""), Line(200, b"")) as script:
+    with endpoint(Answer(410, b""), Answer(0), Answer(500, b""), Answer(200, b"")) as script:
         MetadataClient(script.url, clock).approve(EventId("A"))
 
-    assert [json.loads(one.body) for one in script.asked] == [{"StartRequests": [{"EventId": "A"}]}] * 4
+    assert [json.loads(request.body) for request in script.asked] == [
+        {"StartRequests": [{"EventId": "A"}]}
+    ] * 4
     assert [wait for wait in seconds(clock) if wait >= 1] == [1, 2, 4]
 
 
-def test_an_approval_that_nobody_takes_is_given_up_in_the_end() -> None:
+def test_an_approval_that_is_never_answered_is_given_up() -> None:
     clock = FakeClock()
-    with endpoint(Line(503, b"")) as script, pytest.raises(Unavailable, match="503"):
+    with endpoint(Answer(503, b"")) as script, pytest.raises(UnavailableError, match="503"):
         MetadataClient(script.url, clock).approve(EventId("A"))
 
     assert len(script.asked) == 6
@@ -209,7 +213,7 @@ def test_an_approval_that_nobody_takes_is_given_up_in_the_end() -> None:
 def test_a_proxy_is_never_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    with endpoint(Line(200, ONE)) as script:
+    with endpoint(Answer(200, ONE)) as script:
         document = MetadataClient(script.url, FakeClock()).poll()
 
     assert document is not None
@@ -217,7 +221,7 @@ def test_a_proxy_is_never_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.rule("C-05")
 def test_a_machine_learns_its_name_from_the_endpoint() -> None:
-    with endpoint(Line(200, b"web_0\n")) as script:
+    with endpoint(Answer(200, b"web_0\n")) as script:
         name = MetadataClient(script.url, FakeClock()).name()
 
     assert name == "web_0"
@@ -227,19 +231,19 @@ def test_a_machine_learns_its_name_from_the_endpoint() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param(Line(404, b""), id="an endpoint without instance metadata"),
-        pytest.param(Line(400, b""), id="an endpoint that will not say"),
-        pytest.param(Line(200, b"{}"), id="an answer that is no name"),
-        pytest.param(Line(200, b""), id="an empty answer"),
+        pytest.param(Answer(404, b""), id="an endpoint without instance metadata"),
+        pytest.param(Answer(400, b""), id="an endpoint that will not say"),
+        pytest.param(Answer(200, b"{}"), id="an answer that is no name"),
+        pytest.param(Answer(200, b""), id="an empty answer"),
     ],
 )
-def test_a_name_that_is_not_told_is_not_made_up(line: Line) -> None:
-    with endpoint(line) as script, pytest.raises(Unavailable, match=r"name of this machine|answers 404"):
+def test_a_missing_name_is_an_error(line: Answer) -> None:
+    with endpoint(line) as script, pytest.raises(UnavailableError, match=r"no machine name|answers 404"):
         MetadataClient(script.url, FakeClock()).name()
 
 
-def test_time_is_told_by_the_endpoints_calendar() -> None:
-    with endpoint(Line(200, ONE, {"Date": "Tue, 17 Nov 2026 12:00:00 GMT"})) as script:
+def test_the_time_is_that_of_the_endpoints_clock() -> None:
+    with endpoint(Answer(200, ONE, {"Date": "Tue, 17 Nov 2026 12:00:00 GMT"})) as script:
         clock = FakeClock()
         client = MetadataClient(script.url, clock)
 

@@ -1,4 +1,4 @@
-"""Agent and server, either of which may die at any moment: what holds in every history."""
+"""Invariants of the agent and the server when either may die at any moment."""
 
 import tempfile
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fairwarning.agent import jobs
-from fairwarning.agent.client import Refused, Unavailable
-from fairwarning.agent.hooks import Occasion, Outcome
+from fairwarning.agent.client import RefusedError, UnavailableError
+from fairwarning.agent.hooks import HookContext, HookOutcome
 from fairwarning.agent.jobs import Job, Message, Polled, PollFailed
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.loop import Agent
-from fairwarning.agent.plan import Policy
-from fairwarning.agent.settings import Settings, Steps
+from fairwarning.agent.plan import AgentPolicy
+from fairwarning.agent.settings import AgentSettings, Steps
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Seen
-from tests.agent.sight import DRAIN, ME, NOON, seen, started
+from tests.agent.events import DRAIN, ME, NOON, seen, started
 
 NAMES = (("web_0",), ("web_0",), ("web_1",), ("web_0", "web_1"))
 
@@ -48,8 +48,8 @@ class Hook:
     def program(self) -> str | None:
         return None
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Callable[[], datetime]) -> Outcome:
-        return self.world.hook(occasion)
+    def run(self, context: HookContext, remembered: str | None, now: Callable[[], datetime]) -> HookOutcome:
+        return self.world.hook(context)
 
 
 class World(RuleBasedStateMachine):
@@ -58,7 +58,7 @@ class World(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.scratch = tempfile.TemporaryDirectory()
-        self.events: dict[EventId, Seen] = {}
+        self.events: dict[EventId, ObservedEvent] = {}
         self.made = 0
         self.away = False
         self.fate = "ok"
@@ -75,28 +75,28 @@ class World(RuleBasedStateMachine):
     def boot(self) -> None:
         self.jobs: list[Job] = []
         self.inbox: list[Message] = []
-        self.known: Document | None = None
+        self.known: ObservedDocument | None = None
         self.journal = Journal(Path(self.scratch.name)).__enter__()
         steps = Steps(prepare=(Hook(self),), recover=(Hook(self),))
-        wishes = Settings(machine=ME, policy=Policy(rules=(DRAIN,)), steps={DRAIN.name: steps})
+        wishes = AgentSettings(machine=ME, policy=AgentPolicy(rules=(DRAIN,)), steps={DRAIN.name: steps})
         self.agent = Agent(wishes, self.journal, self, self.jobs.append)
 
-    def hook(self, occasion: Occasion) -> Outcome:
-        key = occasion.event.key
-        if occasion.phase == "recover":
+    def hook(self, context: HookContext) -> HookOutcome:
+        key = context.event.key
+        if context.phase == "recover":
             assert self.known is not None
             listed = {event.key for event in self.known.events}
             assert key not in listed, "recovered while the event was still there"
-        self.done.append((occasion.phase, key))
-        if occasion.phase == "prepare":
+        self.done.append((context.phase, key))
+        if context.phase == "prepare":
             self.owed.add(key)
         if self.fate == "death":
             raise Died
         if self.fate == "failure":
             self.failed.add(key)
-            return Outcome(False, "failed")
-        self.prepared.add(key) if occasion.phase == "prepare" else self.owed.discard(key)
-        return Outcome(True, "done")
+            return HookOutcome(False, "failed")
+        self.prepared.add(key) if context.phase == "prepare" else self.owed.discard(key)
+        return HookOutcome(True, "done")
 
     # -- the server, as the agent meets it
 
@@ -105,10 +105,10 @@ class World(RuleBasedStateMachine):
 
     def approve(self, event_id: EventId) -> None:
         if self.away:
-            raise Unavailable("away")
+            raise UnavailableError("away")
         event = self.events.get(event_id)
         if event is None:
-            raise Refused(400, "no such event")
+            raise RefusedError(400, "no such event")
         assert event.resources == (ME,), "approved for another machine"
         assert event_id in self.prepared, "approved without a successful preparation"
         self.done.append(("approve", event_id))
@@ -139,7 +139,7 @@ class World(RuleBasedStateMachine):
     @rule(answered=MOSTLY, heard=MOSTLY)
     def look(self, answered: bool, heard: bool) -> None:
         """Poll a server that may be away; the loop may hear of it only later."""
-        shown = Document(incarnation=self.made, events=tuple(self.events.values()))
+        shown = ObservedDocument(incarnation=self.made, events=tuple(self.events.values()))
         self.inbox.append(Polled(shown) if answered else PollFailed("away"))
         if heard:
             self.turn()
@@ -148,7 +148,7 @@ class World(RuleBasedStateMachine):
         for message in self.inbox:
             if isinstance(message, Polled) and message.document is not None:
                 self.known = message.document
-            self.agent.take(message)
+            self.agent.receive(message)
         self.inbox.clear()
         self.agent.turn()
 

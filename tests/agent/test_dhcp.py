@@ -1,4 +1,4 @@
-"""The DHCP question is well formed, and only the answer to it is believed."""
+"""The DHCP query is well formed, and only its own answer counts."""
 
 import struct
 from datetime import timedelta
@@ -61,7 +61,7 @@ def test_the_tries_are_spread_over_minutes() -> None:
         pytest.param(answer(OFFER, bytes((245, 4, 168, 63))), None, id="cut off in the value"),
         pytest.param(answer(OFFER, b"\0\0", bytes((245,))), None, id="cut off before the length"),
         pytest.param(
-            answer(OFFER, ENDPOINT, END, xid=b"1234"), None, id="an answer to somebody else's question"
+            answer(OFFER, ENDPOINT, END, xid=b"1234"), None, id="an answer to another client's query"
         ),
         pytest.param(answer(OFFER, ENDPOINT, END, mac=b"others"), None, id="an answer to another interface"),
         pytest.param(answer(OFFER, ENDPOINT, END, cookie=b"\0\0\0\0"), None, id="BOOTP without DHCP"),
@@ -112,5 +112,5 @@ def test_the_waiting_ends_when_the_agent_stops() -> None:
     assert found is None
 
 
-def test_without_an_interface_nobody_waits() -> None:
+def test_without_an_interface_the_query_returns_at_once() -> None:
     assert dhcp.query([], (dhcp.Try(timedelta(hours=1)),)) is None

@@ -1,4 +1,4 @@
-"""The endpoint is found in the order of what is certain, and only if somebody answers there."""
+"""The endpoint is found in the order of D-04, and only where it answers."""
 
 import socket
 import threading
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.discovery import NoEndpoint, answers, base_address, discover, routed, search
-from fairwarning.core.errors import Invalid
+from fairwarning.agent.discovery import NoEndpointError, base_address, discover, routed, search, serves_events
+from fairwarning.core.errors import InvalidError
 from tests.agent.scripted import FakeClock, dripping
 
 LEASES = Path(__file__).parent / "leases"
@@ -28,7 +28,7 @@ WIRE_ROUTE = "eth0	10813FA8	0100000A	0007	0	0	100	FFFFFFFF	0	0	0\n"
 
 
 @dataclass(slots=True)
-class Surroundings:
+class FakeMachine:
     """A machine as discovery sees it; notes what it is asked."""
 
     root: Path
@@ -66,7 +66,7 @@ def route_file(root: Path, text: str) -> None:
 
 @pytest.mark.rule("D-04")
 def test_an_explicit_setting_is_taken_without_asking_anybody(noon: datetime, tmp_path: Path) -> None:
-    machine = Surroundings(tmp_path, frozenset({INSIDE}))
+    machine = FakeMachine(tmp_path, frozenset({INSIDE}))
 
     assert machine.discover(noon, "http://127.0.0.1:8101/") == "http://127.0.0.1:8101"
     assert machine.probed == []
@@ -74,7 +74,7 @@ def test_an_explicit_setting_is_taken_without_asking_anybody(noon: datetime, tmp
 
 @pytest.mark.rule("D-01", "D-04")
 def test_inside_a_virtual_network_nothing_else_is_tried(noon: datetime, tmp_path: Path) -> None:
-    machine = Surroundings(tmp_path, frozenset({INSIDE}), environment={"SCHEDULEDEVENTSIP": "10.0.0.9"})
+    machine = FakeMachine(tmp_path, frozenset({INSIDE}), environment={"SCHEDULEDEVENTSIP": "10.0.0.9"})
 
     assert machine.discover(noon) == INSIDE
     assert machine.probed == [INSIDE]
@@ -87,14 +87,14 @@ def test_everything_is_tried_in_order_each_address_on_port_80_then_8080(
     (tmp_path / "run").mkdir()
     (tmp_path / "run/dhclient.lease").write_text("lease {\n  option unknown-245 a:0:0:2;\n}\n")
     route_file(tmp_path, ROUTES + WIRE_ROUTE)
-    machine = Surroundings(
+    machine = FakeMachine(
         tmp_path,
         offered=IPv4Address("10.0.0.4"),
         managed=b"DHCP4.OPTION[1]: private_245 = a:0:0:3\n",
         environment={"SCHEDULEDEVENTSIP": "10.0.0.1"},
     )
 
-    with pytest.raises(NoEndpoint) as nobody:
+    with pytest.raises(NoEndpointError) as failure:
         machine.discover(noon)
 
     assert machine.probed == [
@@ -106,14 +106,14 @@ def test_everything_is_tried_in_order_each_address_on_port_80_then_8080(
         "DHCP",
         *("http://10.0.0.4", "http://10.0.0.4:8080"),
     ]
-    assert list(nobody.value.tried) == [base for base in machine.probed if base != "DHCP"]
+    assert list(failure.value.tried) == [base for base in machine.probed if base != "DHCP"]
 
 
 @pytest.mark.rule("D-04")
 @pytest.mark.parametrize(
     ("answering", "asked"),
     [
-        pytest.param(OUTSIDE, False, id="a route leads there: nobody is asked through DHCP"),
+        pytest.param(OUTSIDE, False, id="a route leads there: DHCP is not asked"),
         pytest.param("http://10.0.0.4:8080", True, id="what a DHCP server offers"),
     ],
 )
@@ -121,7 +121,7 @@ def test_the_network_is_asked_only_if_nothing_cheaper_answers(
     answering: str, asked: bool, noon: datetime, tmp_path: Path
 ) -> None:
     route_file(tmp_path, ROUTES + WIRE_ROUTE)
-    machine = Surroundings(tmp_path, frozenset({answering}), offered=IPv4Address("10.0.0.4"))
+    machine = FakeMachine(tmp_path, frozenset({answering}), offered=IPv4Address("10.0.0.4"))
 
     assert machine.discover(noon) == answering
     assert ("DHCP" in machine.probed) is asked
@@ -131,7 +131,7 @@ def test_the_network_is_asked_only_if_nothing_cheaper_answers(
 def test_without_any_hint_the_usual_address_outside_is_the_last_resort(
     noon: datetime, tmp_path: Path
 ) -> None:
-    machine = Surroundings(tmp_path, frozenset({f"{OUTSIDE}:8080"}))
+    machine = FakeMachine(tmp_path, frozenset({f"{OUTSIDE}:8080"}))
 
     assert machine.discover(noon) == f"{OUTSIDE}:8080"
     assert machine.probed == [INSIDE, "DHCP", OUTSIDE, f"{OUTSIDE}:8080"]
@@ -147,14 +147,14 @@ def test_without_any_hint_the_usual_address_outside_is_the_last_resort(
     ],
 )
 def test_the_lease_of_every_system_leads_to_the_endpoint(system: str, noon: datetime) -> None:
-    machine = Surroundings(LEASES / system, frozenset({OUTSIDE}))
+    machine = FakeMachine(LEASES / system, frozenset({OUTSIDE}))
 
     assert machine.discover(noon) == OUTSIDE
     assert machine.probed == [INSIDE, OUTSIDE]
 
 
 def test_a_variable_that_holds_no_address_is_passed_over(noon: datetime, tmp_path: Path) -> None:
-    machine = Surroundings(tmp_path, frozenset({OUTSIDE}), environment={"SCHEDULEDEVENTSIP": "nonsense"})
+    machine = FakeMachine(tmp_path, frozenset({OUTSIDE}), environment={"SCHEDULEDEVENTSIP": "nonsense"})
 
     assert machine.discover(noon) == OUTSIDE
 
@@ -190,7 +190,7 @@ def test_a_setting_becomes_a_base_address(setting: str, base: str) -> None:
 
 @pytest.mark.parametrize("setting", ["ftp://a", "http://", "a:b", "http://a/?b=c", ""])
 def test_a_setting_that_is_no_address_is_refused(setting: str) -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidError):
         base_address(setting)
 
 
@@ -232,7 +232,7 @@ def http(body: bytes, status: str = "200 OK") -> bytes:
 @pytest.mark.rule("D-04")
 def test_a_probe_is_good_when_its_answer_has_events(answer: bytes, good: bool) -> None:
     with serving(answer) as (base, asked):
-        found = answers(base)
+        found = serves_events(base)
 
     assert found is good
     assert asked[0].startswith(b"GET /metadata/scheduledevents?api-version=")
@@ -246,38 +246,38 @@ def test_the_probe_goes_past_every_proxy(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("no_proxy", "")
 
     with serving(http(b'{"Events":[]}')) as (base, asked):
-        found = answers(base)
+        found = serves_events(base)
 
     assert found
     assert asked[0].startswith(b"GET /metadata")
 
 
-def test_a_probe_of_nobody_fails() -> None:
+def test_a_probe_of_an_unused_port_fails() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
-    assert not answers(f"http://127.0.0.1:{port}", timedelta(seconds=1))
+    assert not serves_events(f"http://127.0.0.1:{port}", timedelta(seconds=1))
 
 
 def test_a_probe_that_drips_in_fails() -> None:
     with dripping(http(b'{"Events":[]}')) as base:
-        assert not answers(base, to_answer=timedelta(seconds=0.2))
+        assert not serves_events(base, answer_timeout=timedelta(seconds=0.2))
 
 
 def test_a_search_says_what_it_tries_and_gives_up_in_time(tmp_path: Path) -> None:
     clock = FakeClock()
-    said: list[str] = []
+    messages: list[str] = []
 
     def tell(what: str) -> None:
-        said.append(what)
+        messages.append(what)
         clock.wait(timedelta(seconds=6))
 
-    def answering(base: str, to_connect: timedelta, to_answer: timedelta) -> bool:
-        assert to_connect <= to_answer <= timedelta(seconds=10)
+    def answering(base: str, connect_timeout: timedelta, answer_timeout: timedelta) -> bool:
+        assert connect_timeout <= answer_timeout <= timedelta(seconds=10)
         return False
 
     environment = {"SCHEDULEDEVENTSIP": "10.0.0.9"}
-    with pytest.raises(NoEndpoint):
+    with pytest.raises(NoEndpointError):
         search(None, environment, clock, timedelta(seconds=10), tell, tmp_path, answering)
 
-    assert said == [f"trying {INSIDE}", "trying http://10.0.0.9"]
+    assert messages == [f"trying {INSIDE}", "trying http://10.0.0.9"]

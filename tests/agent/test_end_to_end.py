@@ -1,4 +1,4 @@
-"""The agent as a process of its own against a server as another, through kills, reboots and neighbours."""
+"""The agent and the server as processes, through kills, reboots and shared events."""
 
 import json
 import signal
@@ -35,12 +35,12 @@ def test_an_agent_that_is_killed_in_a_hook_prepares_again(
     until(lambda: killed.did(event) == ["prepare"], "the hook runs")
 
     killed.kill()
-    nobody = killed.approvals(event)
+    approved_while_dead = killed.approvals(event)
     go.touch()
     killed.run()
     killed.recovered(event)
 
-    assert nobody == []
+    assert approved_while_dead == []
     assert killed.did(event) == ["prepare", "prepare", "recover"]
     assert killed.approvals(event) == ["killed"]
 
@@ -52,7 +52,7 @@ def test_an_agent_that_is_killed_between_preparing_and_approving_only_approves(
     held = guest(server, tmp_path, "held", stack, extra=f"check = ['test', '-e', '{go}']")
     held.run()
     (event,) = server.cause("restart", "held")
-    until(lambda: "approval_held" in held.said(), "the approval is held")
+    until(lambda: "approval_held" in held.log_text(), "the approval is held")
     explained = held.ask("explain")
 
     held.kill()
@@ -72,7 +72,7 @@ def test_after_the_reboot_the_machine_goes_back_to_work(
     rebooted = guest(server, tmp_path, "rebooted", stack)
     rebooted.run()
     (event,) = server.cause("restart", "rebooted")
-    until(lambda: "approval_accepted" in rebooted.said(), "the approval is accepted")
+    until(lambda: "approval_accepted" in rebooted.log_text(), "the approval is accepted")
 
     rebooted.kill()
     remembered = rebooted.ask("status")
@@ -104,7 +104,7 @@ def test_maintenance_that_is_cancelled(server: Server, tmp_path: Path, stack: Ex
     cancelled = guest(server, tmp_path, "cancelled", stack, extra="check = ['false']")
     cancelled.run()
     (event,) = server.cause("host-update", "cancelled")
-    until(lambda: "approval_held" in cancelled.said(), "the approval is held")
+    until(lambda: "approval_held" in cancelled.log_text(), "the approval is held")
 
     server.tell("cancel", event["id"])
     cancelled.recovered(event)
@@ -196,11 +196,11 @@ def test_sighup_reads_the_file_again(server: Server, tmp_path: Path, stack: Exit
     hangup.run()
     hangup.config.write_text("[agnet]")
     hangup.processes[0].send_signal(signal.SIGHUP)
-    until(lambda: "reload_refused" in hangup.said(), "a file that makes no sense is refused")
+    until(lambda: "reload_refused" in hangup.log_text(), "an invalid file is refused")
 
     hangup.write()
     hangup.processes[0].send_signal(signal.SIGHUP)
-    until(lambda: '"reloaded"' in hangup.said(), "the file is read again")
+    until(lambda: '"reloaded"' in hangup.log_text(), "the file is read again")
 
     assert hangup.processes[0].poll() is None
 
@@ -208,6 +208,6 @@ def test_sighup_reads_the_file_again(server: Server, tmp_path: Path, stack: Exit
 def ready_for(port: int) -> list[str]:
     line = HTTPConnection("127.0.0.1", port, timeout=5)
     line.request("GET", "/peer")
-    said: dict[str, list[str]] = json.loads(line.getresponse().read())
+    report: dict[str, list[str]] = json.loads(line.getresponse().read())
     line.close()
-    return said["ready"]
+    return report["ready"]

@@ -1,4 +1,4 @@
-"""The guide and the examples say nothing that is not so."""
+"""The guide and the examples are correct."""
 
 import re
 import subprocess
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.settings import understand
-from tests.agent.scripted import Line, endpoint
+from fairwarning.agent.settings import parse_settings
+from tests.agent.scripted import Answer, endpoint
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "agent.md").read_text()
@@ -24,12 +24,12 @@ OVER = b'{"DocumentIncarnation":2,"Events":[]}'
 
 @pytest.mark.parametrize("text", FILES)
 def test_every_file_of_the_guide_is_understood(text: str) -> None:
-    understand(tomllib.loads(text))
+    parse_settings(tomllib.loads(text))
 
 
 def test_the_guide_names_every_setting() -> None:
     source = (ROOT / "src" / "fairwarning" / "agent" / "settings.py").read_text()
-    lists = re.findall(r"^_(?:AGENT|RULE) = \((.*?)^\)", source, re.MULTILINE | re.DOTALL)
+    lists = re.findall(r"^_(?:AGENT|RULE)_KEYS = \((.*?)^\)", source, re.MULTILINE | re.DOTALL)
     names = {name for words in lists for name in re.findall(r'"(\w+)"', words)}
 
     assert len(names) > 15
@@ -45,13 +45,15 @@ def test_the_unit_names_what_the_guide_installs() -> None:
 
 
 def test_the_example_of_an_embedded_client_runs() -> None:
-    name = Line(200, b"web_0")
-    with endpoint(Line(200, SHOWN), name, Line(200, b""), Line(200, SHOWN), Line(200, OVER)) as script:
+    name = Answer(200, b"web_0")
+    with endpoint(
+        Answer(200, SHOWN), name, Answer(200, b""), Answer(200, SHOWN), Answer(200, OVER)
+    ) as script:
         words = [sys.executable, "-W", "error", str(ROOT / "examples" / "embed.py"), script.url]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
             assert program.stdout is not None
-            said = [program.stdout.readline() for _ in range(2)]
+            lines = [program.stdout.readline() for _ in range(2)]
             program.kill()
 
-    assert said == ["Reboot: draining, None left\n", "Reboot: over, back to work\n"]
-    assert [one.method for one in script.asked][:3] == ["GET", "GET", "POST"]
+    assert lines == ["Reboot: draining, None left\n", "Reboot: over, back to work\n"]
+    assert [request.method for request in script.asked][:3] == ["GET", "GET", "POST"]

@@ -1,4 +1,4 @@
-"""What the agent remembers survives whatever happens to the agent."""
+"""The journal survives crashes of the agent."""
 
 import json
 import multiprocessing
@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 
 from fairwarning.agent import journal as journal_module
-from fairwarning.agent.journal import Journal, StateInUse, in_use, recall
-from fairwarning.agent.plan import Record, Step
-from tests.agent.sight import record, seen, started
+from fairwarning.agent.journal import Journal, StateInUseError, in_use, read_records
+from fairwarning.agent.plan import EventStep, Record
+from tests.agent.events import record, seen, started
 
-E1, E2 = record(seen("E1"), Step.PREPARING), record(seen("E2"), Step.READY, tokens={"exec a": "b"})
+E1, E2 = record(seen("E1"), EventStep.PREPARING), record(seen("E2"), EventStep.READY, tokens={"exec a": "b"})
 LOST = record(
-    started(seen("E3", duration=None)), Step.FAILED, attempts=2, problem="no", refused="why", approved=True
+    started(seen("E3", duration=None)),
+    EventStep.FAILED,
+    attempts=2,
+    problem="no",
+    refused="why",
+    approved=True,
 )
 
 
@@ -24,7 +29,7 @@ LOST = record(
 @pytest.mark.parametrize("kept", [E1, E2, LOST])
 def test_a_record_comes_back_as_it_was(tmp_path: Path, kept: Record) -> None:
     with Journal(tmp_path) as journal:
-        journal.keep(kept)
+        journal.write(kept)
 
     with Journal(tmp_path) as journal:
         assert dict(journal.records) == {kept.event.key: kept}
@@ -34,27 +39,27 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path, kept: Record) -> None:
 def test_what_is_forgotten_stays_forgotten_and_the_rest_keeps_its_order(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         for one in (E1, E2, LOST):
-            journal.keep(one)
+            journal.write(one)
         journal.forget(E2.event.key)
 
-    assert list(recall(tmp_path)) == ["E1", "E3"]
+    assert list(read_records(tmp_path)) == ["E1", "E3"]
 
 
 def test_a_change_is_written_only_if_something_changes(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        journal.keep(E1)
+        journal.write(E1)
         journal.amend(E1.event.key, lambda one: one)
-        journal.amend(E1.event.key, lambda one: replace(one, step=Step.READY))
-        journal.amend(E2.event.key, lambda one: replace(one, step=Step.READY))
+        journal.amend(E1.event.key, lambda one: replace(one, step=EventStep.READY))
+        journal.amend(E2.event.key, lambda one: replace(one, step=EventStep.READY))
 
     assert len((tmp_path / "journal.jsonl").read_bytes().splitlines()) == 2
-    assert recall(tmp_path) == {E1.event.key: replace(E1, step=Step.READY)}
+    assert read_records(tmp_path) == {E1.event.key: replace(E1, step=EventStep.READY)}
 
 
 def test_a_torn_last_line_loses_only_itself(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        journal.keep(E1)
-        journal.keep(E2)
+        journal.write(E1)
+        journal.write(E2)
     path = tmp_path / "journal.jsonl"
     whole = path.read_bytes()
     last = whole.splitlines(keepends=True)[-1]
@@ -62,19 +67,19 @@ def test_a_torn_last_line_loses_only_itself(tmp_path: Path) -> None:
     for length in range(len(last) - 1):
         path.write_bytes(whole[: len(whole) - len(last) + length])
 
-        assert list(recall(tmp_path)) == ["E1"]
+        assert list(read_records(tmp_path)) == ["E1"]
 
 
 def test_after_a_torn_line_new_ones_are_whole(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        journal.keep(E1)
+        journal.write(E1)
     with (tmp_path / "journal.jsonl").open("ab") as file:
         file.write(b'{"key":"E9","rec')
 
     with Journal(tmp_path) as journal:
-        journal.keep(E2)
+        journal.write(E2)
 
-    assert list(recall(tmp_path)) == ["E1", "E2"]
+    assert list(read_records(tmp_path)) == ["E1", "E2"]
     assert all(json.loads(line) for line in (tmp_path / "journal.jsonl").read_bytes().splitlines())
 
 
@@ -89,24 +94,24 @@ def test_after_a_torn_line_new_ones_are_whole(tmp_path: Path) -> None:
 )
 def test_damage_in_the_middle_is_passed_over(tmp_path: Path, damage: bytes) -> None:
     with Journal(tmp_path) as journal:
-        journal.keep(E1)
+        journal.write(E1)
     path = tmp_path / "journal.jsonl"
     path.write_bytes(path.read_bytes() + damage)
 
-    assert list(recall(tmp_path)) == ["E1"]
+    assert list(read_records(tmp_path)) == ["E1"]
 
 
 def test_the_journal_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "MOST_LINES", 10)
+    monkeypatch.setattr(journal_module, "MAX_LINES", 10)
 
     with Journal(tmp_path) as journal:
-        journal.keep(E2)
+        journal.write(E2)
         for _ in range(100):
-            journal.keep(E1)
+            journal.write(E1)
             journal.forget(E1.event.key)
 
     assert len((tmp_path / "journal.jsonl").read_bytes().splitlines()) <= 11
-    assert recall(tmp_path) == {E2.event.key: E2}
+    assert read_records(tmp_path) == {E2.event.key: E2}
 
 
 def test_every_line_is_on_the_disk_before_the_next_thing_happens(
@@ -123,7 +128,7 @@ def test_every_line_is_on_the_disk_before_the_next_thing_happens(
 
     with Journal(tmp_path) as journal:
         opened = len(synced)
-        journal.keep(E1)
+        journal.write(E1)
         journal.forget(E1.event.key)
 
     assert opened == 2  # the fresh file and its folder
@@ -135,7 +140,7 @@ def test_a_second_agent_on_the_same_state_refuses_to_start(tmp_path: Path) -> No
 
     with Journal(tmp_path):
         assert in_use(tmp_path)
-        with pytest.raises(StateInUse, match="another agent works with"):
+        with pytest.raises(StateInUseError, match="another agent uses"):
             Journal(tmp_path).__enter__()
 
     assert not in_use(tmp_path)
@@ -143,9 +148,9 @@ def test_a_second_agent_on_the_same_state_refuses_to_start(tmp_path: Path) -> No
 
 def _write_until_killed(folder: str) -> None:
     with Journal(Path(folder)) as journal:
-        journal.keep(E2)
+        journal.write(E2)
         while True:
-            journal.keep(E1)
+            journal.write(E1)
             journal.forget(E1.event.key)
 
 
@@ -153,7 +158,7 @@ def _write_until_killed(folder: str) -> None:
 def test_a_kill_at_any_moment_leaves_a_journal_that_can_be_read(tmp_path: Path, _turn: int) -> None:
     writer = multiprocessing.get_context("fork").Process(target=_write_until_killed, args=(str(tmp_path),))
     writer.start()
-    while len(recall(tmp_path)) < 2:
+    while len(read_records(tmp_path)) < 2:
         writer.join(0.01)
 
     os.kill(writer.pid or 0, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The lease a machine has already names the endpoint, in the words of each DHCP client."""
+"""The lease files of every DHCP client hold the address of the endpoint."""
 
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
@@ -37,14 +37,14 @@ def test_the_lease_of_every_system_names_the_host(system: str, noon: datetime) -
     assert list(leases.find(LEASES / system, noon)) == [HOST]
 
 
-def test_every_place_is_proved_by_a_fixture() -> None:
-    places = [place for places in leases.PLACES.values() for place in places]
-    without = [place.pattern for place in places if not list(LEASES.glob(f"*/{place.pattern}"))]
+def test_every_source_has_a_fixture() -> None:
+    sources = [source for sources in leases.LEASE_FILES.values() for source in sources]
+    without = [source.pattern for source in sources if not list(LEASES.glob(f"*/{source.pattern}"))]
 
     assert without == ["var/db/dhcpcd/*.lease"]  # where dhcpcd used to keep the same packets
 
 
-def test_a_lease_that_has_expired_names_nobody(noon: datetime) -> None:
+def test_an_expired_lease_is_ignored(noon: datetime) -> None:
     assert list(leases.find(LEASES / "expired", noon)) == []
 
 
@@ -58,9 +58,9 @@ def test_a_machine_without_leases_has_none(noon: datetime, tmp_path: Path) -> No
     "key", [pytest.param("unknown_245", id="older"), pytest.param("private_245", id="newer")]
 )
 def test_network_manager_says_it_through_nmcli(key: str, noon: datetime) -> None:
-    said = (LEASES / "nmcli/device-show.txt").read_text().replace("unknown_245", key)
+    text = (LEASES / "nmcli/device-show.txt").read_text().replace("unknown_245", key)
 
-    assert leases.nmcli(said.encode(), noon) == HOST
+    assert leases.nmcli(text.encode(), noon) == HOST
 
 
 @pytest.mark.parametrize(

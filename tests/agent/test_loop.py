@@ -1,4 +1,4 @@
-"""The agent at work: what is done, in which order, and what a crash does to it."""
+"""The loop: which jobs run, in which order, and what a crash changes."""
 
 import logging
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.client import Refused, Unavailable
-from fairwarning.agent.coordination import Mode
-from fairwarning.agent.hooks import UNREPORTED, Outcome
+from fairwarning.agent.client import RefusedError, UnavailableError
+from fairwarning.agent.coordination import CoordinationMode
+from fairwarning.agent.hooks import UNREPORTED, HookOutcome
 from fairwarning.agent.jobs import Heard, PollFailed
-from fairwarning.agent.plan import Policy, Prepare, Step
+from fairwarning.agent.plan import AgentPolicy, EventStep, PrepareAction
 from fairwarning.agent.rules import Consent
 from fairwarning.core.commands import Cancel
 from fairwarning.core.model import EventId, ScopeId
-from tests.agent.rig import Call, InProcess, OnPaper, Rig
-from tests.agent.sight import DRAIN, NOON, document, seen, started
+from tests.agent.events import DRAIN, NOON, document, seen, started
+from tests.agent.rig import Call, FakeEndpoint, FleetEndpoint, Rig
 from tests.guest import E1 as FIRST
 from tests.guest import Cloud, cloud
 
@@ -28,17 +28,17 @@ OTHER = EventId("A02D9444-D2CD-49C7-8624-8643E7171297")
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
     calls: list[Call] = []
-    rig = Rig(tmp_path, calls, OnPaper(calls))
+    rig = Rig(tmp_path, calls, FakeEndpoint(calls))
     yield rig
     rig.die()
 
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[tuple[Rig, Cloud]]:
-    """An agent on web_0 of the real metadata face, in this process."""
+    """An agent on web_0 of the real metadata API, in this process."""
     calls: list[Call] = []
     with cloud() as fleet:
-        rig = Rig(tmp_path, calls, InProcess(fleet, calls))
+        rig = Rig(tmp_path, calls, FleetEndpoint(fleet, calls))
         yield rig, fleet
         rig.die()
 
@@ -66,12 +66,12 @@ def test_a_restart_from_its_announcement_to_its_end(web: tuple[Rig, Cloud]) -> N
 @pytest.mark.rule("C-04")
 def test_maintenance_that_is_cancelled_is_recovered_from(web: tuple[Rig, Cloud]) -> None:
     rig, fleet = web
-    rig.hook.answer = Outcome(False, "not now")
+    rig.hook.answer = HookOutcome(False, "not now")
     fleet.cause("host-update", "web_0")
     rig.poll()
 
     fleet.handle(Cancel(scope=ScopeId("web"), id=FIRST))
-    rig.hook.answer = Outcome(True, "done")
+    rig.hook.answer = HookOutcome(True, "done")
     rig.poll()
 
     assert rig.calls == [("prepare", FIRST), ("recover", FIRST)]
@@ -111,7 +111,7 @@ def test_an_event_of_another_machine_is_left_alone(web: tuple[Rig, Cloud]) -> No
 def test_a_failed_poll_does_not_mean_that_events_are_gone(rig: Rig) -> None:
     rig.show(document(E1))
 
-    rig.agent.take(PollFailed("the endpoint answers 503"))
+    rig.agent.receive(PollFailed("the endpoint answers 503"))
     rig.settle()
     rig.show(None)
 
@@ -120,7 +120,7 @@ def test_a_failed_poll_does_not_mean_that_events_are_gone(rig: Rig) -> None:
 
 @pytest.mark.rule("C-06")
 def test_a_drain_that_fails_is_never_approved(rig: Rig) -> None:
-    rig.hook.answer = Outcome(False, "the drain exits 1")
+    rig.hook.answer = HookOutcome(False, "the drain exits 1")
 
     for _ in range(3):
         rig.show(document(E1))
@@ -188,7 +188,7 @@ def test_a_token_comes_back_to_the_hook_that_gave_it(rig: Rig) -> None:
     assert rig.hook.remembered == [None, "ours"]
 
 
-def test_a_hook_that_never_reported_is_told_so(rig: Rig) -> None:
+def test_a_hook_that_never_reported_gets_a_token_that_says_so(rig: Rig) -> None:
     rig.begin(document(E1))
     rig.hook.breaks = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
@@ -232,14 +232,14 @@ def test_a_machine_two_events_need_drained_goes_back_to_work_after_both(rig: Rig
 
 def test_a_recovery_that_fails_is_repeated_until_it_works(rig: Rig) -> None:
     rig.show(document(E1))
-    rig.hook.answer = Outcome(False, "the cluster does not answer")
+    rig.hook.answer = HookOutcome(False, "the cluster does not answer")
     rig.show(document())
     rig.show(document())
     tried = rig.calls.count(("recover", "E1"))
 
-    assert isinstance(rig.endpoint, OnPaper)
+    assert isinstance(rig.endpoint, FakeEndpoint)
     rig.endpoint.at += timedelta(seconds=20)
-    rig.hook.answer = Outcome(True, "done")
+    rig.hook.answer = HookOutcome(True, "done")
     rig.show(document())
 
     assert tried == 1
@@ -253,24 +253,26 @@ def test_a_hook_that_breaks_is_a_hook_that_failed(rig: Rig, caplog: pytest.LogCa
     with caplog.at_level(logging.ERROR, "fairwarning.agent"):
         rig.show(document(E1))
 
-    assert rig.journal.records[E1.key].step is Step.FAILED
-    assert [one.message for one in caplog.records] == ["prepare_failed"]
+    assert rig.journal.records[E1.key].step is EventStep.FAILED
+    assert [line.message for line in caplog.records] == ["prepare_failed"]
 
 
 @pytest.mark.parametrize(
     ("problem", "sent"),
     [
-        pytest.param(Refused(400, "no such event"), 1, id="what was refused is not repeated"),
-        pytest.param(Unavailable("away"), 2, id="what did not arrive is said again"),
+        pytest.param(RefusedError(400, "no such event"), 1, id="what was refused is not repeated"),
+        pytest.param(UnavailableError("away"), 2, id="an approval that did not arrive is repeated"),
     ],
 )
-def test_an_approval_that_does_not_get_through(rig: Rig, problem: Refused | Unavailable, sent: int) -> None:
-    assert isinstance(rig.endpoint, OnPaper)
+def test_an_approval_that_does_not_get_through(
+    rig: Rig, problem: RefusedError | UnavailableError, sent: int
+) -> None:
+    assert isinstance(rig.endpoint, FakeEndpoint)
     rig.endpoint.problem = problem
     rig.begin(document(E1))
-    rig.agent.take(rig.jobs.pop(0)())
+    rig.agent.receive(rig.jobs.pop(0)())
     rig.agent.turn()
-    rig.agent.take(rig.jobs.pop(0)())
+    rig.agent.receive(rig.jobs.pop(0)())
     rig.endpoint.problem = None
 
     rig.show(document(E1))
@@ -278,9 +280,9 @@ def test_an_approval_that_does_not_get_through(rig: Rig, problem: Refused | Unav
     assert rig.calls.count(("approve", "E1")) == sent - 1
 
 
-def test_a_rehearsal_approves_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_approves_nothing(tmp_path: Path) -> None:
     calls: list[Call] = []
-    rig = Rig(tmp_path, calls, OnPaper(calls), dry_run=True)
+    rig = Rig(tmp_path, calls, FakeEndpoint(calls), dry_run=True)
 
     rig.show(document(E1))
 
@@ -298,7 +300,7 @@ def test_a_rehearsal_approves_nothing(tmp_path: Path) -> None:
 )
 def test_a_check_may_hold_the_approval(tmp_path: Path, check: tuple[str, ...], approved: bool) -> None:
     calls: list[Call] = []
-    rig = Rig(tmp_path, calls, OnPaper(calls), check=check)
+    rig = Rig(tmp_path, calls, FakeEndpoint(calls), check=check)
 
     rig.show(document(E1))
     rig.show(document(E1))
@@ -309,15 +311,15 @@ def test_a_check_may_hold_the_approval(tmp_path: Path, check: tuple[str, ...], a
 
 
 @pytest.mark.rule("C-07")
-def test_neighbours_are_asked_and_their_word_is_kept(tmp_path: Path) -> None:
+def test_peers_are_asked_and_their_reports_are_kept(tmp_path: Path) -> None:
     calls: list[Call] = []
     pair = seen("E1", "Reboot", "web_0", "web_1")
-    policy = Policy(rules=(DRAIN,), mode=Mode.PEERS)
-    rig = Rig(tmp_path, calls, OnPaper(calls), policy=policy, peers={"web_1": "http://127.0.0.1:1"})
+    policy = AgentPolicy(rules=(DRAIN,), mode=CoordinationMode.PEERS)
+    rig = Rig(tmp_path, calls, FakeEndpoint(calls), policy=policy, peers={"web_1": "http://127.0.0.1:1"})
     rig.show(document(pair))
     alone = list(calls)
 
-    rig.agent.take(Heard({"web_1": frozenset({pair.key})}))
+    rig.agent.receive(Heard({"web_1": frozenset({pair.key})}))
     rig.settle()
 
     assert alone == [("prepare", "E1")]
@@ -325,11 +327,11 @@ def test_neighbours_are_asked_and_their_word_is_kept(tmp_path: Path) -> None:
     rig.die()
 
 
-def test_a_machine_tells_neighbours_only_what_it_means(rig: Rig) -> None:
+def test_a_machine_reports_ready_only_for_events_it_may_approve(rig: Rig) -> None:
     rig.show(document(E1))
     first = rig.agent.snapshot.ready
 
-    rig.policy = Policy(rules=(replace(DRAIN, approve=Consent.NEVER),))
+    rig.policy = AgentPolicy(rules=(replace(DRAIN, approve=Consent.NEVER),))
     rig.agent.settings = rig.settings()
     rig.settle()
 
@@ -339,7 +341,7 @@ def test_a_machine_tells_neighbours_only_what_it_means(rig: Rig) -> None:
 
 def test_a_rule_that_is_gone_is_undone_by_the_one_that_covers_the_event_now(rig: Rig) -> None:
     rig.show(document(E1))
-    rig.policy = Policy(rules=(replace(DRAIN, name="renamed"),))
+    rig.policy = AgentPolicy(rules=(replace(DRAIN, name="renamed"),))
     rig.agent.settings = rig.settings()
 
     rig.show(document())
@@ -347,13 +349,13 @@ def test_a_rule_that_is_gone_is_undone_by_the_one_that_covers_the_event_now(rig:
     assert rig.calls[-1] == ("recover", "E1")
 
 
-def test_an_approval_at_first_sight_is_remembered_before_the_hooks_have_run(rig: Rig) -> None:
-    rig.policy = Policy(rules=(replace(DRAIN, approve=Consent.IMMEDIATELY),))
+def test_an_immediate_approval_is_recorded_before_the_hooks_have_run(rig: Rig) -> None:
+    rig.policy = AgentPolicy(rules=(replace(DRAIN, approve=Consent.IMMEDIATELY),))
     rig.agent.settings = rig.settings()
 
     actions = rig.begin(document(E1, E2))
     rig.settle()
 
-    assert sum(isinstance(action, Prepare) for action in actions) == 2
+    assert sum(isinstance(action, PrepareAction) for action in actions) == 2
     assert sorted(rig.calls) == [(what, key) for what in ("approve", "prepare") for key in ("E1", "E2")]
     assert rig.endpoint.now() == NOON

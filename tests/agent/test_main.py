@@ -13,9 +13,9 @@ import pytest
 from fairwarning import __version__
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.main import main
-from fairwarning.agent.plan import Step
-from tests.agent.scripted import Line, Script, endpoint
-from tests.agent.sight import record, seen
+from fairwarning.agent.plan import EventStep
+from tests.agent.events import record, seen
+from tests.agent.scripted import Answer, Script, endpoint
 from tests.cli.server import call, until
 
 ROOT = Path(__file__).parents[2]
@@ -53,20 +53,20 @@ def pyz(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_check_says_what_would_happen_per_type(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["check", "--config", config])
 
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert code == 0
-    assert "Reboot: rule rule-1, approve after-success\n  prepare: would run true drain\n" in said
-    assert "Freeze of 5 s: rule short-freeze, approve immediately\n  nothing to run\n" in said
-    assert "Preempt: rule watch, approve never\n" in said
+    assert "Reboot: rule rule-1, approve after-success\n  prepare: would run true drain\n" in output
+    assert "Freeze of 5 s: rule short-freeze, approve immediately\n  nothing to run\n" in output
+    assert "Preempt: rule watch, approve never\n" in output
 
 
-def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "agent.toml").write_text("[agent]\npol = 1")
 
     code = main(["check", "--config", str(tmp_path / "agent.toml")])
 
     assert code == 1
-    assert "fairwarning-agent: agent.pol: is not known here" in capsys.readouterr().err
+    assert "fairwarning-agent: agent.pol: unknown option" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -74,22 +74,22 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, capsys: pytest.Ca
     [
         pytest.param(
             'types = ["Rebot"]',
-            "rule-1: there is no type of event 'rebot'; did you mean Reboot?",
-            id="a type of event with a slip",
+            "rule-1: unknown event type 'rebot' (did you mean Reboot?)",
+            id="an event type with a typo",
         ),
         pytest.param(
             'types = ["Earthquake"]',
-            "rule-1: there is no type of event 'earthquake'; known are Freeze, Reboot, Redeploy,",
-            id="a type of event nobody announces",
+            "rule-1: unknown event type 'earthquake' (known are Freeze, Reboot, Redeploy,",
+            id="an unknown event type",
         ),
         pytest.param(
             'prepare = [{ exec = ["/nowhere/drain", "now"] }]',
-            "rule-1: run /nowhere/drain now: there is no program /nowhere/drain",
-            id="a program at a place where it is not",
+            "rule-1: run /nowhere/drain now: program /nowhere/drain not found",
+            id="a path without a program",
         ),
         pytest.param(
             'recover = [{ exec = ["no-such-program"] }]',
-            "rule-1: run no-such-program: there is no program no-such-program",
+            "rule-1: run no-such-program: program no-such-program not found",
             id="a program that is not installed",
         ),
     ],
@@ -113,53 +113,51 @@ def test_check_refuses_a_health_check_that_is_not_installed(
     code = main(["check", "--config", str(tmp_path / "agent.toml")])
 
     assert code == 1
-    assert "agent.check: there is no program /nowhere/healthy" in capsys.readouterr().err
+    assert "agent.check: program /nowhere/healthy not found" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        pytest.param(None, "prepare: it is new", id="what it would do"),
+        pytest.param(None, "prepare: the event is new", id="what it would do"),
         pytest.param(
-            Step.READY, "approve: rule rule-1 approves after-success", id="what is about to be sent"
+            EventStep.READY, "approve: rule rule-1 approves after-success", id="what is about to be sent"
         ),
         pytest.param(
-            Step.FAILED, "wait: preparing failed, so it is not approved", id="why it is not approved"
+            EventStep.FAILED, "wait: preparing failed, so it is not approved", id="why it is not approved"
         ),
     ],
 )
 def test_explain_says_why(
-    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], step: Step | None, why: str
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], step: EventStep | None, why: str
 ) -> None:
     if step is not None:
         with Journal(tmp_path) as journal:
-            journal.keep(record(seen(), step, attempts=1))
-    with endpoint(Line(200, REBOOT, AT_NOON)) as script:
+            journal.write(record(seen(), step, attempts=1))
+    with endpoint(Answer(200, REBOOT, AT_NOON)) as script:
         code = main(["explain", "--config", config, "--endpoint", script.url, "--state", str(tmp_path)])
 
     assert code == 0
     assert f"E1 Reboot Scheduled: {why}" in capsys.readouterr().out
 
 
-def test_explain_knows_that_the_agent_is_at_it(
+def test_explain_knows_that_the_agent_is_preparing(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with endpoint(Line(200, REBOOT, AT_NOON)) as script, Journal(tmp_path) as journal:
-        journal.keep(record(seen(), Step.PREPARING))
+    with endpoint(Answer(200, REBOOT, AT_NOON)) as script, Journal(tmp_path) as journal:
+        journal.write(record(seen(), EventStep.PREPARING))
         main(["explain", "--config", config, "--endpoint", script.url, "--state", str(tmp_path)])
 
     assert "wait: this machine is not ready: preparing" in capsys.readouterr().out
 
 
-def test_status_says_what_is_remembered(
-    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_lists_the_journal(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Journal(tmp_path) as journal:
-        journal.keep(record(seen(), Step.FAILED, problem="the drain exits 1"))
+        journal.write(record(seen(), EventStep.FAILED, problem="the drain exits 1"))
         main(["status", "--config", config, "--state", str(tmp_path)])
 
-    said = capsys.readouterr().out
-    assert said.startswith("an agent is running\nE1 Reboot of web_0: failed (the drain exits 1), since")
+    output = capsys.readouterr().out
+    assert output.startswith("an agent is running\nE1 Reboot of web_0: failed (the drain exits 1), since")
 
 
 def test_an_endpoint_that_does_not_answer_has_its_own_exit_code(
@@ -167,10 +165,10 @@ def test_an_endpoint_that_does_not_answer_has_its_own_exit_code(
 ) -> None:
     code = main(["explain", "--config", config, "--endpoint", "http://127.0.0.1:1"])
 
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert code == 3
-    assert said.startswith("fairwarning-agent: asking http://127.0.0.1:1\n")
-    assert "hint: --endpoint" in said
+    assert output.startswith("fairwarning-agent: asking http://127.0.0.1:1\n")
+    assert "hint: --endpoint" in output
 
 
 def test_a_state_in_use_is_refused(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,10 +176,10 @@ def test_a_state_in_use_is_refused(config: str, tmp_path: Path, capsys: pytest.C
         code = main(["run", "--config", config, "--state", str(tmp_path), "--endpoint", "http://127.0.0.1:1"])
 
     assert code == 1
-    assert "another agent works with" in capsys.readouterr().err
+    assert "another agent uses" in capsys.readouterr().err
 
 
-def test_the_big_command_line_hands_its_words_on(config: str) -> None:
+def test_fairwarning_agent_passes_its_arguments_on(config: str) -> None:
     done = call("agent", "check", "--config", config)
 
     assert done.code == 0
@@ -206,23 +204,23 @@ def test_the_same_sources_give_the_same_file(pyz: Path, tmp_path: Path) -> None:
     assert again.read_bytes() == pyz.read_bytes()
 
 
-def test_the_agent_imports_only_the_standard_library_and_the_core() -> None:
+def test_the_agent_imports_only_the_standard_library_the_core_and_formats() -> None:
     probe = (
-        "import json, sys, fairwarning.agent.main, fairwarning.agent.library\n"
+        "import json, sys, fairwarning.agent.main, fairwarning.agent.embed\n"
         "print(json.dumps({name: getattr(module, '__file__', '') for name, module in sys.modules.items()}))"
     )
     done = subprocess.run([sys.executable, "-c", probe], text=True, capture_output=True, check=True)
     modules: dict[str, str | None] = json.loads(done.stdout)
 
-    rooms = {name.split(".")[1] for name in modules if name.startswith("fairwarning.")}
+    packages = {name.split(".")[1] for name in modules if name.startswith("fairwarning.")}
     foreign = {name for name, file in modules.items() if "site-packages" in (file or "")}
-    assert rooms == {"agent", "core"}
+    assert packages == {"agent", "core", "formats"}
     assert {name for name in foreign if not name.startswith(("_", "fairwarning"))} <= {"distutils-precedence"}
 
 
 @pytest.mark.slow
 def test_at_rest_the_agent_is_small_and_quiet(pyz: Path, tmp_path: Path) -> None:
-    with endpoint(Line(200, b'{"DocumentIncarnation":1,"Events":[]}', {"ETag": '"1"'})) as script:
+    with endpoint(Answer(200, b'{"DocumentIncarnation":1,"Events":[]}', {"ETag": '"1"'})) as script:
         words = ["run", "--endpoint", script.url, "--state", str(tmp_path)]
         agent = subprocess.Popen([sys.executable, "-I", str(pyz), *words], stderr=subprocess.DEVNULL)
         try:

@@ -1,4 +1,4 @@
-"""Writing down what an endpoint shows, whatever it answers in between."""
+"""The recorder keeps what an endpoint shows, whatever fails in between."""
 
 import json
 from dataclasses import replace
@@ -7,56 +7,58 @@ from datetime import timedelta
 import pytest
 
 from fairwarning.agent.client import MetadataClient
-from fairwarning.agent.recorder import LONGEST_REST, Recorder, Wish
-from fairwarning.core.recording import Recorded
-from tests.agent.scripted import FakeClock, Line, Script, endpoint
+from fairwarning.agent.recorder import MAX_PAUSE, Recorder, RecordingRequest
+from fairwarning.core.document.recording import RecordedDocument
+from tests.agent.scripted import Answer, FakeClock, Script, endpoint
 
-NAME = Line(body=b"web_0")
-NO_NAME = Line(status=404, body=b'{"error":"Not found"}')
+NAME = Answer(body=b"web_0")
+NO_NAME = Answer(status=404, body=b'{"error":"Not found"}')
 SECOND = timedelta(seconds=1)
-WISH = Wish(version="2020-07-01", every=SECOND)
+REQUEST = RecordingRequest(version="2020-07-01", every=SECOND)
 
 
-def document(number: int) -> Line:
+def document(number: int) -> Answer:
     body = {"DocumentIncarnation": number, "Events": [{"EventId": f"E{number}", "NotBefore": ""}]}
-    return Line(body=json.dumps(body).encode())
+    return Answer(body=json.dumps(body).encode())
 
 
-class Desk:
-    """A recorder at work, and what came of it."""
+class RecorderRun:
+    """A recorder, the documents that it kept and the messages that it printed."""
 
-    def __init__(self, script: Script, last: Recorded | None = None) -> None:
+    def __init__(self, script: Script, last: RecordedDocument | None = None) -> None:
         self.clock = FakeClock()
-        self.kept: list[Recorded] = []
-        self.told: list[str] = []
-        line = MetadataClient(script.url, self.clock)
-        self._recorder = Recorder(line, self.clock, keep=self.kept.append, tell=self.told.append, last=last)
+        self.kept: list[RecordedDocument] = []
+        self.messages: list[str] = []
+        client = MetadataClient(script.url, self.clock)
+        self._recorder = Recorder(
+            client, self.clock, keep=self.kept.append, tell=self.messages.append, last=last
+        )
 
     def run(self, seconds: float, every: timedelta = SECOND) -> None:
-        self._recorder.run(replace(WISH, every=every, lasts=timedelta(seconds=seconds)))
+        self._recorder.run(replace(REQUEST, every=every, lasts=timedelta(seconds=seconds)))
 
     def seen(self) -> list[tuple[str | None, int]]:
-        return [(one.machine, one.incarnation) for one in self.kept]
+        return [(recorded.machine, recorded.incarnation) for recorded in self.kept]
 
 
 def test_every_change_is_kept_once_with_its_time_and_its_machine() -> None:
     with endpoint(document(1), NAME, document(1), document(2), document(2)) as script:
-        desk = Desk(script)
-        began = desk.clock.at
+        session = RecorderRun(script)
+        began = session.clock.at
 
-        desk.run(10)
+        session.run(10)
 
-    assert desk.seen() == [("web_0", 1), ("web_0", 2)]
-    assert desk.kept[0].at == began
-    assert desk.kept[1].at > began + SECOND
-    assert desk.told == []
+    assert session.seen() == [("web_0", 1), ("web_0", 2)]
+    assert session.kept[0].at == began
+    assert session.kept[1].at > began + SECOND
+    assert session.messages == []
 
 
 def test_an_endpoint_is_only_looked_at_and_no_more_than_once_a_second() -> None:
     with endpoint(document(1), NAME, document(1)) as script:
-        desk = Desk(script)
+        session = RecorderRun(script)
 
-        desk.run(10)
+        session.run(10)
 
     looks = [asked for asked in script.asked if "scheduledevents" in asked.path]
     assert {asked.method for asked in script.asked} == {"GET"}
@@ -65,88 +67,90 @@ def test_an_endpoint_is_only_looked_at_and_no_more_than_once_a_second() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "told"),
+    ("trouble", "message"),
     [
-        pytest.param(Line(status=500, body=b""), "the endpoint answers 500: nothing", id="it is broken"),
-        pytest.param(Line(status=410, body=b"Gone"), "the endpoint answers 410: Gone", id="it is updated"),
-        pytest.param(Line(body=b""), "the endpoint answers 200: nothing", id="it has nothing to say yet"),
-        pytest.param(Line(body=b"<html>"), "the endpoint answers what is not JSON", id="it is a web page"),
+        pytest.param(Answer(status=500, body=b""), "the endpoint answers 500: empty body", id="it is broken"),
+        pytest.param(Answer(status=410, body=b"Gone"), "the endpoint answers 410: Gone", id="it is updated"),
         pytest.param(
-            Line(body=b'{"Events":[]}'),
-            "the endpoint answers no document: DocumentIncarnation: must be a whole number",
+            Answer(body=b""), "the endpoint answers 200: empty body", id="it has nothing to say yet"
+        ),
+        pytest.param(Answer(body=b"<html>"), "the endpoint's answer is not JSON", id="it is a web page"),
+        pytest.param(
+            Answer(body=b'{"Events":[]}'),
+            "the endpoint's answer is not a document: DocumentIncarnation: must be a whole number",
             id="it has no number",
         ),
     ],
 )
-def test_trouble_is_told_once_and_outlasted(trouble: Line, told: str) -> None:
+def test_a_problem_is_reported_once_and_outlasted(trouble: Answer, message: str) -> None:
     with endpoint(document(1), NAME, trouble, trouble, trouble, document(2)) as script:
-        desk = Desk(script)
+        session = RecorderRun(script)
 
-        desk.run(30)
+        session.run(30)
 
-    assert desk.seen() == [("web_0", 1), ("web_0", 2)]
-    assert desk.told == [f"{told}; trying again", "the endpoint answers again"]
+    assert session.seen() == [("web_0", 1), ("web_0", 2)]
+    assert session.messages == [f"{message}; trying again", "the endpoint answers again"]
 
 
 def test_an_endpoint_that_hangs_up_is_asked_again() -> None:
-    with endpoint(document(1), NAME, Line(status=0), document(2)) as script:
-        desk = Desk(script)
+    with endpoint(document(1), NAME, Answer(status=0), document(2)) as script:
+        session = RecorderRun(script)
 
-        desk.run(30)
+        session.run(30)
 
-    assert desk.seen() == [("web_0", 1), ("web_0", 2)]
-    assert desk.told[0].startswith("127.0.0.1:")
+    assert session.seen() == [("web_0", 1), ("web_0", 2)]
+    assert session.messages[0].startswith("127.0.0.1:")
 
 
 def test_an_endpoint_in_trouble_is_asked_less_and_less() -> None:
-    with endpoint(Line(status=500)) as script:
-        desk = Desk(script)
+    with endpoint(Answer(status=500)) as script:
+        session = RecorderRun(script)
 
-        desk.run(31)
+        session.run(31)
 
-    assert [wait.total_seconds() for wait in desk.clock.waits] == [1, 2, 4, 8, 16]
+    assert [wait.total_seconds() for wait in session.clock.waits] == [1, 2, 4, 8, 16]
 
 
 @pytest.mark.parametrize(
     ("asked", "rest"),
     [
         pytest.param("7", timedelta(seconds=7), id="as long as it asks for"),
-        pytest.param("999999", LONGEST_REST, id="within reason"),
+        pytest.param("999999", MAX_PAUSE, id="within reason"),
         pytest.param("Mon, 16 Nov 2026 12:00:00 GMT", SECOND, id="a date is not waited for"),
         pytest.param("²", SECOND, id="nor is what only looks like a number"),
     ],
 )
 @pytest.mark.rule("R-10")
 def test_who_asks_to_be_left_alone_is(asked: str, rest: timedelta) -> None:
-    with endpoint(Line(status=429, headers={"Retry-After": asked}), document(1)) as script:
-        desk = Desk(script)
+    with endpoint(Answer(status=429, headers={"Retry-After": asked}), document(1)) as script:
+        session = RecorderRun(script)
 
-        desk.run(400)
+        session.run(400)
 
-    assert desk.clock.waits[0] == rest
+    assert session.clock.waits[0] == rest
 
 
 def test_an_endpoint_without_a_name_is_recorded_without_one() -> None:
     with endpoint(
         document(1), NO_NAME, document(1), document(1), document(2), NO_NAME, document(2)
     ) as script:
-        desk = Desk(script)
+        session = RecorderRun(script)
 
-        desk.run(10)
+        session.run(10)
 
-    assert desk.seen() == [(None, 1), (None, 2)]
+    assert session.seen() == [(None, 1), (None, 2)]
 
 
 def test_a_recording_that_goes_on_does_not_repeat_itself() -> None:
     with endpoint(document(1), NAME, document(1)) as script:
-        before = Desk(script)
+        before = RecorderRun(script)
         before.run(2)
     with endpoint(document(1), NAME, document(1), document(2)) as script:
-        desk = Desk(script, last=before.kept[-1])
+        session = RecorderRun(script, last=before.kept[-1])
 
-        desk.run(10)
+        session.run(10)
 
-    assert desk.seen() == [("web_0", 2)]
+    assert session.seen() == [("web_0", 2)]
 
 
 LATER = {"Date": "Thu, 16 Nov 2028 12:00:00 GMT"}
@@ -156,11 +160,11 @@ MUCH_LATER = {"Date": "Thu, 16 Nov 2028 12:15:00 GMT"}
 def test_documents_of_one_second_are_as_far_apart_as_they_came() -> None:
     news = (replace(document(number), headers=LATER) for number in (1, 2, 3))
     with endpoint(next(news), NAME, *news) as script:
-        desk = Desk(script)
+        session = RecorderRun(script)
 
-        desk.run(10)
+        session.run(10)
 
-    first, second, third = (one.at for one in desk.kept)
+    first, second, third = (recorded.at for recorded in session.kept)
     assert second - first >= SECOND
     assert third - second == SECOND
 
@@ -168,29 +172,29 @@ def test_documents_of_one_second_are_as_far_apart_as_they_came() -> None:
 def test_a_calendar_that_is_moved_on_is_followed() -> None:
     first, moved = replace(document(1), headers=LATER), replace(document(2), headers=MUCH_LATER)
     with endpoint(first, NAME, moved) as script:
-        desk = Desk(script)
+        session = RecorderRun(script)
 
-        desk.run(10)
+        session.run(10)
 
-    assert desk.kept[1].at - desk.kept[0].at == timedelta(minutes=15)
+    assert session.kept[1].at - session.kept[0].at == timedelta(minutes=15)
 
 
 def test_a_recording_that_goes_on_goes_on_later() -> None:
     with endpoint(replace(document(1), headers=LATER), NAME) as script:
-        before = Desk(script)
+        before = RecorderRun(script)
         before.run(0)
     with endpoint(replace(document(2), headers=LATER), NAME, replace(document(2), headers=LATER)) as script:
-        desk = Desk(script, last=before.kept[-1])
+        session = RecorderRun(script, last=before.kept[-1])
 
-        desk.run(5)
+        session.run(5)
 
-    assert desk.kept[0].at > before.kept[-1].at
+    assert session.kept[0].at > before.kept[-1].at
 
 
-def test_a_patient_recorder_looks_as_often_as_it_is_told() -> None:
+def test_the_recorder_polls_as_often_as_it_is_asked_to() -> None:
     with endpoint(document(1), NAME, document(1)) as script:
-        desk = Desk(script)
+        session = RecorderRun(script)
 
-        desk.run(60, every=timedelta(seconds=30))
+        session.run(60, every=timedelta(seconds=30))
 
     assert len([asked for asked in script.asked if "scheduledevents" in asked.path]) == 2

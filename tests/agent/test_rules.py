@@ -1,10 +1,10 @@
-"""Which rule an event falls under."""
+"""Which rule applies to an event."""
 
 import pytest
 
 from fairwarning.agent.rules import SHORT_FREEZE, WATCH, Rule, choose
-from fairwarning.core.reading import Seen
-from tests.agent.sight import seen
+from fairwarning.core.document.parse import ObservedEvent
+from tests.agent.events import seen
 
 REBOOTS = Rule(name="reboots", types=frozenset({"reboot", "redeploy"}))
 FREEZES = Rule(name="freezes", types=frozenset({"freeze"}))
@@ -50,5 +50,5 @@ NAMED = Rule(name="named", types=frozenset({"relocate"}))
         pytest.param(seen(kind="Relocate"), (NAMED,), NAMED, id="and is obeyed if one does"),
     ],
 )
-def test_an_event_falls_under(event: Seen, rules: tuple[Rule, ...], expected: Rule) -> None:
+def test_an_event_falls_under(event: ObservedEvent, rules: tuple[Rule, ...], expected: Rule) -> None:
     assert choose(event, rules, freeze_threshold=9) is expected

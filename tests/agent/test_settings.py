@@ -1,14 +1,14 @@
-"""The agent's file: what it may say, and how it is refused."""
+"""The agent's settings: how they are read, and the errors of invalid ones."""
 
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.coordination import Mode
+from fairwarning.agent.coordination import CoordinationMode
 from fairwarning.agent.hooks import SettingsError
 from fairwarning.agent.rules import Consent
-from fairwarning.agent.settings import DEFAULT_STATE, Settings, Steps, load
+from fairwarning.agent.settings import DEFAULT_STATE, AgentSettings, Steps, load
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,7 +53,7 @@ prepare = [{ log = "frozen soon" }]
 """
 
 
-def read(folder: Path, text: str) -> Settings:
+def read(folder: Path, text: str) -> AgentSettings:
     path = folder / "agent.toml"
     path.write_text(text)
     return load(path)
@@ -70,7 +70,7 @@ def test_the_smallest_file_works(tmp_path: Path) -> None:
     assert settings.poll == timedelta(seconds=1)
 
 
-def test_everything_can_be_said(tmp_path: Path) -> None:
+def test_every_setting_is_read(tmp_path: Path) -> None:
     settings = read(tmp_path, EVERYTHING)
 
     (rule,) = settings.policy.rules
@@ -83,7 +83,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
     assert settings.policy.margin == timedelta(seconds=10)
     assert settings.policy.freeze_threshold == 20
     assert settings.policy.pause == timedelta(minutes=1)
-    assert settings.policy.mode is Mode.PEERS
+    assert settings.policy.mode is CoordinationMode.PEERS
     assert settings.policy.takeover == timedelta(seconds=15)
     assert settings.check == ("/usr/local/bin/others-are-healthy",)
     assert settings.peers == {"web_1": "http://10.0.0.5:9169"}
@@ -102,38 +102,44 @@ def test_an_empty_file_watches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("[agent", "is no TOML", id="not TOML"),
-        pytest.param("[agnet]", "agnet: is not known here", id="a table nobody knows"),
-        pytest.param("[agent]\npol = 1", "agent.pol: is not known here", id="a field nobody knows"),
+        pytest.param("[agent", "is not valid TOML", id="not TOML"),
+        pytest.param("[agnet]", "agnet: unknown table", id="an unknown table"),
+        pytest.param("[agent]\npol = 1", "agent.pol: unknown option", id="an unknown field"),
         pytest.param("agent = 1", "agent: must be a table", id="no table"),
         pytest.param(
             "[agent]\npoll = '11s'", "agent.poll: must be from 1s to 10s", id="too slow for evictions"
         ),
         pytest.param("[agent]\npoll = '0s'", "agent.poll: must be from 1s to 10s", id="too fast"),
-        pytest.param("[agent]\npoll = 'soon'", "agent.poll: 'soon' is no duration", id="no duration"),
-        pytest.param("[agent]\nmargin = -1", "agent.margin: must be a text", id="less than nothing"),
-        pytest.param("[agent]\nendpoint = 'ftp://x'", "agent.endpoint: 'ftp://x' is no", id="no http"),
+        pytest.param("[agent]\npoll = 'soon'", "agent.poll: invalid duration 'soon'", id="no duration"),
+        pytest.param(
+            "[agent]\nmargin = -1", "agent.margin: must be a non-empty string", id="less than nothing"
+        ),
+        pytest.param(
+            "[agent]\nendpoint = 'ftp://x'", "agent.endpoint: 'ftp://x' is not an http address", id="no http"
+        ),
         pytest.param(
             "[agent]\nendpoint = 'https://x'", "agent.endpoint: 'https://x' must be plain", id="https"
         ),
-        pytest.param("[agent]\nlisten = 'x'", "agent.listen: 'x' is not like", id="no port"),
+        pytest.param("[agent]\nlisten = 'x'", "agent.listen: invalid address 'x'", id="no port"),
         pytest.param(
             "[agent]\ncoordination = 'x'", "agent.coordination: 'x' is not one of own-only", id="mode"
         ),
         pytest.param("[agent]\npeers = 1", "agent.peers: must be a table", id="peers"),
         pytest.param("[agent]\nfreeze_threshold = 1.5", "agent.freeze_threshold: must be a whole", id="half"),
         pytest.param("rule = 1", r"rule: must be written as \[\[rule\]\]", id="rule is no list"),
-        pytest.param("[[rule]]\ntype = ['Reboot']", "rule 1.type: is not known here", id="a typing error"),
+        pytest.param("[[rule]]\ntype = ['Reboot']", "rule 1.type: unknown option", id="a typing error"),
         pytest.param("[[rule]]\napprove = 'maybe'", "rule 1.approve: 'maybe' is not one of", id="consent"),
         pytest.param("[[rule]]\nprepare = 'x'", "rule 1.prepare: must be a list", id="steps are a list"),
         pytest.param(
             "[[rule]]\nprepare = ['x']", "rule 1.prepare 1: must be a table", id="a step is a table"
         ),
-        pytest.param("[[rule]]\nprepare = [{ x = 1 }]", "rule 1.prepare 1: x: is no hook", id="no such hook"),
+        pytest.param(
+            "[[rule]]\nprepare = [{ x = 1 }]", "rule 1.prepare 1: x: unknown hook", id="no such hook"
+        ),
         pytest.param("[[rule]]\nname='a'\n[[rule]]\nname='a'", "rule 2.name: 'a' is the name", id="twice"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_refused_by_field(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_invalid_file_is_refused_by_field(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         read(tmp_path, text)
 

@@ -1,25 +1,26 @@
-"""A subscription on a table: the management face over a stage, every request one call, no async in sight.
+"""The management API without HTTP: every request is one synchronous call, over a fleet in memory.
 
-Paths may be written short: ``Microsoft.Compute/virtualMachines/db`` is below the resource group ``lab``, and
-what starts with a slash is taken as it is. A refusal comes back as the reply that a client would get.
+A path without a leading slash, such as ``Microsoft.Compute/virtualMachines/db``, is below the resource group
+``lab``. An error is returned as the response that a client would get.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
 
-from fairwarning.arm import operations, operations_routes
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm import operations
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, RetryAfter, group_document, group_id
+from fairwarning.arm.documents import get_path
 from fairwarning.arm.errors import translate
-from fairwarning.arm.room import SUBSCRIPTION, Pace, Room, group_document, group_id
-from fairwarning.arm.routing import Route, match
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.routing import ArmRoute, match
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.engine.ports import Store
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 BASE = "https://azure.test"
 VERSION = "2024-07-01"
@@ -29,140 +30,146 @@ HOME = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/fairwarning/providers"
 
 
 class Azure:
-    """Everything a test sends to the management face, and the stage behind it."""
+    """Requests to the management API, and the fleet behind it."""
 
     def __init__(
         self,
-        *tables: Iterable[Route],
+        *tables: Iterable[ArmRoute],
         blueprints: Sequence[Blueprint] = (),
         watched: bool = True,
         policy: Policy | None = None,
         store: Store | None = None,
     ) -> None:
-        self.routes = (*(route for table in tables for route in table), *operations_routes.ROUTES)
-        self.stage = Stage(*blueprints, watched=watched, policy=policy, store=store)
-        self.welcomed: list[MachineRef] = []
-        self.room = self._open()
-        if self.room.document(ROOT) is None:
-            run(self.room.keep({group_id(GROUP): group_document(GROUP, "westeurope", {})}))
+        self.routes = (*(route for table in tables for route in table), *operations.ROUTES)
+        self.fleet = FleetHarness(*blueprints, watched=watched, policy=policy, store=store)
+        self.opened_endpoints: list[MachineRef] = []
+        self.context = self._open()
+        if self.context.document(ROOT) is None:
+            run(self.context.put_documents({group_id(GROUP): group_document(GROUP, "westeurope", {})}))
 
-    # -- what clients send
+    # -- clients
 
-    def send(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
-        """Send one request and return the answer, whatever it is; the path may bring a query along."""
+    def send(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
+        """Send a request and return the response, success or error; the path may have a query."""
         return run(self.answer(method, path, body, version=version))
 
-    async def answer(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
-        """Return the answer to a request; for tests that send several at once."""
+    async def answer(
+        self, method: str, path: str, body: Json = None, *, version: str = VERSION
+    ) -> ArmResponse:
+        """Return the response to a request; for tests that send several at once."""
         parts = urlsplit(path if path.startswith(("/", BASE)) else f"{ROOT}/providers/{path}")
         query = {"api-version": version, **dict(parse_qsl(parts.query))}
-        call = Call(method=method, path=parts.path, query=query, body=body, base=BASE)
+        request = ArmRequest(method=method, path=parts.path, query=query, body=body, base=BASE)
         try:
-            await operations.settle(self.room)
+            await operations.complete_finished(self.context)
             route, names = match(self.routes, method, parts.path)
-            return await route.handler(self.room, replace(call, names=names))
+            return await route.handler(self.context, replace(request, names=names))
         except FairWarningError as problem:
-            refusal = translate(problem)
-            return Reply(status=refusal.status, body=refusal.body())
+            error = translate(problem)
+            return ArmResponse(status=error.status, body=error.body())
 
     def get(self, path: str, *, version: str = VERSION) -> Json:
-        """Return what there is at a path."""
+        """Return the document at a path."""
         return self.fine("GET", path, version=version).body
 
-    def put(self, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
-        """Put a document where it is granted."""
+    def put(self, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
+        """Put a document; the request must succeed."""
         return self.fine("PUT", path, body, version=version)
 
-    def patch(self, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
-        """Change a document where it is granted."""
+    def patch(self, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
+        """Patch a document; the request must succeed."""
         return self.fine("PATCH", path, body, version=version)
 
-    def post(self, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
-        """Ask for something to be done where it is granted."""
+    def post(self, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
+        """Post an action; the request must succeed."""
         return self.fine("POST", path, body, version=version)
 
-    def delete(self, path: str, *, version: str = VERSION) -> Reply:
-        """Delete something where it is granted."""
+    def delete(self, path: str, *, version: str = VERSION) -> ArmResponse:
+        """Delete a resource; the request must succeed."""
         return self.fine("DELETE", path, version=version)
 
-    def fine(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> Reply:
-        """Send a request that is granted and return the answer."""
-        reply = self.send(method, path, body, version=version)
-        assert reply.status < 400, reply
-        return reply
+    def fine(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
+        """Send a request that must succeed and return the response."""
+        response = self.send(method, path, body, version=version)
+        assert response.status < 400, response
+        return response
 
     def refused(
         self, method: str, path: str, body: Json = None, *, version: str = VERSION
     ) -> tuple[int, str, str]:
-        """Send a request that is refused and return its status, the code and the message."""
-        reply = self.send(method, path, body, version=version)
-        assert reply.status >= 400, reply
+        """Send a request that must be refused; return its status, code and message."""
+        response = self.send(method, path, body, version=version)
+        assert response.status >= 400, response
         return (
-            reply.status,
-            str(child(reply.body, "error", "code")),
-            str(child(reply.body, "error", "message")),
+            response.status,
+            str(get_path(response.body, "error", "code")),
+            str(get_path(response.body, "error", "message")),
         )
 
     def names(self, path: str) -> list[str]:
-        """Return the names of what a list holds, in order."""
-        found = child(self.get(path), "value")
-        assert isinstance(found, list)
-        return [str(child(one, "name")) for one in found]
+        """Return the names of the resources in a list, in order."""
+        resources = get_path(self.get(path), "value")
+        assert isinstance(resources, list)
+        return [str(get_path(resource, "name")) for resource in resources]
 
-    def progress(self, reply: Reply) -> str:
-        """Return how far the operation is that an answer told of; without one it is done already."""
-        url = header(reply, "Azure-AsyncOperation")
-        return "Succeeded" if url is None else str(child(self.get(url), "status"))
+    def progress(self, response: ArmResponse) -> str:
+        """Return the status of the operation in a response; without an operation, Succeeded."""
+        url = header(response, "Azure-AsyncOperation")
+        return "Succeeded" if url is None else str(get_path(self.get(url), "status"))
 
-    # -- what guests, operators and time do
+    # -- guests, operators and time
 
     def poll(self, *machines: str) -> None:
-        """Ask for the document, as these machines; from then on their scope is warned."""
-        self.stage.poll(*machines)
+        """Poll as these machines; their scopes are warned from then on."""
+        self.fleet.poll(*machines)
 
     def approve(self, *ids: str) -> None:
         """Approve events."""
-        self.stage.approve(*ids)
+        self.fleet.approve(*ids)
 
     def approve_all(self) -> None:
-        """Approve everything that waits."""
+        """Approve all events that have not started."""
         for event_id in self.waiting():
-            self.stage.approve(event_id)
+            self.fleet.approve(event_id)
 
     def waiting(self) -> list[str]:
         """Return the ids of the events that have not started."""
-        scopes = self.stage.engine.scopes().values()
+        scopes = self.fleet.engine.scopes().values()
         return [str(event.id) for scope in scopes for event in scope.events.values() if event.waiting]
 
     def advance(self, by: str) -> None:
-        """Let time pass, stopping at every deadline on the way."""
-        self.stage.advance(by)
+        """Advance the clock, stopping at every deadline on the way."""
+        self.fleet.advance(by)
 
     def restart(self) -> None:
-        """End the server and start another on the same store."""
-        self.stage.restart()
-        self.room = self._open()
+        """Stop the server and start another one on the same store."""
+        self.fleet.restart()
+        self.context = self._open()
 
-    def _open(self) -> Room:
-        room = Room(self.stage.engine, welcome=self._welcome, pace=Pace("x-ms-retry-after-ms", "100"))
-        run(room.open())
-        return room
+    def _open(self) -> ArmContext:
+        context = ArmContext(
+            self.fleet.engine,
+            open_endpoints=self._open_endpoints,
+            retry_after=RetryAfter("x-ms-retry-after-ms", "100"),
+        )
+        run(context.open())
+        return context
 
-    async def _welcome(self, machines: Sequence[MachineRef]) -> None:
-        self.welcomed.extend(machines)
+    async def _open_endpoints(self, machines: Sequence[MachineRef]) -> None:
+        self.opened_endpoints.extend(machines)
 
 
-def header(reply: Reply, name: str) -> str | None:
-    """Return a header of an answer."""
-    return next((value for key, value in reply.headers if key.lower() == name.lower()), None)
+def header(response: ArmResponse, name: str) -> str | None:
+    """Return a header of a response."""
+    return next((value for key, value in response.headers if key.lower() == name.lower()), None)
 
 
 def at(document: Json, *path: str | int) -> Json:
-    """Return what stands at a path of a document; a number is a place in a list."""
+    """Return the value at a path of a document; a number is an index of a list."""
     for step in path:
         if isinstance(step, int):
             assert isinstance(document, list)
             document = document[step]
         else:
-            document = child(document, step)
+            document = get_path(document, step)
     return document

@@ -1,9 +1,9 @@
-"""A resource group to deploy templates to, and short words for writing them."""
+"""A resource group to deploy templates to, and helpers that build templates."""
 
-from fairwarning.arm.budget import Budget
-from fairwarning.arm.context import Surroundings
-from fairwarning.arm.templates import Planned, outputs, plan
-from fairwarning.core.wire import Json
+from fairwarning.arm.templates.budget import Budget
+from fairwarning.arm.templates.context import DeploymentTarget
+from fairwarning.arm.templates.plan import PlannedResource, outputs, plan
+from fairwarning.core.document.render import Json
 
 SUBSCRIPTION = "22222222-2222-4222-8222-222222222222"
 TENANT = "11111111-1111-4111-8111-111111111111"
@@ -13,13 +13,13 @@ COMPUTE = f"{ROOT}/providers/Microsoft.Compute"
 
 
 class Cloud:
-    """What has been deployed so far, by id."""
+    """The documents deployed so far, by id."""
 
     def __init__(self) -> None:
         self.documents: dict[str, Json] = {}
         self.cpu = 0.0
         self.budget = self.new_budget()
-        self.surroundings = Surroundings(
+        self.target = DeploymentTarget(
             subscription=SUBSCRIPTION,
             group="lab",
             group_document={"id": ROOT, "name": "lab", "location": "westeurope"},
@@ -30,11 +30,11 @@ class Cloud:
     def new_budget(self) -> Budget:
         return Budget(lambda: self.cpu)
 
-    def plan(self, template: Json, parameters: Json = None) -> tuple[Planned, ...]:
-        return plan(template, parameters, self.surroundings, self.budget)
+    def plan(self, template: Json, parameters: Json = None) -> tuple[PlannedResource, ...]:
+        return plan(template, parameters, self.target, self.budget)
 
     def outputs(self, template: Json, parameters: Json = None) -> dict[str, Json]:
-        return outputs(template, parameters, self.surroundings, self.budget)
+        return outputs(template, parameters, self.target, self.budget)
 
     def deploy(self, template: Json, parameters: Json = None) -> dict[str, dict[str, Json]]:
         bodies = {}

@@ -1,12 +1,13 @@
-"""The compute half of the management face on a table, and short words for what tests put there."""
+"""The compute routes of the management API, and helpers that build the bodies of requests."""
 
 from collections.abc import Sequence
 
-from fairwarning.arm import availability_sets, cloud_services, instances, maintenance, scalesets, vms
-from fairwarning.arm.call import merged
+from fairwarning.arm import maintenance
+from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
+from fairwarning.arm.documents import deep_merge
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.engine.ports import Store
 from tests.arm.azure import HOME, Azure
 
@@ -22,14 +23,14 @@ TABLES = (
     cloud_services.ROUTES,
     maintenance.ROUTES,
 )
-#: Everything at its newest, as az asks for it.
+#: The newest api-version, as az sends it.
 NEWEST = "2026-04-01"
 
 
 def compute(
     *blueprints: Blueprint, watched: bool = True, policy: Policy | None = None, store: Store | None = None
 ) -> Azure:
-    """Return the compute half over a stage with these sets on it."""
+    """Return the compute routes over a fleet with these sets."""
     return Azure(*TABLES, blueprints=blueprints, watched=watched, policy=policy, store=store)
 
 
@@ -42,7 +43,7 @@ def profile(minutes: int | None = 10, *, enable: Json = True) -> dict[str, Json]
 
 
 def scale_set(capacity: int = 3, *, zones: Sequence[str] = (), **properties: Json) -> dict[str, Json]:
-    """Return the body of a uniform scale set, with more properties where they are given."""
+    """Return the body of a uniform scale set, with these additional properties."""
     body: dict[str, Json] = {
         "location": "westeurope",
         "sku": {"name": "Standard_D2s_v5", "tier": "Standard", "capacity": capacity},
@@ -52,17 +53,17 @@ def scale_set(capacity: int = 3, *, zones: Sequence[str] = (), **properties: Jso
 
 
 def model(**properties: Json) -> dict[str, Json]:
-    """Return a body that says something of a scale set's model alone."""
+    """Return a body with nothing but the model of a scale set."""
     return {"properties": {"virtualMachineProfile": properties}}
 
 
 def both(one: Json, other: Json) -> Json:
-    """Return two bodies as one."""
-    return merged(one, other)
+    """Return two bodies merged."""
+    return deep_merge(one, other)
 
 
 def capacity_of(azure: Azure, path: str) -> Json:
-    """Return how many instances a scale set says that it has."""
+    """Return the capacity in the document of a scale set."""
     document = azure.get(path)
     assert isinstance(document, dict)
     sku = document["sku"]

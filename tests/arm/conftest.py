@@ -1,4 +1,4 @@
-"""An empty resource group for every test of this room."""
+"""An empty resource group for every test."""
 
 import pytest
 

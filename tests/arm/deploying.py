@@ -1,11 +1,12 @@
-"""Short words for deploying templates over the management face, and a template of a scale set."""
+"""Helpers that deploy templates through the management API, and a template of a scale set."""
 
-from fairwarning.arm import availability_sets, deployments, groups, network, scalesets, vms
-from fairwarning.arm.call import Reply
-from fairwarning.core.wire import Json
+from fairwarning.arm import deployments, groups, network
+from fairwarning.arm.compute import availability_sets, scalesets, vms
+from fairwarning.arm.messages import ArmResponse
+from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
-from tests.stage import run
+from tests.fleet_harness import run
 
 DEPLOYMENTS = "Microsoft.Resources/deployments"
 ONE = f"{DEPLOYMENTS}/one"
@@ -42,7 +43,7 @@ SET = template(
 
 
 def deployable() -> Azure:
-    """Return the part of the management face that templates ask for things."""
+    """Return the routes that templates use."""
     return Azure(
         groups.ROUTES,
         vms.ROUTES,
@@ -58,7 +59,7 @@ def body(written: Json, /, **parameters: Json) -> Json:
     return {"properties": {"mode": "incremental", "template": written, "parameters": given}}
 
 
-def deploy(azure: Azure, written: Json, path: str = ONE, /, **parameters: Json) -> Reply:
+def deploy(azure: Azure, written: Json, path: str = ONE, /, **parameters: Json) -> ArmResponse:
     return azure.put(path, body(written, **parameters))
 
 
@@ -66,21 +67,21 @@ def facts(azure: Azure, *path: str | int, name: str = ONE) -> Json:
     return at(azure.get(name), "properties", *path)
 
 
-def deploy_set(azure: Azure, count: int = 2) -> Reply:
+def deploy_set(azure: Azure, count: int = 2) -> ArmResponse:
     return deploy(azure, SET, count=count, adminPassword="secret")
 
 
 def interrupt(azure: Azure, count: int) -> None:
-    """Put a new server on what another leaves behind that ends before it has made so many instances."""
+    """Restart the server as if it had stopped before it created so many instances."""
     key = f"{ROOT}/providers/{ONE}"
-    done = azure.room.document(key)
+    done = azure.context.document(key)
     assert done is not None
     given: Json = {"count": {"value": count}, "adminPassword": {"value": "secret"}}
     undone = {word: done[word] for word in done if word != "result"}
-    run(azure.room.keep({key: {**undone, "work": {"template": SET, "parameters": given}}}))
+    run(azure.context.put_documents({key: {**undone, "work": {"template": SET, "parameters": given}}}))
     azure.restart()
 
 
-def listed(found: Json) -> list[Json]:
-    assert isinstance(found, list)
-    return found
+def listed(value: Json) -> list[Json]:
+    assert isinstance(value, list)
+    return value

@@ -1,4 +1,4 @@
-"""A server in a process of its own, from all sides: its guests, its operator, and whoever manages it."""
+"""A server in a process of its own, with its guests, its operator and its management clients."""
 
 import json
 import ssl
@@ -13,20 +13,20 @@ from typing import TypedDict
 
 import httpx2
 
-from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.arm.context import SUBSCRIPTION
+from fairwarning.core.document.render import Json
 from tests.cli.server import Server, until, up
 
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
 METADATA = {"Metadata": "true"}
 #: The group of the machines that ``up`` made.
 HOME = "fairwarning"
-#: How many seconds a tool gets to notice that its operation is over.
+#: Seconds in which a tool must notice that its operation has ended.
 SOON = 20
 
 
 class Options(TypedDict):
-    """What a client of the SDK has to be told to talk to a server of ours, and to nobody else."""
+    """The options that make a client of the SDK talk to this server alone."""
 
     base_url: str
     credential_scopes: list[str]
@@ -56,18 +56,18 @@ class Machine(TypedDict):
 
 @dataclass(frozen=True)
 class Guest:
-    """A machine that looks after itself."""
+    """The software inside a machine."""
 
     name: str
     url: str
 
     def sees(self) -> list[Warned]:
-        """Return the events of the document; whoever has asked once will be warned."""
+        """Return the events of the document; the scope is warned from then on."""
         events: list[Warned] = self._ask("GET").json()["Events"]
         return events
 
     def approve(self, *events: Warned) -> None:
-        """Say "go ahead"."""
+        """Approve events."""
         self._ask("POST", {"StartRequests": [{"EventId": event["EventId"]} for event in events]})
 
     def _ask(self, method: str, body: Json = None) -> httpx2.Response:
@@ -85,27 +85,27 @@ class Guest:
 
 @dataclass(frozen=True)
 class Live:
-    """A running server whose clock is moved by hand."""
+    """A running server with a manual clock."""
 
     server: Server
     token: str
 
     @property
     def arm(self) -> str:
-        """Where the management face is."""
+        """The URL of the management API."""
         return self.server.ready["arm"]
 
     @property
     def ca(self) -> str:
-        """The file that says whom to trust."""
+        """The certificate of the authority that clients trust."""
         return self.server.ready["ca"]
 
     # -- the operator
 
     def machines(self, scope: str = "") -> list[Machine]:
-        """Return the machines, of all scopes or of those that are called so."""
-        found: list[Machine] = json.loads(self.server.tell("vms", "--json"))
-        return [machine for machine in found if machine["scope"].startswith(scope)]
+        """Return the machines, of all scopes or of the scopes with this prefix."""
+        machines: list[Machine] = json.loads(self.server.tell("vms", "--json"))
+        return [machine for machine in machines if machine["scope"].startswith(scope)]
 
     def guest(self, name: str) -> Guest:
         """Return a machine by its name."""
@@ -113,28 +113,28 @@ class Live:
         return Guest(name, url)
 
     def now(self) -> datetime:
-        """Return what the server's clock says."""
+        """Return the time of the server's clock."""
         return datetime.fromisoformat(json.loads(self.server.tell("clock", "show", "--json"))["now"])
 
     def advance(self, by: str = "1m") -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.server.tell("clock", "advance", by)
 
     def announced(self, kind: str) -> None:
-        """Return once there is an event of a kind, whether anybody sees it or not."""
+        """Wait for an event of a type."""
         until(lambda: kind in self.server.tell("events"), f"{kind} is announced")
 
     def warned(self, guest: Guest, kind: str) -> Warned:
-        """Return the event of a kind that a guest sees, once there is one."""
+        """Wait for an event of a type and return it as a guest sees it."""
         self.announced(kind)
         (event,) = (e for e in guest.sees() if e["EventType"] == kind and guest.name in e["Resources"])
         return event
 
     def notice(self, event: Warned) -> float:
-        """Return how many minutes are left before an event starts by itself, to a tenth."""
+        """Return the minutes until an event may start without approval, to a tenth."""
         return round((parsedate_to_datetime(event["NotBefore"]) - self.now()).total_seconds() / 60, 1)
 
-    # -- whoever speaks plain REST to the management face
+    # -- plain REST clients
 
     def send(
         self,
@@ -145,7 +145,7 @@ class Live:
         version: str = "2024-07-01",
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """Send one request below the subscription and return the answer, whatever it is."""
+        """Send a request below the subscription and return the response, success or error."""
         with self.client() as client:
             return client.request(
                 method,
@@ -156,7 +156,7 @@ class Live:
             )
 
     def pages(self, path: str) -> tuple[list[int], list[float]]:
-        """Follow a list to its end; return how long each page is, and how many seconds it took."""
+        """Read all pages of a list; return the length of each page, and the seconds it took."""
         sizes, seconds = [], []
         url = f"/subscriptions/{SUBSCRIPTION}/{path}?api-version=2024-07-01"
         with self.client() as client:
@@ -169,7 +169,7 @@ class Live:
         return sizes, seconds
 
     def client(self) -> httpx2.Client:
-        """Return a client that shows a token."""
+        """Return a client that sends a token."""
         return httpx2.Client(
             base_url=self.arm,
             verify=ssl.create_default_context(cafile=self.ca),
@@ -180,24 +180,24 @@ class Live:
 
 @contextmanager
 def live(scratch: Path, *words: str) -> Iterator[Live]:
-    """Give a server whose clock stands still until it is moved."""
+    """Run a server with a manual clock."""
     with up(scratch, "--clock", "manual", *words) as server:
         yield Live(server, token(server))
 
 
 def token(server: Server) -> str:
-    """Log in to a server by the plain protocol."""
+    """Log in to a server and return the token."""
     form = {"grant_type": "client_credentials", "client_id": "dev", "client_secret": "dev"}
     context = ssl.create_default_context(cafile=server.ready["ca"])
     url = f"{server.ready['arm']}/adfs/oauth2/token"
     answer = httpx2.post(url, data=form, verify=context, trust_env=False)
     assert answer.status_code == 200, answer.text
-    found: str = answer.json()["access_token"]
-    return found
+    access_token: str = answer.json()["access_token"]
+    return access_token
 
 
 def options(cloud: Live) -> Options:
-    """Return what points a client of the SDK at a server."""
+    """Return the options that point a client of the SDK at a server."""
     return Options(
         base_url=cloud.arm,
         credential_scopes=[f"{cloud.arm}/.default"],

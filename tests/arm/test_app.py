@@ -1,4 +1,4 @@
-"""The door of the management face: what is checked before anything is answered, and in which words."""
+"""The checks of a request, their order, and the errors in Azure's words."""
 
 import base64
 import json
@@ -11,31 +11,31 @@ import httpx2
 import pytest
 
 from fairwarning.arm import app as arm
-from fairwarning.arm.call import Call, Reply
-from fairwarning.arm.room import SUBSCRIPTION, TENANT, Room
-from fairwarning.arm.routing import Route
-from fairwarning.core.wire import Json
-from tests.arm.front import ONE, URL, Front, front
+from fairwarning.arm.context import SUBSCRIPTION, TENANT, ArmContext
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.core.document.render import Json
+from tests.arm.arm_client import ONE, URL, ArmClient, arm_client
 
 VERSIONED = "api-version=2022-12-01"
 COMPUTE = f"{ONE}/providers/Microsoft.Compute"
 
 
 @pytest.fixture
-def door() -> Front:
-    return front()
+def client() -> ArmClient:
+    return arm_client()
 
 
 def claims(response: httpx2.Response) -> Json:
-    """Return what a challenge asks for, as clients read it."""
+    """Return the claims of a challenge, as clients read them."""
     header = response.headers["www-authenticate"]
     encoded = header.partition('claims="')[2].rstrip('"')
     asked: Json = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
     return asked
 
 
-def test_a_request_without_a_token_is_told_where_tokens_come_from(door: Front) -> None:
-    response = door.send("GET", f"/subscriptions?{VERSIONED}", token=None)
+def test_a_request_without_a_token_is_told_where_tokens_come_from(client: ArmClient) -> None:
+    response = client.send("GET", f"/subscriptions?{VERSIONED}", token=None)
 
     assert response.status_code == 401
     assert response.json()["error"]["code"] == "AuthenticationFailed"
@@ -43,26 +43,26 @@ def test_a_request_without_a_token_is_told_where_tokens_come_from(door: Front) -
 
 
 def test_a_token_of_another_server_is_answered_with_the_challenge_that_makes_az_fetch_a_new_one(
-    door: Front,
+    client: ArmClient,
 ) -> None:
-    foreign = front(key="the key of another server, also quite long").tokens.make(URL)
+    foreign = arm_client(key="the key of another server, also quite long").tokens.make(URL)
 
-    response = door.send("GET", f"/subscriptions?{VERSIONED}", token=foreign)
+    response = client.send("GET", f"/subscriptions?{VERSIONED}", token=foreign)
 
     assert response.status_code == 401
     assert response.json()["error"]["code"] == "InvalidAuthenticationToken"
     assert 'error="insufficient_claims"' in response.headers["www-authenticate"]
-    wanted = str(int(door.wall.now.timestamp()))
-    assert claims(response) == {"access_token": {"nbf": {"essential": True, "value": wanted}}}
+    not_before = str(int(client.clock.now.timestamp()))
+    assert claims(response) == {"access_token": {"nbf": {"essential": True, "value": not_before}}}
 
 
-def test_a_token_that_has_run_out_gets_the_same_challenge(door: Front) -> None:
-    token = door.tokens.make(URL)
-    door.wall.advance(timedelta(hours=23))
-    before = door.send("GET", f"/subscriptions?{VERSIONED}", token=token)
-    door.wall.advance(timedelta(hours=1))
+def test_a_token_that_has_run_out_gets_the_same_challenge(client: ArmClient) -> None:
+    token = client.tokens.make(URL)
+    client.clock.advance(timedelta(hours=23))
+    before = client.send("GET", f"/subscriptions?{VERSIONED}", token=token)
+    client.clock.advance(timedelta(hours=1))
 
-    after = door.send("GET", f"/subscriptions?{VERSIONED}", token=token)
+    after = client.send("GET", f"/subscriptions?{VERSIONED}", token=token)
 
     assert before.status_code == 200
     assert after.status_code == 401
@@ -75,21 +75,21 @@ def test_a_token_that_has_run_out_gets_the_same_challenge(door: Front) -> None:
         pytest.param("dev", id="no token at all"),
         pytest.param("a.b.c", id="three words with dots"),
         pytest.param("é", id="letters that no token has"),
-        pytest.param("eyJhbGciOiJub25lIn0.eyJ1c2UiOiJhY2Nlc3MifQ.", id="a token that nobody signed"),
+        pytest.param("eyJhbGciOiJub25lIn0.eyJ1c2UiOiJhY2Nlc3MifQ.", id="a token without a signature"),
     ],
 )
-def test_what_is_no_token_of_ours_is_challenged(door: Front, token: str) -> None:
-    response = door.send("GET", f"/subscriptions?{VERSIONED}", token=token)
+def test_what_is_no_token_of_ours_is_challenged(client: ArmClient, token: str) -> None:
+    response = client.send("GET", f"/subscriptions?{VERSIONED}", token=token)
 
     assert response.status_code == 401
     assert claims(response)
 
 
 @pytest.mark.parametrize("use", ["refresh", "device", "identity"])
-def test_only_an_access_token_opens_the_door(door: Front, use: str) -> None:
-    token = door.tokens.make(URL, use=use)
+def test_only_an_access_token_is_accepted(client: ArmClient, use: str) -> None:
+    token = client.tokens.make(URL, use=use)
 
-    assert door.send("GET", f"/subscriptions?{VERSIONED}", token=token).status_code == 401
+    assert client.send("GET", f"/subscriptions?{VERSIONED}", token=token).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_only_an_access_token_opens_the_door(door: Front, use: str) -> None:
         pytest.param("?api-version=2022-12-01%0A", "InvalidApiVersionParameter", id="a line break behind it"),
     ],
 )
-def test_the_api_version_must_be_a_date(door: Front, query: str, code: str) -> None:
-    assert door.refused("GET", f"/subscriptions{query}") == (400, code)
+def test_the_api_version_must_be_a_date(client: ArmClient, query: str, code: str) -> None:
+    assert client.refused("GET", f"/subscriptions{query}") == (400, code)
 
 
 @pytest.mark.parametrize("version", ["2015-01-01", "2023-10-01-preview", "2099-12-31"])
-def test_any_date_is_a_version_that_is_served(door: Front, version: str) -> None:
-    assert door.get("/subscriptions", version)
+def test_any_date_is_a_version_that_is_served(client: ArmClient, version: str) -> None:
+    assert client.get("/subscriptions", version)
 
 
 @pytest.mark.parametrize(
@@ -121,15 +121,15 @@ def test_any_date_is_a_version_that_is_served(door: Front, version: str) -> None
         f"{ONE}/providers/Microsoft%2ECompute",
     ],
 )
-def test_paths_are_read_as_clients_write_them(door: Front, path: str) -> None:
-    assert door.get(path)
+def test_paths_are_read_as_clients_write_them(client: ArmClient, path: str) -> None:
+    assert client.get(path)
 
 
 @pytest.mark.parametrize(
     ("method", "path", "refusal"),
     [
         pytest.param("GET", "/nowhere", (404, "NotFound"), id="a path that leads nowhere"),
-        pytest.param("PUT", "/subscriptions", (405, "HttpMethodNotAllowed"), id="a method nobody answers"),
+        pytest.param("PUT", "/subscriptions", (405, "HttpMethodNotAllowed"), id="a method without a route"),
         pytest.param("GET", f"/subscriptions/{TENANT}", (404, "SubscriptionNotFound"), id="a subscription"),
         pytest.param(
             "GET", f"/subscriptions/{TENANT}/what/ever", (404, "SubscriptionNotFound"), id="things in another"
@@ -146,9 +146,9 @@ def test_paths_are_read_as_clients_write_them(door: Front, path: str) -> None:
     ],
 )
 def test_what_is_not_there_is_said_in_azure_s_words(
-    door: Front, method: str, path: str, refusal: tuple[int, str]
+    client: ArmClient, method: str, path: str, refusal: tuple[int, str]
 ) -> None:
-    assert door.refused(method, f"{path}?{VERSIONED}") == refusal
+    assert client.refused(method, f"{path}?{VERSIONED}") == refusal
 
 
 @pytest.mark.parametrize(
@@ -161,69 +161,69 @@ def test_what_is_not_there_is_said_in_azure_s_words(
         pytest.param(rb'{"a": "\ud800"}', id="half a character"),
     ],
 )
-def test_a_body_that_is_no_json_is_refused(door: Front, content: bytes) -> None:
+def test_a_body_that_is_no_json_is_refused(client: ArmClient, content: bytes) -> None:
     path = f"{ONE}/providers/Microsoft.Compute/register?{VERSIONED}"
-    response = door.send("POST", path, content=content)
+    response = client.send("POST", path, content=content)
 
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "InvalidRequestContent"
 
 
-def test_a_template_may_be_written_as_az_passes_it_on(door: Front) -> None:
+def test_a_template_may_be_written_as_az_passes_it_on(client: ArmClient) -> None:
     path = f"{ONE}/resourceGroups/fairwarning/providers/Microsoft.Resources/deployments/one"
     template = b'{"contentVersion": "1.0.0.0", "resources": [], /* none yet */}'
     content = b'{"properties": {"mode": "Incremental", template: ' + template + b"}}"
 
-    deployed = door.send("PUT", f"{path}?{VERSIONED}", content=content)
-    elsewhere = door.send("PUT", f"{ONE}/resourceGroups/lab?{VERSIONED}", content=content)
+    deployed = client.send("PUT", f"{path}?{VERSIONED}", content=content)
+    elsewhere = client.send("PUT", f"{ONE}/resourceGroups/lab?{VERSIONED}", content=content)
 
     assert deployed.status_code in (200, 201), deployed.text
     assert elsewhere.status_code == 400
 
 
-def test_a_body_that_is_too_large_is_not_read(door: Front) -> None:
+def test_a_body_that_is_too_large_is_not_read(client: ArmClient) -> None:
     path = f"{ONE}/providers/Microsoft.Compute/register?{VERSIONED}"
-    response = door.send("POST", path, content=b" " * (arm.MOST_BYTES + 1))
+    response = client.send("POST", path, content=b" " * (arm.MOST_BYTES + 1))
 
     assert response.status_code == 413
     assert response.json()["error"]["code"] == "RequestContentTooLarge"
 
 
-def test_a_head_is_answered_like_a_get_without_its_body(door: Front) -> None:
-    response = door.send("HEAD", f"/subscriptions?{VERSIONED}")
+def test_a_head_is_answered_like_a_get_without_its_body(client: ArmClient) -> None:
+    response = client.send("HEAD", f"/subscriptions?{VERSIONED}")
 
     assert (response.status_code, response.content) == (200, b"")
 
 
-def test_every_answer_has_an_id_of_its_own(door: Front) -> None:
-    answers = [door.send("GET", path) for path in ("/subscriptions", "/nowhere", "/metadata/endpoints")]
+def test_every_answer_has_an_id_of_its_own(client: ArmClient) -> None:
+    answers = [client.send("GET", path) for path in ("/subscriptions", "/nowhere", "/metadata/endpoints")]
 
     assert len({answer.headers["x-ms-request-id"] for answer in answers}) == 3
 
 
 def test_a_failure_of_ours_is_logged_and_tells_nothing_about_itself(
-    door: Front, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: ArmClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(room: Room, call: Call) -> Reply:
+    async def broken(context: ArmContext, call: ArmRequest) -> ArmResponse:
         raise RuntimeError("the shelf fell down")
 
-    monkeypatch.setattr(arm, "ROUTES", (Route("GET", "/broken", broken),))
+    monkeypatch.setattr(arm, "ROUTES", (ArmRoute("GET", "/broken", broken),))
     with caplog.at_level(logging.CRITICAL, "fairwarning.arm"):
-        response = door.send("GET", f"/broken?{VERSIONED}")
+        response = client.send("GET", f"/broken?{VERSIONED}")
 
     assert response.status_code == 500
     assert response.json()["error"]["code"] == "InternalServerError"
     assert "shelf" not in response.text
 
 
-def test_links_lead_back_the_way_the_client_came(door: Front) -> None:
-    response = door.send("GET", "/metadata/endpoints", url="https://azure.lan:9443")
+def test_links_lead_back_the_way_the_client_came(client: ArmClient) -> None:
+    response = client.send("GET", "/metadata/endpoints", url="https://azure.lan:9443")
 
     assert response.json()["resourceManager"] == "https://azure.lan:9443/"
 
 
-def test_a_host_that_is_no_host_is_not_repeated(door: Front) -> None:
-    response = door.send("GET", "/metadata/endpoints", headers={"Host": 'a"b'})
+def test_a_host_that_is_no_host_is_not_repeated(client: ArmClient) -> None:
+    response = client.send("GET", "/metadata/endpoints", headers={"Host": 'a"b'})
 
     assert response.json()["resourceManager"] == f"{URL}/"
 
@@ -239,18 +239,18 @@ def test_no_two_routes_answer_to_the_same_path() -> None:
 # -- look-ups
 
 
-def test_there_is_one_tenant_with_one_subscription(door: Front) -> None:
-    tenants, subscriptions = door.get("/tenants"), door.get("/subscriptions")
+def test_there_is_one_tenant_with_one_subscription(client: ArmClient) -> None:
+    tenants, subscriptions = client.get("/tenants"), client.get("/subscriptions")
 
     assert isinstance(tenants, dict)
     assert isinstance(subscriptions, dict)
     assert [one["tenantId"] for one in _rows(tenants)] == [TENANT]
     assert [one["subscriptionId"] for one in _rows(subscriptions)] == [SUBSCRIPTION]
-    assert door.get(ONE) == _rows(subscriptions)[0]
+    assert client.get(ONE) == _rows(subscriptions)[0]
 
 
-def test_sizes_can_be_had_for_one_region(door: Front) -> None:
-    response = door.send("GET", f"{COMPUTE}/skus?api-version=2019-04-01&$filter=location eq 'EastUS'")
+def test_sizes_can_be_had_for_one_region(client: ArmClient) -> None:
+    response = client.send("GET", f"{COMPUTE}/skus?api-version=2019-04-01&$filter=location eq 'EastUS'")
 
     assert {tuple(one["locations"]) for one in response.json()["value"]} == {("eastus",)}
 
@@ -258,42 +258,44 @@ def test_sizes_can_be_had_for_one_region(door: Front) -> None:
 @pytest.mark.parametrize(
     ("alias", "system"), [("UbuntuLTS", "Linux"), ("Ubuntu2204", "Linux"), ("Win2022Datacenter", "Windows")]
 )
-def test_an_alias_leads_to_an_image_that_says_what_it_runs(door: Front, alias: str, system: str) -> None:
-    aliases = door.send("GET", "/aliases.json", token=None).json()["outputs"]["aliases"]["value"]
+def test_an_alias_leads_to_an_image_that_says_what_it_runs(
+    client: ArmClient, alias: str, system: str
+) -> None:
+    aliases = client.send("GET", "/aliases.json", token=None).json()["outputs"]["aliases"]["value"]
     image = aliases[system][alias]
     offers = f"{COMPUTE}/locations/westeurope/publishers/{image['publisher']}/artifacttypes/vmimage/offers"
     versions = f"{offers}/{image['offer']}/skus/{image['sku']}/versions"
 
-    (newest,) = door.send("GET", f"{versions}?$top=1&$orderby=name desc&api-version=2024-07-01").json()
-    found = door.send("GET", f"{versions}/{newest['name']}?api-version=2024-07-01").json()
+    (newest,) = client.send("GET", f"{versions}?$top=1&$orderby=name desc&api-version=2024-07-01").json()
+    document = client.send("GET", f"{versions}/{newest['name']}?api-version=2024-07-01").json()
 
-    assert found["properties"]["osDiskImage"]["operatingSystem"] == system
-    assert found["id"] == newest["id"]
+    assert document["properties"]["osDiskImage"]["operatingSystem"] == system
+    assert document["id"] == newest["id"]
 
 
-def test_images_can_be_found_step_by_step(door: Front) -> None:
+def test_images_can_be_found_step_by_step(client: ArmClient) -> None:
     publishers = f"{COMPUTE}/locations/westeurope/publishers"
     offers = f"{publishers}/canonical/artifacttypes/vmimage/offers"
 
-    assert "Canonical" in _names(door.get(publishers))
-    assert "UbuntuServer" in _names(door.get(offers))
-    assert _names(door.get(f"{offers}/UbuntuServer/skus")) == ["18.04-LTS"]
+    assert "Canonical" in _names(client.get(publishers))
+    assert "UbuntuServer" in _names(client.get(offers))
+    assert _names(client.get(f"{offers}/UbuntuServer/skus")) == ["18.04-LTS"]
 
 
 @pytest.mark.parametrize("path", ["vmSizes", "usages"])
-def test_regions_say_what_they_have(door: Front, path: str) -> None:
-    found = door.get(f"{COMPUTE}/locations/westeurope/{path}")
+def test_regions_say_what_they_have(client: ArmClient, path: str) -> None:
+    document = client.get(f"{COMPUTE}/locations/westeurope/{path}")
 
-    assert isinstance(found, dict)
-    assert _rows(found)
+    assert isinstance(document, dict)
+    assert _rows(document)
 
 
-def _rows(found: dict[str, Json]) -> list[dict[str, Json]]:
-    rows = found["value"]
+def _rows(document: dict[str, Json]) -> list[dict[str, Json]]:
+    rows = document["value"]
     assert isinstance(rows, list)
     return [row for row in rows if isinstance(row, dict)]
 
 
-def _names(found: Json) -> list[Json]:
-    assert isinstance(found, list)
-    return [row["name"] for row in found if isinstance(row, dict)]
+def _names(document: Json) -> list[Json]:
+    assert isinstance(document, list)
+    return [row["name"] for row in document if isinstance(row, dict)]

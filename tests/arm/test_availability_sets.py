@@ -1,10 +1,10 @@
-"""Availability sets: made empty, filled by machines, deleted when empty; every answer is final."""
+"""Availability sets: created empty, filled by machines, deleted when empty."""
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from tests.arm.azure import HOME, ROOT, Azure, at, header
 from tests.arm.compute import AVAILABILITY_SET, NEWEST, VM, compute
 
@@ -34,13 +34,13 @@ def test_a_put_is_answered_with_200_and_is_final(again: bool) -> None:
     if again:
         azure.put(APP, {})
 
-    reply = azure.put(APP, {"location": "westeurope", "sku": {"name": "Aligned"}, "properties": {}})
+    response = azure.put(APP, {"location": "westeurope", "sku": {"name": "Aligned"}, "properties": {}})
 
-    assert reply.status == 200
-    assert header(reply, "Azure-AsyncOperation") is None
-    assert at(reply.body, "id") == f"{ROOT}/providers/{APP}"
-    assert at(reply.body, "sku", "name") == "Aligned"
-    assert at(reply.body, "properties", "platformUpdateDomainCount") == 5
+    assert response.status == 200
+    assert header(response, "Azure-AsyncOperation") is None
+    assert at(response.body, "id") == f"{ROOT}/providers/{APP}"
+    assert at(response.body, "sku", "name") == "Aligned"
+    assert at(response.body, "properties", "platformUpdateDomainCount") == 5
 
 
 def test_machines_spread_over_the_domains_of_their_set(azure: Azure) -> None:
@@ -70,10 +70,10 @@ def test_the_policy_of_the_set_rules_its_machines(azure: Azure, method: str) -> 
     azure.post(f"{VM}/app0/restart")
 
     assert azure.waiting() == []
-    approvals = azure.stage.scope("lab/app").facts.approvals
+    approvals = azure.fleet.scope("lab/app").facts.approvals
     assert (approvals.user_reboot, approvals.all_instances_down) == (True, False)
-    shown = at(azure.get(APP, version=NEWEST), "properties", "scheduledEventsPolicy", "allInstancesDown")
-    assert shown == {"automaticallyApprove": False}
+    policy = at(azure.get(APP, version=NEWEST), "properties", "scheduledEventsPolicy", "allInstancesDown")
+    assert policy == {"automaticallyApprove": False}
 
 
 def test_a_set_can_be_made_with_its_policy() -> None:
@@ -81,7 +81,7 @@ def test_a_set_can_be_made_with_its_policy() -> None:
 
     azure.put(APP, {"properties": POLICY}, version=NEWEST)
 
-    assert azure.stage.scope("lab/app").facts.approvals.user_reboot
+    assert azure.fleet.scope("lab/app").facts.approvals.user_reboot
 
 
 def test_a_set_that_somebody_is_in_is_not_deleted(azure: Azure) -> None:

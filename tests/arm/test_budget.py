@@ -1,12 +1,12 @@
-"""What a template may cost: steps, characters and CPU time, and how it is told where they ran out."""
+"""The budget of a template: steps, characters, CPU time, and the error when one runs out."""
 
 from collections.abc import Callable
 
 import pytest
 
-from fairwarning.arm.budget import SECONDS, SIZE, STEPS, Budget, OverBudgetError
-from fairwarning.arm.errors import InvalidTemplate
-from fairwarning.core.wire import Json
+from fairwarning.arm.errors import InvalidTemplateError
+from fairwarning.arm.templates.budget import SECONDS, SIZE, STEPS, Budget, OverBudgetError
+from fairwarning.core.document.render import Json
 from tests.arm.cloud import Cloud, resource, template
 from tests.arm.deploying import DEPLOYMENTS, ONE, body, deploy, deployable, facts
 
@@ -82,16 +82,16 @@ STEPS_RAN_OUT, SIZE_RAN_OUT = f"more than {FEW} steps", f"more than {LITTLE} cha
 def test_a_template_that_costs_too_much_is_refused_where_its_budget_ran_out(
     hostile: Json, which: str, where: str
 ) -> None:
-    told = []
+    failures = []
     for cloud in (Cloud(), Cloud()):
         cloud.budget = Budget(lambda: 0.0, steps=FEW, size=LITTLE)
         with pytest.raises(OverBudgetError) as refused:
             cloud.plan(hostile)
-        told.append((str(refused.value), cloud.budget.steps, cloud.budget.size))
+        failures.append((str(refused.value), cloud.budget.steps, cloud.budget.size))
 
-    assert which in told[0][0]
-    assert where in told[0][0]
-    assert told[0] == told[1]
+    assert which in failures[0][0]
+    assert where in failures[0][0]
+    assert failures[0] == failures[1]
 
 
 def test_what_would_be_too_large_is_refused_before_it_is_made(cloud: Cloud) -> None:
@@ -107,7 +107,7 @@ def test_what_would_be_too_large_is_refused_before_it_is_made(cloud: Cloud) -> N
 
 
 class Ticking:
-    """A CPU clock that goes on with every look at it."""
+    """A CPU clock that advances with every reading."""
 
     def __init__(self, tick: float) -> None:
         self.tick = tick
@@ -235,12 +235,12 @@ def test_a_template_of_800_resources_has_enough(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("text", ['"\\ud800"', "1e999", "-1e999"])
 def test_json_that_could_not_be_written_again_is_refused(cloud: Cloud, text: str) -> None:
-    with pytest.raises(InvalidTemplate, match="is not JSON"):
+    with pytest.raises(InvalidTemplateError, match="is not JSON"):
         cloud.plan(template(resource("a", properties={"k": f"[json('{text}')]"})))
 
 
 def test_an_expression_may_be_as_long_as_in_azure(cloud: Cloud) -> None:
-    with pytest.raises(InvalidTemplate, match="longer than 24576 characters"):
+    with pytest.raises(InvalidTemplateError, match="longer than 24576 characters"):
         cloud.plan(template(resource("a", properties={"k": f"['{'x' * 24_575}']"})))
 
 

@@ -1,13 +1,13 @@
-"""Scale sets: how many instances there are, who leaves and how, and what is done to all of them."""
+"""Scale sets: capacity, scale-in and scale-out, and actions on all instances."""
 
 import asyncio
 from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.model import Kind
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.wire import Json
 from tests.arm.azure import ROOT, Azure, at, header
 from tests.arm.compute import (
     SET,
@@ -18,7 +18,7 @@ from tests.arm.compute import (
     profile,
     scale_set,
 )
-from tests.stage import NOON, run, span
+from tests.fleet_harness import NOON, run, span
 
 WEB = f"{SET}/web"
 
@@ -40,16 +40,16 @@ def ids(*instances: str) -> Json:
 
 @pytest.mark.rule("T-16")
 def test_the_capacity_falls_when_a_delete_is_asked_for(azure: Azure) -> None:
-    reply = azure.post(f"{WEB}/delete", ids("1"))
+    response = azure.post(f"{WEB}/delete", ids("1"))
 
     assert capacity_of(azure, WEB) == 2
-    assert azure.stage.machines("lab/web") == ["web_0", "web_1", "web_2"]
-    assert azure.progress(reply) == "InProgress"
+    assert azure.fleet.machines("lab/web") == ["web_0", "web_1", "web_2"]
+    assert azure.progress(response) == "InProgress"
 
     azure.approve_all()
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
     assert azure.names(f"{WEB}/virtualMachines") == ["web_0", "web_2"]
     assert capacity_of(azure, WEB) == 2
 
@@ -57,25 +57,25 @@ def test_the_capacity_falls_when_a_delete_is_asked_for(azure: Azure) -> None:
 @pytest.mark.rule("T-16")
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
 def test_a_scale_in_lasts_until_the_instances_are_gone(azure: Azure, method: str) -> None:
-    reply = azure.fine(method, WEB, {"sku": {"capacity": 1}})
+    response = azure.fine(method, WEB, {"sku": {"capacity": 1}})
 
-    assert reply.status == 200
-    assert header(reply, "Location") is None
-    assert at(reply.body, "sku", "capacity") == 1
-    assert [event.resources for event in azure.stage.pending("lab/web")] == [("web_2",), ("web_1",)]
-    assert azure.progress(reply) == "InProgress"
+    assert response.status == 200
+    assert header(response, "Location") is None
+    assert at(response.body, "sku", "capacity") == 1
+    assert [event.resources for event in azure.fleet.pending("lab/web")] == [("web_2",), ("web_1",)]
+    assert azure.progress(response) == "InProgress"
 
     azure.advance("10m5s")
 
-    assert azure.progress(reply) == "Succeeded"
-    assert azure.stage.machines("lab/web") == ["web_0"]
+    assert azure.progress(response) == "Succeeded"
+    assert azure.fleet.machines("lab/web") == ["web_0"]
 
 
-def test_a_scale_out_brings_up_machines_with_doors_on_the_latest_model(azure: Azure) -> None:
+def test_a_scale_out_creates_machines_with_endpoints_on_the_latest_model(azure: Azure) -> None:
     azure.put(WEB, both({"sku": {"capacity": 5}}, model(**profile(15))))
 
-    assert [ref.name for ref in azure.welcomed[-2:]] == ["web_3", "web_4"]
-    assert azure.stage.machine("web_4").model.terminate_notice == timedelta(minutes=15)
+    assert [ref.name for ref in azure.opened_endpoints[-2:]] == ["web_3", "web_4"]
+    assert azure.fleet.machine("web_4").model.terminate_notice == timedelta(minutes=15)
 
 
 def test_a_scale_out_while_some_are_leaving_replaces_them(azure: Azure) -> None:
@@ -83,7 +83,7 @@ def test_a_scale_out_while_some_are_leaving_replaces_them(azure: Azure) -> None:
 
     azure.put(WEB, {"sku": {"capacity": 3}})
 
-    assert azure.stage.machines("lab/web") == ["web_0", "web_1", "web_2", "web_3"]
+    assert azure.fleet.machines("lab/web") == ["web_0", "web_1", "web_2", "web_3"]
     assert capacity_of(azure, WEB) == 3
 
 
@@ -96,7 +96,7 @@ def test_a_protected_instance_is_no_part_of_a_scale_in(azure: Azure) -> None:
 
     azure.put(WEB, {"sku": {"capacity": 0}})
 
-    assert [event.resources for event in azure.stage.pending("lab/web")] == [("web_0",)]
+    assert [event.resources for event in azure.fleet.pending("lab/web")] == [("web_0",)]
     assert capacity_of(azure, WEB) == 2
 
 
@@ -106,12 +106,12 @@ def test_a_zonal_set_spreads_grows_and_shrinks_evenly() -> None:
 
     azure.put(WEB, {"sku": {"capacity": 6}})
 
-    assert [len(azure.stage.machines(f"lab/web.zone{zone}")) for zone in "123"] == [2, 2, 2]
+    assert [len(azure.fleet.machines(f"lab/web.zone{zone}")) for zone in "123"] == [2, 2, 2]
 
     azure.put(WEB, {"sku": {"capacity": 3}})
     azure.advance("5s")
 
-    assert [len(azure.stage.machines(f"lab/web.zone{zone}")) for zone in "123"] == [1, 1, 1]
+    assert [len(azure.fleet.machines(f"lab/web.zone{zone}")) for zone in "123"] == [1, 1, 1]
     assert at(azure.get(WEB), "zones") == ["1", "2", "3"]
 
 
@@ -121,7 +121,7 @@ def test_a_set_of_spot_instances_that_was_empty_grows_spot_instances() -> None:
 
     azure.put(WEB, {"sku": {"capacity": 1}})
 
-    assert azure.stage.machine("web_0").spot
+    assert azure.fleet.machine("web_0").spot
 
 
 @pytest.mark.parametrize("capacity", [-1, 1001, 10**30, "x", 1.5, True])
@@ -143,17 +143,17 @@ def test_two_hundred_updates_and_deletes_at_once_leave_everything_consistent() -
         deletes = (azure.answer("POST", f"{WEB}/delete", ids(str(n % 50))) for n in range(80))
         scales = (azure.answer("PATCH", WEB, {"sku": {"capacity": 60}}) for _ in range(20))
         replies = await asyncio.gather(*updates, *deletes, *scales)
-        return [reply.status for reply in replies]
+        return [response.status for response in replies]
 
     statuses = run(crowd())
 
     assert set(statuses) == {200, 202}
-    pending = azure.stage.pending("lab/web")
+    pending = azure.fleet.pending("lab/web")
     gone = [event.resources for event in pending]
     assert (
         len(gone)
         == len(set(gone))
-        == len(azure.stage.machines("lab/web")) - int(str(capacity_of(azure, WEB)))
+        == len(azure.fleet.machines("lab/web")) - int(str(capacity_of(azure, WEB)))
     )
     changed = {event.resources for event in pending}
     assert {(f"web_{number}",) for number in range(50)} <= changed
@@ -161,7 +161,7 @@ def test_two_hundred_updates_and_deletes_at_once_leave_everything_consistent() -
     azure.approve_all()
     azure.advance("5s")
 
-    assert len(azure.stage.machines("lab/web")) == capacity_of(azure, WEB)
+    assert len(azure.fleet.machines("lab/web")) == capacity_of(azure, WEB)
 
 
 # -- deletes
@@ -169,7 +169,7 @@ def test_two_hundred_updates_and_deletes_at_once_leave_everything_consistent() -
 
 @pytest.mark.rule("T-09")
 def test_deleting_a_set_warns_every_instance_and_lasts_until_the_last_is_gone(azure: Azure) -> None:
-    reply = azure.delete(WEB)
+    response = azure.delete(WEB)
 
     assert len(azure.waiting()) == 3
     assert at(azure.get(WEB), "properties", "provisioningState") == "Deleting"
@@ -178,19 +178,19 @@ def test_deleting_a_set_warns_every_instance_and_lasts_until_the_last_is_gone(az
     azure.approve_all()
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
     assert azure.refused("GET", WEB)[:2] == (404, "ResourceNotFound")
     assert azure.names(SET) == []
     assert azure.delete(WEB).status == 204
-    assert [key for key, _ in azure.room.documents(f"{ROOT}/providers/{SET}")] == []
+    assert [key for key, _ in azure.context.documents(f"{ROOT}/providers/{SET}")] == []
 
 
 @pytest.mark.rule("T-09")
 def test_a_forced_delete_of_a_set_waits_for_nobody(azure: Azure) -> None:
-    reply = azure.delete(f"{WEB}?forceDeletion=true")
+    response = azure.delete(f"{WEB}?forceDeletion=true")
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
 
 
 def test_deleting_an_instance_again_waits_for_the_first_delete(azure: Azure) -> None:
@@ -204,7 +204,7 @@ def test_deleting_an_instance_again_waits_for_the_first_delete(azure: Azure) -> 
     azure.advance("5s")
 
     assert azure.progress(again) == "Succeeded"
-    assert azure.stage.machines("lab/web") == ["web_2"]
+    assert azure.fleet.machines("lab/web") == ["web_2"]
 
 
 @pytest.mark.parametrize("verb", ["delete", "manualupgrade"])
@@ -224,10 +224,10 @@ def test_the_instances_of_a_delete_or_an_upgrade_must_be_named(azure: Azure, ver
 def test_a_verb_is_for_the_instances_that_are_named_or_for_all(
     azure: Azure, body: Json, restarted: int
 ) -> None:
-    reply = azure.post(f"{WEB}/restart", body)
+    response = azure.post(f"{WEB}/restart", body)
 
-    assert [event.kind for event in azure.stage.shown("web_0")] == [Kind.REBOOT] * restarted
-    assert azure.progress(reply) == "InProgress"
+    assert [event.kind for event in azure.fleet.shown("web_0")] == [EventType.REBOOT] * restarted
+    assert azure.progress(response) == "InProgress"
 
 
 @pytest.mark.parametrize("path", [f"{WEB}/restart", f"{WEB}/virtualMachines/*/restart"])
@@ -236,7 +236,7 @@ def test_a_verb_for_all_leaves_alone_who_is_stopped(azure: Azure, path: str) -> 
 
     azure.post(path)
 
-    assert [event.resources for event in azure.stage.shown("web_0")] == [("web_0",), ("web_2",)]
+    assert [event.resources for event in azure.fleet.shown("web_0")] == [("web_0",), ("web_2",)]
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_all_instances_are_stopped_and_started_without_a_warning(azure: Azure, v
 
     view = azure.get(f"{WEB}/virtualMachines/2/instanceView")
     assert at(view, "statuses", 1, "code") == code
-    assert azure.stage.shown("web_0") == ()
+    assert azure.fleet.shown("web_0") == ()
 
 
 @pytest.mark.rule("T-20")
@@ -263,11 +263,11 @@ def test_a_new_image_is_announced_where_the_model_asks_for_it(verb: str) -> None
     azure.put(WEB, both(scale_set(1), model(scheduledEventsProfile=image)))
     azure.poll("web_0")
 
-    reply = azure.post(f"{WEB}/{verb}")
+    response = azure.post(f"{WEB}/{verb}")
 
-    (event,) = azure.stage.shown("web_0")
-    assert (event.kind, event.not_before) == (Kind.REBOOT, NOON + span("15m"))
-    assert azure.progress(reply) == "InProgress"
+    (event,) = azure.fleet.shown("web_0")
+    assert (event.kind, event.not_before) == (EventType.REBOOT, NOON + span("15m"))
+    assert azure.progress(response) == "InProgress"
 
 
 @pytest.mark.rule("T-20")
@@ -285,7 +285,7 @@ def test_machines_that_cannot_keep_their_memory_are_not_warned_of_a_new_image(
 
     azure.post(f"{WEB}/reimage")
 
-    assert bool(azure.stage.shown("web_0")) == warned
+    assert bool(azure.fleet.shown("web_0")) == warned
 
 
 @pytest.mark.rule("L-16")

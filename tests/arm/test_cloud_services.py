@@ -1,10 +1,10 @@
-"""Cloud services (extended support): roles, their instances, and what is done to them."""
+"""Cloud services (extended support): roles, role instances, and actions on them."""
 
 import pytest
 
-from fairwarning.core.model import Kind, ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType, ScopeKind
 from tests.arm.azure import HOME, ROOT, Azure, at
 from tests.arm.compute import compute
 
@@ -14,8 +14,8 @@ FRONT = f"{SHOP}/roleInstances/FrontEnd_IN_0"
 
 
 def roles(**capacities: Json) -> Json:
-    found: list[Json] = [{"name": name, "sku": {"capacity": count}} for name, count in capacities.items()]
-    return {"properties": {"roleProfile": {"roles": found}}}
+    profiles: list[Json] = [{"name": name, "sku": {"capacity": count}} for name, count in capacities.items()]
+    return {"properties": {"roleProfile": {"roles": profiles}}}
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def azure() -> Azure:
 
 
 def test_every_role_has_its_instances_and_they_share_a_scope(azure: Azure) -> None:
-    assert azure.stage.machines("lab/shop") == ["FrontEnd_IN_0", "FrontEnd_IN_1", "BackEnd_IN_0"]
+    assert azure.fleet.machines("lab/shop") == ["FrontEnd_IN_0", "FrontEnd_IN_1", "BackEnd_IN_0"]
     assert azure.names(f"{SHOP}/roleInstances") == ["BackEnd_IN_0", "FrontEnd_IN_0", "FrontEnd_IN_1"]
     assert at(azure.get(SHOP), "id") == f"{ROOT}/providers/{SHOP}"
     assert at(azure.get(FRONT), "id") == f"{ROOT}/providers/{FRONT}"
@@ -36,16 +36,16 @@ def test_every_role_has_its_instances_and_they_share_a_scope(azure: Azure) -> No
 
 @pytest.mark.rule("L-15")
 def test_restarting_a_role_instance_is_an_event_and_an_operation(azure: Azure) -> None:
-    reply = azure.post(f"{FRONT}/restart")
+    response = azure.post(f"{FRONT}/restart")
 
-    (event,) = azure.stage.shown("BackEnd_IN_0")
-    assert (event.kind, event.resources) == (Kind.REBOOT, ("FrontEnd_IN_0",))
-    assert azure.progress(reply) == "InProgress"
+    (event,) = azure.fleet.shown("BackEnd_IN_0")
+    assert (event.kind, event.resources) == (EventType.REBOOT, ("FrontEnd_IN_0",))
+    assert azure.progress(response) == "InProgress"
 
     azure.approve_all()
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
 
 
 @pytest.mark.parametrize(
@@ -58,20 +58,20 @@ def test_several_role_instances_are_restarted_at_once(azure: Azure, body: Json, 
 
 
 def test_reimaging_a_role_instance_is_not_announced(azure: Azure) -> None:
-    reply = azure.post(f"{FRONT}/reimage")
+    response = azure.post(f"{FRONT}/reimage")
 
-    assert azure.stage.shown("FrontEnd_IN_0") == ()
+    assert azure.fleet.shown("FrontEnd_IN_0") == ()
 
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
 
 
 def test_a_cloud_service_is_deleted_with_everything_in_it(azure: Azure) -> None:
-    reply = azure.delete(SHOP)
+    response = azure.delete(SHOP)
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
     assert azure.refused("GET", SHOP)[:2] == (404, "ResourceNotFound")
     assert azure.delete(SHOP).status == 204
 
@@ -105,8 +105,8 @@ def test_a_service_that_up_has_made_is_in_the_home_group() -> None:
 
     assert azure.names(f"{HOME}/{SERVICES}") == ["old"]
     assert azure.names(f"/subscriptions/1/providers/{SERVICES}") == ["old"]
-    shown = at(azure.get(f"{HOME}/{SERVICES}/old"), "properties", "roleProfile", "roles", 0)
-    assert (at(shown, "name"), at(shown, "sku", "capacity")) == ("Web", 2)
+    role = at(azure.get(f"{HOME}/{SERVICES}/old"), "properties", "roleProfile", "roles", 0)
+    assert (at(role, "name"), at(role, "sku", "capacity")) == ("Web", 2)
 
 
 def test_a_role_instance_that_is_not_there_is_not_found(azure: Azure) -> None:

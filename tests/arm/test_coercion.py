@@ -1,13 +1,13 @@
-"""Documents are read more kindly than they are written."""
+"""Values are coerced to the types that ARM reads from them."""
 
 import pytest
 
-from fairwarning.arm.coercion import coerce
-from fairwarning.core.wire import Json
+from fairwarning.arm.templates.coercion import coerce
+from fairwarning.core.document.render import Json
 
 
 @pytest.mark.parametrize(
-    ("written", "kept"),
+    ("written", "coerced"),
     [
         pytest.param({"enable": "true"}, {"enable": True}, id="the word true becomes true"),
         pytest.param({"enable": "False"}, {"enable": False}, id="the word false becomes false in any case"),
@@ -30,5 +30,5 @@ from fairwarning.core.wire import Json
         ),
     ],
 )
-def test_a_document_is_read_kindly(written: Json, kept: Json) -> None:
-    assert coerce(written) == kept
+def test_a_document_is_read_kindly(written: Json, coerced: Json) -> None:
+    assert coerce(written) == coerced

@@ -1,8 +1,8 @@
-"""A delete that says Succeeded has deleted, whatever else happens to the machine meanwhile."""
+"""A delete that ended with Succeeded has deleted the machine, even if other events hit it meanwhile."""
 
 import pytest
 
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.azure import Azure
 from tests.arm.compute import SET, VM, compute, scale_set
 
@@ -26,7 +26,7 @@ def test_a_machine_whose_host_fails_during_its_delete_is_not_there_once_that_suc
     azure: Azure, restarted: bool
 ) -> None:
     deleting = azure.delete(f"{BOX}?forceDeletion=true")
-    azure.stage.cause("hardware-failure", "box")
+    azure.fleet.cause("hardware-failure", "box")
 
     if restarted:
         azure.restart()
@@ -41,7 +41,7 @@ def test_an_instance_whose_host_fails_during_its_delete_is_not_there_once_that_s
     azure: Azure,
 ) -> None:
     deleting = azure.delete(f"{WEB}/virtualMachines/0?forceDeletion=true")
-    azure.stage.cause("hardware-failure", "web_0")
+    azure.fleet.cause("hardware-failure", "web_0")
 
     azure.advance("5s")
 
@@ -53,13 +53,13 @@ def test_an_instance_whose_host_fails_during_its_delete_is_not_there_once_that_s
 @pytest.mark.rule("T-16")
 def test_a_set_whose_hosts_fail_during_its_delete_leaves_no_scope_behind(azure: Azure) -> None:
     deleting = azure.delete(f"{WEB}?forceDeletion=true")
-    azure.stage.cause("hardware-failure", "web_0", "web_1")
+    azure.fleet.cause("hardware-failure", "web_0", "web_1")
 
     azure.advance("5s")
 
     assert azure.progress(deleting) == "Succeeded"
     assert azure.send("GET", WEB).status == 404
-    assert not any(scope.endswith("web") for scope in azure.stage.engine.scopes())
+    assert not any(scope.endswith("web") for scope in azure.fleet.engine.scopes())
 
 
 @pytest.mark.rule("T-24")
@@ -69,7 +69,7 @@ def test_a_spot_machine_stays_deallocated_when_the_platform_moves_it_while_it_is
     azure.put(f"{VM}/cheap", SPOT)
     azure.poll("cheap")
     azure.post(f"{VM}/cheap/simulateEviction")
-    azure.stage.cause("platform-redeploy", "cheap", notice="30s")
+    azure.fleet.cause("platform-redeploy", "cheap", notice="30s")
 
     azure.advance("36s")
 

@@ -1,9 +1,9 @@
-"""Templates that are deployed: what they make, how far they are, what they say, and what survives."""
+"""Deployments: the resources they create, their progress, their outputs, and what survives a restart."""
 
 import pytest
 
 from fairwarning.arm import operations
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.azure import BASE, ROOT, Azure, at, header
 from tests.arm.cloud import resource, template
 from tests.arm.deploying import (
@@ -31,34 +31,34 @@ def test_a_deployment_makes_what_its_template_asks_for(azure: Azure) -> None:
     deploy_set(azure)
 
     assert facts(azure, "provisioningState") == "Succeeded"
-    assert azure.stage.machines("lab/web") == ["web_0", "web_1"]
-    assert [ref.name for ref in azure.welcomed] == ["web_0", "web_1"]
+    assert azure.fleet.machines("lab/web") == ["web_0", "web_1"]
+    assert [ref.name for ref in azure.opened_endpoints] == ["web_0", "web_1"]
     assert azure.names("Microsoft.Network/loadBalancers/lb/inboundNatRules") == ["ssh"]
     assert at(azure.get(NET), "properties", "subnets", 0, "name") == "inner"
 
 
 def test_the_first_answer_says_that_it_was_accepted_and_where_to_ask(azure: Azure) -> None:
-    reply = deploy_set(azure)
+    response = deploy_set(azure)
 
-    assert reply.status == 201
-    assert at(reply.body, "properties", "provisioningState") == "Accepted"
-    assert at(reply.body, "properties", "outputs") is None
-    assert str(header(reply, "Azure-AsyncOperation")).startswith(
+    assert response.status == 201
+    assert at(response.body, "properties", "provisioningState") == "Accepted"
+    assert at(response.body, "properties", "outputs") is None
+    assert str(header(response, "Azure-AsyncOperation")).startswith(
         f"{BASE}{ROOT}/providers/{ONE}/operationStatuses/"
     )
-    assert header(reply, "Location") is None
-    assert header(reply, "x-ms-retry-after-ms") == "100"
-    assert azure.progress(reply) == "Succeeded"
+    assert header(response, "Location") is None
+    assert header(response, "x-ms-retry-after-ms") == "100"
+    assert azure.progress(response) == "Succeeded"
 
 
 def test_outputs_are_named_as_arm_names_them(azure: Azure) -> None:
     deploy_set(azure)
 
-    said = facts(azure, "outputs")
-    assert at(said, "vmss", "type") == "Object"
-    assert at(said, "vmss", "value", "provisioningState") == "Succeeded"
-    assert at(said, "vmss", "value", "upgradePolicy", "mode") == "Manual"
-    assert at(said, "subnet", "value") == f"{ROOT}/providers/{NET}/subnets/inner"
+    outputs = facts(azure, "outputs")
+    assert at(outputs, "vmss", "type") == "Object"
+    assert at(outputs, "vmss", "value", "provisioningState") == "Succeeded"
+    assert at(outputs, "vmss", "value", "upgradePolicy", "mode") == "Manual"
+    assert at(outputs, "subnet", "value") == f"{ROOT}/providers/{NET}/subnets/inner"
 
 
 def test_words_for_booleans_mean_booleans(azure: Azure) -> None:
@@ -75,15 +75,15 @@ def test_a_deployment_tells_what_it_was_given_but_no_secrets(azure: Azure) -> No
         "count": {"type": "Int", "value": 2},
         "adminPassword": {"type": "SecureString"},
     }
-    assert "secret" not in str(azure.room.document(f"{ROOT}/providers/{ONE}"))
+    assert "secret" not in str(azure.context.document(f"{ROOT}/providers/{ONE}"))
 
 
 def test_a_deployment_tells_what_it_has_deployed(azure: Azure) -> None:
     deploy_set(azure)
 
-    found = facts(azure, "outputResources")
-    assert isinstance(found, list)
-    assert {str(at(one, "id")).rpartition("/")[2] for one in found} == {"net", "lb", "ssh", "web"}
+    resources = facts(azure, "outputResources")
+    assert isinstance(resources, list)
+    assert {str(at(one, "id")).rpartition("/")[2] for one in resources} == {"net", "lb", "ssh", "web"}
     assert {str(at(one, "namespace")) for one in listed(facts(azure, "providers"))} == {
         "Microsoft.Network",
         "Microsoft.Compute",
@@ -93,11 +93,11 @@ def test_a_deployment_tells_what_it_has_deployed(azure: Azure) -> None:
 def test_the_same_template_again_changes_nothing(azure: Azure) -> None:
     deploy_set(azure)
 
-    reply = deploy_set(azure)
+    response = deploy_set(azure)
 
-    assert reply.status == 200
-    assert azure.progress(reply) == "Succeeded"
-    assert azure.stage.machines("lab/web") == ["web_0", "web_1"]
+    assert response.status == 200
+    assert azure.progress(response) == "Succeeded"
+    assert azure.fleet.machines("lab/web") == ["web_0", "web_1"]
 
 
 def test_a_machine_and_what_it_is_made_with_come_in_one_go(azure: Azure) -> None:
@@ -124,19 +124,19 @@ def test_a_machine_and_what_it_is_made_with_come_in_one_go(azure: Azure) -> None
     deploy(azure, written)
 
     assert facts(azure, "provisioningState") == "Succeeded"
-    assert azure.stage.machines("lab/sets") == ["db"]
+    assert azure.fleet.machines("lab/sets") == ["db"]
 
 
 def test_a_template_may_refer_to_what_stands_already(azure: Azure) -> None:
     deploy_set(azure)
-    said: Json = {
+    outputs: Json = {
         "count": {
             "type": "int",
             "value": f"[reference(resourceId('{VMSS}', 'web'), 'x', 'Full').sku.capacity]",
         }
     }
 
-    deploy(azure, template(outputs=said), f"{DEPLOYMENTS}/two")
+    deploy(azure, template(outputs=outputs), f"{DEPLOYMENTS}/two")
 
     assert facts(azure, "outputs", "count", "value", name=f"{DEPLOYMENTS}/two") == 2
 
@@ -145,13 +145,13 @@ def test_a_deployment_runs_for_as_long_as_what_it_has_begun(azure: Azure) -> Non
     deploy_set(azure)
     azure.poll("web_0")
 
-    reply = deploy_set(azure, count=1)
-    during = azure.progress(reply), facts(azure, "provisioningState"), facts(azure, "outputs")
+    response = deploy_set(azure, count=1)
+    during = azure.progress(response), facts(azure, "provisioningState"), facts(azure, "outputs")
     azure.advance("11m")
 
     assert during == ("Running", "Running", None)
-    assert azure.progress(reply) == "Succeeded"
-    assert len(azure.stage.machines("lab/web")) == 1
+    assert azure.progress(response) == "Succeeded"
+    assert len(azure.fleet.machines("lab/web")) == 1
 
 
 # Nested deployments.
@@ -163,9 +163,9 @@ def nested(inner: Json, name: str = "inner", **more: Json) -> Json:
 
 def test_a_deployment_may_hold_another(azure: Azure) -> None:
     inner = template(resource("net"), outputs={"It": {"type": "string", "value": "said"}})
-    said: Json = {"it": {"type": "string", "value": "[reference('inner').outputs.it.value]"}}
+    outputs: Json = {"it": {"type": "string", "value": "[reference('inner').outputs.it.value]"}}
 
-    deploy(azure, template(nested(inner), outputs=said))
+    deploy(azure, template(nested(inner), outputs=outputs))
 
     assert facts(azure, "outputs", "it", "value") == "said"
     assert sorted(azure.names(DEPLOYMENTS)) == ["inner", "one"]
@@ -175,17 +175,17 @@ def test_a_deployment_may_hold_another(azure: Azure) -> None:
 def test_what_fails_inside_fails_outside(azure: Azure) -> None:
     inner = template(resource("db/ssh", kind="Microsoft.Network/loadBalancers/inboundNatRules"))
 
-    reply = deploy(azure, template(nested(inner)))
+    response = deploy(azure, template(nested(inner)))
 
-    assert azure.progress(reply) == "Failed"
+    assert azure.progress(response) == "Failed"
     assert facts(azure, "error", "details", 0, "code") == "DeploymentFailed"
     assert facts(azure, "error", "details", 0, "details", 0, "code") == "ParentResourceNotFound"
 
 
 def test_a_deployment_cannot_hold_itself(azure: Azure) -> None:
-    reply = deploy(azure, template(nested(template(), name="one")))
+    response = deploy(azure, template(nested(template(), name="one")))
 
-    assert azure.progress(reply) == "Failed"
+    assert azure.progress(response) == "Failed"
     assert facts(azure, "error", "details", 0, "code") == "DeploymentActive"
 
 
@@ -208,11 +208,11 @@ def test_a_nested_deployment_may_go_to_another_group(azure: Azure) -> None:
 
 
 def test_a_template_can_be_validated_without_being_deployed(azure: Azure) -> None:
-    reply = azure.post(f"{ONE}/validate", body(SET, count=2, adminPassword="secret"))
+    response = azure.post(f"{ONE}/validate", body(SET, count=2, adminPassword="secret"))
 
-    assert at(reply.body, "properties", "provisioningState") == "Succeeded"
-    assert len(listed(at(reply.body, "properties", "validatedResources"))) == 4
-    assert "secret" not in str(reply.body)
+    assert at(response.body, "properties", "provisioningState") == "Succeeded"
+    assert len(listed(at(response.body, "properties", "validatedResources"))) == 4
+    assert "secret" not in str(response.body)
     assert azure.send("GET", ONE).status == 404
     assert azure.send("GET", NET).status == 404
 
@@ -240,21 +240,21 @@ def test_a_deployment_is_there_after_a_restart(azure: Azure) -> None:
 
 
 def test_what_a_server_left_undone_is_taken_up_by_the_next(azure: Azure) -> None:
-    reply = deploy_set(azure)
+    response = deploy_set(azure)
 
     interrupt(azure, count=3)
 
-    assert azure.progress(reply) == "Succeeded"
-    assert len(azure.stage.machines("lab/web")) == 3
+    assert azure.progress(response) == "Succeeded"
+    assert len(azure.fleet.machines("lab/web")) == 3
 
 
 def test_an_operation_that_was_forgotten_holds_no_deployment_up(azure: Azure) -> None:
     deploy_set(azure)
     azure.poll("web_0")
-    reply = deploy_set(azure, count=1)
+    response = deploy_set(azure, count=1)
     for _ in range(3):
         azure.advance("2h")
         azure.get(ROOT)
 
-    assert not list(azure.room.documents(operations.PREFIX))
-    assert azure.progress(reply) == "Succeeded"
+    assert not list(azure.context.documents(operations.PREFIX))
+    assert azure.progress(response) == "Succeeded"

@@ -1,4 +1,4 @@
-"""Templates are evaluated beside the loop."""
+"""Templates are evaluated outside the event loop."""
 
 import asyncio
 import sys
@@ -8,19 +8,19 @@ from contextlib import contextmanager
 
 import pytest
 
-from fairwarning.arm.call import Reply
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.evaluator import MOST_WAITING, SWITCH_INTERVAL, Evaluator
+from fairwarning.arm.messages import ArmResponse
+from fairwarning.arm.templates.evaluator import MOST_WAITING, SWITCH_INTERVAL, Evaluator
 from tests.arm.azure import ROOT, Azure
 from tests.arm.cloud import resource, template
 from tests.arm.deploying import ONE, body, deployable
-from tests.stage import run
+from tests.fleet_harness import run
 
 SMALL = body(template(resource("net", properties={"k": "[toUpper('a')]"})))
 
 
 class Held:
-    """A CPU clock that lets nobody go on before it is told to."""
+    """A CPU clock that blocks its readers until it is released."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -35,7 +35,7 @@ class Held:
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """Let everybody go on after the block, whatever happens in it."""
+        """Release the readers after the block, even if it fails."""
         try:
             yield
         finally:
@@ -44,14 +44,14 @@ class Held:
 
 def held() -> tuple[Azure, Held]:
     azure, clock = deployable(), Held()
-    azure.room.evaluator = Evaluator(clock)
+    azure.context.evaluator = Evaluator(clock)
     return azure, clock
 
 
 def test_other_requests_are_answered_while_a_template_is_evaluated() -> None:
     azure, clock = held()
 
-    async def story() -> tuple[Reply, bool, Reply]:
+    async def sequence() -> tuple[ArmResponse, bool, ArmResponse]:
         with clock.released():
             deploying = asyncio.create_task(azure.answer("PUT", ONE, SMALL))
             await asyncio.to_thread(clock.reached.wait)
@@ -59,7 +59,7 @@ def test_other_requests_are_answered_while_a_template_is_evaluated() -> None:
             under_way = not deploying.done()
         return meanwhile, under_way, await deploying
 
-    meanwhile, under_way, deployed = run(story())
+    meanwhile, under_way, deployed = run(sequence())
 
     assert meanwhile.status == 200
     assert under_way
@@ -89,7 +89,7 @@ def test_templates_are_evaluated_one_at_a_time_and_too_many_are_told_to_come_bac
         go.wait()
         running.pop()
 
-    async def story() -> AzureError:
+    async def sequence() -> AzureError:
         try:
             waiting = [asyncio.create_task(evaluator.run(work)) for _ in range(MOST_WAITING)]
             await asyncio.sleep(0)
@@ -101,7 +101,7 @@ def test_templates_are_evaluated_one_at_a_time_and_too_many_are_told_to_come_bac
         evaluator.admit()
         return refused.value
 
-    refusal = run(story())
+    refusal = run(sequence())
 
     assert set(most) == {1}
     assert (refusal.status, refusal.code) == (429, "TooManyRequests")

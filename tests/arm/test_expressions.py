@@ -1,4 +1,4 @@
-"""What expressions evaluate to, and how they are refused."""
+"""The values of expressions, and the errors of invalid ones."""
 
 from contextlib import suppress
 
@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from fairwarning.arm.budget import Budget
-from fairwarning.arm.errors import InvalidTemplate
-from fairwarning.arm.expressions import Evaluation, Function, Trees, calls
-from fairwarning.arm.functions import PURE
-from fairwarning.core.wire import Json
+from fairwarning.arm.errors import InvalidTemplateError
+from fairwarning.arm.templates.budget import Budget
+from fairwarning.arm.templates.expressions import Evaluation, TemplateFunction, Trees, find_calls
+from fairwarning.arm.templates.functions import PURE
+from fairwarning.core.document.render import Json
 
 VM: Json = {"properties": {"vmId": "7", "nics": [{"id": "a"}, {"id": "b"}]}, "Zones": []}
-FUNCTIONS = {**PURE, "vm": Function(0, 0, lambda a: VM)}
+FUNCTIONS = {**PURE, "vm": TemplateFunction(0, 0, lambda a: VM)}
 
 
 def trees() -> Trees:
@@ -117,10 +117,10 @@ def test_a_string_stands_for_its_value(text: str, value: Json) -> None:
     ],
 )
 def test_a_function_returns(expression: str, value: Json) -> None:
-    found = evaluate(f"[{expression}]")
+    result = evaluate(f"[{expression}]")
 
-    assert found == value
-    assert type(found) is type(value)
+    assert result == value
+    assert type(result) is type(value)
 
 
 def test_a_unique_string_has_13_characters_and_depends_on_its_arguments_alone() -> None:
@@ -167,12 +167,12 @@ def test_a_guid_depends_on_its_arguments_alone() -> None:
             "[if(1, 2, 3)]", "if: argument 1 must be a boolean, not an integer", id="if without a claim"
         ),
         pytest.param("[if(true(), 2)]", "if: takes at least 3 arguments, not 2", id="if without an else"),
-        pytest.param("[concat('a', vm())]", "concat: joins strings, or arrays", id="concat of an object"),
+        pytest.param("[concat('a', vm())]", "concat: cannot mix strings", id="concat of an object"),
         pytest.param(
             "[format('{1}', 'a')]", "format: there is no value for {1}", id="a hole without a value"
         ),
         pytest.param("[format('{0:X}', 1)]", "format: the style 'X' is not supported", id="an unknown style"),
-        pytest.param("[format('{', 1)]", "format: '{' has a brace without its partner", id="half a hole"),
+        pytest.param("[format('{', 1)]", "format: '{' has an unmatched brace", id="half a hole"),
         pytest.param("[int('1_0')]", "'1_0' is not a 64-bit integer", id="int of something else"),
         pytest.param("[int('９')]", "'９' is not a 64-bit integer", id="int of foreign digits"),
         pytest.param("[99999999999999999999]", "is not a 64-bit integer", id="an integer too large"),
@@ -182,9 +182,9 @@ def test_a_guid_depends_on_its_arguments_alone() -> None:
         pytest.param("[json('NaN')]", "json: 'NaN' is not JSON", id="no number"),
         pytest.param("[json('" + "[" * 5000 + "')]", "is not JSON", id="a bottomless JSON text"),
         pytest.param("[substring('abc', 2, 5)]", "lie outside a string of 3 characters", id="a part too far"),
-        pytest.param("[split('a', '')]", "split: there is nothing to split at", id="split at nothing"),
+        pytest.param("[split('a', '')]", "split: a separator is empty or missing", id="split at nothing"),
         pytest.param(
-            "[replace('a', '', 'b')]", "replace: there is nothing to look for", id="replace nothing"
+            "[replace('a', '', 'b')]", "replace: the text to replace is empty", id="replace nothing"
         ),
         pytest.param("[createObject('a')]", "createObject: every name needs a value", id="half a pair"),
         pytest.param(
@@ -193,7 +193,7 @@ def test_a_guid_depends_on_its_arguments_alone() -> None:
     ],
 )
 def test_a_bad_expression_is_refused_by_its_name(text: str, problem: str) -> None:
-    with pytest.raises(InvalidTemplate) as refused:
+    with pytest.raises(InvalidTemplateError) as refused:
         evaluate(text)
 
     assert problem in str(refused.value)
@@ -204,7 +204,7 @@ def test_an_expression_that_was_refused_is_refused_again() -> None:
     evaluation = Evaluation(FUNCTIONS, trees())
 
     for _ in range(2):
-        with pytest.raises(InvalidTemplate, match="expected the end"):
+        with pytest.raises(InvalidTemplateError, match="expected the end"):
             evaluation.text("['a' 'b']")
 
 
@@ -226,7 +226,7 @@ LONG = "padLeft('', 131072, 'x')"
     ],
 )
 def test_an_expression_cannot_grow_out_of_hand(expression: str) -> None:
-    with pytest.raises(InvalidTemplate):
+    with pytest.raises(InvalidTemplateError):
         evaluate(f"[{expression}]")
 
 
@@ -266,17 +266,17 @@ WORDS = [
 
 @given(some.lists(some.sampled_from(WORDS), max_size=12).map("".join))
 def test_whatever_is_written_has_a_value_or_is_refused(expression: str) -> None:
-    with suppress(InvalidTemplate):
+    with suppress(InvalidTemplateError):
         evaluate(f"[{expression}]")
 
 
 @given(some.sampled_from(sorted(FUNCTIONS)), some.lists(some.sampled_from(VALUES), max_size=4))
 def test_whatever_a_function_is_given_it_has_a_value_or_refuses(function: str, values: list[str]) -> None:
-    with suppress(InvalidTemplate):
+    with suppress(InvalidTemplateError):
         evaluate(f"[{function}({', '.join(values)})]")
 
 
 def test_the_calls_of_a_document_are_found_wherever_they_stand() -> None:
     document: Json = {"a": ["[f(g(1).x)]", "[[h()]"], "[k()]": {"b": "[vm()[i()]]", "c": 3}}
 
-    assert sorted(call.name for call in calls(document, trees())) == ["f", "g", "i", "k", "vm"]
+    assert sorted(call.name for call in find_calls(document, trees())) == ["f", "g", "i", "k", "vm"]

@@ -1,8 +1,8 @@
-"""How deployments fail: refused before anything is made, or stopped on the way."""
+"""Failing deployments: refused before anything is created, or stopped on the way."""
 
 import pytest
 
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at, header
 from tests.arm.cloud import resource, template
 from tests.arm.deploying import (
@@ -44,14 +44,14 @@ def azure() -> Azure:
 
 
 def test_a_resource_that_is_refused_fails_the_deployment(azure: Azure) -> None:
-    reply = deploy(azure, BAD)
+    response = deploy(azure, BAD)
 
-    told = azure.get(str(header(reply, "Azure-AsyncOperation")))
-    assert at(told, "status") == "Failed"
-    assert at(told, "error", "code") == "DeploymentFailed"
-    assert at(told, "error", "details", 0, "code") == "InvalidParameter"
+    status = azure.get(str(header(response, "Azure-AsyncOperation")))
+    assert at(status, "status") == "Failed"
+    assert at(status, "error", "code") == "DeploymentFailed"
+    assert at(status, "error", "details", 0, "code") == "InvalidParameter"
     assert facts(azure, "provisioningState") == "Failed"
-    assert facts(azure, "error") == at(told, "error")
+    assert facts(azure, "error") == at(status, "error")
 
 
 @pytest.mark.parametrize("path", [f"{ONE}/operations", f"{ROOT}/deployments/one/operations"])
@@ -66,9 +66,9 @@ def test_the_operations_of_a_deployment_say_which_resource_failed(azure: Azure, 
 
 def test_a_reference_to_what_is_not_there_fails_the_deployment(azure: Azure) -> None:
     outside = f"[reference('{ROOT}/providers/{NET}').x]"
-    reply = deploy(azure, template(outputs={"it": {"type": "string", "value": outside}}))
+    response = deploy(azure, template(outputs={"it": {"type": "string", "value": outside}}))
 
-    assert azure.progress(reply) == "Failed"
+    assert azure.progress(response) == "Failed"
     assert facts(azure, "error", "details", 0, "code") == "InvalidTemplate"
 
 
@@ -127,10 +127,10 @@ def test_what_is_not_there_is_not_found(azure: Azure, method: str, path: str, st
 def test_a_deletion_that_is_cancelled_fails_the_deployment_that_asked_for_it(azure: Azure) -> None:
     deploy_set(azure)
     azure.poll("web_0")
-    reply = deploy_set(azure, count=1)
+    response = deploy_set(azure, count=1)
 
     for event in azure.waiting():
-        azure.stage.cancel(event)
+        azure.fleet.cancel(event)
 
-    assert azure.progress(reply) == "Failed"
+    assert azure.progress(response) == "Failed"
     assert facts(azure, "error", "details", 0, "code") == "OperationCanceled"

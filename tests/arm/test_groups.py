@@ -1,16 +1,17 @@
-"""Resource groups, and what goes with them."""
+"""Resource groups, and what their deletion deletes."""
 
 import asyncio
 
 import pytest
 
-from fairwarning.arm import availability_sets, cloud_services, groups, network, resources, scalesets, vms
-from fairwarning.arm.call import Reply
+from fairwarning.arm import groups, network, resources
+from fairwarning.arm.compute import availability_sets, cloud_services, scalesets, vms
+from fairwarning.arm.messages import ArmResponse
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from tests.arm.azure import HOME, ROOT, Azure, at, header
-from tests.stage import run, span
+from tests.fleet_harness import run, span
 
 GROUPS = ROOT.rpartition("/")[0]
 HOME_GROUP = HOME.removesuffix("/providers")
@@ -28,11 +29,11 @@ def azure(*blueprints: Blueprint, watched: bool = True) -> Azure:
 def test_a_group_is_made_where_there_was_none() -> None:
     cloud = azure()
 
-    reply = cloud.put(f"{GROUPS}/Mine", {"location": "West Europe", "tags": {"team": "a"}})
+    response = cloud.put(f"{GROUPS}/Mine", {"location": "West Europe", "tags": {"team": "a"}})
 
-    assert reply.status == 201
-    assert reply.body == cloud.get(f"{GROUPS}/mine")
-    assert reply.body == {
+    assert response.status == 201
+    assert response.body == cloud.get(f"{GROUPS}/mine")
+    assert response.body == {
         "id": f"{GROUPS}/Mine",
         "name": "Mine",
         "type": "Microsoft.Resources/resourceGroups",
@@ -46,11 +47,11 @@ def test_a_group_that_is_there_keeps_its_name_and_gets_new_tags() -> None:
     cloud = azure()
     cloud.put(f"{GROUPS}/Mine", {"location": "westeurope", "tags": {"old": "1"}})
 
-    reply = cloud.put(f"{GROUPS.lower()}/MINE", {"location": "westeurope", "tags": {"new": "2"}})
+    response = cloud.put(f"{GROUPS.lower()}/MINE", {"location": "westeurope", "tags": {"new": "2"}})
 
-    assert reply.status == 200
-    assert at(reply.body, "name") == "Mine"
-    assert at(reply.body, "tags") == {"new": "2"}
+    assert response.status == 200
+    assert at(response.body, "name") == "Mine"
+    assert at(response.body, "tags") == {"new": "2"}
 
 
 def test_a_patch_that_is_silent_about_tags_leaves_them() -> None:
@@ -120,45 +121,45 @@ def test_an_empty_group_goes_at_once() -> None:
     cloud = azure()
     cloud.put(NETWORK, {})
 
-    reply = cloud.delete(ROOT)
+    response = cloud.delete(ROOT)
 
-    assert reply.status == 202
-    assert cloud.progress(reply) == "Succeeded"
+    assert response.status == 202
+    assert cloud.progress(response) == "Succeeded"
     assert cloud.send("GET", ROOT).status == 404
-    assert cloud.room.document(f"{ROOT}/providers/{NETWORK}") is None
+    assert cloud.context.document(f"{ROOT}/providers/{NETWORK}") is None
 
 
 @pytest.mark.rule("T-09")
 def test_a_group_goes_once_its_machines_were_warned_and_are_gone() -> None:
     cloud = azure(WEB, DB)
 
-    reply = cloud.delete(HOME_GROUP)
+    response = cloud.delete(HOME_GROUP)
     waiting = cloud.waiting()
-    during = cloud.progress(reply), at(cloud.get(HOME_GROUP), "properties", "provisioningState")
+    during = cloud.progress(response), at(cloud.get(HOME_GROUP), "properties", "provisioningState")
     cloud.approve(*waiting)
     cloud.advance("10s")
 
     assert len(waiting) == 2
     assert during == ("InProgress", "Deleting")
-    assert cloud.progress(reply) == "Succeeded"
+    assert cloud.progress(response) == "Succeeded"
     assert cloud.send("GET", HOME_GROUP).status == 404
-    assert not cloud.stage.engine.scopes()
+    assert not cloud.fleet.engine.scopes()
 
 
 @pytest.mark.rule("T-09")
 def test_a_server_that_is_restarted_finishes_what_was_begun() -> None:
     cloud = azure(WEB)
-    run(cloud.room.keep({f"{HOME}/{NETWORK}": {"id": "net", "type": "x"}}))
-    reply = cloud.delete(HOME_GROUP)
+    run(cloud.context.put_documents({f"{HOME}/{NETWORK}": {"id": "net", "type": "x"}}))
+    response = cloud.delete(HOME_GROUP)
 
     cloud.restart()
-    between = cloud.progress(reply)
+    between = cloud.progress(response)
     cloud.advance("6m")
     cloud.restart()
 
     assert between == "InProgress"
-    assert cloud.progress(reply) == "Succeeded"
-    assert cloud.room.document(f"{HOME}/{NETWORK}") is None
+    assert cloud.progress(response) == "Succeeded"
+    assert cloud.context.document(f"{HOME}/{NETWORK}") is None
 
 
 @pytest.mark.rule("T-09")
@@ -167,10 +168,10 @@ def test_forced_types_go_unwarned_and_the_others_do_not() -> None:
 
     cloud.delete(f"{HOME_GROUP}?forceDeletionTypes=Microsoft.Compute/virtualMachines")
     unforced = len(cloud.waiting())
-    reply = cloud.delete(f"{HOME_GROUP}?forceDeletionTypes=Microsoft.Compute/virtualMachineScaleSets")
+    response = cloud.delete(f"{HOME_GROUP}?forceDeletionTypes=Microsoft.Compute/virtualMachineScaleSets")
 
     assert unforced == 3
-    assert header(reply, "Azure-AsyncOperation") is not None
+    assert header(response, "Azure-AsyncOperation") is not None
 
 
 def test_whoever_deletes_a_group_again_waits_for_the_same_machines() -> None:
@@ -189,14 +190,14 @@ def test_whoever_deletes_a_group_again_waits_for_the_same_machines() -> None:
 
 def test_a_group_waits_for_machines_that_were_going_already() -> None:
     cloud = azure(WEB)
-    cloud.stage.remove("web")
+    cloud.fleet.remove("web")
 
-    reply = cloud.delete(HOME_GROUP)
-    during = cloud.progress(reply)
+    response = cloud.delete(HOME_GROUP)
+    during = cloud.progress(response)
     cloud.advance("6m")
 
     assert during == "InProgress"
-    assert cloud.progress(reply) == "Succeeded"
+    assert cloud.progress(response) == "Succeeded"
 
 
 def test_nothing_is_put_into_a_group_that_goes() -> None:
@@ -216,12 +217,12 @@ def test_nothing_is_put_into_a_group_that_goes() -> None:
 
 def test_a_group_stays_if_the_deletion_of_a_machine_is_cancelled() -> None:
     cloud = azure(WEB)
-    reply = cloud.delete(HOME_GROUP)
+    response = cloud.delete(HOME_GROUP)
 
     for event in cloud.waiting():
-        cloud.stage.cancel(event)
+        cloud.fleet.cancel(event)
 
-    assert cloud.progress(reply) == "Canceled"
+    assert cloud.progress(response) == "Canceled"
     assert at(cloud.get(HOME_GROUP), "properties", "provisioningState") == "Succeeded"
 
 
@@ -230,9 +231,9 @@ def test_the_same_name_can_be_used_again() -> None:
     cloud.put(NETWORK, {})
     cloud.delete(ROOT)
 
-    reply = cloud.put(ROOT, {"location": "eastus"})
+    response = cloud.put(ROOT, {"location": "eastus"})
 
-    assert reply.status == 201
+    assert response.status == 201
     assert cloud.names(f"{ROOT}/resources") == []
 
 
@@ -241,15 +242,15 @@ def test_a_group_that_is_made_anew_survives_everybody_who_asks_after_the_old_one
     url = str(header(cloud.delete(HOME_GROUP), "Azure-AsyncOperation"))
     cloud.advance("6m")
 
-    async def all_at_once() -> list[Reply]:
+    async def all_at_once() -> list[ArmResponse]:
         polls = [cloud.answer("GET", url) for _ in range(10)]
         makers = [cloud.answer("PUT", HOME_GROUP, {"location": "eastus"}) for _ in range(10)]
         return await asyncio.gather(*polls, *makers)
 
     replies = run(all_at_once())
 
-    assert [at(reply.body, "status") for reply in replies[:10]] == ["Succeeded"] * 10
-    assert sorted(reply.status for reply in replies[10:]) == [200] * 9 + [201]
+    assert [at(response.body, "status") for response in replies[:10]] == ["Succeeded"] * 10
+    assert sorted(response.status for response in replies[10:]) == [200] * 9 + [201]
     assert at(cloud.get(HOME_GROUP), "location") == "eastus"
 
 

@@ -1,10 +1,10 @@
-"""What the management API names has no characters in it that nobody sees."""
+"""Names in the management API contain no invisible characters."""
 
 import pytest
 
+from tests.arm.arm_client import ONE, arm_client
 from tests.arm.cloud import resource, template
 from tests.arm.deploying import deploy, deployable, facts
-from tests.arm.front import ONE, front
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from tests.arm.front import ONE, front
     ],
 )
 def test_a_name_in_a_path_has_no_hidden_characters_in_it(path: str, number: str) -> None:
-    response = front().send("PUT", f"{path}?api-version=2022-12-01", {"location": "westeurope"})
+    response = arm_client().send("PUT", f"{path}?api-version=2022-12-01", {"location": "westeurope"})
 
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (400, "InvalidResourceName")

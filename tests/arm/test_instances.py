@@ -1,12 +1,12 @@
-"""Instances of scale sets by their ids, uniform and flexible alike."""
+"""Instances of uniform and flexible scale sets, by their ids."""
 
 import pytest
 
-from fairwarning.core.model import Kind
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.compute import SET, VM, both, capacity_of, compute, model, profile, scale_set
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 WEB = f"{SET}/web"
 ONE = f"{WEB}/virtualMachines/1"
@@ -31,17 +31,17 @@ def flexible() -> Azure:
 
 
 def test_an_instance_is_named_after_its_set_and_its_id(azure: Azure) -> None:
-    shown = azure.get(f"{ONE}?$expand=instanceView")
+    document = azure.get(f"{ONE}?$expand=instanceView")
 
-    assert at(shown, "id") == f"{ROOT}/providers/{ONE}"
-    assert (at(shown, "name"), at(shown, "instanceId")) == ("web_1", "1")
-    assert at(shown, "type") == f"{SET}/virtualMachines"
-    assert at(shown, "sku", "name") == "Standard_D2s_v5"
-    assert at(shown, "properties", "osProfile", "computerName") == "node000001"
-    assert at(shown, "properties", "vmId") == azure.stage.machine("web_1").vm_id
-    assert at(shown, "properties", "instanceView", "platformUpdateDomain") == 1
-    assert at(shown, "properties", "instanceView", "platformFaultDomain") == 1
-    assert azure.get(f"{ONE}/instanceView") == at(shown, "properties", "instanceView")
+    assert at(document, "id") == f"{ROOT}/providers/{ONE}"
+    assert (at(document, "name"), at(document, "instanceId")) == ("web_1", "1")
+    assert at(document, "type") == f"{SET}/virtualMachines"
+    assert at(document, "sku", "name") == "Standard_D2s_v5"
+    assert at(document, "properties", "osProfile", "computerName") == "node000001"
+    assert at(document, "properties", "vmId") == azure.fleet.machine("web_1").vm_id
+    assert at(document, "properties", "instanceView", "platformUpdateDomain") == 1
+    assert at(document, "properties", "instanceView", "platformFaultDomain") == 1
+    assert azure.get(f"{ONE}/instanceView") == at(document, "properties", "instanceView")
 
 
 def test_instances_are_listed_in_order_of_their_ids() -> None:
@@ -62,19 +62,23 @@ def test_the_instances_of_a_zonal_set_say_where_they_are() -> None:
 @pytest.mark.rule("L-15")
 @pytest.mark.parametrize(
     ("verb", "kind"),
-    [("restart", Kind.REBOOT), ("redeploy", Kind.REDEPLOY), ("performMaintenance", Kind.REDEPLOY)],
+    [
+        ("restart", EventType.REBOOT),
+        ("redeploy", EventType.REDEPLOY),
+        ("performMaintenance", EventType.REDEPLOY),
+    ],
 )
-def test_a_verb_is_an_event_for_this_instance(azure: Azure, verb: str, kind: Kind) -> None:
-    reply = azure.post(f"{ONE}/{verb}")
+def test_a_verb_is_an_event_for_this_instance(azure: Azure, verb: str, kind: EventType) -> None:
+    response = azure.post(f"{ONE}/{verb}")
 
-    (event,) = azure.stage.shown("web_0")
+    (event,) = azure.fleet.shown("web_0")
     assert (event.kind, event.resources) == (kind, ("web_1",))
-    assert azure.progress(reply) == "InProgress"
+    assert azure.progress(response) == "InProgress"
 
     azure.approve_all()
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
 
 
 @pytest.mark.parametrize("star", ["*", "%2A"])
@@ -87,15 +91,15 @@ def test_a_star_stands_for_all_instances(azure: Azure, star: str) -> None:
 @pytest.mark.rule("T-09")
 @pytest.mark.rule("T-16")
 def test_an_instance_is_deleted_with_its_warning_and_the_capacity_falls_at_once(azure: Azure) -> None:
-    reply = azure.delete(ONE)
+    response = azure.delete(ONE)
 
-    (event,) = azure.stage.shown("web_0")
-    assert (event.kind, event.not_before) == (Kind.TERMINATE, NOON + span("10m"))
+    (event,) = azure.fleet.shown("web_0")
+    assert (event.kind, event.not_before) == (EventType.TERMINATE, NOON + span("10m"))
     assert capacity_of(azure, WEB) == 2
 
     azure.advance("10m5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
     assert azure.refused("GET", ONE)[:2] == (404, "ResourceNotFound")
     assert azure.delete(ONE).status == 204
 
@@ -115,7 +119,7 @@ def test_an_instance_is_protected_and_let_go_again(azure: Azure, word: Json) -> 
 
     azure.put(ONE, both(whole, {"properties": {"protectionPolicy": actions}}))
 
-    assert azure.stage.machine("web_1").protected
+    assert azure.fleet.machine("web_1").protected
     assert at(azure.get(ONE), "properties", "protectionPolicy") == {
         "protectFromScaleIn": True,
         "protectFromScaleSetActions": True,
@@ -123,7 +127,7 @@ def test_an_instance_is_protected_and_let_go_again(azure: Azure, word: Json) -> 
 
     azure.put(ONE, {"properties": {"protectionPolicy": {"protectFromScaleIn": False}}})
 
-    assert not azure.stage.machine("web_1").protected
+    assert not azure.fleet.machine("web_1").protected
     assert at(azure.get(ONE), "properties", "latestModelApplied") is True
 
 
@@ -146,11 +150,11 @@ def test_a_spot_instance_is_evicted_and_a_regular_one_is_not(azure: Azure) -> No
     azure.put(f"{SET}/cheap", both(scale_set(2), model(priority="Spot", evictionPolicy="Delete")))
     azure.poll("cheap_0")
 
-    reply = azure.post(f"{SET}/cheap/virtualMachines/0/simulateEviction")
+    response = azure.post(f"{SET}/cheap/virtualMachines/0/simulateEviction")
     refused = azure.refused("POST", f"{ONE}/simulateEviction")
 
-    assert (reply.status, reply.body) == (204, None)
-    assert [event.kind for event in azure.stage.shown("cheap_0")] == [Kind.PREEMPT]
+    assert (response.status, response.body) == (204, None)
+    assert [event.kind for event in azure.fleet.shown("cheap_0")] == [EventType.PREEMPT]
     assert refused[:2] == (409, "OperationNotAllowed")
 
     azure.advance("36s")
@@ -173,16 +177,16 @@ def test_an_instance_of_a_flexible_set_goes_by_its_machines_name(flexible: Azure
     first, second = flexible.names(VM)
     alias = f"{WEB}/virtualMachines/{second}"
 
-    shown = flexible.get(alias)
+    document = flexible.get(alias)
 
-    assert at(shown, "instanceId") == second
-    assert at(shown, "id") == f"{ROOT}/providers/{VM}/{second}"
-    assert at(shown, "properties", "latestModelApplied") is True
+    assert at(document, "instanceId") == second
+    assert at(document, "id") == f"{ROOT}/providers/{VM}/{second}"
+    assert at(document, "properties", "latestModelApplied") is True
 
     flexible.post(f"{alias}/restart")
     flexible.post(f"{WEB}/delete", {"instanceIds": [first]})
 
-    assert [event.resources for event in flexible.stage.shown(first)] == [(second,), (first,)]
+    assert [event.resources for event in flexible.fleet.shown(first)] == [(second,), (first,)]
     assert flexible.names(f"{WEB}/virtualMachines") == [first, second]
 
 
@@ -192,6 +196,6 @@ def test_an_instance_of_a_flexible_set_is_protected_by_its_name(flexible: Azure)
     flexible.put(f"{WEB}/virtualMachines/{second}", PROTECTED)
     flexible.put(WEB, {"sku": {"capacity": 0}})
 
-    assert [event.resources for event in flexible.stage.shown(first)] == [(first,)]
+    assert [event.resources for event in flexible.fleet.shown(first)] == [(first,)]
     protection = at(flexible.get(f"{WEB}/virtualMachines/{second}"), "properties", "protectionPolicy")
     assert protection == {"protectFromScaleIn": True}

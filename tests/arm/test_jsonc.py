@@ -1,4 +1,4 @@
-"""Template files as people write them."""
+"""Template files with comments, trailing commas and names without quotes."""
 
 import json
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.arm.jsonc import strict
-from fairwarning.core.wire import Json
+from fairwarning.arm.templates.jsonc import to_strict_json
+from fairwarning.core.document.render import Json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -33,17 +33,17 @@ JSON = st.recursive(
     ],
 )
 def test_what_is_almost_json_becomes_json(text: str, meaning: Json) -> None:
-    assert json.loads(strict(text)) == meaning
+    assert json.loads(to_strict_json(text)) == meaning
 
 
 @given(JSON)
 def test_what_is_json_keeps_its_meaning(document: Json) -> None:
-    assert json.loads(strict(json.dumps(document, indent=1))) == document
-    assert json.loads(strict(json.dumps(document, ensure_ascii=False))) == document
+    assert json.loads(to_strict_json(json.dumps(document, indent=1))) == document
+    assert json.loads(to_strict_json(json.dumps(document, ensure_ascii=False))) == document
 
 
 @pytest.mark.parametrize(
     "text", ["/*" * 200_000, '"' + "\\" * 400_001, "a" * 400_000, ", " * 200_000, "a " * 200_000]
 )
 def test_nonsense_is_read_in_no_time(text: str) -> None:
-    strict(text)
+    to_strict_json(text)

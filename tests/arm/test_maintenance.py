@@ -1,11 +1,11 @@
-"""Scheduled events approved from outside the machine, and the maintenance that is planned."""
+"""Approving scheduled events from outside the machine, and planned maintenance."""
 
 from collections.abc import Callable
 
 import pytest
 
-from fairwarning.core.model import Status
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventStatus
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.compute import AVAILABILITY_SET, SET, VM, both, compute, model, profile, scale_set
 
@@ -50,11 +50,11 @@ def test_an_event_is_approved_from_outside(
 ) -> None:
     event = caused(azure, machine)
 
-    reply = azure.post(f"{resource}/{EVENTS}/{spelled(event)}/acknowledge", version=PREVIEW)
+    response = azure.post(f"{resource}/{EVENTS}/{spelled(event)}/acknowledge", version=PREVIEW)
 
-    assert reply.body == {"value": "Successfully approved scheduled event"}
-    assert azure.stage.status(event) is Status.STARTED
-    assert azure.stage.event(event).approved_by == "az"
+    assert response.body == {"value": "Successfully approved scheduled event"}
+    assert azure.fleet.status(event) is EventStatus.STARTED
+    assert azure.fleet.event(event).approved_by == "az"
 
 
 def test_an_event_that_was_approved_can_be_approved_again(azure: Azure) -> None:
@@ -62,7 +62,7 @@ def test_an_event_that_was_approved_can_be_approved_again(azure: Azure) -> None:
 
     replies = [azure.post(f"{VM}/box/{EVENTS}/{event}/acknowledge", version=PREVIEW) for _ in range(2)]
 
-    assert [reply.status for reply in replies] == [200, 200]
+    assert [response.status for response in replies] == [200, 200]
 
 
 @pytest.mark.parametrize("resource", [f"{VM}/box", f"{VM}/app1", WEB])
@@ -72,7 +72,7 @@ def test_an_event_of_others_is_not_found(azure: Azure, resource: str) -> None:
     refused = azure.refused("POST", f"{resource}/{EVENTS}/{event}/acknowledge", version=PREVIEW)
 
     assert refused == (404, "InvalidScheduledEventId", "Scheduled event not found")
-    assert azure.stage.status(event) is Status.SCHEDULED
+    assert azure.fleet.status(event) is EventStatus.SCHEDULED
 
 
 @pytest.mark.parametrize(
@@ -93,24 +93,24 @@ def test_several_events_are_approved_at_once(azure: Azure) -> None:
     azure.post(f"{WEB}/delete", {"instanceIds": ["*"]})
     ids = azure.waiting()
 
-    reply = azure.post(f"{WEB}/{EVENTS}", {"value": [*ids]}, version="2025-10-01-preview")
+    response = azure.post(f"{WEB}/{EVENTS}", {"value": [*ids]}, version="2025-10-01-preview")
 
-    assert reply.body == {"value": "Successfully approved scheduled events"}
-    assert azure.stage.statuses(*ids) == [Status.STARTED, Status.STARTED]
+    assert response.body == {"value": "Successfully approved scheduled events"}
+    assert azure.fleet.statuses(*ids) == [EventStatus.STARTED, EventStatus.STARTED]
 
 
 def test_where_some_are_not_there_the_others_are_approved_and_the_answer_says_which(azure: Azure) -> None:
     event = caused(azure, f"{VM}/box")
 
-    reply = azure.post(f"{VM}/box/{EVENTS}", {"value": [event, NOBODY]}, version=PREVIEW)
+    response = azure.post(f"{VM}/box/{EVENTS}", {"value": [event, NOBODY]}, version=PREVIEW)
 
-    assert reply.status == 207
-    assert [at(reply.body, "error", "details", n, "code") for n in (0, 1)] == [
+    assert response.status == 207
+    assert [at(response.body, "error", "details", n, "code") for n in (0, 1)] == [
         "OK",
         "InvalidScheduledEventId",
     ]
-    assert at(reply.body, "error", "details", 1, "target") == NOBODY
-    assert azure.stage.status(event) is Status.STARTED
+    assert at(response.body, "error", "details", 1, "target") == NOBODY
+    assert azure.fleet.status(event) is EventStatus.STARTED
 
 
 @pytest.mark.parametrize("body", [None, {}, {"value": []}, {"value": [5]}, {"value": "x"}, {"value": ["x"]}])
@@ -120,12 +120,12 @@ def test_a_list_that_is_none_is_refused(azure: Azure, body: Json) -> None:
 
 def test_the_platforms_plans_are_shown_as_updates_and_those_of_users_are_not(azure: Azure) -> None:
     updates = "providers/Microsoft.Maintenance/updates"
-    azure.stage.cause("freeze", "box")
+    azure.fleet.cause("freeze", "box")
     caused(azure, f"{VM}/box")
 
-    found = at(azure.get(f"{VM}/box/{updates}"), "value")
+    maintenance = at(azure.get(f"{VM}/box/{updates}"), "value")
 
-    assert found == [
+    assert maintenance == [
         {
             "maintenanceScope": "Host",
             "impactType": "Freeze",
@@ -143,7 +143,7 @@ def test_the_platforms_plans_are_shown_as_updates_and_those_of_users_are_not(azu
 
 
 def test_a_machine_shows_the_window_of_its_planned_maintenance(azure: Azure) -> None:
-    azure.stage.cause("host-reboot", "box")
+    azure.fleet.cause("host-reboot", "box")
 
     status = at(azure.get(f"{VM}/box/instanceView"), "maintenanceRedeployStatus")
 

@@ -1,12 +1,13 @@
-"""Documents that are only kept, and what is filled in on the way."""
+"""Resources that are stored without behaviour, and the members that are filled in."""
 
 import re
 
 import pytest
 
-from fairwarning.arm import network, vms
-from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.arm import network
+from fairwarning.arm.compute import vms
+from fairwarning.arm.context import SUBSCRIPTION
+from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 
 NET = "Microsoft.Network/virtualNetworks/net"
@@ -21,12 +22,14 @@ def azure() -> Azure:
 
 
 def test_what_is_put_is_there(azure: Azure) -> None:
-    reply = azure.put(NET, {"tags": {"a": "b"}, "properties": {"addressSpace": {"addressPrefixes": ["x"]}}})
+    response = azure.put(
+        NET, {"tags": {"a": "b"}, "properties": {"addressSpace": {"addressPrefixes": ["x"]}}}
+    )
 
-    assert reply.status == 201
-    assert reply.headers == ()
-    assert reply.body == azure.get(NET)
-    assert reply.body == {
+    assert response.status == 201
+    assert response.headers == ()
+    assert response.body == azure.get(NET)
+    assert response.body == {
         "id": f"{ROOT}/providers/{NET}",
         "name": "net",
         "type": "Microsoft.Network/virtualNetworks",
@@ -39,10 +42,10 @@ def test_what_is_put_is_there(azure: Azure) -> None:
 def test_a_put_replaces_what_was_there(azure: Azure) -> None:
     azure.put(NET, {"location": "eastus", "properties": {"old": 1}})
 
-    reply = azure.put(NET, {"properties": {"new": 2}})
+    response = azure.put(NET, {"properties": {"new": 2}})
 
-    assert reply.status == 200
-    assert at(reply.body, "properties") == {"new": 2, "provisioningState": "Succeeded"}
+    assert response.status == 200
+    assert at(response.body, "properties") == {"new": 2, "provisioningState": "Succeeded"}
 
 
 def test_a_patch_is_laid_over_what_is_there(azure: Azure) -> None:
@@ -164,14 +167,14 @@ def test_an_interface_knows_the_machine_it_belongs_to_for_as_long_as_that_is_the
 def test_a_rule_of_its_own_is_part_of_its_load_balancer(azure: Azure) -> None:
     azure.put(LB, {"properties": {"inboundNatRules": []}})
 
-    made = azure.put(f"{LB}/inboundNatRules/ssh", {"properties": {"frontendPort": 22}})
+    created = azure.put(f"{LB}/inboundNatRules/ssh", {"properties": {"frontendPort": 22}})
     changed = azure.put(f"{LB}/inboundnatrules/SSH", {"properties": {"frontendPort": 23}})
 
-    assert (made.status, changed.status) == (201, 200)
+    assert (created.status, changed.status) == (201, 200)
     assert at(azure.get(LB), "properties", "inboundNatRules") == [changed.body]
     assert azure.get(f"{LB}/inboundNatRules/ssh") == changed.body
     assert at(changed.body, "properties", "frontendPort") == 23
-    assert str(at(made.body, "id")).endswith(f"{LB}/inboundNatRules/ssh")
+    assert str(at(created.body, "id")).endswith(f"{LB}/inboundNatRules/ssh")
 
 
 def test_the_parts_of_a_resource_are_listed_and_deleted(azure: Azure) -> None:
@@ -196,9 +199,9 @@ def test_the_parts_of_a_resource_are_listed_and_deleted(azure: Azure) -> None:
     ],
 )
 def test_whatever_else_clients_put_is_kept(azure: Azure, path: str) -> None:
-    reply = azure.put(path, {"properties": {"some": "thing"}})
+    response = azure.put(path, {"properties": {"some": "thing"}})
 
-    assert reply.status == 200
+    assert response.status == 200
     assert at(azure.get(path), "properties", "some") == "thing"
     assert azure.names(path.rpartition("/")[0]) == [path.rpartition("/")[2]]
 

@@ -1,118 +1,126 @@
-"""What clients wait for: how far it is, how it ended, and for how long anybody remembers."""
+"""Operations: their progress, their end, and how long they can be looked up."""
 
-from fairwarning.arm import groups, operations, vms
-from fairwarning.arm.call import Call, Reply
+from fairwarning.arm import groups, operations
+from fairwarning.arm.compute import vms
+from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.operations import Operation
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
-from fairwarning.core.scope import Blueprint
 from tests.arm.azure import BASE, HOME, ROOT, VERSION, Azure, at, header
-from tests.stage import run
+from tests.fleet_harness import run
 
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 DB_ID = f"{HOME}/Microsoft.Compute/virtualMachines/db"
-CALL = Call(method="POST", path=DB_ID, query={"api-version": VERSION}, base=BASE)
+CALL = ArmRequest(method="POST", path=DB_ID, query={"api-version": VERSION}, base=BASE)
 
 
 def azure() -> Azure:
     return Azure(groups.ROUTES, vms.ROUTES, blueprints=[DB])
 
 
-def begin(cloud: Azure, *events: EventId, resource: str = DB_ID, name: str = "one") -> Reply:
-    """Begin an operation that waits for events, and answer as a POST would."""
-    now = operations.instant(cloud.stage.now)
+def begin(cloud: Azure, *events: EventId, resource: str = DB_ID, name: str = "one") -> ArmResponse:
+    """Start an operation that waits for events, and return the response to a POST."""
+    now = operations.format_instant(cloud.fleet.now)
     operation = Operation(id=name, started_at=now, events=events, resource=resource)
-    run(cloud.room.keep({operation.key: operation.document()}))
-    return operations.accepted(cloud.room, CALL, operation)
+    run(cloud.context.put_documents({operation.key: operation.document()}))
+    return operations.accepted_response(cloud.context, CALL, operation)
 
 
-def kept(cloud: Azure) -> list[str]:
-    return [key for key, _ in cloud.room.documents(operations.PREFIX)]
+def operation_keys(cloud: Azure) -> list[str]:
+    return [key for key, _ in cloud.context.documents(operations.PREFIX)]
 
 
 def test_an_operation_is_under_way_for_as_long_as_its_events_are() -> None:
     cloud = azure()
-    reply = begin(cloud, *cloud.stage.cause("restart", "db"))
+    response = begin(cloud, *cloud.fleet.cause("restart", "db"))
 
-    during = cloud.progress(reply)
+    during = cloud.progress(response)
     cloud.advance("20m")
 
     assert during == "InProgress"
-    assert cloud.progress(reply) == "Succeeded"
+    assert cloud.progress(response) == "Succeeded"
 
 
 def test_the_answer_to_an_action_says_where_and_when_to_ask() -> None:
     cloud = azure()
 
-    reply = begin(cloud, *cloud.stage.cause("restart", "db"))
+    response = begin(cloud, *cloud.fleet.cause("restart", "db"))
 
-    url = header(reply, "Azure-AsyncOperation")
-    assert (reply.status, reply.body) == (202, None)
+    url = header(response, "Azure-AsyncOperation")
+    assert (response.status, response.body) == (202, None)
     assert url is not None
     assert url.startswith(f"{BASE}/subscriptions/")
-    assert header(reply, "Location") == f"{url}&monitor=true"
-    assert header(reply, "x-ms-retry-after-ms") == "100"
+    assert header(response, "Location") == f"{url}&monitor=true"
+    assert header(response, "x-ms-retry-after-ms") == "100"
 
 
 def test_the_answer_to_a_put_has_no_location() -> None:
     cloud = azure()
-    operation = Operation(id="one", started_at=operations.instant(cloud.stage.now), events=(), resource=DB_ID)
-    waiting = operation.waiting_for((), cloud.stage.cause("restart", "db"))
+    operation = Operation(
+        id="one", started_at=operations.format_instant(cloud.fleet.now), events=(), resource=DB_ID
+    )
+    waiting = operation.waiting_for((), cloud.fleet.cause("restart", "db"))
 
-    reply = operations.created(cloud.room, CALL, waiting, {"name": "db"}, new=False)
-    at_once = operations.created(cloud.room, CALL, operation, {"name": "db"}, new=True)
+    response = operations.created_response(cloud.context, CALL, waiting, {"name": "db"}, new=False)
+    at_once = operations.created_response(cloud.context, CALL, operation, {"name": "db"}, new=True)
 
-    assert [name for name, _ in reply.headers] == ["Azure-AsyncOperation", "x-ms-retry-after-ms"]
-    assert reply.status == 200
-    assert at_once == Reply(status=201, body={"name": "db"})
+    assert [name for name, _ in response.headers] == ["Azure-AsyncOperation", "x-ms-retry-after-ms"]
+    assert response.status == 200
+    assert at_once == ArmResponse(status=201, body={"name": "db"})
 
 
 def test_every_answer_but_the_last_says_when_to_ask_again() -> None:
     cloud = azure()
-    url = header(begin(cloud, *cloud.stage.cause("restart", "db")), "Location") or ""
+    url = header(begin(cloud, *cloud.fleet.cause("restart", "db")), "Location") or ""
     asked = url.replace("&monitor=true", "")
 
     during = [cloud.fine("GET", asked), cloud.fine("GET", url)]
     cloud.advance("20m")
     after = [cloud.fine("GET", asked), cloud.fine("GET", url)]
 
-    assert [header(reply, "x-ms-retry-after-ms") for reply in during + after] == ["100", "100", None, None]
-    assert [reply.status for reply in during + after] == [200, 202, 200, 200]
+    assert [header(response, "x-ms-retry-after-ms") for response in during + after] == [
+        "100",
+        "100",
+        None,
+        None,
+    ]
+    assert [response.status for response in during + after] == [200, 202, 200, 200]
     assert after[1].body is None
 
 
 def test_the_end_of_an_operation_is_when_its_last_event_ended() -> None:
     cloud = azure()
-    (event,) = cloud.stage.cause("restart", "db")
+    (event,) = cloud.fleet.cause("restart", "db")
     url = header(begin(cloud, event), "Azure-AsyncOperation") or ""
     cloud.approve(event)
     cloud.advance("1h")
 
-    told = cloud.get(url)
+    outcome = cloud.get(url)
 
-    assert at(told, "startTime") == "2026-11-16T12:00:00.000000Z"
-    assert at(told, "endTime") == "2026-11-16T12:00:05.000000Z"
+    assert at(outcome, "startTime") == "2026-11-16T12:00:00.000000Z"
+    assert at(outcome, "endTime") == "2026-11-16T12:00:05.000000Z"
 
 
 def test_an_event_that_is_cancelled_takes_its_operation_along() -> None:
     cloud = azure()
-    (event,) = cloud.stage.cause("restart", "db")
+    (event,) = cloud.fleet.cause("restart", "db")
     url = header(begin(cloud, event), "Azure-AsyncOperation") or ""
 
-    cloud.stage.cancel(event)
+    cloud.fleet.cancel(event)
 
-    told = cloud.get(url)
-    assert at(told, "status") == "Canceled"
-    assert at(told, "error", "code") == "OperationCanceled"
+    outcome = cloud.get(url)
+    assert at(outcome, "status") == "Canceled"
+    assert at(outcome, "error", "code") == "OperationCanceled"
 
 
 def test_a_restarted_server_knows_what_is_under_way() -> None:
     cloud = azure()
-    reply = begin(cloud, *cloud.stage.cause("restart", "db"))
+    response = begin(cloud, *cloud.fleet.cause("restart", "db"))
 
     cloud.restart()
 
-    assert cloud.progress(reply) == "InProgress"
-    assert operations.busy(cloud.room, DB_ID)
+    assert cloud.progress(response) == "InProgress"
+    assert operations.is_busy(cloud.context, DB_ID)
 
 
 def test_an_operation_nobody_knows_is_not_found() -> None:
@@ -123,14 +131,16 @@ def test_an_operation_nobody_knows_is_not_found() -> None:
 
 def test_a_resource_is_busy_while_something_is_done_to_it_or_below_it() -> None:
     cloud = azure()
-    begin(cloud, *cloud.stage.cause("restart", "db"))
+    begin(cloud, *cloud.fleet.cause("restart", "db"))
     above = DB_ID.rpartition("/")[0]
 
-    during = [operations.busy(cloud.room, one) for one in (DB_ID.upper(), above, DB_ID[:-1], f"{DB_ID}/x")]
+    during = [
+        operations.is_busy(cloud.context, one) for one in (DB_ID.upper(), above, DB_ID[:-1], f"{DB_ID}/x")
+    ]
     cloud.advance("20m")
 
     assert during == [True, True, False, False]
-    assert not operations.busy(cloud.room, DB_ID)
+    assert not operations.is_busy(cloud.context, DB_ID)
 
 
 def test_what_ended_long_ago_is_forgotten() -> None:
@@ -139,55 +149,55 @@ def test_what_ended_long_ago_is_forgotten() -> None:
     cloud.advance("1h")
     begin(cloud, name="young")
     cloud.get(ROOT)
-    before = kept(cloud)
+    before = operation_keys(cloud)
     cloud.advance("1h")
 
     cloud.get(ROOT)
 
     assert before == ["operation:old", "operation:young"]
-    assert kept(cloud) == ["operation:young"]
+    assert operation_keys(cloud) == ["operation:young"]
 
 
 def test_a_clock_that_jumps_does_not_take_the_answer_away() -> None:
     cloud = azure()
-    reply = begin(cloud, *cloud.stage.cause("restart", "db"))
+    response = begin(cloud, *cloud.fleet.cause("restart", "db"))
 
     cloud.advance("3d")
 
-    assert cloud.progress(reply) == "Succeeded"
+    assert cloud.progress(response) == "Succeeded"
 
 
 def test_what_is_under_way_is_never_forgotten() -> None:
     cloud = azure()
-    reply = begin(cloud, *cloud.stage.cause("restart", "db", notice="9h"))
+    response = begin(cloud, *cloud.fleet.cause("restart", "db", notice="9h"))
     seen = []
     for _ in range(4):
         cloud.advance("2h")
-        seen.append(cloud.progress(reply))
+        seen.append(cloud.progress(response))
 
     cloud.advance("2h")
 
     assert seen == ["InProgress"] * 4
-    assert cloud.progress(reply) == "Succeeded"
+    assert cloud.progress(response) == "Succeeded"
 
 
 def test_the_documents_of_what_is_gone_go_with_it() -> None:
     cloud = azure()
-    run(cloud.room.keep({"/a": {}, "/a/b": {}, "/ab": {}}))
-    now = operations.instant(cloud.stage.now)
+    run(cloud.context.put_documents({"/a": {}, "/a/b": {}, "/ab": {}}))
+    now = operations.format_instant(cloud.fleet.now)
     operation = Operation(
         id="one",
         started_at=now,
-        events=cloud.stage.cause("restart", "db"),
+        events=cloud.fleet.cause("restart", "db"),
         resource="/a",
         removes=("/a", "/a/"),
     )
-    operations.accepted(cloud.room, CALL, operation)
+    operations.accepted_response(cloud.context, CALL, operation)
 
-    run(operations.settle(cloud.room))
-    during = [key for key, _ in cloud.room.documents("/a")]
+    run(operations.complete_finished(cloud.context))
+    during = [key for key, _ in cloud.context.documents("/a")]
     cloud.advance("20m")
-    run(operations.settle(cloud.room))
+    run(operations.complete_finished(cloud.context))
 
     assert during == ["/a", "/a/b", "/ab"]
-    assert [key for key, _ in cloud.room.documents("/a")] == ["/ab"]
+    assert [key for key, _ in cloud.context.documents("/a")] == ["/ab"]

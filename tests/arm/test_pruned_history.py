@@ -1,44 +1,45 @@
-"""How an operation ended is known for as long as it is remembered, however little history is kept."""
+"""The end of an operation is known as long as the operation is, even if the history is pruned."""
 
 from datetime import timedelta
 
 import pytest
 
-from fairwarning.arm import groups, operations, vms
+from fairwarning.arm import groups, operations
+from fairwarning.arm.compute import vms
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
-from fairwarning.core.retention import Retention
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.policy import Retention
 from fairwarning.engine.retention import Pruner
 from tests.arm.azure import HOME, Azure
-from tests.stage import run
+from tests.fleet_harness import run
 
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 DB_ID = f"{HOME}/Microsoft.Compute/virtualMachines/db"
 
 
 def prune(cloud: Azure) -> None:
-    """Remove all of the history that nobody needs."""
+    """Prune all of the history that is not required."""
 
     async def needed() -> set[EventId]:
-        return operations.needed(cloud.room.documents(""))
+        return operations.required_events(cloud.context.documents(""))
 
-    run(Pruner(cloud.stage.store, cloud.stage.clock.now, Retention(age=timedelta(0)), needed).prune())
+    run(Pruner(cloud.fleet.store, cloud.fleet.clock.now, Retention(age=timedelta(0)), needed).prune())
 
 
 @pytest.mark.parametrize(("cancelled", "status"), [(False, "Succeeded"), (True, "Canceled")])
 def test_how_an_operation_ended_outlasts_its_history(cancelled: bool, status: str) -> None:
     cloud = Azure(groups.ROUTES, vms.ROUTES, blueprints=[DB])
     cloud.poll("db")
-    reply = cloud.post(f"{DB_ID}/restart")
+    response = cloud.post(f"{DB_ID}/restart")
     (event,) = cloud.waiting()
     prune(cloud)
-    during = cloud.progress(reply)
+    during = cloud.progress(response)
     if cancelled:
-        cloud.stage.cancel(EventId(event))
+        cloud.fleet.cancel(EventId(event))
     cloud.advance("20m")
-    cloud.stage.cause("redeploy", "db")
+    cloud.fleet.cause("redeploy", "db")
     prune(cloud)
 
     assert during == "InProgress"
-    assert run(cloud.stage.store.pruned()) > 0
-    assert cloud.progress(reply) == status
+    assert run(cloud.fleet.store.pruned()) > 0
+    assert cloud.progress(response) == status

@@ -1,15 +1,15 @@
-"""Whatever a template says, it is deployed or refused, within its budget."""
+"""Random templates are deployed or refused, within their budget."""
 
 from contextlib import suppress
 
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from fairwarning.arm.budget import Budget
-from fairwarning.arm.coercion import coerce
-from fairwarning.arm.errors import InvalidTemplate
-from fairwarning.arm.functions import PURE
-from fairwarning.core.wire import Json, compact
+from fairwarning.arm.errors import InvalidTemplateError
+from fairwarning.arm.templates.budget import Budget
+from fairwarning.arm.templates.coercion import coerce
+from fairwarning.arm.templates.functions import PURE
+from fairwarning.core.document.render import Json, compact_json
 from tests.arm.cloud import Cloud
 
 FUNCTIONS = [
@@ -104,7 +104,7 @@ def test_every_template_is_deployed_or_refused_within_its_budget(template: Json)
     cloud = Cloud()
     cloud.budget = Budget(lambda: 0.0, steps=5_000, size=1_000_000)
 
-    with suppress(InvalidTemplate):
+    with suppress(InvalidTemplateError):
         for document in cloud.deploy(template).values():
-            compact(coerce(document))
-        compact(cloud.outputs(template))
+            compact_json(coerce(document))
+        compact_json(cloud.outputs(template))

@@ -1,12 +1,12 @@
-"""Scale sets: what they want, what their instances are, and how both are shown."""
+"""Scale sets: their models, their instances, and the documents of both."""
 
 from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.model import Kind, ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType, ScopeKind
 from tests.arm.azure import HOME, ROOT, Azure, at, header
 from tests.arm.compute import (
     HOME_SET,
@@ -20,7 +20,7 @@ from tests.arm.compute import (
     profile,
     scale_set,
 )
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 WEB = f"{SET}/web"
 TERMINATE = ("properties", "virtualMachineProfile", "scheduledEventsProfile", "terminateNotificationProfile")
@@ -81,17 +81,17 @@ NEW_AZ_VMSS: Json = {
 def test_what_powershell_puts_makes_a_set_that_warns_and_its_update_reaches_every_instance() -> None:
     azure = compute()
 
-    made = azure.put(f"{SET}/ps", NEW_AZ_VMSS, version="2024-11-01")
+    created = azure.put(f"{SET}/ps", NEW_AZ_VMSS, version="2024-11-01")
 
-    assert made.status == 201
-    assert azure.stage.machine("ps_1").model.terminate_notice == timedelta(minutes=10)
+    assert created.status == 201
+    assert azure.fleet.machine("ps_1").model.terminate_notice == timedelta(minutes=10)
 
     # Update-AzVmss reads the set, changes it and puts the whole of it back.
     whole = azure.get(f"{SET}/ps", version="2024-11-01")
     azure.put(f"{SET}/ps", both(whole, model(**profile(15))), version="2024-11-01")
 
-    assert azure.stage.machine("ps_1").model.terminate_notice == timedelta(minutes=15)
-    assert azure.stage.machines("lab/ps") == ["ps_0", "ps_1"]
+    assert azure.fleet.machine("ps_1").model.terminate_notice == timedelta(minutes=15)
+    assert azure.fleet.machines("lab/ps") == ["ps_0", "ps_1"]
 
 
 # -- what a set wants
@@ -109,7 +109,7 @@ def test_a_changed_profile_counts_for_an_instance_after_its_upgrade(azure: Azure
 
     azure.post(f"{WEB}/delete", ids("0", "1"))
 
-    events = azure.stage.pending("lab/web")
+    events = azure.fleet.pending("lab/web")
     assert [event.resources for event in events] == [("web_0",), ("web_1",)]
     assert [event.not_before - NOON for event in events] == [span("10m"), span("15m")]
 
@@ -140,7 +140,7 @@ def test_any_other_change_of_the_model_has_to_reach_the_instances_too(azure: Azu
     azure.post(f"{WEB}/manualupgrade", ids("*"))
 
     assert applied(azure) == [True, True, True]
-    assert azure.stage.machine("web_0").model.terminate_notice == timedelta(minutes=10)
+    assert azure.fleet.machine("web_0").model.terminate_notice == timedelta(minutes=10)
 
 
 def test_the_etag_rises_with_the_model_and_with_nothing_else(azure: Azure) -> None:
@@ -153,9 +153,9 @@ def test_the_etag_rises_with_the_model_and_with_nothing_else(azure: Azure) -> No
     ]
 
     for body in bodies:
-        reply = azure.put(WEB, body)
-        etags.append(at(reply.body, "etag"))
-        assert header(reply, "ETag") == etags[-1]
+        response = azure.put(WEB, body)
+        etags.append(at(response.body, "etag"))
+        assert header(response, "ETag") == etags[-1]
 
     assert etags == ['"1"', '"2"', '"2"', '"2"', '"3"']
 
@@ -168,7 +168,7 @@ def test_what_was_disabled_is_enabled_again_by_saying_so(azure: Azure) -> None:
 
     azure.post(f"{WEB}/delete", ids("0"))
 
-    (event,) = azure.stage.pending("lab/web")
+    (event,) = azure.fleet.pending("lab/web")
     assert event.not_before == NOON + span("8m")
 
 
@@ -235,7 +235,7 @@ def test_a_policy_is_every_scopes(zones: tuple[str, ...]) -> None:
 
     azure.put(WEB, {"properties": {"scheduledEventsPolicy": policy}})
 
-    scopes = azure.stage.engine.scopes().values()
+    scopes = azure.fleet.engine.scopes().values()
     assert {scope.facts.approvals.user_redeploy for scope in scopes} == {True}
     azure.poll("web_0", "web_1")
     azure.post(f"{WEB}/redeploy")
@@ -255,7 +255,7 @@ def test_the_set_that_up_has_made_is_in_the_home_group_and_can_be_changed_there(
     azure.post(f"{HOME_SET}/web/manualupgrade", ids("*"))
     azure.delete(f"{HOME_SET}/web/virtualMachines/2")
 
-    (event,) = azure.stage.pending("web")
+    (event,) = azure.fleet.pending("web")
     assert event.not_before == NOON + span("7m")
     assert at(azure.get(f"{HOME_SET}/web"), "properties", "orchestrationMode") == "Uniform"
 
@@ -268,14 +268,14 @@ def test_a_flexible_set_is_made_of_ordinary_machines() -> None:
     names = azure.names(VM)
     assert azure.names(f"{SET}/flex/virtualMachines") == names
     assert all(len(name) == len("flex_") + 8 for name in names)
-    shown = azure.get(f"{VM}/{names[0]}")
-    assert at(shown, "properties", "virtualMachineScaleSet", "id") == f"{ROOT}/providers/{SET}/flex"
-    assert at(shown, "properties", "networkProfile", "networkInterfaces") == []
+    document = azure.get(f"{VM}/{names[0]}")
+    assert at(document, "properties", "virtualMachineScaleSet", "id") == f"{ROOT}/providers/{SET}/flex"
+    assert at(document, "properties", "networkProfile", "networkInterfaces") == []
 
     azure.poll(names[0])
     azure.delete(f"{VM}/{names[0]}")
 
-    assert [event.kind for event in azure.stage.shown(names[0])] == [Kind.TERMINATE]
+    assert [event.kind for event in azure.fleet.shown(names[0])] == [EventType.TERMINATE]
     assert capacity_of(azure, f"{SET}/flex") == 1
 
 
@@ -314,26 +314,26 @@ def test_sets_of_all_groups_are_listed_for_the_subscription(azure: Azure) -> Non
 def test_a_set_and_its_documents_survive_a_restart(azure: Azure) -> None:
     azure.put(WEB, {"tags": {"kept": "yes"}})
     before = azure.get(WEB)
-    reply = azure.post(f"{WEB}/delete", ids("0"))
+    response = azure.post(f"{WEB}/delete", ids("0"))
 
     azure.restart()
     azure.advance("11m")
 
     assert at(azure.get(WEB), "tags") == at(before, "tags") == {"kept": "yes"}
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
 
 
 def test_the_name_of_a_set_is_taken_for_everything_else_in_its_group(azure: Azure) -> None:
     assert azure.refused("PUT", f"{VM}/web", {})[0] == 409
-    assert azure.stage.scope("lab/web").facts.kind is ScopeKind.SCALE_SET
+    assert azure.fleet.scope("lab/web").facts.kind is ScopeKind.SCALE_SET
 
 
 def test_a_set_that_somebody_else_deleted_is_gone_here_too(azure: Azure) -> None:
-    azure.stage.remove("lab/web", force=True)
+    azure.fleet.remove("lab/web", force=True)
     azure.advance("5s")
 
     assert azure.send("GET", WEB).status == 404
-    assert azure.room.document(f"{ROOT}/providers/{WEB}") is None
+    assert azure.context.document(f"{ROOT}/providers/{WEB}") is None
 
 
 def test_a_set_that_is_not_there_has_nothing_done_to_it(azure: Azure) -> None:

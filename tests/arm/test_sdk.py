@@ -1,4 +1,4 @@
-"""The Azure SDK, as it comes from PyPI, against a server in a process of its own."""
+"""The Azure SDK, as published on PyPI, against a server in a process of its own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from azure.mgmt.maintenance.models import ScheduledEventsIdList
 from azure.mgmt.resource.resources import ResourceManagementClient
 from azure.mgmt.resource.resources.models import ResourceGroup
 
-from fairwarning.arm.room import SUBSCRIPTION
+from fairwarning.arm.context import SUBSCRIPTION
 from tests.arm.live import HOME, SOON, Live, live, options
 from tests.cli.server import until
 
@@ -91,7 +91,7 @@ def credential(cloud: Live) -> ClientSecretCredential:
 
 
 def finish(cloud: Live, *pollers: LROPoller[None]) -> None:
-    """Let enough time pass for an impact, and wait until the SDK has noticed that it is over."""
+    """Advance the clock past an impact, and wait until the SDK has noticed its end."""
     cloud.advance()
     for poller in pollers:
         poller.result(SOON)
@@ -118,8 +118,8 @@ def scale_set(capacity: int, minutes: int | None = None) -> VirtualMachineScaleS
 
 def instances(client: ComputeManagementClient, name: str) -> dict[str, bool]:
     """Return the ids of a set's instances, and whether each follows the latest model."""
-    found = client.virtual_machine_scale_set_vms.list(GROUP, name)
-    return {str(one.instance_id): bool(one.latest_model_applied) for one in found}
+    listed = client.virtual_machine_scale_set_vms.list(GROUP, name)
+    return {str(one.instance_id): bool(one.latest_model_applied) for one in listed}
 
 
 @pytest.mark.rule("L-14", "L-15")
@@ -162,7 +162,7 @@ def test_a_scale_set_is_made_changed_upgraded_and_shrunk(
     cloud: Live, client: ComputeManagementClient
 ) -> None:
     sets = client.virtual_machine_scale_sets
-    made = sets.begin_create_or_update(GROUP, "farm", scale_set(3)).result(SOON)
+    created = sets.begin_create_or_update(GROUP, "farm", scale_set(3)).result(SOON)
     change = VirtualMachineScaleSetUpdate(
         properties=VirtualMachineScaleSetUpdateProperties(
             virtual_machine_profile=VirtualMachineScaleSetUpdateVMProfile(scheduled_events_profile=notify(10))
@@ -184,8 +184,8 @@ def test_a_scale_set_is_made_changed_upgraded_and_shrunk(
     guest.approve(event)
     finish(cloud, delete)
 
-    assert made.sku is not None
-    assert made.sku.capacity == 3
+    assert created.sku is not None
+    assert created.sku.capacity == 3
     assert changed == {"0": False, "1": False, "2": False}
     assert upgraded == {"0": True, "1": True, "2": False}
     assert notice == 10
@@ -243,10 +243,12 @@ def test_an_event_is_approved_from_outside_the_machine(cloud: Live, tools: Tools
     restart = tools.compute.virtual_machines.begin_restart(HOME, "cache")
     event = cloud.warned(guest, "Reboot")
 
-    said = tools.maintenance.scheduled_events.acknowledge(HOME, "virtualMachines", "cache", event["EventId"])
+    result = tools.maintenance.scheduled_events.acknowledge(
+        HOME, "virtualMachines", "cache", event["EventId"]
+    )
     finish(cloud, restart)
 
-    assert said.value == "Successfully approved scheduled event"
+    assert result.value == "Successfully approved scheduled event"
 
 
 def test_several_events_are_approved_from_outside_their_machines(cloud: Live, tools: Tools) -> None:
@@ -296,14 +298,14 @@ def test_a_machine_is_made_in_an_availability_set_and_deleted_with_its_group(
     cloud: Live, tools: Tools
 ) -> None:
     tools.resources.resource_groups.create_or_update("short", ResourceGroup(location="westeurope"))
-    made = tools.compute.availability_sets.create_or_update(
+    created = tools.compute.availability_sets.create_or_update(
         "short", "pair", AvailabilitySet(location="westeurope", sku=Sku(name="Aligned"))
     )
     machine = VirtualMachine(
         {
             "location": "westeurope",
             "properties": {
-                "availabilitySet": {"id": made.id},
+                "availabilitySet": {"id": created.id},
                 "scheduledEventsProfile": {
                     "terminateNotificationProfile": {"enable": True, "notBeforeTimeout": "PT5M"}
                 },
@@ -322,7 +324,7 @@ def test_a_machine_is_made_in_an_availability_set_and_deleted_with_its_group(
     gone.result(SOON)
 
     assert isinstance(vm.availability_set, SubResource)
-    assert str(vm.availability_set.id).lower() == str(made.id).lower()
+    assert str(vm.availability_set.id).lower() == str(created.id).lower()
     assert under_way == "InProgress"
     assert not tools.resources.resource_groups.check_existence("short")
 

@@ -18,8 +18,8 @@ from azure.mgmt.compute.models import (
 from azure.mgmt.maintenance.aio import MaintenanceManagementClient
 from azure.mgmt.maintenance.models import ScheduledEventsIdList
 
-from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.arm.context import SUBSCRIPTION
+from fairwarning.core.document.render import Json
 from tests.arm.live import HOME, SOON, Guest, Live, Warned, live, options
 
 HERD = "resourceGroups/busy/providers/Microsoft.Compute/virtualMachineScaleSets/herd"
@@ -80,7 +80,7 @@ def ids(*instances: int) -> VirtualMachineScaleSetVMInstanceRequiredIDs:
 def test_an_action_waits_for_the_machine_to_approve(cloud: Live, verb: str, kind: str) -> None:
     guest = cloud.guest("db")
 
-    async def story() -> str:
+    async def sequence() -> str:
         async with tools(cloud) as user:
             poller = await getattr(user.compute.virtual_machines, verb)(HOME, "db")
             waiting = asyncio.create_task(poller.result())
@@ -93,12 +93,12 @@ def test_an_action_waits_for_the_machine_to_approve(cloud: Live, verb: str, kind
 
     guest.sees()
 
-    assert asyncio.run(story()) == "Succeeded"
+    assert asyncio.run(sequence()) == "Succeeded"
 
 
 @pytest.mark.rule("T-24")
 def test_only_spot_machines_can_be_evicted(cloud: Live) -> None:
-    async def story() -> tuple[int | None, Warned]:
+    async def sequence() -> tuple[int | None, Warned]:
         async with tools(cloud) as user:
             await user.compute.virtual_machines.simulate_eviction(HOME, "batch")
             with pytest.raises(HttpResponseError) as refusal:
@@ -108,7 +108,7 @@ def test_only_spot_machines_can_be_evicted(cloud: Live) -> None:
     guest = cloud.guest("batch")
     guest.sees()
 
-    status, event = asyncio.run(story())
+    status, event = asyncio.run(sequence())
 
     assert status == 409
     assert event["Resources"] == ["batch"]
@@ -117,7 +117,7 @@ def test_only_spot_machines_can_be_evicted(cloud: Live) -> None:
 def test_several_events_are_approved_from_outside_their_machines(cloud: Live) -> None:
     guest = cloud.guest("pair_0")
 
-    async def story() -> list[str]:
+    async def sequence() -> list[str]:
         async with tools(cloud) as user:
             every = await user.compute.virtual_machine_scale_sets.begin_restart(HOME, "pair")
             waiting = asyncio.create_task(every.result())
@@ -131,7 +131,7 @@ def test_several_events_are_approved_from_outside_their_machines(cloud: Live) ->
 
     guest.sees()
 
-    assert "pair_0" in asyncio.run(story())
+    assert "pair_0" in asyncio.run(sequence())
     assert guest.sees() == []
 
 

@@ -1,13 +1,13 @@
-"""Which resources a template asks for, where they belong, and in which order they are made."""
+"""The resources of a template, their ids, and the order in which they are deployed."""
 
 import pytest
 
-from fairwarning.arm.templates import Planned
-from fairwarning.core.wire import Json
+from fairwarning.arm.templates.plan import PlannedResource
+from fairwarning.core.document.render import Json
 from tests.arm.cloud import COMPUTE, NETWORK, SUBSCRIPTION, Cloud, resource, template
 
 
-def names(planned: tuple[Planned, ...]) -> list[str]:
+def names(planned: tuple[PlannedResource, ...]) -> list[str]:
     return [one.name for one in planned]
 
 
@@ -116,7 +116,9 @@ def test_a_condition_decides(cloud: Cloud, condition: Json, left: list[str]) -> 
 
 
 def test_one_resource_may_be_written_twice_under_opposite_conditions(cloud: Cloud) -> None:
-    twins = [resource("net", condition=wanted, properties={"open": wanted}) for wanted in (True, False)]
+    twins = [
+        resource("net", condition=condition, properties={"open": condition}) for condition in (True, False)
+    ]
     asks = resource("asks", "net", properties={"seen": "[reference('net').open]"})
 
     bodies = cloud.deploy(template(asks, *twins))

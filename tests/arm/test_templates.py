@@ -1,18 +1,18 @@
-"""What becomes of a template: its documents, what its expressions see, and what it says in the end."""
+"""Templates: their documents, what expressions can refer to, and outputs."""
 
 import pytest
 
-from fairwarning.arm.coercion import coerce
-from fairwarning.core.wire import Json
+from fairwarning.arm.templates.coercion import coerce
+from fairwarning.core.document.render import Json
 from tests.arm.cloud import COMPUTE, NETWORK, ROOT, SUBSCRIPTION, TENANT, Cloud, resource, template
 
 
 def value_of(cloud: Cloud, expression: str, given: Json = None, **sections: Json) -> Json:
-    said = cloud.outputs(
+    outputs = cloud.outputs(
         template(**sections, outputs={"it": {"type": "string", "value": f"[{expression}]"}}), given
     )["it"]
-    assert isinstance(said, dict)
-    return said["value"]
+    assert isinstance(outputs, dict)
+    return outputs["value"]
 
 
 # What az sends.
@@ -102,9 +102,9 @@ def test_the_documents_of_a_scale_set_are_evaluated_and_say_nothing_of_the_templ
 def test_the_output_of_a_scale_set_is_called_as_arm_calls_it(cloud: Cloud) -> None:
     bodies = cloud.deploy(VMSS, PASSWORD)
 
-    said = cloud.outputs(VMSS, PASSWORD)
+    outputs = cloud.outputs(VMSS, PASSWORD)
 
-    assert said == {"vmss": {"type": "Object", "value": bodies["web"]["properties"]}}
+    assert outputs == {"vmss": {"type": "Object", "value": bodies["web"]["properties"]}}
 
 
 def test_the_words_of_a_scale_set_become_what_arm_keeps(cloud: Cloud) -> None:
@@ -195,7 +195,7 @@ def test_a_role_is_assigned_to_the_identity_that_the_machine_was_given(cloud: Cl
     ],
 )
 def test_an_expression_sees(cloud: Cloud, expression: str, value: Json) -> None:
-    found = value_of(
+    result = value_of(
         cloud,
         expression,
         {"Size": {"value": "small"}},
@@ -210,7 +210,7 @@ def test_an_expression_sees(cloud: Cloud, expression: str, value: Json) -> None:
         },
     )
 
-    assert found == value
+    assert result == value
 
 
 def test_a_reference_reads_what_is_deployed_whatever_the_case_of_its_id(cloud: Cloud) -> None:
@@ -232,12 +232,14 @@ def test_a_reference_reads_what_is_deployed_whatever_the_case_of_its_id(cloud: C
     ],
 )
 def test_an_output_is_named_as_arm_names_it(cloud: Cloud, written: str, answered: str) -> None:
-    said = cloud.outputs(template(outputs={written: {"type": "int", "value": "[add(1, 2)]"}}))
+    outputs = cloud.outputs(template(outputs={written: {"type": "int", "value": "[add(1, 2)]"}}))
 
-    assert said == {answered: {"type": "Int", "value": 3}}
+    assert outputs == {answered: {"type": "Int", "value": 3}}
 
 
 def test_an_output_may_have_a_condition(cloud: Cloud) -> None:
-    said = cloud.outputs(template(outputs={"a": {"type": "string", "condition": False, "value": "[oops()]"}}))
+    outputs = cloud.outputs(
+        template(outputs={"a": {"type": "string", "condition": False, "value": "[oops()]"}})
+    )
 
-    assert said == {}
+    assert outputs == {}

@@ -1,4 +1,4 @@
-"""Certificates: clients that trust the authority trust the server, whatever it is called today."""
+"""Certificates: clients that trust the authority trust the server under all its names."""
 
 import ipaddress
 import ssl
@@ -14,22 +14,22 @@ from fairwarning.arm.tls import CA_LIFE, LIFE, Certificates, certificates
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-def leaf(made: Certificates) -> x509.Certificate:
-    return x509.load_pem_x509_certificates(made.chain.read_bytes())[0]
+def leaf(files: Certificates) -> x509.Certificate:
+    return x509.load_pem_x509_certificates(files.chain.read_bytes())[0]
 
 
-def names(made: Certificates) -> set[str]:
-    san = leaf(made).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+def names(files: Certificates) -> set[str]:
+    san = leaf(files).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return {*san.get_values_for_type(x509.DNSName), *map(str, san.get_values_for_type(x509.IPAddress))}
 
 
-def shake_hands(made: Certificates, host: str) -> None:
-    """Let a strict client meet the server in memory; raises if it does not trust it."""
-    context = ssl.create_default_context(cafile=str(made.ca))
+def shake_hands(files: Certificates, host: str) -> None:
+    """Do a TLS handshake in memory with a strict client; raises if the client does not trust the server."""
+    context = ssl.create_default_context(cafile=str(files.ca))
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = context.wrap_bio(to_client, to_server, server_hostname=host)
-    server = made.context().wrap_bio(to_server, to_client, server_side=True)
+    server = files.context().wrap_bio(to_server, to_client, server_side=True)
     for side in (client, server, client, server):
         try:
             side.do_handshake()
@@ -41,27 +41,27 @@ def shake_hands(made: Certificates, host: str) -> None:
 def test_a_client_that_trusts_the_authority_trusts_the_server_under_its_names(
     tmp_path: Path, host: str
 ) -> None:
-    made = certificates(tmp_path, ["azure.lan", "10.0.0.7"], datetime.now(UTC))
+    files = certificates(tmp_path, ["azure.lan", "10.0.0.7"], datetime.now(UTC))
 
-    shake_hands(made, host)
+    shake_hands(files, host)
 
 
 def test_a_name_that_the_server_does_not_have_is_not_trusted(tmp_path: Path) -> None:
-    made = certificates(tmp_path, ["127.0.0.1"], datetime.now(UTC))
+    files = certificates(tmp_path, ["127.0.0.1"], datetime.now(UTC))
 
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(made, "azure.lan")
+        shake_hands(files, "azure.lan")
 
 
 def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
-    made = certificates(tmp_path / "arm", ["127.0.0.1"], NOON)
+    files = certificates(tmp_path / "arm", ["127.0.0.1"], NOON)
 
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in made.ca.parent.iterdir()}
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in files.ca.parent.iterdir()}
     assert {name: mode for name, mode in modes.items() if "key" in name} == {
         "ca-key.pem": 0o600,
         "server-key.pem": 0o600,
     }
-    assert stat.S_IMODE(made.ca.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(files.ca.parent.stat().st_mode) == 0o700
 
 
 def test_the_authority_stays_the_same_when_the_server_is_called_something_else(tmp_path: Path) -> None:
@@ -78,17 +78,17 @@ def test_a_server_that_is_started_years_later_has_a_certificate_of_that_day(tmp_
     certificates(tmp_path, ["127.0.0.1"], NOON)
     later = NOON + timedelta(days=1000)
 
-    made = certificates(tmp_path, ["127.0.0.1"], later)
+    files = certificates(tmp_path, ["127.0.0.1"], later)
 
-    assert leaf(made).not_valid_after_utc == later + LIFE
+    assert leaf(files).not_valid_after_utc == later + LIFE
 
 
 def test_an_authority_that_would_run_out_first_is_replaced(tmp_path: Path) -> None:
     before = certificates(tmp_path, ["127.0.0.1"], NOON).ca.read_bytes()
 
-    made = certificates(tmp_path, ["127.0.0.1"], NOON + CA_LIFE - LIFE + timedelta(days=1))
+    files = certificates(tmp_path, ["127.0.0.1"], NOON + CA_LIFE - LIFE + timedelta(days=1))
 
-    assert made.ca.read_bytes() != before
+    assert files.ca.read_bytes() != before
 
 
 @pytest.mark.parametrize("name", ["ca.pem", "ca-key.pem"])
@@ -102,9 +102,9 @@ def test_an_authority_of_which_half_is_lost_is_replaced(
     else:
         (tmp_path / name).write_bytes(content)
 
-    made = certificates(tmp_path, ["127.0.0.1"], datetime.now(UTC))
+    files = certificates(tmp_path, ["127.0.0.1"], datetime.now(UTC))
 
-    shake_hands(made, "127.0.0.1")
+    shake_hands(files, "127.0.0.1")
 
 
 def test_a_key_of_another_authority_is_not_used(tmp_path: Path) -> None:
@@ -112,13 +112,13 @@ def test_a_key_of_another_authority_is_not_used(tmp_path: Path) -> None:
     other = certificates(tmp_path / "b", [], datetime.now(UTC))
     (tmp_path / "a" / "ca.pem").write_bytes(other.ca.read_bytes())
 
-    made = certificates(tmp_path / "a", [], datetime.now(UTC))
+    files = certificates(tmp_path / "a", [], datetime.now(UTC))
 
-    shake_hands(made, "localhost")
+    shake_hands(files, "localhost")
 
 
 def test_addresses_are_written_as_addresses(tmp_path: Path) -> None:
-    made = certificates(tmp_path, ["10.0.0.7"], NOON)
+    files = certificates(tmp_path, ["10.0.0.7"], NOON)
 
-    san = leaf(made).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    san = leaf(files).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert ipaddress.ip_address("10.0.0.7") in san.get_values_for_type(x509.IPAddress)

@@ -1,12 +1,12 @@
-"""Virtual machines that go: evictions and deletes, with their warnings."""
+"""Deletes and evictions of virtual machines, with their warnings."""
 
 import pytest
 
-from fairwarning.core.model import Kind
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.compute import VM, compute, profile
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 BOX = f"{VM}/box"
 SPOT: Json = {"properties": {"priority": "Spot", "evictionPolicy": "Delete"}}
@@ -36,11 +36,11 @@ def test_a_simulated_eviction_is_a_preempt_and_ends_as_the_policy_says(
     azure.put(f"{VM}/cheap", {"properties": {"priority": "Spot", "evictionPolicy": eviction}})
     azure.poll("cheap")
 
-    reply = azure.post(f"{VM}/cheap/simulateEviction")
+    response = azure.post(f"{VM}/cheap/simulateEviction")
 
-    (event,) = azure.stage.shown("cheap")
-    assert (reply.status, reply.body) == (204, None)
-    assert (event.kind, event.not_before) == (Kind.PREEMPT, NOON + span("30s"))
+    (event,) = azure.fleet.shown("cheap")
+    assert (response.status, response.body) == (204, None)
+    assert (event.kind, event.not_before) == (EventType.PREEMPT, NOON + span("30s"))
 
     azure.advance("36s")
 
@@ -97,29 +97,29 @@ def test_nor_can_a_spot_machine_be_given_one_later(azure: Azure) -> None:
 @pytest.mark.rule("T-16")
 @pytest.mark.rule("T-09")
 def test_a_delete_lasts_until_the_machine_is_gone(azure: Azure) -> None:
-    reply = azure.delete(BOX)
+    response = azure.delete(BOX)
 
-    (event,) = azure.stage.shown("box")
-    assert (event.kind, event.not_before) == (Kind.TERMINATE, NOON + span("10m"))
+    (event,) = azure.fleet.shown("box")
+    assert (event.kind, event.not_before) == (EventType.TERMINATE, NOON + span("10m"))
     assert at(azure.get(BOX), "properties", "provisioningState") == "Deleting"
 
     azure.advance("10m")
 
-    assert azure.progress(reply) == "InProgress"
+    assert azure.progress(response) == "InProgress"
 
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
     assert azure.refused("GET", BOX)[:2] == (404, "ResourceNotFound")
     assert azure.names(VM) == []
 
 
 @pytest.mark.rule("T-09")
 def test_a_forced_delete_waits_for_nobody(azure: Azure) -> None:
-    reply = azure.delete(f"{BOX}?forceDeletion=true")
+    response = azure.delete(f"{BOX}?forceDeletion=true")
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
     assert azure.send("GET", BOX).status == 404
 
 
@@ -151,11 +151,11 @@ def test_what_is_not_there_is_deleted_already(azure: Azure) -> None:
 
 
 def test_a_delete_that_is_cancelled_leaves_the_machine_as_it_was(azure: Azure) -> None:
-    reply = azure.delete(BOX)
+    response = azure.delete(BOX)
 
-    azure.stage.cancel(azure.waiting()[0])
+    azure.fleet.cancel(azure.waiting()[0])
 
-    assert azure.progress(reply) == "Canceled"
+    assert azure.progress(response) == "Canceled"
     assert at(azure.get(BOX), "tags") == {"team": "core"}
     assert at(azure.get(BOX), "properties", "provisioningState") == "Succeeded"
 
@@ -164,16 +164,16 @@ def test_a_new_machine_of_an_old_name_has_none_of_the_old_ones_traits(azure: Azu
     azure.delete(f"{BOX}?forceDeletion=true")
     azure.advance("5s")
 
-    reply = azure.put(BOX, {})
+    response = azure.put(BOX, {})
 
-    assert reply.status == 201
+    assert response.status == 201
     assert at(azure.get(BOX), "tags") == {}
     assert at(azure.get(BOX), "properties", "scheduledEventsProfile") is None
 
 
 def test_the_document_of_a_machine_that_somebody_else_deleted_goes_when_it_is_noticed(azure: Azure) -> None:
-    azure.stage.cause("delete", "box", force=True)
+    azure.fleet.cause("delete", "box", force=True)
     azure.advance("5s")
 
     assert azure.send("GET", BOX).status == 404
-    assert azure.room.document(f"{ROOT}/providers/{BOX}") is None
+    assert azure.context.document(f"{ROOT}/providers/{BOX}") is None

@@ -1,12 +1,12 @@
-"""Virtual machines: the sets and the groups they are in, and the lists they are on."""
+"""Virtual machines in sets, in groups and in lists."""
 
 from datetime import timedelta
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from tests.arm.azure import BASE, HOME, ROOT, at
 from tests.arm.compute import AVAILABILITY_SET, NEWEST, SET, VM, compute, profile, scale_set
 
@@ -56,7 +56,7 @@ def test_a_machine_in_a_set_shares_its_scope_and_keeps_its_name(member: str, pat
     for name in ("one", "two"):
         azure.put(f"{VM}/{name}", in_set(member, path))
 
-    assert azure.stage.machines("lab/app") == ["one", "two"]
+    assert azure.fleet.machines("lab/app") == ["one", "two"]
     assert at(azure.get(f"{VM}/two"), "properties", member, "id") == f"{ROOT}/providers/{path}"
     view = azure.get(f"{VM}/two/instanceView")
     assert at(view, "platformFaultDomain") == 1
@@ -73,7 +73,7 @@ def test_each_machine_of_an_availability_set_has_the_notice_it_asked_for() -> No
     azure.put(f"{VM}/nine", in_set("availabilitySet", path, **profile(9)))
     azure.patch(f"{VM}/five", {"properties": profile(6)})
 
-    notices = [azure.stage.machine(name).model.terminate_notice for name in ("five", "none", "nine")]
+    notices = [azure.fleet.machine(name).model.terminate_notice for name in ("five", "none", "nine")]
     assert notices == [timedelta(minutes=6), None, timedelta(minutes=9)]
 
 
@@ -132,7 +132,7 @@ def test_a_flexible_set_may_mix_spot_and_regular_machines_and_warns_the_regular_
     azure.put(f"{VM}/cheap", in_set("virtualMachineScaleSet", f"{SET}/flex", priority="Spot"))
     azure.put(f"{VM}/dear", in_set("virtualMachineScaleSet", f"{SET}/flex"))
 
-    cheap, dear = azure.stage.machine("cheap"), azure.stage.machine("dear")
+    cheap, dear = azure.fleet.machine("cheap"), azure.fleet.machine("dear")
 
     assert (cheap.spot, cheap.model.terminate_notice) == (True, None)
     assert (dear.spot, dear.model.terminate_notice) == (False, timedelta(minutes=10))
@@ -217,14 +217,14 @@ def test_a_long_list_comes_in_pages_that_hold_everything_once() -> None:
         assert path == "" or path.startswith(f"{BASE}/subscriptions/1/")
 
     assert sizes == [200, 200, 200, 200, 200, 1]
-    assert sorted(names) == sorted(["box", *azure.stage.machines("big")])
+    assert sorted(names) == sorted(["box", *azure.fleet.machines("big")])
 
 
 def test_a_machine_that_goes_while_a_list_is_read_takes_no_other_off_it() -> None:
     azure = compute(Blueprint(name="big", kind=ScopeKind.AVAILABILITY_SET, count=201), watched=False)
     first = azure.get(f"{HOME}/{VM}")
     last = at(_value(first)[-1], "name")
-    azure.stage.cause("delete", "big-0", force=True)
+    azure.fleet.cause("delete", "big-0", force=True)
     azure.advance("5s")
 
     second = azure.get(str(at(first, "nextLink")))

@@ -1,15 +1,15 @@
-"""Virtual machines: what is done to them, and what they say of themselves."""
+"""Virtual machines: actions on them, and their documents."""
 
 from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.model import Kind, Power, Source
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventSource, EventType, PowerState
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.wire import Json
 from tests.arm.azure import ROOT, Azure, at, header
 from tests.arm.compute import AVAILABILITY_SET, NEWEST, VM, compute, profile
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 BOX = f"{VM}/box"
 SPOT: Json = {"properties": {"priority": "Spot", "evictionPolicy": "Delete"}}
@@ -40,72 +40,72 @@ def in_set(member: str, path: str, **properties: Json) -> Json:
 @pytest.mark.parametrize(
     ("verb", "kind", "notice"),
     [
-        ("restart", Kind.REBOOT, "15m"),
-        ("redeploy", Kind.REDEPLOY, "10m"),
-        ("performMaintenance", Kind.REDEPLOY, "10m"),
+        ("restart", EventType.REBOOT, "15m"),
+        ("redeploy", EventType.REDEPLOY, "10m"),
+        ("performMaintenance", EventType.REDEPLOY, "10m"),
     ],
 )
 def test_a_verb_is_an_event_and_an_operation_that_lasts_as_long_as_the_event(
-    azure: Azure, verb: str, kind: Kind, notice: str
+    azure: Azure, verb: str, kind: EventType, notice: str
 ) -> None:
-    reply = azure.post(f"{BOX}/{verb}")
+    response = azure.post(f"{BOX}/{verb}")
 
-    (event,) = azure.stage.shown("box")
-    assert (event.kind, event.source, event.not_before) == (kind, Source.USER, NOON + span(notice))
-    assert reply.status == 202
-    assert header(reply, "Location") == f"{header(reply, 'Azure-AsyncOperation')}&monitor=true"
-    assert header(reply, "x-ms-retry-after-ms") == "100"
+    (event,) = azure.fleet.shown("box")
+    assert (event.kind, event.source, event.not_before) == (kind, EventSource.USER, NOON + span(notice))
+    assert response.status == 202
+    assert header(response, "Location") == f"{header(response, 'Azure-AsyncOperation')}&monitor=true"
+    assert header(response, "x-ms-retry-after-ms") == "100"
     assert at(azure.get(BOX), "properties", "provisioningState") == "Updating"
 
     azure.advance("9m59s")
 
-    assert azure.progress(reply) == "InProgress"
+    assert azure.progress(response) == "InProgress"
 
     azure.advance("5m6s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
     assert at(azure.get(BOX), "properties", "provisioningState") == "Succeeded"
 
 
 @pytest.mark.rule("L-15")
 def test_an_approval_is_what_makes_a_restart_quick(azure: Azure) -> None:
-    reply = azure.post(f"{BOX}/restart")
+    response = azure.post(f"{BOX}/restart")
 
     azure.approve_all()
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
 
 
 @pytest.mark.rule("L-15")
 def test_a_restarted_server_still_knows_how_far_a_restart_is(azure: Azure) -> None:
-    reply = azure.post(f"{BOX}/restart")
+    response = azure.post(f"{BOX}/restart")
 
     azure.restart()
 
-    assert azure.progress(reply) == "InProgress"
+    assert azure.progress(response) == "InProgress"
 
     azure.advance("16m")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
 
 
 def test_a_machine_nobody_listens_on_is_restarted_at_once() -> None:
     azure = compute()
     azure.put(BOX, {})
 
-    reply = azure.post(f"{BOX}/restart")
+    response = azure.post(f"{BOX}/restart")
     azure.advance("5s")
 
-    assert azure.progress(reply) == "Succeeded"
+    assert azure.progress(response) == "Succeeded"
 
 
 def test_a_restart_that_is_cancelled_is_an_operation_that_was(azure: Azure) -> None:
-    reply = azure.post(f"{BOX}/restart")
+    response = azure.post(f"{BOX}/restart")
 
-    azure.stage.cancel(azure.waiting()[0])
+    azure.fleet.cancel(azure.waiting()[0])
 
-    assert azure.progress(reply) == "Canceled"
+    assert azure.progress(response) == "Canceled"
 
 
 def test_a_second_restart_at_the_same_time_is_refused(azure: Azure) -> None:
@@ -126,10 +126,10 @@ def test_a_second_restart_at_the_same_time_is_refused(azure: Azure) -> None:
     ],
 )
 def test_stopping_and_starting_is_no_event(azure: Azure, verb: str, shown: str) -> None:
-    reply = azure.post(f"{BOX}/{verb}")
+    response = azure.post(f"{BOX}/{verb}")
 
-    assert reply.status == 200
-    assert azure.stage.shown("box") == ()
+    assert response.status == 200
+    assert azure.fleet.shown("box") == ()
     assert power(azure, BOX) == shown
 
 
@@ -138,23 +138,23 @@ def test_a_machine_that_was_switched_off_and_then_deallocated_is_deallocated(azu
         azure.post(f"{BOX}/{verb}")
 
     assert power(azure, BOX) == "PowerState/deallocated"
-    assert azure.stage.machine("box").power is Power.STOPPED
+    assert azure.fleet.machine("box").power is PowerState.STOPPED
 
 
 @pytest.mark.rule("T-20")
 def test_a_reimage_is_announced_only_where_the_machine_asks_for_it(azure: Azure) -> None:
     quiet = azure.post(f"{BOX}/reimage")
 
-    assert azure.stage.shown("box") == ()
+    assert azure.fleet.shown("box") == ()
 
     azure.advance("5s")
     image: Json = {"osImageNotificationProfile": {"enable": True}}
     azure.patch(BOX, {"properties": {"scheduledEventsProfile": image}})
     azure.post(f"{BOX}/reimage")
 
-    (event,) = azure.stage.shown("box")
+    (event,) = azure.fleet.shown("box")
     assert azure.progress(quiet) == "Succeeded"
-    assert (event.kind, event.not_before) == (Kind.REBOOT, NOON + span("15m5s"))
+    assert (event.kind, event.not_before) == (EventType.REBOOT, NOON + span("15m5s"))
 
 
 @pytest.mark.rule("L-16")
@@ -176,7 +176,7 @@ def test_the_first_preview_refuses_an_eleventh_user_operation() -> None:
 # -- what a machine says of itself
 
 
-def test_a_machine_is_made_with_a_door_of_its_own_and_shown_as_it_was_put() -> None:
+def test_a_machine_is_created_with_an_endpoint_of_its_own_and_shown_as_it_was_put() -> None:
     azure = compute()
     body: Json = {
         "location": "northeurope",
@@ -184,26 +184,26 @@ def test_a_machine_is_made_with_a_door_of_its_own_and_shown_as_it_was_put() -> N
         "properties": {"hardwareProfile": {"vmSize": "Standard_B1s"}, "networkProfile": {"x": "y"}},
     }
 
-    reply = azure.put(f"{VM}/New", body)
+    response = azure.put(f"{VM}/New", body)
 
-    assert reply.status == 201
-    assert [ref.name for ref in azure.welcomed] == ["New"]
+    assert response.status == 201
+    assert [ref.name for ref in azure.opened_endpoints] == ["New"]
     shown = azure.get(f"{VM}/nEW")
     assert at(shown, "id") == f"{ROOT}/providers/{VM}/New"
     assert (at(shown, "name"), at(shown, "type"), at(shown, "location")) == ("New", VM, "northeurope")
     assert at(shown, "properties", "hardwareProfile", "vmSize") == "Standard_B1s"
     assert at(shown, "properties", "networkProfile") == {"networkInterfaces": [], "x": "y"}
-    assert at(shown, "properties", "vmId") == azure.stage.machine("New").vm_id
+    assert at(shown, "properties", "vmId") == azure.fleet.machine("New").vm_id
 
 
 def test_a_put_is_merged_into_what_is_there_and_tags_are_replaced(azure: Azure) -> None:
-    reply = azure.put(BOX, {"tags": {"new": "tag"}, "properties": {"licenseType": "RHEL_BYOS"}})
+    response = azure.put(BOX, {"tags": {"new": "tag"}, "properties": {"licenseType": "RHEL_BYOS"}})
 
-    assert reply.status == 200
+    assert response.status == 200
     shown = azure.get(BOX)
     assert at(shown, "tags") == {"new": "tag"}
     assert at(shown, "properties", "licenseType") == "RHEL_BYOS"
-    assert azure.stage.machine("box").model.terminate_notice == timedelta(minutes=10)
+    assert azure.fleet.machine("box").model.terminate_notice == timedelta(minutes=10)
 
 
 def test_what_was_read_can_be_put_back_and_changes_nothing(azure: Azure) -> None:
@@ -223,11 +223,11 @@ def test_how_a_machine_was_doing_is_not_kept_when_it_is_put_back(azure: Azure) -
 def test_a_profile_is_changed_and_taken_away_on_the_spot(azure: Azure) -> None:
     azure.patch(BOX, {"properties": profile(15)})
 
-    assert azure.stage.machine("box").model.terminate_notice == timedelta(minutes=15)
+    assert azure.fleet.machine("box").model.terminate_notice == timedelta(minutes=15)
 
     azure.patch(BOX, {"properties": profile(None, enable=False)})
 
-    assert azure.stage.machine("box").model.terminate_notice is None
+    assert azure.fleet.machine("box").model.terminate_notice is None
     assert at(azure.get(BOX), "properties", "scheduledEventsProfile") == {}
 
 
@@ -237,7 +237,7 @@ def test_a_policy_lets_restarts_go_ahead_unasked(azure: Azure) -> None:
 
     azure.post(f"{BOX}/restart")
 
-    (event,) = azure.stage.shown("box")
+    (event,) = azure.fleet.shown("box")
     assert not event.waiting
     shown = at(azure.get(BOX, version=NEWEST), "properties", "scheduledEventsPolicy")
     assert at(shown, "userInitiatedReboot") == {"automaticallyApprove": True}
@@ -247,10 +247,10 @@ def test_a_policy_lets_restarts_go_ahead_unasked(azure: Azure) -> None:
 def test_a_put_while_something_is_under_way_is_an_answer_and_no_wait(azure: Azure) -> None:
     azure.post(f"{BOX}/restart")
 
-    reply = azure.put(BOX, {"tags": {}})
+    response = azure.put(BOX, {"tags": {}})
 
-    assert header(reply, "Azure-AsyncOperation") is None
-    assert at(reply.body, "properties", "provisioningState") == "Succeeded"
+    assert header(response, "Azure-AsyncOperation") is None
+    assert at(response.body, "properties", "provisioningState") == "Succeeded"
 
 
 def test_what_a_machine_is_cannot_be_changed(azure: Azure) -> None:

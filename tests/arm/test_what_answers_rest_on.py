@@ -1,6 +1,6 @@
-"""What the management API owes its clients and does not give them yet.
+"""Properties that the management API should have and does not have yet.
 
-Each test fails today for the reason that its mark gives. Whoever makes one pass removes the mark.
+Each test fails today for the reason in its mark. The change that makes a test pass removes the mark.
 """
 
 import asyncio
@@ -10,31 +10,31 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
 from fairwarning.engine.ports import Commit
-from fairwarning.store.errors import StoreFailed
+from fairwarning.store.errors import StoreFailedError
 from fairwarning.store.memory import MemoryStore
 from tests.arm.azure import HOME, Azure, at, header
 from tests.arm.compute import VM, both, compute, model, profile, scale_set
 from tests.arm.deploying import ONE, deploy_set, deployable, interrupt
-from tests.stage import run, span
+from tests.fleet_harness import run, span
 from tests.store.gate import Gate, turns
 
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 SHOP = "Microsoft.Compute/virtualMachineScaleSets/shop"
-FULL_DISK = StoreFailed(Path("a full disk"), "no space is left")
+FULL_DISK = StoreFailedError(Path("a full disk"), "no space is left")
 
 
 @contextmanager
 def arranged() -> Iterator[None]:
-    """Let what goes wrong before the point of a test fail the test: it is not what the test waits for."""
+    """Turn failures of the setup into errors: the mark expects only the assertion of the test."""
     try:
         yield
     except AssertionError as problem:
-        raise RuntimeError("the scene of the test could not be set") from problem
+        raise RuntimeError("the setup of the test failed") from problem
 
 
 def gated(*blueprints: Blueprint) -> tuple[Azure, Gate]:
@@ -54,15 +54,15 @@ def commits(gate: Gate) -> list[Commit]:
 def test_an_operation_does_not_succeed_before_the_end_of_its_event_is_kept() -> None:
     with arranged():
         azure, gate = gated(DB)
-        reply = azure.post(f"{HOME}/{VM}/db/restart")
-        url = str(header(reply, "Azure-AsyncOperation"))
+        response = azure.post(f"{HOME}/{VM}/db/restart")
+        url = str(header(response, "Azure-AsyncOperation"))
         azure.approve_all()
-        assert azure.progress(reply) == "InProgress"
+        assert azure.progress(response) == "InProgress"
 
-    async def story() -> tuple[Json, Json]:
+    async def sequence() -> tuple[Json, Json]:
         gate.open = False
-        azure.stage.clock.set(azure.stage.now + span("5s"))
-        ending = asyncio.create_task(azure.stage.engine.tick())
+        azure.fleet.clock.set(azure.fleet.now + span("5s"))
+        ending = asyncio.create_task(azure.fleet.engine.tick())
         await turns()
         while_held = await azure.answer("GET", url)
         await gate.turn_away(FULL_DISK)
@@ -71,14 +71,14 @@ def test_an_operation_does_not_succeed_before_the_end_of_its_event_is_kept() -> 
         gate.open = True
         return at(while_held.body, "status"), at((await azure.answer("GET", url)).body, "status")
 
-    told = run(story())
+    statuses = run(sequence())
     with arranged():
-        assert set(told) <= {"InProgress", "Succeeded"}
-    assert told == ("InProgress", "InProgress")
+        assert set(statuses) <= {"InProgress", "Succeeded"}
+    assert statuses == ("InProgress", "InProgress")
 
 
 def shop() -> tuple[Azure, Gate]:
-    """Return a zonal set that warns five minutes ahead of deletes, and what counts its commits."""
+    """Return a zonal set with a terminate notice of five minutes, and the gate that counts its commits."""
     azure, gate = gated()
     azure.put(SHOP, both(scale_set(2, zones=("1", "2")), model(**profile(5))))
     gate.batches.clear()
@@ -86,7 +86,7 @@ def shop() -> tuple[Azure, Gate]:
 
 
 def change(azure: Azure) -> None:
-    """Give the set another notice, another policy and two more machines, in one request."""
+    """Change the notice, the policy and the capacity of the set in one request."""
     approvals: Json = {"scheduledEventsPolicy": {"userInitiatedReboot": {"automaticallyApprove": True}}}
     azure.send("PUT", SHOP, both(both(scale_set(4), model(**profile(10))), {"properties": approvals}))
 
@@ -94,7 +94,7 @@ def change(azure: Azure) -> None:
 def described(azure: Azure) -> list[object]:
     return [
         (scope.id, scope.facts.model.terminate_notice, scope.facts.approvals.user_reboot, len(scope.machines))
-        for scope in azure.stage.engine.scopes().values()
+        for scope in azure.fleet.engine.scopes().values()
     ]
 
 
@@ -130,14 +130,14 @@ def test_one_put_is_kept_whole_or_not_at_all(kept: int) -> None:
 
 
 def deleted() -> tuple[Azure, Gate, str]:
-    """Return what is left of a machine whose deletion is over, and where its operation is."""
+    """Return a fleet after a machine was deleted, the gate, and the URL of the operation."""
     azure, gate = gated()
     azure.put(f"{VM}/doomed", {"location": "westeurope", "properties": profile(5)})
     azure.poll("doomed")
-    reply = azure.delete(f"{VM}/doomed")
+    response = azure.delete(f"{VM}/doomed")
     azure.advance("10m")
     gate.batches.clear()
-    return azure, gate, str(header(reply, "Azure-AsyncOperation"))
+    return azure, gate, str(header(response, "Azure-AsyncOperation"))
 
 
 @pytest.mark.xfail(
@@ -187,7 +187,7 @@ def test_an_interrupted_deployment_goes_on_by_itself() -> None:
     azure.advance("1m")
     run(turns(200))
 
-    assert len(azure.stage.machines("lab/web")) == 3
+    assert len(azure.fleet.machines("lab/web")) == 3
 
 
 @pytest.mark.xfail(
@@ -197,8 +197,8 @@ def test_asking_how_far_a_deployment_is_writes_nothing() -> None:
     with arranged():
         azure = interrupted()
         run(turns(200))
-        before = run(azure.stage.store.documents()), len(azure.stage.journal())
+        before = run(azure.fleet.store.documents()), len(azure.fleet.journal())
 
     azure.send("GET", ONE)
 
-    assert (run(azure.stage.store.documents()), len(azure.stage.journal())) == before
+    assert (run(azure.fleet.store.documents()), len(azure.fleet.journal())) == before

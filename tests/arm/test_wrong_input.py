@@ -1,4 +1,4 @@
-"""Whatever is sent to the management face, the answer is Azure's, and no failure."""
+"""Invalid requests to the management API get an error of Azure, never a failure of the server."""
 
 import re
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ import httpx2
 import pytest
 
 from fairwarning.arm import app
-from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.arm.routing import Route
-from fairwarning.core.wire import Json
-from tests.arm.front import ONE, Front, front
+from fairwarning.arm.context import SUBSCRIPTION
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.core.document.render import Json
+from tests.arm.arm_client import ONE, ArmClient, arm_client
 
 COMPUTE = f"{ONE}/resourceGroups/lab/providers/Microsoft.Compute"
 VERSION = "api-version=2024-07-01"
@@ -18,7 +18,7 @@ NUMBER = "00000000-0000-0000-0000-000000000000"
 
 
 def deep(levels: int) -> Json:
-    """Return objects in objects."""
+    """Return nested objects with a value at a path."""
     document: Json = 1
     for _ in range(levels):
         document = {"a": document}
@@ -96,8 +96,8 @@ WORDS = ("nobody", "%00", "..", "a%2Fb", "x" * 300, "é", "*", "'", "{}")
 
 
 @pytest.fixture(scope="module")
-def door() -> Front:
-    face = front()
+def client() -> ArmClient:
+    face = arm_client()
     things: tuple[tuple[str, Json], ...] = (
         (f"{ONE}/resourceGroups/lab", {"location": "westeurope"}),
         (f"{COMPUTE}/virtualMachineScaleSets/web", {"location": "westeurope", "sku": {"capacity": 2}}),
@@ -110,15 +110,15 @@ def door() -> Front:
     return face
 
 
-def filled(route: Route, **instead: str) -> str:
-    """Return a path that the route answers."""
+def filled(route: ArmRoute, **instead: str) -> str:
+    """Return a path that matches the route."""
     own = [name for kind, name in OTHERS.items() if f"/{kind}/{{name}}" in route.template]
     names = THERE | {"name": (*own, THERE["name"])[0]} | instead
     return re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], "x"), route.template)
 
 
 def check(answer: httpx2.Response, what: str) -> None:
-    """See that an answer is no failure, and if it is a refusal, one that az can print."""
+    """Check that a response is no failure of the server, and that az can print it if it is an error."""
     assert answer.status_code < 500, f"{what}: {answer.text}"
     if answer.status_code >= 400 and not what.startswith("HEAD "):
         error = answer.json()["error"]
@@ -126,28 +126,28 @@ def check(answer: httpx2.Response, what: str) -> None:
         assert error["message"], what
 
 
-def changing() -> Iterator[Route]:
+def changing() -> Iterator[ArmRoute]:
     # What is deleted is missed by the other cases.
     return (route for route in app.ROUTES if route.method in ("PUT", "PATCH", "POST"))
 
 
 @pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in BODIES.items()])
-def test_no_body_makes_the_server_fail(door: Front, body: Json) -> None:
+def test_no_body_makes_the_server_fail(client: ArmClient, body: Json) -> None:
     for route in changing():
         path = filled(route)
 
-        answer = door.send(route.method, f"{path}?{VERSION}", body)
+        answer = client.send(route.method, f"{path}?{VERSION}", body)
 
         check(answer, f"{route.method} {path}")
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_no_name_makes_the_server_fail(door: Front, word: str) -> None:
+def test_no_name_makes_the_server_fail(client: ArmClient, word: str) -> None:
     for route in app.ROUTES:
         for name in re.findall(r"\{(\w+)\}", route.template):
             path = filled(route, **{name: word})
 
-            answer = door.send(route.method, f"{path}?{VERSION}", {} if route.method != "GET" else None)
+            answer = client.send(route.method, f"{path}?{VERSION}", {} if route.method != "GET" else None)
 
             check(answer, f"{route.method} {path}")
 
@@ -164,11 +164,11 @@ def test_no_name_makes_the_server_fail(door: Front, word: str) -> None:
         pytest.param(b'"\\ud800"', id="half a letter"),
     ],
 )
-def test_what_is_not_json_is_refused(door: Front, content: bytes) -> None:
+def test_what_is_not_json_is_refused(client: ArmClient, content: bytes) -> None:
     for route in changing():
         headers = {"Content-Type": "application/json"}
 
-        answer = door.send(route.method, f"{filled(route)}?{VERSION}", content=content, headers=headers)
+        answer = client.send(route.method, f"{filled(route)}?{VERSION}", content=content, headers=headers)
 
         check(answer, f"{route.method} {route.template}")
 
@@ -187,10 +187,10 @@ def test_what_is_not_json_is_refused(door: Front, content: bytes) -> None:
         "api-version=2024-07-01",
     ],
 )
-def test_no_query_makes_the_server_fail(door: Front, query: str) -> None:
+def test_no_query_makes_the_server_fail(client: ArmClient, query: str) -> None:
     for route in app.ROUTES:
         if route.method in ("GET", "HEAD", "POST"):
-            answer = door.send(route.method, f"{filled(route)}?{VERSION}&{query}")
+            answer = client.send(route.method, f"{filled(route)}?{VERSION}&{query}")
 
             check(answer, f"{route.method} {route.template}")
 
@@ -239,6 +239,6 @@ def test_no_query_makes_the_server_fail(door: Front, query: str) -> None:
     ],
 )
 def test_a_refusal_is_called_what_azure_calls_it(
-    door: Front, method: str, path: str, body: Json, refusal: tuple[int, str]
+    client: ArmClient, method: str, path: str, body: Json, refusal: tuple[int, str]
 ) -> None:
-    assert door.refused(method, f"{path}?{VERSION}", body) == refusal
+    assert client.refused(method, f"{path}?{VERSION}", body) == refusal

@@ -1,4 +1,4 @@
-"""What the tests with the real az share: az itself, and a server that it is logged in to."""
+"""Fixtures of the tests with the real az: az itself, and a server that az is logged in to."""
 
 import fcntl
 import hashlib
@@ -15,13 +15,13 @@ from tests.az.tool import Az, Trap, login, trap
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".cache" / "azure-cli"
 FLEET = ("--scale-set", "web=2", "--scale-set", "pond=2", "--vm", "db", "--vm", "quiet", "--spot-vm", "batch")
-#: What az asks once in a new configuration: whether there is a newer az. It gets no answer.
+#: The one request that az sends elsewhere, in a new configuration: for a newer az. It gets no response.
 NEWER = "CONNECT azcliprod.blob.core.windows.net:443 HTTP/1.0"
 
 
 @pytest.fixture(scope="session")
 def programs() -> Path:
-    """Return the folder that az is in; installed once per set of versions."""
+    """Return the folder of az, which is installed once per set of versions."""
     wanted = HERE / "clients.txt"
     home = CACHE / hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]
     python = str(home / "bin" / "python")
@@ -30,11 +30,11 @@ def programs() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (home / "complete").exists():
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
-            # It is many times quicker than pip here.
+            # uv installs many times faster than pip.
             subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-input", "uv"], check=True)
             install = ["pip", "install", "--quiet", "--no-deps", "--requirement", str(wanted)]
             if subprocess.run([python, "-m", "uv", *install, "--python", python]).returncode:
-                # pip may have been told of a mirror that uv knows nothing about.
+                # pip may be configured with a mirror that uv does not know.
                 subprocess.run([python, "-m", *install, "--no-input"], check=True)
             (home / "complete").touch()
     return home / "bin"
@@ -42,7 +42,7 @@ def programs() -> Path:
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Trap]:
-    """Give a proxy that catches whoever wants to leave the machine."""
+    """Run a proxy that records connections to other machines."""
     with trap() as proxy:
         yield proxy
         assert set(proxy.called) <= {NEWER}

@@ -1,4 +1,4 @@
-"""Every command of the guide is run, in order, in one shell, as its reader would."""
+"""All commands of the guide, run in order in one shell."""
 
 import json
 import re
@@ -34,13 +34,13 @@ def commands() -> list[str]:
 
 
 class Shell:
-    """A shell that somebody types into."""
+    """An interactive shell."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
     def type(self, command: str) -> str:
-        """Return what a command prints; it must succeed."""
+        """Run a command, which must succeed, and return its output."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{{\n{command}\n}} </dev/null; printf '\\n{OVER} %s\\n' $?\n")
@@ -68,7 +68,7 @@ def shell(variables: dict[str, str]) -> Iterator[Shell]:
 
 @contextmanager
 def server(command: str, ready: Path) -> Iterator[None]:
-    """Run the server of the guide for as long as the block lasts."""
+    """Run the server of the guide during the block."""
     words = [*FAIRWARNING, *command.split()[1:], "--ready-file", str(ready)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
         try:
@@ -86,13 +86,13 @@ def free(port: int) -> bool:
 
 
 def waiting() -> list[str]:
-    """Return the ids of the events that nobody has approved."""
+    """Return the ids of the events that are not approved."""
     events = json.loads(call("events", "--json", url=OPERATOR).stdout)
     return [str(event["id"]) for event in events if event["status"] == "Scheduled"]
 
 
 def meant(command: str) -> str:
-    """Return a command with the id that its reader would type, once there is one."""
+    """Return a command with the event id that a reader would type, once there is an event."""
     if "EVENT" not in command:
         return command
     until(lambda: len(waiting()) == 1, "the event is announced")

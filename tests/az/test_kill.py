@@ -1,4 +1,4 @@
-"""A server that is killed while az waits, and started again, lets az finish."""
+"""az finishes its wait although the server is killed and restarted meanwhile."""
 
 from pathlib import Path
 

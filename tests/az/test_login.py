@@ -1,4 +1,4 @@
-"""How the real az gets in, stays in, and leaves the configuration of its user alone."""
+"""The real az logs in, stays logged in, and does not touch the user's configuration."""
 
 import re
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Machines by the real az: made, restarted, moved, evicted, deleted."""
+"""The real az creates, restarts, redeploys, evicts and deletes machines."""
 
 import pytest
 
-from fairwarning.arm.call import child
+from fairwarning.arm.documents import get_path
 from tests.arm.live import Live
 from tests.az.tool import Az
 
@@ -87,12 +87,12 @@ def test_machines_are_made_in_an_availability_set_and_deleted_again(cloud: Live,
     listed = az.json("az vm list --resource-group two --show-details")
     view = az.json("az vm availability-set show --resource-group two --name pair")
 
-    assert child(made, "powerState") == "VM running"
+    assert get_path(made, "powerState") == "VM running"
     assert notice == 5
     assert [one["EventId"] for one in shared] == [event["EventId"]]
     assert isinstance(listed, list)
-    assert [child(one, "name") for one in listed] == ["right"]
-    assert child(view, "platformUpdateDomainCount") == 2
+    assert [get_path(one, "name") for one in listed] == ["right"]
+    assert get_path(view, "platformUpdateDomainCount") == 2
 
 
 @pytest.mark.rule("T-24")
@@ -116,9 +116,9 @@ def test_the_lists_of_az_show_everything_there_is(az: Az) -> None:
     everything = az.json("az resource list --resource-group fairwarning")
 
     assert isinstance(machines, list)
-    assert {child(one, "name") for one in machines} >= {"batch", "db", "quiet"}
+    assert {get_path(one, "name") for one in machines} >= {"batch", "db", "quiet"}
     assert isinstance(everything, list)
-    assert {child(one, "name") for one in everything} == {"batch", "db", "pond", "quiet", "web"}
+    assert {get_path(one, "name") for one in everything} == {"batch", "db", "pond", "quiet", "web"}
 
 
 @pytest.mark.rule("T-03")

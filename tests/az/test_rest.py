@@ -1,13 +1,13 @@
-"""The management face by curl: the request that the documentation of terminate notifications prints."""
+"""The REST request in Azure's documentation of terminate notifications, sent with curl."""
 
 import json
 import subprocess
 
 import pytest
 
-from fairwarning.arm.call import child
-from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.arm.context import SUBSCRIPTION
+from fairwarning.arm.documents import get_path
+from fairwarning.core.document.render import Json
 from tests.arm.live import Live
 
 pytestmark = [pytest.mark.az, pytest.mark.needs("curl")]
@@ -30,7 +30,7 @@ BODY = """
 
 
 def put(cloud: Live, version: str) -> tuple[str, Json]:
-    """Put the body and return the status and the answer."""
+    """Put the body and return the status and the response."""
     set_ = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/fairwarning/providers/Microsoft.Compute"
     url = f"{cloud.arm}{set_}/virtualMachineScaleSets/web?api-version={version}"
     words = ["curl", "-sS", "--noproxy", "*", "--cacert", cloud.ca, "-w", "\n%{http_code}"]
@@ -45,10 +45,10 @@ def put(cloud: Live, version: str) -> tuple[str, Json]:
 def test_the_request_works_at_the_version_that_knows_the_profile(cloud: Live) -> None:
     status, answer = put(cloud, "2019-03-01")
 
-    profile = child(answer, "properties", "virtualMachineProfile", "scheduledEventsProfile")
+    profile = get_path(answer, "properties", "virtualMachineProfile", "scheduledEventsProfile")
     assert status == "200"
-    assert child(profile, "terminateNotificationProfile") == {"notBeforeTimeout": "PT5M", "enable": True}
-    assert child(answer, "sku", "capacity") == 2
+    assert get_path(profile, "terminateNotificationProfile") == {"notBeforeTimeout": "PT5M", "enable": True}
+    assert get_path(answer, "sku", "capacity") == 2
 
 
 @pytest.mark.rule("T-01")
@@ -57,5 +57,5 @@ def test_an_older_version_does_not_know_the_profile(cloud: Live) -> None:
 
     message = "Could not find member 'scheduledEventsProfile' on object of type 'VirtualMachineProfile'"
     assert status == "400"
-    assert child(answer, "error", "code") == "BadRequest"
-    assert str(child(answer, "error", "message")).startswith(message)
+    assert get_path(answer, "error", "code") == "BadRequest"
+    assert str(get_path(answer, "error", "message")).startswith(message)

@@ -1,10 +1,10 @@
-"""Scale sets by the real az: the commands that the documentation of terminate notifications prints."""
+"""The az commands in Azure's documentation of terminate notifications."""
 
 import re
 
 import pytest
 
-from fairwarning.arm.call import child
+from fairwarning.arm.documents import get_path
 from tests.arm.live import Live
 from tests.az.tool import Az
 
@@ -54,13 +54,13 @@ def test_an_instance_is_warned_of_its_deletion_and_az_waits_for_it(
         second.approve(cloud.warned(second, "Terminate"))
         cloud.advance()
 
-    profile = child(made, "vmss", "virtualMachineProfile", "scheduledEventsProfile")
-    assert child(profile, "terminateNotificationProfile") == {"enable": True, "notBeforeTimeout": "PT10M"}
+    profile = get_path(made, "vmss", "virtualMachineProfile", "scheduledEventsProfile")
+    assert get_path(profile, "terminateNotificationProfile") == {"enable": True, "notBeforeTimeout": "PT10M"}
     assert all(re.fullmatch(pattern, machine["name"]) for machine in before)
     assert (event["EventStatus"], event["Resources"]) == ("Scheduled", [first.name])
     assert (notice, waiting) == (10, True)
     assert isinstance(listed, list)
-    assert [child(one, "name") for one in listed] == [second.name]
+    assert [get_path(one, "name") for one in listed] == [second.name]
     assert capacity.strip() == "1"
     assert az.run("az group exists --name myResourceGroup").strip() == "false"
 
@@ -115,9 +115,9 @@ def test_what_up_has_made_is_a_scale_set_for_az(az: Az) -> None:
     instances = az.json("az vmss list-instances --resource-group fairwarning --name web")
 
     assert isinstance(listed, list)
-    assert [child(one, "name") for one in listed] == ["pond", "web"]
+    assert [get_path(one, "name") for one in listed] == ["pond", "web"]
     assert isinstance(instances, list)
-    assert [child(one, "name") for one in instances] == ["web_0", "web_1"]
+    assert [get_path(one, "name") for one in instances] == ["web_0", "web_1"]
 
 
 @pytest.mark.rule("L-14", "L-15")

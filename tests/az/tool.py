@@ -1,4 +1,4 @@
-"""The real az, in a configuration of its own, and a trap for whatever it would say to the world."""
+"""The real az, in a configuration of its own, and a proxy that stops its requests to other machines."""
 
 import json
 import os
@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from tests.arm.live import Live
 
-#: How many seconds a command gets.
+#: The time limit of a command, in seconds.
 PATIENCE = 120
 
 
 class Trap(socketserver.ThreadingTCPServer):
-    """A proxy that writes down who is called through it, and connects nobody."""
+    """A proxy that records the requests it gets and forwards none."""
 
     daemon_threads = True
 
@@ -30,12 +30,12 @@ class Trap(socketserver.ThreadingTCPServer):
 
     @property
     def url(self) -> str:
-        """Where callers are caught."""
+        """The URL of the proxy."""
         return f"http://127.0.0.1:{self.socket.getsockname()[1]}"
 
 
 class Caller(socketserver.StreamRequestHandler):
-    """Somebody who wants to leave the machine."""
+    """A connection to the proxy."""
 
     server: Trap
 
@@ -46,7 +46,7 @@ class Caller(socketserver.StreamRequestHandler):
 
 @contextmanager
 def trap() -> Iterator[Trap]:
-    """Give a proxy that nobody gets through."""
+    """Run the proxy."""
     with Trap() as proxy:
         thread = threading.Thread(target=proxy.serve_forever, daemon=True)
         thread.start()
@@ -59,24 +59,24 @@ def trap() -> Iterator[Trap]:
 
 @dataclass(frozen=True)
 class Az:
-    """The command line of Azure, logged in to a server."""
+    """az, logged in to a server."""
 
     variables: Mapping[str, str] = field(repr=False)
 
     def run(self, command: str) -> str:
-        """Return what a command prints; it is written as in a shell, and must succeed."""
+        """Run a shell command, which must succeed, and return its output."""
         done = self.attempt(command)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def json(self, command: str) -> Json:
-        """Return what a command prints as JSON."""
+        """Run a command and return its output as JSON."""
         # For null az prints nothing.
-        found: Json = json.loads(self.run(f"{command} --output json") or "null")
-        return found
+        output: Json = json.loads(self.run(f"{command} --output json") or "null")
+        return output
 
     def attempt(self, command: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command to its end, whatever that is."""
+        """Run a command to its end, whether it succeeds or fails."""
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
             env=self.variables,
@@ -87,7 +87,7 @@ class Az:
 
     @contextmanager
     def meanwhile(self, command: str) -> Iterator["subprocess.Popen[str]"]:
-        """Run a command while the block does something else; it must end, well, when the block has."""
+        """Run a command during the block; after the block it must end with success."""
         pipe = subprocess.PIPE
         words = ["bash", "-euo", "pipefail", "-c", f"exec {command}"]
         with subprocess.Popen(words, env=self.variables, stdout=pipe, stderr=pipe, text=True) as process:
@@ -100,7 +100,7 @@ class Az:
 
 
 def environment(home: Path, programs: Path, proxy: Trap, operator: str) -> dict[str, str]:
-    """Return the variables of a shell in which only az, our own command and the system's are found."""
+    """Return the variables of a shell that finds az, fairwarning and the commands of the system only."""
     kept = ("LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
     return {
         **{name: value for name, value in os.environ.items() if name in kept},
@@ -115,13 +115,13 @@ def environment(home: Path, programs: Path, proxy: Trap, operator: str) -> dict[
 
 
 def login(cloud: Live, home: Path, programs: Path, proxy: Trap) -> Az:
-    """Return az, logged in to a server as its own command does it."""
+    """Return az after ``fairwarning az-login``."""
     Az(environment(home, programs, proxy, cloud.server.ready["operator"])).run("fairwarning az-login")
     return reader(cloud, home, programs, proxy)
 
 
 def reader(cloud: Live, home: Path, programs: Path, proxy: Trap) -> Az:
-    """Return az in a shell that has been told of the server, logged in or not."""
+    """Return az in a shell with the variables of ``fairwarning az-env``."""
     shell = Az(environment(home, programs, proxy, cloud.server.ready["operator"]))
     exported = shell.run('eval "$(fairwarning az-env)"; env -0')
     pairs = (line.partition("=") for line in exported.split("\0") if line)

@@ -1,4 +1,4 @@
-"""The arithmetic behind every claim of the bench, and that all of it runs."""
+"""The arithmetic of the bench, and that all suites run."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from bench import agent, fairness, growth, pending, poll, report, scale, soak, start, store, watch
 from bench.guests import scheduled, tag
-from bench.load import Unanswered, whole_answer
+from bench.load import UnansweredError, answer_length
 from bench.measure import (
     accounted_seconds,
     descriptors,
@@ -39,7 +39,7 @@ def burn(seconds: float) -> None:
         pass
 
 
-def test_rounds_are_told_by_their_median_between_the_lowest_and_the_highest() -> None:
+def test_rounds_are_summarised_by_median_lowest_and_highest() -> None:
     found = spread([3.0, 1.0, 2.5])
 
     assert (found.median, found.low, found.high) == (2.5, 1.0, 3.0)
@@ -121,7 +121,7 @@ def test_figures_are_shown_with_as_many_digits_as_one_can_believe(values: list[f
     assert report.show(spread(values)) == text
 
 
-def test_the_page_and_the_data_tell_the_same(tmp_path: Path, noon: datetime) -> None:
+def test_the_page_and_the_data_agree(tmp_path: Path, noon: datetime) -> None:
     claim = Claim(name="keep-alive", against="nginx", values=(0.9, 1.1, 1.0), noisy=True)
     section = Section(title="poll", reading="More is better.", claims=(claim,), figures=(figure(8.0, 9.0),))
 
@@ -139,9 +139,9 @@ def test_the_page_and_the_data_tell_the_same(tmp_path: Path, noon: datetime) -> 
 def test_the_store_is_claimed_by_rates_and_by_waits_in_syncs() -> None:
     alone, split, together = (store.Trial(1.0, 0.5, [0.002] * count) for count in (100, 50, 400))
 
-    found = store.section([store.Round(0.001, alone, split, together)])
+    section = store.section([store.Round(0.001, alone, split, together)])
 
-    assert {(one.name, one.against): one.values for one in found.claims} == {
+    assert {(claim.name, claim.against): claim.values for claim in section.claims} == {
         ("rate, 32 callers", "one by one"): (8.0,),
         ("rate, 32 callers", "1 caller"): (4.0,),
         ("CPU, 32 callers", "one by one"): (8.0,),
@@ -155,10 +155,10 @@ def test_the_store_is_claimed_by_rates_and_by_waits_in_syncs() -> None:
 def test_a_start_is_compared_with_the_references_that_are_there() -> None:
     ours, theirs = start.Started(0.2, 0.1), start.Started(0.1, 0.1)
 
-    found = start.section({"http.server": [theirs], start.METADATA: [ours], start.OPERATOR: [ours]})
+    section = start.section({"http.server": [theirs], start.METADATA: [ours], start.OPERATOR: [ours]})
 
-    assert {one.against for one in found.claims} == {"http.server"}
-    assert {one.name: one.values for one in found.claims} == {
+    assert {claim.against for claim in section.claims} == {"http.server"}
+    assert {claim.name: claim.values for claim in section.claims} == {
         f"{start.METADATA}: CPU": (1.0,),
         f"{start.METADATA}: time": (0.5,),
         f"{start.OPERATOR}: CPU": (1.0,),
@@ -171,16 +171,16 @@ def test_a_start_is_compared_with_the_references_that_are_there() -> None:
     [
         pytest.param(HEAD[:-1], 0, id="half a head does not say"),
         pytest.param(HEAD, len(HEAD) + 4, id="a head announces its body"),
-        pytest.param(HEAD + b"body", len(HEAD) + 4, id="a whole answer is as long as it is"),
+        pytest.param(HEAD + b"body", len(HEAD) + 4, id="a complete answer has its own length"),
     ],
 )
 def test_an_answer_is_as_long_as_its_head_says(data: bytes, length: int) -> None:
-    assert whole_answer(data) == length
+    assert answer_length(data) == length
 
 
 def test_an_answer_without_a_length_is_no_answer() -> None:
-    with pytest.raises(Unanswered, match="Content-Length"):
-        whole_answer(b"HTTP/1.1 200 OK\r\n\r\ncontent-length: 4\r\n")
+    with pytest.raises(UnansweredError, match="Content-Length"):
+        answer_length(b"HTTP/1.1 200 OK\r\n\r\ncontent-length: 4\r\n")
 
 
 def test_a_guest_waits_for_another_document_than_the_one_it_has() -> None:
@@ -269,7 +269,7 @@ def test_every_suite_measures_something(tmp_path: Path, noon: datetime) -> None:
         pending=pending.Effort(pending=(100, 200), in_scope=(2, 5), rounds=2, times=3),
     )
     sections = [
-        poll.suite(poll.Effort(rounds=1, looks=2, warm_up=0.01, seconds=0.05, fixed_rate=0.1)),
+        poll.suite(poll.Effort(rounds=1, samples=2, warm_up=0.01, seconds=0.05, fixed_rate=0.1)),
         watch.suite(watch.Effort(rounds=1, wakes=2, watchers=500, seen=5)),
         scale.suite(fleets, tmp_path),
         store.suite(store.Effort(rounds=1, alone=10, one_by_one=40, together=80, syncs=10), tmp_path),
@@ -284,6 +284,6 @@ def test_every_suite_measures_something(tmp_path: Path, noon: datetime) -> None:
     assert "| keep-alive | uvicorn raw ASGI |" in page.read_text()
     large = {"G10", "G17", "G18"}
     against_nginx = set() if nginx_path() else {"G1", "G2", "G3", "G4a", "G4b", "G6a", "G6b"}
-    unmeasured = {one.id for one in report.judge(sections) if one.found is None}
+    unmeasured = {result.id for result in report.judge(sections) if result.spread is None}
     assert unmeasured == large | against_nginx
-    assert min(value for section in sections for one in section.claims for value in one.values) > 0.0
+    assert min(value for section in sections for claim in section.claims for value in claim.values) > 0.0

@@ -1,4 +1,4 @@
-"""What the bench says about exec."""
+"""The bench of exec."""
 
 import pytest
 
@@ -6,29 +6,29 @@ from bench import exec_
 
 
 def test_what_exec_adds_is_the_difference_of_each_round() -> None:
-    found = exec_.section(
+    section = exec_.section(
         {"direct": [100.0, 200.0], "exec": [150.0, 220.0], "exec --isolate": [400.0, 400.0]}
     )
 
-    added = {figure.name: figure.values for figure in found.figures}
+    added = {figure.name: figure.values for figure in section.figures}
     assert added["exec adds"] == (50.0, 20.0)
     assert added["exec --isolate adds"] == (300.0, 200.0)
-    assert [(claim.name, claim.values[0]) for claim in found.claims] == [
+    assert [(claim.name, claim.values[0]) for claim in section.claims] == [
         ("exec", pytest.approx(2 / 3)),
         ("exec --isolate", 0.25),
     ]
 
 
-def test_a_way_that_is_forbidden_is_left_out_and_said_to_be() -> None:
-    found = exec_.section({"direct": [100.0], "exec": [150.0]})
+def test_a_forbidden_mode_is_left_out_and_named() -> None:
+    section = exec_.section({"direct": [100.0], "exec": [150.0]})
 
-    assert [claim.name for claim in found.claims] == ["exec"]
-    assert "This machine forbids exec --isolate." in found.notes
+    assert [claim.name for claim in section.claims] == ["exec"]
+    assert "This machine forbids exec --isolate." in section.notes
 
 
-def test_every_way_is_measured() -> None:
-    found = exec_.suite(rounds=1, requests=3)
+def test_every_mode_is_measured() -> None:
+    section = exec_.suite(rounds=1, requests=3)
 
-    assert "request, direct, p50" in {figure.name for figure in found.figures}
-    assert all(value > 0 for figure in found.figures if "p50" in figure.name for value in figure.values)
-    assert len(found.claims) + len(found.notes) == len(exec_.MODES) + 2
+    assert "request, direct, p50" in {figure.name for figure in section.figures}
+    assert all(value > 0 for figure in section.figures if "p50" in figure.name for value in figure.values)
+    assert len(section.claims) + len(section.notes) == len(exec_.MODES) + 2

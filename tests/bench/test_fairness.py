@@ -1,4 +1,4 @@
-"""What the bench says of abuse, and how two checkouts are set against each other."""
+"""The bench of abuse, and the comparison of two checkouts."""
 
 import pytest
 
@@ -12,16 +12,16 @@ def waits(milliseconds: float) -> Waits:
     return Waits([milliseconds] * 3, [milliseconds] * 3, [milliseconds] * 3, [milliseconds] * 3, 10.0)
 
 
-def test_what_others_wait_during_abuse_is_set_against_the_same_round_without() -> None:
+def test_waits_during_abuse_are_compared_with_the_same_round_without() -> None:
     rounds = [
         {QUIET: waits(2.0), **{name: waits(4.0) for name in ABUSES}},
         {QUIET: waits(1.0), **{name: waits(3.0) for name in ABUSES}},
     ]
 
-    found = fairness.section(rounds)
+    section = fairness.section(rounds)
 
-    assert {one.values for one in found.claims} == {(2.0, 3.0)}
-    judged = {one.goal for one in found.measured if one.goal}
+    assert {claim.values for claim in section.claims} == {(2.0, 3.0)}
+    judged = {claim.goal for claim in section.measured if claim.goal}
     assert judged == {name for name in GOALS if name.startswith(("G22", "G23"))}
 
 

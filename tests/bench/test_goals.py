@@ -1,4 +1,4 @@
-"""Goals are one table; every page of the bench and every gate of the build reads it."""
+"""Goals are one table, which the pages of the bench and the tests read."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -63,7 +63,7 @@ def test_a_goal_is_judged_by_the_median_of_what_carries_its_name() -> None:
     claim = Claim(name="keep-alive", against="nginx", values=(0.7, 0.81, 0.9), noisy=True, goal="G1")
     figure = Figure(name="memory", unit="KB", values=(3.0,), goal="G9")
 
-    judged = {one.id: one for one in report.judge([section(figure, claims=(claim,))])}
+    judged = {result.id: result for result in report.judge([section(figure, claims=(claim,))])}
 
     assert list(judged) == list(GOALS)
     assert (judged["G1"].verdict, judged["G1"].noisy) == (Verdict.MET, True)
@@ -71,7 +71,7 @@ def test_a_goal_is_judged_by_the_median_of_what_carries_its_name() -> None:
     assert judged["G2"].verdict is None
 
 
-def test_the_page_tells_what_falls_short_and_what_was_not_measured(tmp_path: Path, noon: datetime) -> None:
+def test_the_page_lists_missed_and_unmeasured_goals(tmp_path: Path, noon: datetime) -> None:
     figure = Figure(name="memory", unit="KB", values=(3.0,), goal="G9")
     curve = Curve(plot="machines", name="poll", unit="µs CPU", points={1000: 9.0, 10_000: 10.0})
 
@@ -79,7 +79,7 @@ def test_the_page_tells_what_falls_short_and_what_was_not_measured(tmp_path: Pat
         tmp_path, [section(figure, curves=(curve,))], {"cores": 2}, noon, "--quick"
     ).read_text()
 
-    assert "`./dev bench --quick` found on 2026-11-16" in written
+    assert "the result of `./dev bench --quick` on 2026-11-16" in written
     assert "* **G9**, memory per idle watcher: 3.00 [3.00..3.00] KB, where ≤ 1 is promised." in written
     assert "Not measured in this run: G1, G2," in written
     assert "](performance/machines.svg)" in written
@@ -110,22 +110,30 @@ def test_a_plot_has_a_line_and_a_name_for_every_curve() -> None:
 
     drawn = ElementTree.fromstring(plot.svg("Costs & sizes", "machines", curves))
 
-    kinds = [one.tag.rpartition("}")[2] for one in drawn.iter()]
+    kinds = [element.tag.rpartition("}")[2] for element in drawn.iter()]
     assert kinds.count("polyline") == 3
-    assert {one.text for one in drawn.iter() if one.text} >= {"Costs & sizes", "machines", "curve <1> (µs)"}
+    assert {element.text for element in drawn.iter() if element.text} >= {
+        "Costs & sizes",
+        "machines",
+        "curve <1> (µs)",
+    }
 
 
 def test_names_of_curves_that_end_together_do_not_touch() -> None:
-    curves = [Curve(plot="p", name=str(one), unit="µs", points={10: 1.0, 100: 5.0}) for one in range(3)]
+    curves = [Curve(plot="p", name=str(number), unit="µs", points={10: 1.0, 100: 5.0}) for number in range(3)]
 
     drawn = ElementTree.fromstring(plot.svg("Costs", "machines", curves))
 
-    heights = [float(one.attrib["y"]) for one in drawn.iter() if one.text and one.text.endswith("(µs)")]
+    heights = [
+        float(element.attrib["y"])
+        for element in drawn.iter()
+        if element.text and element.text.endswith("(µs)")
+    ]
     assert [below - above for above, below in pairwise(heights)] == [15.0, 15.0]
 
 
 def test_an_axis_holds_whole_decades() -> None:
-    found = plot.axis([30.0, 400.0], begin=0.0, end=200.0)
+    axis = plot.axis([30.0, 400.0], begin=0.0, end=200.0)
 
-    assert list(found.decades()) == [10.0, 100.0, 1000.0]
-    assert found.place(100.0) == pytest.approx(100.0)
+    assert list(axis.decades()) == [10.0, 100.0, 1000.0]
+    assert axis.place(100.0) == pytest.approx(100.0)

@@ -1,4 +1,4 @@
-"""A browser to look at pages with: the Chromium of this machine, driven by playwright."""
+"""The Chromium of this machine, driven by playwright."""
 
 import shutil
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
-#: Root has no sandbox, and nothing but our pages is to be talked to.
+#: Root has no sandbox, and the browser must not call home.
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -19,17 +19,17 @@ FLAGS = (
     "--disable-sync",
 )
 
-#: How many milliseconds a page gets to become what is expected of it.
-PATIENCE = 20_000
+#: How many milliseconds a test waits for a page to change.
+TIMEOUT = 20_000
 
-#: Matches nothing.
+#: A pattern that matches nothing.
 NEVER = "(?!)"
 
 ABSENT = "there is no Chromium on this machine (Debian: apt-get install chromium)"
 
 
 class OpenTab(Protocol):
-    """Opens a tab for somebody who has none; ``forgiven`` matches what its console may complain about."""
+    """Opens a tab in a new session; errors in the browser's console that match ``forgiven`` are ignored."""
 
     def __call__(
         self, url: str, *, forgiven: str = NEVER, scripts: bool = True, size: tuple[int, int] = (1280, 800)
@@ -37,14 +37,14 @@ class OpenTab(Protocol):
         """Return the page, loaded."""
 
 
-def program() -> str | None:
-    """Return where the browser is, if there is one."""
+def find_browser() -> str | None:
+    """Return the path of the browser, or None."""
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
 @contextmanager
 def launched(executable: str) -> Iterator[Browser]:
-    """Give a browser; while it is there, this thread cannot run an event loop of its own."""
+    """Run a browser; until it is closed, this thread cannot run an event loop of its own."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=[*FLAGS])
         try:

@@ -1,4 +1,4 @@
-"""A fleet in the middle of an ordinary noon, with something to see on every page of the console."""
+"""A fleet with fixed names at a fixed time, with content for every page of the console."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from fairwarning.store.sqlite import SqliteStore
 from tests.cli.server import Server
 from tests.guest import EVENTS, NEWEST, NOON
 
-#: What ``up`` is told for it.
+#: The arguments of ``up`` for this fleet.
 FLEET = (
     "--clock", "manual", "--terminate-notice", "10m", "--scale-set", "web=5", "--availability-set", "app=5",
     "--cloud-service", "FrontEnd=2", "--vm", "db", "--spot-vm", "batch", "--scale-set", "edge=64",
@@ -20,14 +20,14 @@ FLEET = (
 
 
 class Machine(TypedDict):
-    """What ``vms --json`` says about a machine."""
+    """A machine in the output of ``vms --json``."""
 
     name: str
     metadata: str
 
 
-#: Every page there is to see, by the name of its picture; ``{event}`` is the event that the scene is about.
-SIGHTS: Mapping[str, str] = {
+#: The path of every page, by the name of its screenshot; ``{event}`` is the event of the scene.
+PAGE_PATHS: Mapping[str, str] = {
     "fleet": "/",
     "scope": "/scopes/web",
     "machine": "/machines/web_2",
@@ -47,26 +47,26 @@ SIGHTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A server whose fleet has lived through the story."""
+    """A server after the events of the scene."""
 
     server: Server
     event: str
 
     def address(self, path: str) -> str:
-        """Return where something is to be seen."""
+        """Return the URL of a page."""
         return self.server.ready["operator"] + path.format(event=self.event)
 
 
 async def set_clock(folder: Path) -> None:
-    """Let the manual clock of the server that will keep its data here begin at noon."""
+    """Set the manual clock of the server with this data directory to noon."""
     store = await SqliteStore.open(folder)
     await store.note("clock", NOON.isoformat())
     await store.close()
 
 
-def staged(server: Server) -> Scene:
-    """Tell a new server the story, and return the scene at its end."""
-    guests = {one["name"]: one["metadata"] for one in machines(server)}
+def prepare_scene(server: Server) -> Scene:
+    """Cause the events of the scene on a new server."""
+    guests = {machine["name"]: machine["metadata"] for machine in machines(server)}
     for name in ("web_0", "app-0", "db", "batch"):
         poll(guests[name])
 
@@ -74,18 +74,18 @@ def staged(server: Server) -> Scene:
     server.tell("clock", "advance", "4m")
     approve(guests["web_1"], restart["id"])
     server.tell("clock", "advance", "5m")
-    (withdrawn,) = server.cause("freeze", "web_3")
+    (cancelled,) = server.cause("freeze", "web_3")
     server.tell("clock", "advance", "2m")
-    server.tell("cancel", withdrawn["id"])
-    server.tell("walk", "host-update", "--scope", "app", "--notice", "5m")
+    server.tell("cancel", cancelled["id"])
+    server.tell("rollout", "host-update", "--scope", "app", "--notice", "5m")
     server.tell("clock", "advance", "7m")
     server.cause("hardware-failure", "db")
     server.cause("redeploy", "web_4")
     server.tell("clock", "advance", "6m")
     (terminate,) = server.cause("delete", "web_2")
-    (moved,) = server.cause("restart", "web_0")
+    (approved,) = server.cause("restart", "web_0")
     server.tell("clock", "advance", "2m10s")
-    server.tell("approve", moved["id"])
+    server.tell("approve", approved["id"])
     server.tell("fault", "batch", "429")
     for name in ("web_0", "app-0", "db"):
         poll(guests[name])
@@ -94,12 +94,12 @@ def staged(server: Server) -> Scene:
 
 def machines(server: Server) -> list[Machine]:
     """Return the machines of a server."""
-    found: list[Machine] = json.loads(server.tell("vms", "--json"))
-    return found
+    listed: list[Machine] = json.loads(server.tell("vms", "--json"))
+    return listed
 
 
 def poll(guest: str) -> None:
-    """Look for events as a guest does."""
+    """Poll as a guest does."""
     httpx2.get(f"{guest}{EVENTS}?{NEWEST}", headers={"Metadata": "true"}).raise_for_status()
 
 

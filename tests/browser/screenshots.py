@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/screenshots anew: ./dev screenshots, or --all FOLDER for every look."""
+"""Takes the screenshots in docs/screenshots: ./dev screenshots, or --all FOLDER for all sizes and themes."""
 
 import asyncio
 import tempfile
@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 from playwright.sync_api import Browser
 
-from tests.browser.chromium import ABSENT, launched, program
-from tests.browser.scene import FLEET, SIGHTS, Scene, set_clock, staged
+from tests.browser.chromium import ABSENT, find_browser, launched
+from tests.browser.scene import FLEET, PAGE_PATHS, Scene, prepare_scene, set_clock
 from tests.cli.server import up
 
 FOLDER = Path(__file__).parents[2] / "docs" / "screenshots"
@@ -18,35 +18,35 @@ FOLDER = Path(__file__).parents[2] / "docs" / "screenshots"
 WIDE, PHONE = (1280, 690), (390, 844)
 
 
-class Look(NamedTuple):
+class Appearance(NamedTuple):
     """A size and a theme."""
 
     size: tuple[int, int]
     theme: Literal["light", "dark"]
 
 
-LOOKS: Mapping[str, Look] = {
-    "": Look(WIDE, "light"),
-    "-dark": Look(WIDE, "dark"),
-    "-phone": Look(PHONE, "light"),
-    "-phone-dark": Look(PHONE, "dark"),
+APPEARANCES: Mapping[str, Appearance] = {
+    "": Appearance(WIDE, "light"),
+    "-dark": Appearance(WIDE, "dark"),
+    "-phone": Appearance(PHONE, "light"),
+    "-phone-dark": Appearance(PHONE, "dark"),
 }
 
-#: What the documentation shows: every page, and two of them as they are elsewhere.
+#: The screenshots of the documentation: every page, and two of them in another size or theme.
 SHOWN: Sequence[tuple[str, str]] = (
-    *((name, "") for name in SIGHTS),
+    *((name, "") for name in PAGE_PATHS),
     ("fleet", "-dark"),
     ("events", "-phone"),
 )
 
 
-def pictures(
+def take_screenshots(
     scene: Scene, browser: Browser, wanted: Iterable[tuple[str, str]], folder: Path, *, whole: bool
 ) -> None:
-    """Take pictures of sights, each in one look: the whole page, or what is seen without scrolling."""
+    """Take screenshots: of the whole page, or of the part that is visible without scrolling."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, suffix in wanted:
-        (width, height), theme = LOOKS[suffix]
+        (width, height), theme = APPEARANCES[suffix]
         page = browser.new_page(
             viewport={"width": width, "height": height},
             color_scheme=theme,
@@ -54,23 +54,23 @@ def pictures(
             timezone_id="UTC",
             locale="en-GB",
         )
-        page.goto(scene.address(SIGHTS[name]))
+        page.goto(scene.address(PAGE_PATHS[name]))
         page.screenshot(path=folder / f"{name}{suffix}.png", full_page=whole)
         page.close()
 
 
 def main(everything: Path | None) -> None:
-    """Stage the scene and take the pictures: those of the documentation, or every one into a folder."""
-    executable = program()
+    """Take the screenshots of the documentation, or of every page in all sizes and themes into a folder."""
+    executable = find_browser()
     if executable is None:
         raise SystemExit(ABSENT)
     whole = everything is not None
-    wanted = [(name, suffix) for name in SIGHTS for suffix in LOOKS] if whole else SHOWN
+    wanted = [(name, suffix) for name in PAGE_PATHS for suffix in APPEARANCES] if whole else SHOWN
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch, "data")
         asyncio.run(set_clock(data))
         with up(Path(scratch), *FLEET, "--data", str(data)) as server, launched(executable) as browser:
-            pictures(staged(server), browser, wanted, everything or FOLDER, whole=whole)
+            take_screenshots(prepare_scene(server), browser, wanted, everything or FOLDER, whole=whole)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every page in a browser: nothing goes wrong on it, everybody can read it, and it has its picture."""
+"""Every page in a browser: no errors, no accessibility problems, and a screenshot in the guide."""
 
 import re
 import tomllib
@@ -12,10 +12,10 @@ from playwright.sync_api import Page
 from starlette.routing import Match, Route
 
 from fairwarning.console.app import FILES as STATIC
-from fairwarning.console.routes import PAGES
-from fairwarning.core.wire import Json
+from fairwarning.console.pages.routes import PAGES
+from fairwarning.core.document.render import Json
 from tests.browser.chromium import OpenTab
-from tests.browser.scene import FLEET, SIGHTS, Scene, staged
+from tests.browser.scene import FLEET, PAGE_PATHS, Scene, prepare_scene
 from tests.browser.screenshots import FOLDER, PHONE, SHOWN
 from tests.cli.server import Server, up
 
@@ -25,71 +25,71 @@ VENDORED = tomllib.loads((HERE / "VENDORED.toml").read_text())
 FILES = {file: known["sha256"] for entry in VENDORED.values() for file, known in entry["files"].items()}
 GUIDE = FOLDER.parent / "guides" / "console.md"
 
-#: What is downloaded, not looked at.
+#: Paths that are downloads, not pages.
 DOWNLOADS = {"/scopes/{name:path}/timeline.svg", "/history.csv", "/history.json"}
 
-#: How large the pictures may be, each and together.
+#: The largest size of a screenshot, and of all together.
 MOST_BYTES, MOST_BYTES_TOGETHER = 150_000, 2_000_000
 
-#: What keeps people from using a page, as axe ranks it.
-GRAVE = ("serious", "critical")
+#: The severities of axe that fail the test.
+SEVERE = ("serious", "critical")
 
-JUDGE = """async (options) => (await axe.run({...options, resultTypes: ["violations"]})).violations.map(
+RUN_AXE = """async (options) => (await axe.run({...options, resultTypes: ["violations"]})).violations.map(
     ({id, impact, nodes}) => ({id, impact, where: nodes.map(({target}) => target.join(" "))}))"""
 
 Theme = Literal["light", "dark"]
 
-#: Themes differ in their colours only; the rest is judged once.
+#: Themes differ only in colours, so the other rules run once.
 THEMES: Mapping[Theme, Json] = {"light": {}, "dark": {"runOnly": ["color-contrast", "link-in-text-block"]}}
 
 
 class Violation(TypedDict):
-    """What axe says about a page."""
+    """A violation that axe reports."""
 
     id: str
     impact: str
     where: list[str]
 
 
-#: What is found on a page that is as it should be.
+#: The result for a page without problems.
 FINE: Mapping[Theme, list[Violation]] = {"light": [], "dark": []}
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with up(tmp_path_factory.mktemp("up"), *FLEET) as server:
-        yield staged(server)
+        yield prepare_scene(server)
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Give a server that asks for a token."""
-    folder = tmp_path_factory.mktemp("guarded")
+def server_with_token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that asks for a token."""
+    folder = tmp_path_factory.mktemp("token")
     (folder / "token").write_text("correct horse battery")
     with up(folder, "--no-arm", "--vm", "db", "--token-file", str(folder / "token")) as server:
         yield server
 
 
 def violations(page: Page) -> dict[Theme, list[Violation]]:
-    """Return what keeps people from using a page, in each of its themes."""
-    # The policy of our pages allows no other scripts; this one comes from outside of them.
+    """Return the severe violations of a page, in each theme."""
+    # The pages' security policy forbids other scripts, so axe is evaluated from outside the page.
     page.evaluate(AXE.read_text())
-    found: dict[Theme, list[Violation]] = {}
+    severe: dict[Theme, list[Violation]] = {}
     for theme, options in THEMES.items():
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        judged: list[Violation] = page.evaluate(JUDGE, options)
-        found[theme] = [one for one in judged if one["impact"] in GRAVE]
-    return found
+        reported: list[Violation] = page.evaluate(RUN_AXE, options)
+        severe[theme] = [violation for violation in reported if violation["impact"] in SEVERE]
+    return severe
 
 
-def test_axe_finds_nothing_grave_in_light_or_dark(scene: Scene, open_tab: OpenTab) -> None:
+def test_axe_finds_nothing_severe_in_light_or_dark(scene: Scene, open_tab: OpenTab) -> None:
     page, found = open_tab("about:blank"), {}
 
-    for name, path in SIGHTS.items():
+    for name, path in PAGE_PATHS.items():
         page.goto(scene.address(path))
         found[name] = violations(page)
 
-    assert found == dict.fromkeys(SIGHTS, FINE)
+    assert found == dict.fromkeys(PAGE_PATHS, FINE)
 
 
 def test_the_dark_that_is_chosen_is_the_dark_of_the_system() -> None:
@@ -102,42 +102,42 @@ def test_the_dark_that_is_chosen_is_the_dark_of_the_system() -> None:
 def test_no_page_is_wider_than_a_phone(scene: Scene, open_tab: OpenTab) -> None:
     page, widths = open_tab("about:blank", size=PHONE), {}
 
-    for name, path in SIGHTS.items():
+    for name, path in PAGE_PATHS.items():
         page.goto(scene.address(path))
         widths[name] = page.evaluate("document.documentElement.scrollWidth")
 
     assert {name: width for name, width in widths.items() if width > PHONE[0]} == {}
 
 
-def test_axe_finds_nothing_grave_on_the_login_page(guarded: Server, open_tab: OpenTab) -> None:
-    page = open_tab(guarded.ready["operator"])
+def test_axe_finds_nothing_severe_on_the_login_page(server_with_token: Server, open_tab: OpenTab) -> None:
+    page = open_tab(server_with_token.ready["operator"])
 
     assert page.title().startswith("Log in")
     assert violations(page) == FINE
 
 
-def test_axe_finds_nothing_grave_on_an_error_page(scene: Scene, open_tab: OpenTab) -> None:
+def test_axe_finds_nothing_severe_on_an_error_page(scene: Scene, open_tab: OpenTab) -> None:
     page = open_tab(scene.address("/machines/nobody"), forgiven="status of 404")
 
     assert violations(page) == FINE
 
 
-def test_every_page_there_is_is_among_the_sights() -> None:
+def test_every_page_has_a_path_in_the_scene() -> None:
     routes = [Route(page.path, _never, methods=["GET"]) for page in PAGES]
-    seen = {_first(routes, path) for path in SIGHTS.values()}
+    seen = {_first(routes, path) for path in PAGE_PATHS.values()}
 
     assert {page.path for page in PAGES} - DOWNLOADS == seen
 
 
 @pytest.mark.parametrize(("name", "suffix"), SHOWN, ids=[f"{name}{suffix}" for name, suffix in SHOWN])
-def test_every_page_has_its_picture_in_the_guide(name: str, suffix: str) -> None:
+def test_every_page_has_a_screenshot_in_the_guide(name: str, suffix: str) -> None:
     picture = FOLDER / f"{name}{suffix}.png"
 
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert f"(../screenshots/{picture.name})" in GUIDE.read_text()
 
 
-def test_the_pictures_are_those_of_the_script_and_small() -> None:
+def test_the_screenshots_are_those_of_the_script_and_small() -> None:
     sizes = {path.name: path.stat().st_size for path in FOLDER.iterdir()}
 
     assert sizes.keys() == {f"{name}{suffix}.png" for name, suffix in SHOWN}
@@ -146,12 +146,12 @@ def test_the_pictures_are_those_of_the_script_and_small() -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_what_judges_the_pages_is_as_we_took_it(file: str) -> None:
+def test_axe_is_unchanged(file: str) -> None:
     assert sha256((HERE / file).read_bytes()).hexdigest() == FILES[file]
 
 
 async def _never(request: object) -> None:
-    raise AssertionError("nobody is to be answered here")
+    raise AssertionError("this route is only matched, never called")
 
 
 def _first(routes: list[Route], path: str) -> str:

@@ -1,4 +1,4 @@
-"""What people do with the console, in a browser, from the first click to the last."""
+"""Tasks in the console, in a browser, from the first click to the last."""
 
 import re
 from collections.abc import Iterator
@@ -8,18 +8,18 @@ from signal import SIGKILL
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.chromium import PATIENCE, OpenTab
+from tests.browser.chromium import TIMEOUT, OpenTab
 from tests.browser.scene import machines, poll
 from tests.cli.server import Server, up
 
-expect.set_options(timeout=PATIENCE)
+expect.set_options(timeout=TIMEOUT)
 
 FLEET = ("--clock", "manual", "--start-enabled", "--vm", "db", "--vm", "mail", "--vm", "dns", "--vm", "ntp")
 
-#: Where a page says what was done.
-SAID = "#main > .said"
+#: The flash message of a page.
+FLASH = "#main > .flash"
 
-#: How often the key is pressed before a button counts as out of reach.
+#: How often Tab is pressed before a button counts as unreachable.
 MOST_STEPS = 40
 
 
@@ -35,7 +35,7 @@ def url(server: Server) -> str:
 
 
 def tab_to(page: Page, name: str) -> None:
-    """Move the focus with the keyboard until it is on what is called ``name``."""
+    """Press Tab until the element with the text ``name`` has the focus."""
     for _ in range(MOST_STEPS):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.textContent.trim()") == name:
@@ -44,7 +44,7 @@ def tab_to(page: Page, name: str) -> None:
 
 
 def row(kind: str, machine: str) -> str:
-    """Return how to find a pending event in the table."""
+    """Return the selector of a pending event in the table."""
     return f"#pending tr:has-text('{kind}'):has-text('{machine}')"
 
 
@@ -60,8 +60,8 @@ def test_a_set_is_created_with_a_delay_and_a_deleted_instance_is_warned_approved
     page.get_by_label("Termination delay (minutes)").fill("7")
     page.locator("button.main", has_text="Review + create").click()
     page.get_by_role("button", name="Create", exact=True).click()
-    expect(page.get_by_role("status").filter(has_text="shop is there, with 3 machines")).to_be_visible()
-    poll(next(one["metadata"] for one in machines(server) if one["name"] == "shop_0"))
+    expect(page.get_by_role("status").filter(has_text="Created shop with 3 machines.")).to_be_visible()
+    poll(next(machine["metadata"] for machine in machines(server) if machine["name"] == "shop_0"))
     page.get_by_role("link", name="shop_1").click()
     page.get_by_role("link", name="Delete…").click()
     page.get_by_role("button", name="Delete", exact=True).click()
@@ -83,7 +83,7 @@ def test_a_set_is_created_with_a_delay_and_a_deleted_instance_is_warned_approved
     expect(page.get_by_role("link", name="shop_2")).to_contain_text("running")
 
 
-def test_two_tabs_that_approve_at_once_are_both_told_and_the_event_starts_once(
+def test_two_tabs_that_approve_at_once_both_get_an_answer_and_the_event_starts_once(
     server: Server, url: str, open_tab: OpenTab
 ) -> None:
     first, second = open_tab(f"{url}/machines/db"), open_tab(f"{url}/events")
@@ -95,15 +95,15 @@ def test_two_tabs_that_approve_at_once_are_both_told_and_the_event_starts_once(
         page.route("**/approve", lambda route: held.append(route))
         with page.expect_request("**/approve"):
             page.locator(row("Reboot", "db")).get_by_role("button", name="Approve").click()
-        page.title()  # answered after the request was handed to us
+        page.title()  # returns after the request was intercepted
 
     for route in held:
         route.continue_()
 
-    told = [page.locator(SAID).text_content() or "" for page in (first, second)]
-    assert sorted(text.split(" ", 2)[2] for text in told) == [
-        "approved: it has started",
-        "was approved already by operator:console: it has started",
+    flashes = [page.locator(FLASH).text_content() or "" for page in (first, second)]
+    assert sorted(text.split(" ", 2)[2] for text in flashes) == [
+        "approved; it has started.",
+        "was already approved by operator:console; it has started.",
     ]
     assert [one["kind"] for one in server.history() if one["resources"] == ["db"]].count("started") == 1
 
@@ -126,9 +126,7 @@ def test_a_button_of_a_page_that_is_out_of_date_is_refused_in_words(
     expect(page.get_by_role("heading", name="Reboot of mail")).to_be_visible()
 
 
-def test_everything_can_be_pressed_without_a_mouse_and_one_sees_where_one_is(
-    url: str, open_tab: OpenTab
-) -> None:
+def test_the_keyboard_reaches_every_button_and_the_focus_is_visible(url: str, open_tab: OpenTab) -> None:
     page = open_tab(f"{url}/machines/dns")
 
     tab_to(page, "Restart")
@@ -149,21 +147,21 @@ def test_the_first_stop_of_the_keyboard_leads_past_the_menu(url: str, open_tab: 
     assert page.evaluate("document.activeElement.id") == "main"
 
 
-def test_a_machine_is_made_restarted_and_approved_without_scripts(
+def test_a_machine_is_created_restarted_and_approved_without_scripts(
     server: Server, url: str, open_tab: OpenTab
 ) -> None:
     page = open_tab(f"{url}/create/vm?name=plain", scripts=False)
     page.locator("button.main", has_text="Review + create").click()
     page.get_by_role("button", name="Create", exact=True).click()
-    expect(page.locator(SAID)).to_contain_text("plain is there, with 1 machine")
-    poll(next(one["metadata"] for one in machines(server) if one["name"] == "plain"))
+    expect(page.locator(FLASH)).to_contain_text("Created plain with 1 machine.")
+    poll(next(machine["metadata"] for machine in machines(server) if machine["name"] == "plain"))
     page.get_by_role("link", name="plain").last.click()
     page.get_by_role("button", name="Restart").click()
     page.get_by_role("link", name="Reboot").first.click()
 
     page.get_by_role("button", name="Approve").click()
 
-    expect(page.locator(SAID)).to_contain_text("approved: it has started")
+    expect(page.locator(FLASH)).to_contain_text("approved; it has started.")
     expect(page.locator("noscript p")).to_be_visible()
 
 
@@ -222,17 +220,17 @@ def test_a_countdown_goes_by_the_servers_clock_whatever_the_browsers_says(
         page.goto(f"{server.ready['operator']}/events")
 
         expect(page.locator("#pending .countdown")).to_have_text(re.compile(r"^in 1[45]:\d\d$"))
-        page.close()  # a page that outlives its server complains
+        page.close()  # a page that outlives its server logs errors
 
 
 def test_a_page_says_that_its_server_is_lost_and_then_catches_up_with_nothing_missed(
     tmp_path: Path, open_tab: OpenTab
 ) -> None:
-    words = ("--start-enabled", "--vm", "db", "--vm", "mail", "--data", str(tmp_path / "data"))
+    arguments = ("--start-enabled", "--vm", "db", "--vm", "mail", "--data", str(tmp_path / "data"))
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()
     after.mkdir()
-    with up(before, *words) as server:
+    with up(before, *arguments) as server:
         address = server.ready["operator"]
         page = open_tab(f"{address}/events", forgiven="net::ERR|htmx:sse:error")
         server.cause("restart", "db")
@@ -241,10 +239,10 @@ def test_a_page_says_that_its_server_is_lost_and_then_catches_up_with_nothing_mi
     connection = page.get_by_role("status").filter(has_text="Reconnecting…")
     expect(connection).to_be_visible()
 
-    with up(after, *words, "--operator", address.removeprefix("http://")) as server:
+    with up(after, *arguments, "--operator", address.removeprefix("http://")) as server:
         server.cause("redeploy", "mail")
         expect(page.locator(row("Redeploy", "mail"))).to_be_visible()
         expect(connection).to_be_hidden()
         page.locator(row("Reboot", "db")).get_by_role("button", name="Approve").click()
 
-        expect(page.locator(SAID)).to_contain_text("approved: it has started")
+        expect(page.locator(FLASH)).to_contain_text("approved; it has started.")

@@ -1,7 +1,7 @@
-"""What the players of a chaos run were told, and the promises that must hold whatever was killed.
+"""What the server answered during a chaos run, and the promises that must hold whenever it is killed.
 
-The ledger lives in the test, outside the server, and learns from answers alone: a request whose answer never
-came may or may not have been carried out, and nothing follows from it.
+The ledger is kept in the test, outside the server, and uses answers only: a request without an answer may or
+may not have been carried out, and nothing follows from it.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ A_SECOND = timedelta(seconds=1)
 
 
 class Machine(TypedDict):
-    """One machine, as the operator API lists it."""
+    """A machine, as the operator API lists it."""
 
     name: str
     scope: str
@@ -24,7 +24,7 @@ class Machine(TypedDict):
 
 
 class Line(TypedDict):
-    """One line of the history."""
+    """A line of the history."""
 
     seq: int
     at: str
@@ -36,49 +36,49 @@ class Line(TypedDict):
 
 
 def full(machine: Machine) -> str:
-    """Return the one name of a machine."""
+    """Return the full name of a machine."""
     return f"{machine['scope']}/{machine['name']}"
 
 
 @dataclass
 class Ledger:
-    """Everything that was answered so far, and the history as it was read."""
+    """All answers so far, and the history as it was read."""
 
     lines: dict[int, Line] = field(default_factory=dict)
     stories: dict[str, list[Line]] = field(default_factory=dict)
-    #: Who was known at an address, ever.
+    #: The machine that each address belonged to.
     owners: dict[str, str] = field(default_factory=dict)
     not_before: dict[str, datetime] = field(default_factory=dict)
     announced: set[str] = field(default_factory=set)
     approved: set[str] = field(default_factory=set)
-    #: Who asked for an event to start, answered or not.
+    #: The machines that approved an event, answered or not.
     askers: dict[str, set[str]] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
     created: set[str] = field(default_factory=set)
-    #: Machines that somebody asked to delete or to evict, answered or not.
+    #: The machines whose deletion or eviction was requested, answered or not.
     doomed: set[str] = field(default_factory=set)
     deletions: dict[str, str] = field(default_factory=dict)
     incarnations: dict[str, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
 
     def complain(self, text: str) -> None:
-        """Write down a broken promise."""
+        """Record a broken promise."""
         self.violations.append(text)
 
     def reads(self, machine: str, incarnation: int) -> None:
-        """Take the number of a document that a machine was shown: it never goes back."""
+        """Check the incarnation that a machine was shown: it never decreases."""
         before = self.incarnations.get(machine, 0)
         if incarnation < before:
             self.complain(f"{machine} was shown document {incarnation} after {before}")
         self.incarnations[machine] = max(before, incarnation)
 
     def meets(self, machine: str, name: str) -> None:
-        """Take what the endpoint at a machine's address calls the machine: nobody else's name."""
+        """Check the name that the endpoint at a machine's address returns: it is that machine's name."""
         if name != machine.rpartition("/")[2]:
             self.complain(f"{machine} was taken for {name}")
 
     def learn(self, machines: Iterable[Machine]) -> None:
-        """Take a list of the fleet: an address is one machine's for ever, and what was created is there."""
+        """Check a list of the fleet: an address never changes its machine, and created machines exist."""
         there = set()
         for machine in machines:
             name = full(machine)
@@ -93,7 +93,7 @@ class Ledger:
                 self.complain(f"{name} was deleted by {event} and is there")
 
     def append(self, lines: Iterable[Line]) -> None:
-        """Take lines of the history: what was read once never changes."""
+        """Add lines of the history: a line that was read once never changes."""
         for line in lines:
             if line["seq"] not in self.lines:
                 self.lines[line["seq"]] = line
@@ -102,7 +102,7 @@ class Ledger:
                 self.complain(f"line {line['seq']} was {self.lines[line['seq']]} and is now {line}")
 
     def audit(self) -> None:
-        """Hold the history against what was answered and what was announced."""
+        """Compare the history with the answers and the announcements."""
         for event in sorted(self.announced):
             if not self.kinds(event) & {"scheduled", "started"}:
                 self.complain(f"{event} was announced and is not in the history")
@@ -121,7 +121,7 @@ class Ledger:
                 self.complain(f"{name} was approved by {line['by']}, who never asked for it")
 
     def kinds(self, event: str) -> set[str]:
-        """Return what the history tells of an event."""
+        """Return the kinds of an event's lines in the history."""
         return {line["kind"] for line in self.stories.get(event, ())}
 
     def _early(self, event: str, started: Line) -> bool:

@@ -1,4 +1,4 @@
-"""Guests, operators and management clients, all at once, until the server is killed under them."""
+"""Guests, operators and management clients that use a server at the same time until it is killed."""
 
 import asyncio
 import json
@@ -14,8 +14,8 @@ from typing import TypedDict
 
 import httpx2
 
-from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.arm.context import SUBSCRIPTION
+from fairwarning.core.document.render import Json
 from tests.chaos.ledger import Ledger, Line, Machine, full
 from tests.cli.server import Server
 
@@ -26,13 +26,13 @@ GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/fairwarning/providers/Mic
 VERSION = {"api-version": "2024-07-01"}
 CAUSES = ("restart", "redeploy", "freeze", "live-migrate", "host-reboot", "hardware-failure", "delete")
 PAGE = 1000
-#: What a request may meet besides an answer once the server is dead.
+#: The errors of a request to a killed server.
 DEAD = (httpx2.TransportError, OSError)
 
 
 @dataclass
 class Game:
-    """One life of the server: who plays against it, and where what they are told is kept."""
+    """One run of the server: its clients, and the ledger of its answers."""
 
     server: Server
     ledger: Ledger
@@ -43,7 +43,7 @@ class Game:
     machines: list[Machine] = field(default_factory=list)
 
     async def run(self, *, to_the_death: bool) -> None:
-        """Hold the server against what was promised before it started, then play until it is killed."""
+        """Check the promises of earlier runs, then send requests until the server is killed."""
         trusted = ssl.create_default_context(cafile=self.server.ready["ca"])
         async with httpx2.AsyncClient(verify=trusted, trust_env=False, limits=_MANY) as client:
             await self._look(client)
@@ -52,11 +52,11 @@ class Game:
 
     async def _look(self, client: httpx2.AsyncClient) -> None:
         listed = (await _answer(client, self._operator("machines")))["machines"]
-        # The last lines are read a second time: they must not have changed.
+        # The last lines are read again: they must not have changed.
         seen = max(self.ledger.lines, default=0)
         self.ledger.append(await self._history(client, max(0, seen - 50)))
         for machine in listed:
-            # A machine without a port of its own is known by where it calls from, which its alternatives say.
+            # A machine without its own port is identified by its source address, which its alternatives name.
             if machine["metadata"] in self.server.ready["shared"]:
                 machine["metadata"] = None
         self.machines = listed
@@ -79,7 +79,7 @@ class Game:
     # -- guests
 
     async def _guest(self, client: httpx2.AsyncClient, machine: str, url: str) -> None:
-        """Ask for the document again and again, and approve some of what is there."""
+        """Poll the document again and again, and approve some events."""
         await self._ask_name(client, machine, url)
         while True:
             answer = await client.get(f"{url}{EVENTS}", headers=GUEST)
@@ -110,7 +110,7 @@ class Game:
             self.ledger.approved.add(event)
 
     async def _ghosts(self, client: httpx2.AsyncClient) -> None:
-        """Ask at the addresses of machines that are no more: nobody else may answer to them there."""
+        """Poll at the addresses of removed machines: no other machine may answer there."""
         there = {full(one) for one in self.machines}
         for address, owner in sorted(self.ledger.owners.items()):
             if owner not in there and address.startswith("http"):
@@ -120,7 +120,7 @@ class Game:
     # -- operators
 
     async def _operate(self, client: httpx2.AsyncClient) -> None:
-        """Cause things, approve some and withdraw some."""
+        """Trigger events, approve some and cancel some."""
         while True:
             await self._cause(client)
             await asyncio.sleep(self.chance.uniform(0, 0.05))
@@ -129,7 +129,7 @@ class Game:
         machine = self.chance.choice(self.machines)
         cause = self.chance.choice((*CAUSES, "evict") if machine["spot"] else CAUSES)
         if cause == "delete":
-            # The sets stay what they are, so that there is always somebody to be warned.
+            # The sets keep their machines, so that there are always machines to warn.
             if not machine["name"].startswith("vm"):
                 return
             self.ledger.doomed.add(full(machine))
@@ -154,7 +154,7 @@ class Game:
             (self.ledger.approved if verb == "approve" else self.ledger.cancelled).add(event)
 
     async def _roll_out(self, client: httpx2.AsyncClient) -> None:
-        """Take maintenance through the availability set."""
+        """Start a rollout in the availability set."""
         while True:
             wish = {"scope": "app", "cause": "host-update", "notice": "20s"}
             answer = await client.post(self._operator("walks"), json=wish)
@@ -216,12 +216,12 @@ class Game:
         return lines
 
 
-#: A connection for everybody, and none of them waits for another's.
+#: A connection per client, so that no client waits for another.
 _MANY = httpx2.Limits(max_connections=500, max_keepalive_connections=500)
 
 
 class Page(TypedDict):
-    """A list of the operator API; each has the member that it was asked for."""
+    """A list of the operator API; only the requested member is present."""
 
     machines: list[Machine]
     history: list[Line]

@@ -1,4 +1,4 @@
-"""The reference of scenarios, made from their types: what the guide must show."""
+"""The reference of scenarios, generated from their types; the guide must show it."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""The command, from outside: what it plays, what it says, and how it ends."""
+"""The check command, run as a process: what it runs, what it prints, and how it exits."""
 
 import json
 import os
@@ -20,7 +20,7 @@ AGENT = (
     *("--config", str(Path(__file__).with_name("agent.toml")), "--state", "{work}/state"),
 )
 
-#: Played one beside the other, these take five seconds.
+#: These two take five seconds when they run at the same time.
 QUICKEST = ("preempt", "old-version")
 
 
@@ -34,29 +34,29 @@ def check(*words: str) -> Done:
 def test_our_own_agent_is_safe(tmp_path: Path) -> None:
     junit, report = tmp_path / "report.xml", tmp_path / "report.json"
 
-    done = check(*QUICKEST, "--strict", "--junit", str(junit), "--json", str(report), "--", *AGENT)
+    done = check(*QUICKEST, "--strict", "--junit", str(junit), "--json-file", str(report), "--", *AGENT)
 
     assert (done.code, done.stderr) == (0, "2 scenarios: 2 safe\n"), done.stdout
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["safe"] * 2
-    assert [one["name"] for one in json.loads(report.read_text())["scenarios"]] == list(QUICKEST)
+    assert [entry["name"] for entry in json.loads(report.read_text())["scenarios"]] == list(QUICKEST)
     assert len(ElementTree.parse(junit).findall("testsuite")) == 2
 
 
 def test_a_handler_that_ends_at_once_is_unsafe_whatever_its_exit_code() -> None:
-    # If it had what its cell complains through, it could call itself impossible to run.
-    handler = ("sh", "-c", "ls -l /proc/$$/fd | grep complaints; echo broken; exit 125")
+    # With the descriptor for errors of its sandbox, it could claim that it cannot be run.
+    handler = ("sh", "-c", "ls -l /proc/$$/fd | grep sandbox-errors; echo broken; exit 125")
 
     done = check("plain-reboot", "--", *handler)
 
     assert (done.code, done.stderr) == (1, "1 scenario: 1 UNSAFE\n"), done.stdout
-    _, said, ended, printed = done.stdout.splitlines()
-    assert said.startswith("    web_0 was not served a document in ")
-    assert said.endswith(" s; requests: 0; it ended with exit code 125 (C-01)")
-    assert ended.endswith(" s into the play, with exit code 125 (C-02)")
+    _, unserved, ended, printed = done.stdout.splitlines()
+    assert unserved.startswith("    web_0 was not served a document in ")
+    assert unserved.endswith(" s; requests: 0; it ended with exit code 125 (C-01)")
+    assert ended.endswith(" s into the scenario, with exit code 125 (C-02)")
     assert printed == "    | broken"
 
 
-def test_what_cannot_be_played_is_no_verdict(tmp_path: Path) -> None:
+def test_a_scenario_that_cannot_run_has_no_verdict(tmp_path: Path) -> None:
     ambiguous = tmp_path / "mine.toml"
     ambiguous.write_text(text("plain-reboot").replace("scale_sets", 'vms = ["web_0"]\nscale_sets'))
     handler = tmp_path / "handler"
@@ -71,7 +71,7 @@ def test_what_cannot_be_played_is_no_verdict(tmp_path: Path) -> None:
 
 
 def interrupt(check: int, server: int) -> None:
-    """Press Ctrl-C: everybody at the terminal hears it."""
+    """Press Ctrl-C, which signals every process of the terminal."""
     os.killpg(check, signal.SIGINT)
 
 
@@ -92,19 +92,19 @@ def is_server(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("strike", "said"),
+    ("strike", "message"),
     [
-        pytest.param(interrupt, "stopped before the end", id="who is interrupted stops"),
-        pytest.param(terminate, "stopped before the end", id="who is told to end stops"),
+        pytest.param(interrupt, "interrupted", id="an interrupt"),
+        pytest.param(terminate, "interrupted", id="a SIGTERM"),
         pytest.param(
             kill_the_server,
             "the server ended with exit code -9",
-            id="a handler is not to blame for a server that has died",
+            id="a server that dies",
         ),
     ],
 )
-def test_a_play_that_is_broken_off_is_no_verdict_and_leaves_nobody(
-    strike: Callable[[int, int], None], said: str, tmp_path: Path
+def test_an_aborted_check_has_no_verdict_and_leaves_no_process(
+    strike: Callable[[int, int], None], message: str, tmp_path: Path
 ) -> None:
     runs = tmp_path / "runs"
     handler = ("sh", "-c", f"echo $$ > {runs}; exec sleep 600")
@@ -117,32 +117,46 @@ def test_a_play_that_is_broken_off_is_no_verdict_and_leaves_nobody(
     ) as process:
         until(lambda: process.poll() is not None or (runs.exists() and runs.read_text() != ""), "a handler")
         if process.poll() is not None:
-            said = process.communicate()[0]
-            skip_without_sandbox(said)
-            raise AssertionError(f"check ended before its handler began:\n{said}")
+            output = process.communicate()[0]
+            skip_without_sandbox(output)
+            raise AssertionError(f"check ended before its handler began:\n{output}")
         (server,) = filter(is_server, children(process.pid))
 
         strike(process.pid, server)
 
-        told, _ = process.communicate(timeout=60)
-    assert (process.returncode, said in told) == (2, True), told
+        output, _ = process.communicate(timeout=60)
+    assert (process.returncode, message in output) == (2, True), output
     assert not any(Path(f"/proc/{pid}").exists() for pid in (server, int(runs.read_text())))
 
 
-def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+def test_a_file_with_invalid_toml_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken.toml"
     broken.write_text("name = \n")
 
     done = call("check", str(broken), "--", "true")
 
     assert done.code == 2
-    assert f"{broken}: is no TOML: Invalid value (at line 1, column 8)" in done.stderr
+    assert f"{broken}: is not valid TOML: Invalid value (at line 1, column 8)" in done.stderr
 
 
 def test_the_standard_scenarios_are_listed() -> None:
     done = call("check", "--list")
 
     assert (done.code, [line.split()[0] for line in done.stdout.splitlines()[1:]]) == (0, list(standard()))
+
+
+def test_the_standard_scenarios_are_listed_as_json() -> None:
+    done = call("check", "--list", "--json")
+
+    assert [row["name"] for row in json.loads(done.stdout)] == list(standard())
+
+
+def test_the_report_is_printed_as_json_and_the_rest_on_stderr() -> None:
+    done = check("plain-reboot", "--json", "--", "sh", "-c", "exit 1")
+
+    assert [one["name"] for one in json.loads(done.stdout)["scenarios"]] == ["plain-reboot"]
+    assert "plain-reboot  UNSAFE" in done.stderr
+    assert done.stderr.endswith("1 scenario: 1 UNSAFE\n")
 
 
 def test_a_scenario_is_shown_as_it_stands() -> None:
@@ -152,29 +166,35 @@ def test_a_scenario_is_shown_as_it_stands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        pytest.param((), "which handler? write its command line behind --", id="no handler"),
-        pytest.param(("plain-reboot", "--"), "which handler?", id="nothing behind the dashes"),
-        pytest.param(("--", "no-such-program"), "there is no program no-such-program", id="no program"),
-        pytest.param(("rain", "--", "true"), "rain: no standard scenario is called so", id="no scenario"),
-        pytest.param(("--show", "rain"), "rain: no standard scenario is called so", id="nothing to show"),
+        pytest.param((), "no handler: write its command line after --", id="no handler"),
+        pytest.param(("plain-reboot", "--"), "no handler: ", id="nothing behind the dashes"),
+        pytest.param(("--", "no-such-program"), "program not found: no-such-program", id="no program"),
         pytest.param(
-            ("--json", "nowhere/report", "--", "true"),
-            "nowhere/report cannot be written: nowhere is no directory",
+            ("rain", "--", "true"), "rain: is neither a standard scenario nor a .toml file", id="no scenario"
+        ),
+        pytest.param(("plain-rebot", "--", "true"), "(did you mean plain-reboot", id="nearly a scenario"),
+        pytest.param(("--json", "r.json", "--", "true"), "--json-file r.json", id="a file for --json"),
+        pytest.param(
+            ("--show", "rain"), "rain: is neither a standard scenario nor a .toml file", id="nothing to show"
+        ),
+        pytest.param(
+            ("--json-file", "nowhere/report", "--", "true"),
+            "nowhere/report cannot be written: nowhere is not a directory",
             id="no place for the report",
         ),
         pytest.param(("--jobs", "0", "--", "true"), "Invalid value for '--jobs'", id="no jobs"),
     ],
 )
-def test_what_makes_no_sense_is_refused(words: tuple[str, ...], said: str) -> None:
+def test_a_usage_error_is_refused(words: tuple[str, ...], message: str) -> None:
     done = call("check", *words)
 
     assert done.code == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_what_is_behind_the_dashes_is_not_ours_to_read() -> None:
     done = call("check", "--", "no-such-program", "--help", "--", "--list")
 
-    assert "there is no program no-such-program" in done.stderr
+    assert "program not found: no-such-program" in done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.check.scenario import understand
+from fairwarning.check.scenario import parse_scenario
 from tests.check.reference import tables
 from tests.check.sandboxed import skip_without_sandbox
 
@@ -41,7 +41,7 @@ def whole_suite(command: str) -> bool:
     return "--quick" in command
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if not whole_suite(one)])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if not whole_suite(command)])
 def test_a_command_of_the_guide_works(command: str, tmp_path: Path) -> None:
     done = run(command, tmp_path)
 
@@ -78,7 +78,7 @@ def test_the_guide_shows_the_file_that_our_agent_is_checked_with() -> None:
 
 
 def test_the_scenario_of_the_guide_makes_sense() -> None:
-    assert understand("the guide", tomllib.loads(SCENARIO)).name == "restart-under-load"
+    assert parse_scenario("the guide", tomllib.loads(SCENARIO)).name == "restart-under-load"
 
 
 @pytest.mark.parametrize("table", tables())

@@ -1,15 +1,28 @@
-"""What is said about what was seen."""
+"""The verdicts on observations."""
 
 import pytest
 
-from fairwarning.check.judge import Outcome
-from fairwarning.check.observations import Announced
-from tests.check.sight import E1, E2, Seen, drain, get, happen, life, observed, post, recover, spell
+from fairwarning.check.judge import ExpectationOutcome
+from fairwarning.check.observations import CausedEvent
+from tests.check.observations import (
+    E1,
+    E2,
+    Observation,
+    drain,
+    get,
+    happen,
+    life,
+    observed,
+    post,
+    recover,
+    spell,
+)
 from tests.check.verdicts import (
     AFTERWARDS,
     APPROVES,
     AT_MOST,
     BROKEN,
+    HISTORY,
     IN_FAULT,
     KEEPS_ASKING,
     KEEPS_RUNNING,
@@ -24,14 +37,13 @@ from tests.check.verdicts import (
     RECOVERS,
     RESTART,
     STAYS,
-    STORY,
     Expectation,
-    told,
+    verdict_on,
 )
 
-REDEPLOY = Announced(id=E2, label="redeploy", resources=("web_0",))
-NEIGHBOUR = Announced(id=E1, label="restart", resources=("web_1",))
-BOTH = Announced(id=E1, label="restart", resources=("web_0", "web_1"))
+REDEPLOY = CausedEvent(id=E2, label="redeploy", resources=("web_0",))
+NEIGHBOUR = CausedEvent(id=E1, label="restart", resources=("web_1",))
+BOTH = CausedEvent(id=E1, label="restart", resources=("web_0", "web_1"))
 SECOND = (happen(2, "scheduled", E2), happen(16, "started", E2), happen(30, "finished", E2))
 
 ONE_MACHINE = [
@@ -62,7 +74,7 @@ ONE_MACHINE = [
         id="an approval that takes longer than its time",
     ),
     pytest.param(
-        AFTERWARDS, (spell(0, 9), post(12)), MET, "", id="time counts from the end of a fault, if so said"
+        AFTERWARDS, (spell(0, 9), post(12)), MET, "", id="time counts from the end of a fault, if so sentence"
     ),
     pytest.param(NEVER, (), MET, "", id="nothing is approved"),
     pytest.param(
@@ -117,7 +129,7 @@ ONE_MACHINE = [
         ONLY_AFTER,
         (drain(1, None), post(3.5)),
         BROKEN,
-        "web_0 approved restart while the drain of web_0 was under way",
+        "web_0 approved restart while the drain of web_0 was running",
         id="approved after a drain that never ended",
     ),
     pytest.param(
@@ -131,7 +143,7 @@ ONE_MACHINE = [
         ONLY_AFTER,
         (post(3.5),),
         NOT_SHOWN,
-        "web_0 approved restart; whether it was drained was not to be seen",
+        "web_0 approved restart; whether it was drained could not be observed",
         id="a handler whose drain nobody can see",
     ),
     pytest.param(NEVER_DRAINS, (drain(1, 3, event=E2),), MET, "", id="drained for another event only"),
@@ -146,7 +158,7 @@ ONE_MACHINE = [
         NEVER_DRAINS,
         (),
         NOT_SHOWN,
-        "whether web_0 was drained for restart was not to be seen",
+        "whether web_0 was drained for restart could not be observed",
         id="nothing is seen of drains",
     ),
     pytest.param(READS, (get(4, E1),), MET, "", id="read in time"),
@@ -154,10 +166,10 @@ ONE_MACHINE = [
         READS,
         (get(9, E1),),
         BROKEN,
-        "web_0 read of restart only after 8.0 s, not within 5.0 s",
+        "web_0 first read restart after 8.0 s, not within 5.0 s",
         id="read too late",
     ),
-    pytest.param(READS, (get(9, E2),), BROKEN, "web_0 never read of restart", id="never read"),
+    pytest.param(READS, (get(9, E2),), BROKEN, "web_0 never read a document with restart", id="never read"),
     pytest.param(RECOVERS, (drain(1, 3), recover(22)), MET, "", id="recovered when the event has gone"),
     pytest.param(RECOVERS, (drain(1, 3, event=E2),), MET, "", id="what was not drained need not recover"),
     pytest.param(
@@ -171,14 +183,14 @@ ONE_MACHINE = [
         RECOVERS,
         (drain(1, 3), recover(28)),
         BROKEN,
-        "web_0 recovered from restart only 8.0 s after it had gone",
+        "web_0 recovered from restart only 8.0 s after it was gone",
         id="recovered late",
     ),
     pytest.param(
         RECOVERS,
         (drain(1, 3),),
         BROKEN,
-        "web_0 had not recovered 40.0 s after restart had gone",
+        "web_0 had not recovered 40.0 s after restart was gone",
         id="never recovered",
     ),
     pytest.param(
@@ -192,7 +204,7 @@ ONE_MACHINE = [
         RECOVERS,
         (),
         NOT_SHOWN,
-        "whether web_0 was drained for restart was not to be seen",
+        "whether web_0 was drained for restart could not be observed",
         id="nothing is seen of recoveries",
     ),
     pytest.param(STAYS, (drain(1, 3), recover(22)), MET, "", id="stays drained until the event has gone"),
@@ -200,7 +212,7 @@ ONE_MACHINE = [
         STAYS,
         (drain(1, 3), recover(17)),
         BROKEN,
-        "web_0 went back to work 3.0 s before restart had gone",
+        "web_0 recovered 3.0 s before restart was gone",
         id="goes back to work under an event that has started",
     ),
     pytest.param(AT_MOST, (get(3), get(3.5), get(4.2)), MET, "", id="as often as allowed"),
@@ -208,7 +220,7 @@ ONE_MACHINE = [
         AT_MOST,
         (get(3), get(3.5), get(3.9)),
         BROKEN,
-        "web_0 sent 3 requests within 0.9 s, 3.0 s into the play",
+        "web_0 sent 3 requests within 0.9 s, 3.0 s into the scenario",
         id="more often than allowed",
     ),
     pytest.param(
@@ -218,14 +230,14 @@ ONE_MACHINE = [
         IN_FAULT,
         (spell(10, 20), get(13), get(13.1), get(13.2)),
         BROKEN,
-        "web_0 sent 3 requests within 0.2 s, 13.0 s into the play",
+        "web_0 sent 3 requests within 0.2 s, 13.0 s into the scenario",
         id="pressing on during a fault",
     ),
     pytest.param(
         IN_FAULT,
         (get(13), get(13.1), get(14.2)),
         NOT_SHOWN,
-        "the endpoint of web_0 never misbehaved",
+        "the endpoint of web_0 never had a fault",
         id="without a fault, restraint is not to be seen",
     ),
     pytest.param(
@@ -239,7 +251,7 @@ ONE_MACHINE = [
         KEEPS_ASKING,
         (life(0, 40), get(5), get(28), get(35)),
         BROKEN,
-        "web_0 did not ask for 23.0 s, from 5.0 s into the play on",
+        "web_0 sent no request for 23.0 s, from 5.0 s into the scenario",
         id="a long silence",
     ),
     pytest.param(
@@ -248,9 +260,9 @@ ONE_MACHINE = [
     pytest.param(KEEPS_RUNNING, (life(0, 30, -9),), MET, "", id="what we ended did not end by itself"),
     pytest.param(
         KEEPS_RUNNING,
-        (life(0, 12, 1, ours=False),),
+        (life(0, 12, 1, ended_by_step=False),),
         BROKEN,
-        "web_0 ended by itself 12.0 s into the play, with exit code 1",
+        "web_0 ended by itself 12.0 s into the scenario, with exit code 1",
         id="a crash",
     ),
 ]
@@ -258,37 +270,37 @@ ONE_MACHINE = [
 
 @pytest.mark.parametrize(("expectation", "seen", "outcome", "sentence"), ONE_MACHINE)
 def test_a_verdict_says_what_was_seen(
-    expectation: Expectation, seen: tuple[Seen, ...], outcome: Outcome, sentence: str
+    expectation: Expectation, seen: tuple[Observation, ...], outcome: ExpectationOutcome, sentence: str
 ) -> None:
-    verdict = told(expectation, observed(*STORY, *seen, events=(RESTART,)))
+    verdict = verdict_on(expectation, observed(*HISTORY, *seen, events=(RESTART,)))
 
     assert verdict == (outcome, sentence)
 
 
 @pytest.mark.rule("C-10")
 def test_a_machine_that_another_event_still_needs_drained_does_not_go_back_to_work() -> None:
-    seen = observed(*STORY, *SECOND, drain(1, 3), drain(3, 4, E2), recover(21), events=(RESTART, REDEPLOY))
+    seen = observed(*HISTORY, *SECOND, drain(1, 3), drain(3, 4, E2), recover(21), events=(RESTART, REDEPLOY))
 
-    verdict = told(STAYS, seen)
+    verdict = verdict_on(STAYS, seen)
 
-    assert verdict == (BROKEN, "web_0 went back to work 9.0 s before redeploy had gone")
+    assert verdict == (BROKEN, "web_0 recovered 9.0 s before redeploy was gone")
 
 
 @pytest.mark.rule("C-10")
 def test_a_machine_recovers_when_the_last_of_two_events_has_gone() -> None:
     drained = (drain(1, 3), drain(3, 4, E2))
-    seen = observed(*STORY, *SECOND, *drained, recover(31), recover(31, E2), events=(RESTART, REDEPLOY))
+    seen = observed(*HISTORY, *SECOND, *drained, recover(31), recover(31, E2), events=(RESTART, REDEPLOY))
 
-    verdicts = (told(STAYS, seen), told(RECOVERS, seen))
+    verdicts = (verdict_on(STAYS, seen), verdict_on(RECOVERS, seen))
 
     assert verdicts == ((MET, ""), (MET, ""))
 
 
 @pytest.mark.rule("C-05")
 def test_a_drain_for_no_event_in_particular_is_not_for_one_that_has_gone() -> None:
-    seen = observed(*STORY, drain(25, 26, event=None), events=(NEIGHBOUR,))
+    seen = observed(*HISTORY, drain(25, 26, event=None), events=(NEIGHBOUR,))
 
-    assert told(NEVER_DRAINS, seen) == (MET, "")
+    assert verdict_on(NEVER_DRAINS, seen) == (MET, "")
 
 
 @pytest.mark.rule("C-06")
@@ -300,27 +312,27 @@ def test_a_drain_for_no_event_in_particular_is_not_for_one_that_has_gone() -> No
     ],
 )
 def test_a_drain_for_no_event_in_particular_lasts_until_the_machine_goes_back_to_work(
-    between: tuple[Seen, ...], outcome: Outcome
+    between: tuple[Observation, ...], outcome: ExpectationOutcome
 ) -> None:
     seen = observed(*SECOND, drain(0, 1, event=None), *between, post(3, E2), events=(REDEPLOY,))
 
-    verdict, _ = told(ONLY_AFTER, seen)
+    verdict, _ = verdict_on(ONLY_AFTER, seen)
 
     assert verdict is outcome
 
 
 @pytest.mark.rule("C-05")
 def test_what_names_another_machine_need_not_be_approved() -> None:
-    seen = observed(*STORY, events=(NEIGHBOUR,))
+    seen = observed(*HISTORY, events=(NEIGHBOUR,))
 
-    assert told(APPROVES, seen) == (MET, "")
+    assert verdict_on(APPROVES, seen) == (MET, "")
 
 
 @pytest.mark.rule("C-07")
 def test_an_approval_waits_for_every_machine_that_the_event_names() -> None:
     drained = drain(1, 2), drain(1, 5, machine="web_1")
-    seen = observed(*STORY, *drained, post(2.5), events=(BOTH,), served=("web_0", "web_1"))
+    seen = observed(*HISTORY, *drained, post(2.5), events=(BOTH,), served=("web_0", "web_1"))
 
-    verdict = told(ONLY_AFTER, seen, "web_0", "web_1")
+    verdict = verdict_on(ONLY_AFTER, seen, "web_0", "web_1")
 
     assert verdict == (BROKEN, "web_0 approved restart 2.5 s before the drain of web_1 ended")

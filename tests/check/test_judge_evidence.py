@@ -1,15 +1,27 @@
-"""What a play must have shown before anything is said about a handler."""
+"""What must be observed before a handler is judged."""
 
 from dataclasses import replace
 
 import pytest
 
 from fairwarning.check.judge import judge
-from tests.check.sight import PACE, Seen, drain, get, happen, life, observed, post, refused, scenario
+from tests.check.observations import (
+    TIMING,
+    Observation,
+    drain,
+    get,
+    happen,
+    life,
+    observed,
+    post,
+    refused,
+    scenario,
+)
 from tests.check.verdicts import (
     APPROVES,
     AT_MOST,
     BROKEN,
+    HISTORY,
     KEEPS_RUNNING,
     NEVER,
     NEVER_DRAINS,
@@ -20,96 +32,103 @@ from tests.check.verdicts import (
     RECOVERS,
     RESTART,
     STAYS,
-    STORY,
     Expectation,
-    told,
+    verdict_on,
 )
 
 
 @pytest.mark.rule("C-01")
 @pytest.mark.parametrize(
-    ("seen", "said"),
+    ("seen", "sentence"),
     [
         pytest.param((), "requests: 0", id="it never asked"),
-        pytest.param((get(1, status=None),), "requests: 1; the last one was not answered", id="no answer"),
+        pytest.param(
+            (get(1, status=None),), "requests: 1; the last request was not answered", id="no answer"
+        ),
         pytest.param(
             (refused(1, 400), refused(2, 429)),
-            'requests: 2; it was told 400: {"error": "no"}',
+            'requests: 2; the answer was 400: {"error": "no"}',
             id="a refusal says more than that it asks too often",
         ),
         pytest.param(
             (refused(1, 404), refused(2, 429)),
-            'requests: 2; it was told 429: {"error": "no"}',
+            'requests: 2; the answer was 429: {"error": "no"}',
             id="else the last answer counts",
         ),
-        pytest.param((life(0, 2, 3, ours=False),), "requests: 0; it ended with exit code 3", id="it crashed"),
+        pytest.param(
+            (life(0, 2, 3, ended_by_step=False),), "requests: 0; it ended with exit code 3", id="it crashed"
+        ),
     ],
 )
-def test_who_never_gets_a_document_is_judged_on_that(seen: tuple[Seen, ...], said: str) -> None:
+def test_a_handler_that_never_gets_a_document_is_judged_on_that(
+    seen: tuple[Observation, ...], sentence: str
+) -> None:
     silent = observed(*seen, ended=30, served=())
 
-    (verdict,) = judge(scenario(**APPROVES), silent, PACE)
+    (verdict,) = judge(scenario(**APPROVES), silent, TIMING)
 
     assert (verdict.expect, verdict.rule, verdict.outcome) == ("asks", "C-01", BROKEN)
-    assert verdict.sentences == (f"web_0 was not served a document in 30.0 s; {said}",)
+    assert verdict.sentences == (f"web_0 was not served a document in 30.0 s; {sentence}",)
 
 
 @pytest.mark.rule("R-10")
-def test_who_never_gets_a_document_may_still_ask_too_often() -> None:
+def test_a_handler_that_never_gets_a_document_may_still_ask_too_often() -> None:
     hammering = observed(refused(3, 400), refused(3.1, 400), refused(3.2, 400), served=())
 
-    _, verdict = judge(scenario(**AT_MOST), hammering, PACE)
+    _, verdict = judge(scenario(**AT_MOST), hammering, TIMING)
 
-    assert verdict.sentences == ("web_0 sent 3 requests within 0.2 s, 3.0 s into the play",)
+    assert verdict.sentences == ("web_0 sent 3 requests within 0.2 s, 3.0 s into the scenario",)
 
 
 @pytest.mark.parametrize(
     "expectation", [APPROVES, NEVER, ONCE, ONLY_AFTER, NEVER_DRAINS, READS, RECOVERS, STAYS]
 )
 @pytest.mark.parametrize(
-    ("about", "said"),
+    ("about", "sentence"),
     [
         pytest.param({}, "an event was never announced", id="any event"),
         pytest.param({"event": "restart"}, "restart was never announced", id="one event"),
     ],
 )
 def test_nothing_is_shown_about_an_event_that_never_came(
-    expectation: Expectation, about: Expectation, said: str
+    expectation: Expectation, about: Expectation, sentence: str
 ) -> None:
-    verdict = told({**expectation, **about}, observed(life(0), served=("web_0", "web_1")), "web_0", "web_1")
+    verdict = verdict_on(
+        {**expectation, **about}, observed(life(0), served=("web_0", "web_1")), "web_0", "web_1"
+    )
 
-    assert verdict == (NOT_SHOWN, said)
+    assert verdict == (NOT_SHOWN, sentence)
 
 
 @pytest.mark.parametrize("expectation", [APPROVES, ONCE, AT_MOST, KEEPS_RUNNING])
-def test_a_play_without_all_its_steps_shows_nothing(expectation: Expectation) -> None:
-    seen = replace(observed(*STORY, post(3), life(0), events=(RESTART,), ended=20), untaken=1)
+def test_a_scenario_without_all_its_steps_shows_nothing(expectation: Expectation) -> None:
+    seen = replace(observed(*HISTORY, post(3), life(0), events=(RESTART,), ended=20), steps_left=1)
 
-    assert told(expectation, seen) == (
+    assert verdict_on(expectation, seen) == (
         NOT_SHOWN,
-        "the play was over after 20.0 s, without 1 of its 1 steps",
+        "the scenario ended after 20.0 s and did not run 1 of its 1 steps",
     )
 
 
-def test_a_play_without_all_its_steps_may_show_what_was_broken() -> None:
-    seen = replace(observed(life(0, 12, 1, ours=False)), untaken=1)
+def test_a_scenario_without_all_its_steps_may_show_what_was_broken() -> None:
+    seen = replace(observed(life(0, 12, 1, ended_by_step=False)), steps_left=1)
 
-    assert told(KEEPS_RUNNING, seen) == (
+    assert verdict_on(KEEPS_RUNNING, seen) == (
         BROKEN,
-        "web_0 ended by itself 12.0 s into the play, with exit code 1",
+        "web_0 ended by itself 12.0 s into the scenario, with exit code 1",
     )
 
 
 def test_an_event_that_has_not_gone_says_nothing_about_recovering() -> None:
     seen = observed(happen(1, "scheduled"), drain(1, 3), events=(RESTART,), ended=10)
 
-    assert told(RECOVERS, seen) == (NOT_SHOWN, "restart was not over when the play ended")
+    assert verdict_on(RECOVERS, seen) == (NOT_SHOWN, "restart was not over when the scenario ended")
 
 
-def test_a_play_that_ended_too_soon_says_nothing_about_recovering() -> None:
-    seen = observed(*STORY, drain(1, 3), events=(RESTART,), ended=22)
+def test_a_scenario_that_ended_too_soon_says_nothing_about_recovering() -> None:
+    seen = observed(*HISTORY, drain(1, 3), events=(RESTART,), ended=22)
 
-    assert told(RECOVERS, seen) == (
+    assert verdict_on(RECOVERS, seen) == (
         NOT_SHOWN,
-        "web_0 had not recovered 2.0 s after restart had gone, when the play ended",
+        "web_0 had not recovered 2.0 s after restart was gone, when the scenario ended",
     )

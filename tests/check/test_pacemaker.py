@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from fairwarning.check.scenario import standard
-from tests.check.handlers.plays import broken, played
+from tests.check.handlers.runs import broken, run_all
 
 AGENT = Path("/usr/lib/ocf/resource.d/heartbeat/azure-events-az")
 RUN = Path(__file__).parent / "handlers" / "pacemaker" / "run"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "check-your-handler.md"
 
-#: How many plays go on at a time; each look of the agent starts a dozen programs.
+#: How many scenarios run at a time; each poll of the agent starts a dozen programs.
 JOBS = 2
 
 #: What the agent breaks where it is not safe. It leaves alone what is not a Reboot or a Redeploy.
@@ -33,8 +33,8 @@ SAFE = set(standard()) - set(BREAKS) - NOT_SHOWN
 @cache
 def score() -> dict[str, tuple[str, set[str]]]:
     """Return the agent's verdict in every scenario, and the rules that it broke there."""
-    results = played([(name, (str(RUN),)) for name in standard()], JOBS).values()
-    return {one.scenario.name: (one.word, {rule for _, rule in broken(one)}) for one in results}
+    results = run_all([(name, (str(RUN),)) for name in standard()], JOBS).values()
+    return {result.scenario.name: (result.word, {rule for _, rule in broken(result)}) for result in results}
 
 
 @pytest.mark.slow
@@ -49,15 +49,15 @@ def score() -> dict[str, tuple[str, set[str]]]:
     ],
 )
 def test_the_agent_of_pacemaker_is_scored(word: str, expected: dict[str, set[str]]) -> None:
-    found = {name: rules for name, (said, rules) in score().items() if said == word}
+    found = {name: rules for name, (scored, rules) in score().items() if scored == word}
 
     assert found == expected
 
 
-def test_the_guide_tells_how_the_agent_of_pacemaker_fares() -> None:
+def test_the_guide_lists_the_score_of_the_agent() -> None:
     rows = re.findall(r"^\| (`.*`) \| (safe|not shown|unsafe) \|", GUIDE.read_text(), re.MULTILINE)
 
-    told = {name: word for names, word in rows for name in re.findall(r"`(.*?)`", names)}
+    listed = {name: word for names, word in rows for name in re.findall(r"`(.*?)`", names)}
 
     words = {"safe": SAFE, "not shown": NOT_SHOWN, "unsafe": set(BREAKS)}
-    assert told == {name: word for word, names in words.items() for name in names}
+    assert listed == {name: word for word, names in words.items() for name in names}

@@ -1,4 +1,4 @@
-"""Who stands between a handler and its endpoint changes nothing and misses nothing."""
+"""The recorder between a handler and its endpoint changes nothing and misses nothing."""
 
 import asyncio
 import re
@@ -7,10 +7,10 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from fairwarning.check.messages import LARGEST_HEAD, cut
-from fairwarning.check.notebook import Notebook
+from fairwarning.check.messages import LARGEST_HEAD, reset
+from fairwarning.check.observation_log import ObservationLog
 from fairwarning.check.observations import Asked
-from fairwarning.check.recorder import Recorder
+from fairwarning.check.recorder import EndpointRecorder
 from fairwarning.sandbox.addresses import Endpoint
 
 PATH = b"/metadata/scheduledevents?api-version=2020-07-01"
@@ -24,9 +24,9 @@ def saying(*answers: bytes) -> Answer:
     """An endpoint that answers each head of a request with the next of these."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for one in answers:
+        for content in answers:
             await reader.readuntil(b"\r\n\r\n")
-            writer.write(one)
+            writer.write(content)
         await writer.drain()
 
     return answer
@@ -36,36 +36,36 @@ def asking(*requests: bytes, length: int) -> Story:
     """A handler that sends these and reads so many bytes."""
 
     async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        for one in requests:
-            writer.write(one)
+        for request in requests:
+            writer.write(request)
         return await reader.readexactly(length)
 
     return ask
 
 
 def record(answer: Answer, story: Story, version: str | None = None) -> tuple[bytes, list[Asked]]:
-    """Play a story through a recorder; return what the handler got and what was written down."""
+    """Run a story through a recorder; return what the handler got and what was recorded."""
 
     async def endpoint(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await answer(reader, writer)
         await reader.read()
         writer.close()
 
-    async def play() -> tuple[bytes, list[Asked]]:
-        notebook = Notebook(asyncio.get_running_loop().time())
+    async def run() -> tuple[bytes, list[Asked]]:
+        log = ObservationLog(asyncio.get_running_loop().time())
         async with await asyncio.start_server(endpoint, "127.0.0.1", 0) as server:
-            there = Endpoint(IPv4Address("127.0.0.1"), server.sockets[0].getsockname()[1])
-            recorder = Recorder("web_0", there, notebook, version=version)
+            upstream = Endpoint(IPv4Address("127.0.0.1"), server.sockets[0].getsockname()[1])
+            recorder = EndpointRecorder("web_0", upstream, log, version=version)
             async with recorder.listening() as port:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 got = await story(reader, writer)
                 writer.close()
-        return got, list(notebook.asked.values())
+        return got, list(log.asked.values())
 
-    return asyncio.run(play())
+    return asyncio.run(run())
 
 
-def test_a_request_and_its_answer_pass_and_are_written_down() -> None:
+def test_a_request_and_its_answer_pass_and_are_recorded() -> None:
     request = b"POST " + PATH + b" HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody"
 
     got, (asked,) = record(saying(OK), asking(request, length=len(OK)))
@@ -76,14 +76,14 @@ def test_a_request_and_its_answer_pass_and_are_written_down() -> None:
     assert asked.ended is not None
 
 
-def test_requests_on_one_connection_are_told_apart() -> None:
+def test_requests_on_one_connection_are_distinguished() -> None:
     request = b"GET " + PATH + b" HTTP/1.1\r\n\r\n"
     other = b"HTTP/1.1 304 Not Modified\r\n\r\n"
 
     got, asked = record(saying(OK, other), asking(request, request, length=len(OK + other)))
 
     assert got == OK + other
-    assert [one.status for one in asked] == [200, 304]
+    assert [request.status for request in asked] == [200, 304]
 
 
 def test_bodies_in_chunks_pass_as_they_are() -> None:
@@ -97,7 +97,7 @@ def test_bodies_in_chunks_pass_as_they_are() -> None:
     assert (asked.body, asked.answer) == (b'{"a":1}', b'{"a":1}')
 
 
-def test_who_waits_for_a_word_before_the_body_gets_it() -> None:
+def test_a_100_continue_is_passed_on() -> None:
     onwards = b"HTTP/1.1 100 Continue\r\n\r\n"
     head = b"POST " + PATH + b" HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
 
@@ -135,10 +135,10 @@ def test_an_answer_without_a_length_ends_with_the_connection() -> None:
     assert asked.answer == b"{}"
 
 
-def test_a_connection_that_is_cut_is_cut_for_the_handler_too() -> None:
+def test_a_reset_is_passed_on_to_the_handler() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        cut(writer)
+        reset(writer)
 
     async def story(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(b"POST " + PATH + b" HTTP/1.1\r\nContent-Length: 4\r\n\r\n1234")
@@ -162,7 +162,7 @@ def test_a_connection_that_is_cut_is_cut_for_the_handler_too() -> None:
         pytest.param(b"1" * LARGEST_HEAD * 3, id="a size without an end"),
     ],
 )
-def test_an_answer_that_makes_no_sense_is_a_connection_that_is_cut(chunks: bytes) -> None:
+def test_a_malformed_answer_resets_the_connection(chunks: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
@@ -181,7 +181,7 @@ def test_an_answer_that_makes_no_sense_is_a_connection_that_is_cut(chunks: bytes
     assert (asked.status, asked.ended is None) == (None, False)
 
 
-def test_a_request_that_makes_no_sense_gets_no_further() -> None:
+def test_a_malformed_request_is_not_forwarded() -> None:
     rest = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -199,7 +199,7 @@ def test_a_request_that_makes_no_sense_gets_no_further() -> None:
     assert (asked.body, asked.status) == (b"", None)
 
 
-def test_who_gives_up_is_seen_to_have_stopped_waiting() -> None:
+def test_a_handler_that_gives_up_is_recorded_as_such() -> None:
     asked_at_all = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -220,8 +220,8 @@ def test_who_gives_up_is_seen_to_have_stopped_waiting() -> None:
 
 
 def test_a_request_ends_when_the_handler_gives_up_and_not_when_the_endpoint_lets_go() -> None:
-    async def play() -> tuple[Asked, Asked]:
-        notebook = Notebook(asyncio.get_running_loop().time())
+    async def run() -> tuple[Asked, Asked]:
+        log = ObservationLog(asyncio.get_running_loop().time())
         let_go = asyncio.Event()
 
         async def endpoint(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -229,28 +229,28 @@ def test_a_request_ends_when_the_handler_gives_up_and_not_when_the_endpoint_lets
             writer.close()
 
         async with await asyncio.start_server(endpoint, "127.0.0.1", 0) as server:
-            there = Endpoint(IPv4Address("127.0.0.1"), server.sockets[0].getsockname()[1])
-            async with Recorder("web_0", there, notebook).listening() as port:
+            upstream = Endpoint(IPv4Address("127.0.0.1"), server.sockets[0].getsockname()[1])
+            async with EndpointRecorder("web_0", upstream, log).listening() as port:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(b"GET " + PATH + b" HTTP/1.1\r\n\r\n")
-                await notebook.until(lambda: bool(notebook.asked))
+                await log.wait_until(lambda: bool(log.asked))
                 writer.write_eof()
-                await notebook.until(lambda: notebook.asked[0].ended is not None)
-                given_up = notebook.asked[0]
+                await log.wait_until(lambda: log.asked[0].ended is not None)
+                given_up = log.asked[0]
                 let_go.set()
                 await reader.read()
                 writer.close()
-        return given_up, notebook.asked[0]
+        return given_up, log.asked[0]
 
-    given_up, later = asyncio.run(play())
+    given_up, later = asyncio.run(run())
 
     assert later == given_up
 
 
-def test_an_endpoint_that_is_not_there_is_a_connection_that_is_cut() -> None:
-    async def play() -> bytes:
-        notebook = Notebook(asyncio.get_running_loop().time())
-        recorder = Recorder("web_0", Endpoint(IPv4Address("127.0.0.1"), 1), notebook)
+def test_an_endpoint_that_is_down_is_a_reset() -> None:
+    async def run() -> bytes:
+        log = ObservationLog(asyncio.get_running_loop().time())
+        recorder = EndpointRecorder("web_0", Endpoint(IPv4Address("127.0.0.1"), 1), log)
         async with recorder.listening() as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:
@@ -260,7 +260,7 @@ def test_an_endpoint_that_is_not_there_is_a_connection_that_is_cut() -> None:
             finally:
                 writer.close()
 
-    assert asyncio.run(play()) == b"reset"
+    assert asyncio.run(run()) == b"reset"
 
 
 @pytest.mark.parametrize(

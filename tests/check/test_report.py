@@ -1,18 +1,18 @@
-"""What is told about results."""
+"""The reports about results."""
 
 import json
 from dataclasses import replace
 from xml.etree import ElementTree
 
-from fairwarning.check.judge import Outcome, Verdict
-from fairwarning.check.report import Result, as_json, as_junit, lines, summary
-from tests.check.sight import after, scenario
+from fairwarning.check.judge import ExpectationOutcome, Verdict
+from fairwarning.check.report import ScenarioResult, as_json, as_junit, lines, summary
+from tests.check.observations import after, scenario
 
-SAFE = Result(
+SAFE = ScenarioResult(
     scenario=scenario(expect="approves"),
     speed=60,
     took=after(12.34),
-    verdicts=(Verdict(expect="approves", rule="C-06", outcome=Outcome.MET),),
+    verdicts=(Verdict(expect="approves", rule="C-06", outcome=ExpectationOutcome.MET),),
 )
 UNSAFE = replace(
     SAFE,
@@ -20,17 +20,20 @@ UNSAFE = replace(
         Verdict(
             expect="approves-once",
             rule="C-08",
-            outcome=Outcome.BROKEN,
+            outcome=ExpectationOutcome.BROKEN,
             sentences=("web_0 approved restart 3 times",),
         ),
         Verdict(
-            expect="recovers", rule="C-04", outcome=Outcome.NOT_SHOWN, sentences=("nothing was to be seen",)
+            expect="recovers",
+            rule="C-04",
+            outcome=ExpectationOutcome.NOT_SHOWN,
+            sentences=("nothing could be observed",),
         ),
         Verdict(
             expect="stays-drained",
             rule="C-10",
-            outcome=Outcome.NOT_SHOWN,
-            sentences=("nothing was to be seen",),
+            outcome=ExpectationOutcome.NOT_SHOWN,
+            sentences=("nothing could be observed",),
         ),
     ),
     output="first\n\x1b[31mTraceback\x1b[0m & <more>",
@@ -42,35 +45,35 @@ def test_a_safe_handler_takes_one_line() -> None:
     assert list(lines(SAFE, 10)) == ["smallest    safe         12.3 s at speed 60"]
 
 
-def test_an_unsafe_handler_is_told_why_and_by_which_rule() -> None:
+def test_an_unsafe_result_has_reasons_and_rules() -> None:
     assert list(lines(UNSAFE, 10)) == [
         "smallest    UNSAFE       12.3 s at speed 60",
         "    web_0 approved restart 3 times (C-08)",
-        "    not shown: nothing was to be seen (C-04, C-10)",
+        "    not shown: nothing could be observed (C-04, C-10)",
         "    | first",
         "    | \x1b[31mTraceback\x1b[0m & <more>",
     ]
 
 
-def test_what_could_not_be_played_is_no_verdict() -> None:
+def test_a_scenario_that_could_not_run_has_no_verdict() -> None:
     assert list(lines(NOT_PLAYED, 10)) == [
         "smallest    not played   12.3 s at speed 60",
         "    the server did not start",
     ]
 
 
-def test_a_problem_without_words_is_a_problem() -> None:
-    wordless = replace(NOT_PLAYED, problem="")
+def test_an_empty_problem_is_a_problem() -> None:
+    empty = replace(NOT_PLAYED, problem="")
 
-    assert wordless.word == "not played"
-    assert [one.get("errors") for one in ElementTree.fromstring(as_junit([wordless]))] == ["1"]
+    assert empty.word == "not played"
+    assert [element.get("errors") for element in ElementTree.fromstring(as_junit([empty]))] == ["1"]
 
 
 def test_the_summary_counts() -> None:
     assert summary([SAFE, SAFE, UNSAFE, NOT_PLAYED]) == "4 scenarios: 2 safe, 1 UNSAFE, 1 not played"
 
 
-def test_programs_are_told_everything() -> None:
+def test_json_has_everything() -> None:
     (entry, problem) = json.loads(as_json([UNSAFE, NOT_PLAYED]))["scenarios"]
 
     assert (entry["name"], entry["outcome"], entry["speed"], entry["seconds"]) == (
@@ -93,7 +96,9 @@ def test_build_servers_read_a_suite_per_scenario_and_a_case_per_expectation() ->
 
     assert text.startswith("<?xml version='1.0' encoding='utf-8'?>")
     safe, unsafe, problem = ElementTree.fromstring(text.encode())
-    assert [(one.get("tests"), one.get("failures"), one.get("skipped")) for one in (safe, unsafe)] == [
+    assert [
+        (element.get("tests"), element.get("failures"), element.get("skipped")) for element in (safe, unsafe)
+    ] == [
         ("1", "0", "0"),
         ("3", "1", "2"),
     ]
@@ -102,6 +107,8 @@ def test_build_servers_read_a_suite_per_scenario_and_a_case_per_expectation() ->
         "recovers (C-04)",
         "stays-drained (C-10)",
     ]
-    assert [one.get("message") for one in unsafe.iter("failure")] == ["web_0 approved restart 3 times"]
+    assert [element.get("message") for element in unsafe.iter("failure")] == [
+        "web_0 approved restart 3 times"
+    ]
     assert unsafe.findtext("system-out") == "first\n[31mTraceback[0m & <more>"
-    assert [one.get("message") for one in problem.iter("error")] == ["the server did not start"]
+    assert [element.get("message") for element in problem.iter("error")] == ["the server did not start"]

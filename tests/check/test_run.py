@@ -1,20 +1,19 @@
-"""Scenarios are played one beside the other, and none spoils another's result."""
+"""Scenarios run at the same time, and each has a result of its own."""
 
 import asyncio
 import os
 
-from fairwarning.check.pace import Pace
-from fairwarning.check.play import Run
-from fairwarning.check.report import Result
+from fairwarning.check.report import ScenarioResult
 from fairwarning.check.run import check
-from fairwarning.check.scenario import load
+from fairwarning.check.run_scenario import CheckRequest
+from fairwarning.check.scenario import Timing, load
 
 
-def test_a_play_that_breaks_off_is_a_result_like_any_other() -> None:
-    ended: list[Result] = []
-    impossible = Run(("no\0program",), os.environ, Pace(quick=True))
+def test_a_scenario_that_is_aborted_has_a_result() -> None:
+    ended: list[ScenarioResult] = []
+    impossible = CheckRequest(("no\0program",), os.environ, Timing(quick=True))
 
     (result,) = asyncio.run(check([load("preempt")], impossible, 1, lambda _: None, ended.append))
 
-    assert (result.word, result.problem) == ("not played", "the play broke off: embedded null byte")
+    assert (result.word, result.problem) == ("not played", "the scenario was aborted: embedded null byte")
     assert ended == [result]

@@ -1,4 +1,4 @@
-"""Scenarios are data: what they may say, and what is said about those that make no sense."""
+"""Scenarios are data: how they are read, and the errors of invalid ones."""
 
 import json
 import re
@@ -9,10 +9,9 @@ import jsonschema_rs
 import pytest
 
 from fairwarning.check.judge import ASKS_RULE
-from fairwarning.check.pace import Pace
-from fairwarning.check.scenario import Unplayable, load, schema, standard, text, understand
-from fairwarning.core.wire import Json
-from tests.check.sight import after, content
+from fairwarning.check.scenario import Timing, UnplayableError, load, parse_scenario, schema, standard, text
+from fairwarning.core.document.render import Json
+from tests.check.observations import after, content
 
 ROOT = Path(__file__).parents[2]
 RULES = set(re.findall(r"^\| ([A-Z]-\d+a?) \|", (ROOT / "docs/rules.md").read_text(), re.MULTILINE))
@@ -25,7 +24,7 @@ def test_a_standard_scenario_makes_sense(name: str) -> None:
     scenario = load(name)
 
     assert scenario.name == name
-    assert {ASKS_RULE, *(one.rule for one in scenario.expect)} <= RULES
+    assert {ASKS_RULE, *(expectation.rule for expectation in scenario.expect)} <= RULES
 
 
 def test_the_standard_suite_is_of_some_size() -> None:
@@ -35,10 +34,10 @@ def test_the_standard_suite_is_of_some_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("members", "message"),
     [
         pytest.param(
-            {"speeed": 3}, "made.toml: Object contains unknown field `speeed`", id="a member nobody knows"
+            {"speeed": 3}, "made.toml: Object contains unknown field `speeed`", id="an unknown member"
         ),
         pytest.param(
             {"speed": "fast"}, "made.toml: speed: Expected `float | object`, got `str`", id="a type"
@@ -49,7 +48,7 @@ def test_the_standard_suite_is_of_some_size() -> None:
         pytest.param(
             {"steps": [STEP, {"do": "dance"}]},
             "made.toml: steps[1].do: Invalid value 'dance'",
-            id="a step that nobody can take",
+            id="an unknown step",
         ),
         pytest.param(
             {"steps": [{**STEP, "cause": "rain"}]},
@@ -69,11 +68,11 @@ def test_the_standard_suite_is_of_some_size() -> None:
         pytest.param(
             {"handlers": ["nobody"]},
             "made.toml: handlers: 'nobody' is not one of web_0, web_1",
-            id="a handler on a machine that the fleet has not",
+            id="a handler on a machine that is not in the fleet",
         ),
         pytest.param(
             {"handlers": ["web_0", "web_1", "web_0"]},
-            "made.toml: handlers: 'web_0' stands there 2 times",
+            "made.toml: handlers: 'web_0' is listed 2 times",
             id="two handlers on a machine",
         ),
         pytest.param(
@@ -84,17 +83,17 @@ def test_the_standard_suite_is_of_some_size() -> None:
         pytest.param(
             {"steps": [{**STEP, "machines": ["web_0", "web_2"]}]},
             "made.toml: steps[0].machines: 'web_2' is not one of web_0, web_1",
-            id="a cause for a machine that the fleet has not",
+            id="a cause for a machine that is not in the fleet",
         ),
         pytest.param(
             {"steps": [{"do": "fault", "fault": "429", "lasts": "3s", "machines": ["db"]}]},
             "made.toml: steps[0].machines: 'db' is not one of web_0, web_1",
-            id="a fault of a machine that the fleet has not",
+            id="a fault of a machine that is not in the fleet",
         ),
         pytest.param(
             {"steps": [STEP, {"do": "approve", "event": "restart", "by": "db"}]},
             "made.toml: steps[1].by: 'db' is not one of web_0, web_1",
-            id="an approval by a machine that the fleet has not",
+            id="an approval by a machine that is not in the fleet",
         ),
         pytest.param(
             {"steps": [{**STEP, "after": "gone", "of": "restart"}]},
@@ -123,32 +122,32 @@ def test_the_standard_suite_is_of_some_size() -> None:
         ),
     ],
 )
-def test_a_scenario_that_makes_no_sense_is_refused_by_name(members: dict[str, Json], said: str) -> None:
-    with pytest.raises(Unplayable) as refusal:
-        understand("made.toml", content(**members))
+def test_an_invalid_scenario_is_refused_by_name(members: dict[str, Json], message: str) -> None:
+    with pytest.raises(UnplayableError) as refusal:
+        parse_scenario("made.toml", content(**members))
 
-    assert str(refusal.value).startswith(said)
+    assert str(refusal.value).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
-        pytest.param("rain", "rain: no standard scenario is called so, and it is no .toml file", id="a name"),
+        pytest.param("rain", "rain: is neither a standard scenario nor a .toml file", id="a name"),
         pytest.param("rain.toml", "rain.toml: cannot be read: ", id="a file that is not there"),
     ],
 )
-def test_a_scenario_that_is_not_there_is_refused(name: str, said: str) -> None:
-    with pytest.raises(Unplayable) as refusal:
+def test_a_scenario_that_is_not_there_is_refused(name: str, message: str) -> None:
+    with pytest.raises(UnplayableError) as refusal:
         text(name)
 
-    assert str(refusal.value).startswith(said)
+    assert str(refusal.value).startswith(message)
 
 
 def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "made.toml"
     path.write_text("name =")
 
-    with pytest.raises(Unplayable, match=r"made\.toml: is no TOML: "):
+    with pytest.raises(UnplayableError, match=r"made\.toml: is not valid TOML: "):
         load(str(path))
 
 
@@ -167,7 +166,7 @@ def test_a_fleet_knows_its_machines_as_guests_do() -> None:
         "spot_vms": ["batch"],
     }
 
-    scenario = understand("made.toml", content(fleet=fleet))
+    scenario = parse_scenario("made.toml", content(fleet=fleet))
 
     assert scenario.fleet.machines == ("web_0", "web_1", "app-0", "app-1", "db", "batch")
 
@@ -183,26 +182,26 @@ def test_the_schema_lets_a_standard_scenario_pass(name: str) -> None:
     jsonschema_rs.validate(schema(), tomllib.loads(text(name)))
 
 
-def test_the_schema_refuses_what_a_scenario_may_not_say() -> None:
+def test_the_schema_refuses_an_unknown_step() -> None:
     with pytest.raises(jsonschema_rs.ValidationError):
         jsonschema_rs.validate(schema(), content(steps=[{"do": "dance"}]))
 
 
 def test_quick_shortens_what_says_so() -> None:
-    scenario = understand(
+    scenario = parse_scenario(
         "made.toml",
         content(speed={"full": 10, "quick": 60}, limit={"full": "5m", "quick": "30s"}),
     )
 
-    full, quick = Pace(), Pace(quick=True)
+    full, quick = Timing(), Timing(quick=True)
 
     assert (full.limit(scenario), full.speed_of(scenario)) == (after(300), 10)
     assert (quick.limit(scenario), quick.speed_of(scenario)) == (after(30), 60)
 
 
-def test_a_scenario_that_is_played_more_slowly_may_take_longer() -> None:
-    scenario = understand("made.toml", content(speed=60, limit="30s"))
+def test_a_slower_scenario_may_take_longer() -> None:
+    scenario = parse_scenario("made.toml", content(speed=60, limit="30s"))
 
-    slow, fast = Pace(speed=20), Pace(speed=120)
+    slow, fast = Timing(speed=20), Timing(speed=120)
 
     assert (slow.limit(scenario), fast.limit(scenario)) == (after(90), after(30))

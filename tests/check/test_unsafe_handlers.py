@@ -1,4 +1,4 @@
-"""Every standard scenario catches a handler with the vice that it is about, and lets a safe one pass."""
+"""Every standard scenario catches a handler with the mistake that it is about, and passes a safe one."""
 
 import sys
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.check.report import Result
+from fairwarning.check.report import ScenarioResult
 from fairwarning.check.scenario import standard
-from tests.check.handlers.plays import Play, broken, played
-from tests.check.handlers.vices import VICES
+from tests.check.handlers.runs import Run, broken, run_all
+from tests.check.handlers.unsafe import MISTAKES
 
 ROOT = Path(__file__).parents[2]
 
-#: How many plays go on at a time.
+#: How many scenarios run at a time.
 JOBS = 10
 
 SAFE = (sys.executable, str(ROOT / "examples" / "safe_handler.py"))
@@ -22,24 +22,24 @@ SAFE = (sys.executable, str(ROOT / "examples" / "safe_handler.py"))
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A vice, the scenario that is to catch it, and the expectation that it breaks there."""
+    """A mistake, the scenario that catches it, and the expectation that it breaks."""
 
     scenario: str
-    vice: str
+    mistake: str
     expect: str
     rule: str
     machine: str = "web_0"
-    #: Whether it is found out soon enough for the default suite.
+    #: Whether it is quick enough for the default suite.
     soon: bool = False
 
     @property
-    def play(self) -> Play:
-        program = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.check.handlers.vices")
-        return self.scenario, (*program, self.vice)
+    def run(self) -> Run:
+        program = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.check.handlers.unsafe")
+        return self.scenario, (*program, self.mistake)
 
     @property
     def title(self) -> str:
-        return f"{self.scenario}: a handler that {self.vice} breaks {self.expect}"
+        return f"{self.scenario}: a handler that {self.mistake} breaks {self.expect}"
 
     @property
     def marks(self) -> tuple[pytest.MarkDecorator, ...]:
@@ -84,31 +84,31 @@ CASES = (
 
 
 @cache
-def results(soon: bool) -> dict[Play, Result]:
-    """Return how all plays went that are over soon, or all others; each is played once."""
-    return played(sorted({case.play for case in CASES if case.soon is soon}), JOBS)
+def results(soon: bool) -> dict[Run, ScenarioResult]:
+    """Return the results of all quick cases, or of all others; each runs once."""
+    return run_all(sorted({case.run for case in CASES if case.soon is soon}), JOBS)
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.title, marks=case.marks) for case in CASES])
-def test_a_vice_is_caught_and_its_rule_is_named(case: Case) -> None:
-    found = broken(results(case.soon)[case.play])
+def test_a_mistake_is_caught_and_its_rule_is_named(case: Case) -> None:
+    found = broken(results(case.soon)[case.run])
 
     assert (case.expect, case.rule) in found
     assert found[case.expect, case.rule][0].startswith(f"{case.machine} ")
 
 
-def test_every_standard_scenario_has_somebody_to_catch() -> None:
+def test_every_standard_scenario_catches_a_mistake() -> None:
     assert {case.scenario for case in CASES} == set(standard())
 
 
-def test_every_vice_is_caught_somewhere() -> None:
-    assert {case.vice for case in CASES} == set(VICES)
+def test_every_mistake_is_caught() -> None:
+    assert {case.mistake for case in CASES} == set(MISTAKES)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_safe_example_shows_everything_and_passes_everywhere() -> None:
-    results = played([(name, SAFE) for name in standard()], JOBS).values()
+    results = run_all([(name, SAFE) for name in standard()], JOBS).values()
 
     assert [result.scenario.name for result in results if broken(result) or result.word != "safe"] == []

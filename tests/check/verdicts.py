@@ -1,16 +1,16 @@
-"""Everything that may be expected of a handler, a play to judge it by, and the verdict on it."""
+"""Expectations of a handler, observations to judge, and the verdict."""
 
-from fairwarning.check.judge import Outcome, judge
-from fairwarning.check.observations import Announced, Observed
-from fairwarning.core.wire import Json
-from tests.check.sight import E1, PACE, happen, scenario
+from fairwarning.check.judge import ExpectationOutcome, judge
+from fairwarning.check.observations import CausedEvent, Observed
+from fairwarning.core.document.render import Json
+from tests.check.observations import E1, TIMING, happen, scenario
 
-RESTART = Announced(id=E1, label="restart", resources=("web_0",))
+RESTART = CausedEvent(id=E1, label="restart", resources=("web_0",))
 
 #: An event from its announcement to its end.
-STORY = (happen(1, "scheduled"), happen(16, "started"), happen(20, "finished"))
+HISTORY = (happen(1, "scheduled"), happen(16, "started"), happen(20, "finished"))
 
-MET, NOT_SHOWN, BROKEN = Outcome.MET, Outcome.NOT_SHOWN, Outcome.BROKEN
+MET, NOT_SHOWN, BROKEN = ExpectationOutcome.MET, ExpectationOutcome.NOT_SHOWN, ExpectationOutcome.BROKEN
 Expectation = dict[str, Json]
 
 APPROVES: Expectation = {"expect": "approves"}
@@ -29,6 +29,8 @@ KEEPS_ASKING: Expectation = {"expect": "keeps-asking", "within": "10s"}
 KEEPS_RUNNING: Expectation = {"expect": "keeps-running"}
 
 
-def told(expectation: Expectation, seen: Observed, *handlers: str) -> tuple[Outcome, str]:
-    (verdict,) = judge(scenario(*handlers, **expectation), seen, PACE)
+def verdict_on(
+    expectation: Expectation, observed: Observed, *handlers: str
+) -> tuple[ExpectationOutcome, str]:
+    (verdict,) = judge(scenario(*handlers, **expectation), observed, TIMING)
     return verdict.outcome, "; ".join(verdict.sentences)

@@ -1,4 +1,4 @@
-"""A server that several tests of the command line share: they only look at it."""
+"""A server that several tests of the command line share; they do not change it for good."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A ``fairwarning up`` of its own process, and the commands that talk to it."""
+"""``fairwarning up`` in a process of its own, and the commands that use it."""
 
 import json
 import os
@@ -29,7 +29,7 @@ LOOK, LOOKS = 0.05, 400
 
 
 class Row(TypedDict):
-    """One line of ``history --json``."""
+    """A line of ``history --json``."""
 
     at: str
     kind: str
@@ -40,7 +40,7 @@ class Row(TypedDict):
 
 
 class Shown(TypedDict):
-    """One event as a guest or an operator reads it."""
+    """An event as a guest or an operator reads it."""
 
     id: str
     type: str
@@ -49,7 +49,7 @@ class Shown(TypedDict):
 
 
 class Ready(TypedDict):
-    """What ``--ready-file`` says."""
+    """The content of ``--ready-file``."""
 
     operator: str
     arm: str
@@ -61,7 +61,7 @@ class Ready(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """How a command ended and what it printed."""
+    """The exit code and the output of a command."""
 
     code: int
     stdout: str
@@ -69,7 +69,7 @@ class Done:
 
 
 class Process(Protocol):
-    """A process, as far as tests have to do with it."""
+    """The part of a process that tests use."""
 
     @property
     def pid(self) -> int:
@@ -92,7 +92,7 @@ class Process(Protocol):
 
 
 def fresh(words: Sequence[str], stdout: Path, stderr: Path) -> Process:
-    """Start a command as somebody at a terminal does, with an interpreter of its own."""
+    """Start a command as from a terminal, with an interpreter of its own."""
     with stdout.open("wb") as out, stderr.open("wb") as err:
         return subprocess.Popen([*FAIRWARNING, *words], stdout=out, stderr=err)
 
@@ -113,7 +113,7 @@ def call(*words: str, url: str = NOWHERE) -> Done:
 
 
 def free_port(span: int = 1) -> int:
-    """Return a port of loopback that nobody listens on, and so many from it on.
+    """Return the first of ``span`` consecutive free ports of loopback.
 
     The system gives none of them to clients, so that no test that runs at the same time takes one by chance.
     """

@@ -1,6 +1,6 @@
-"""``az-env`` and ``az-login``: a configuration of az that is private, and how az gets into the server.
+"""``az-env`` and ``az-login``: the private configuration of az, and its login.
 
-What runs here under the name of az only writes down what it is told.
+The az of these tests only logs its arguments.
 """
 
 import json
@@ -27,7 +27,7 @@ TENANT = "11111111-1111-4111-8111-111111111111"
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep what the commands leave behind away from whoever runs the tests."""
+    """Keep the files of the commands out of the home directory."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("AZURE_CONFIG_DIR", raising=False)
     return tmp_path / "state"
@@ -35,7 +35,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def az(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put something called az on the PATH; gives the file in which it writes down what it is told."""
+    """Put a fake az on the PATH; give the file in which it logs its arguments."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "az").write_text(FAKE_AZ)
@@ -89,7 +89,7 @@ def test_the_configuration_is_private_and_stays_the_same_for_a_server(bare: Serv
     assert variables(bare) == exported
 
 
-def test_a_place_with_odd_letters_in_it_survives_the_shell(
+def test_a_path_with_special_characters_is_quoted_for_the_shell(
     bare: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odd = tmp_path / 'it\'s a $HOME; of "mine"'
@@ -98,7 +98,7 @@ def test_a_place_with_odd_letters_in_it_survives_the_shell(
     assert Path(variables(bare)["AZURE_CONFIG_DIR"]).is_relative_to(odd)
 
 
-def test_tokens_of_a_server_that_is_no_more_are_forgotten(bare: Server) -> None:
+def test_tokens_of_an_earlier_server_are_deleted(bare: Server) -> None:
     folder = Path(variables(bare)["AZURE_CONFIG_DIR"])
     tokens = folder / "msal_token_cache.json"
     tokens.write_text("{}")
@@ -111,7 +111,7 @@ def test_tokens_of_a_server_that_is_no_more_are_forgotten(bare: Server) -> None:
     assert (kept, tokens.exists()) == (True, False)
 
 
-def test_the_operator_api_says_where_the_management_face_is(bare: Server) -> None:
+def test_the_operator_api_has_the_address_of_the_management_api(bare: Server) -> None:
     with httpx2.Client(trust_env=False) as client:
         said = client.get(f"{bare.ready['operator']}/fleet/v1/arm").json()
 
@@ -126,15 +126,15 @@ def test_az_login_registers_the_cloud_and_logs_in(bare: Server, az: Path) -> Non
 
     url = bare.ready["arm"]
     folder = variables(bare)["AZURE_CONFIG_DIR"]
-    told = az.read_text().splitlines()
+    calls = az.read_text().splitlines()
     assert done.code == 0, done.stderr
     assert f"az is logged in to {url}\n" in done.stderr
-    assert told[1:3] == [
+    assert calls[1:3] == [
         f"{folder} cloud register --name fairwarning --endpoint-resource-manager {url} "
         f"--endpoint-vm-image-alias-doc {url}/aliases.json",
         f"{folder} cloud set --name fairwarning",
     ]
-    assert told[3].startswith(f"{folder} login --service-principal --username dev --tenant {TENANT} ")
+    assert calls[3].startswith(f"{folder} login --service-principal --username dev --tenant {TENANT} ")
 
 
 def test_az_login_can_be_repeated(bare: Server, az: Path) -> None:
@@ -166,7 +166,7 @@ def test_the_secret_is_the_server_s_token_and_never_on_a_command_line(
     assert az.with_name("az.log.secret").read_text() == "open-sesame-open"
 
 
-def test_what_az_complains_about_is_passed_on(bare: Server, az: Path) -> None:
+def test_errors_of_az_are_passed_on(bare: Server, az: Path) -> None:
     fake = az.with_name("bin") / "az"
     fake.write_text('#!/bin/sh\ncase "$*" in *set*) echo "ERROR: no such cloud" >&2; exit 1 ;; esac\n')
 
@@ -185,12 +185,12 @@ def test_without_az_the_command_says_what_is_missing(bare: Server, monkeypatch: 
     assert done.stderr.startswith("error: az is not on the PATH\nhint: ")
 
 
-def test_a_server_without_the_management_face_says_so(tmp_path: Path) -> None:
+def test_a_server_without_the_management_api_says_so(tmp_path: Path) -> None:
     with up(tmp_path, "--vm", "db", "--no-arm") as server:
         done = server.command("az-env")
 
     assert (done.code, done.stdout) == (1, "")
-    assert "this server has no management face" in done.stderr
+    assert "this server has no management API" in done.stderr
     assert "hint: start the server without --no-arm\n" in done.stderr
     assert server.ready["arm"] is None
 
@@ -219,10 +219,10 @@ def test_the_same_data_means_the_same_certificate_and_the_same_tokens(tmp_path: 
     assert after == before
 
 
-def test_off_loopback_the_management_face_needs_a_token() -> None:
+def test_off_loopback_the_management_api_needs_a_token() -> None:
     done = call("up", "--port-base", "0", "--arm", "0.0.0.0:0")
 
-    assert done.code == 1
+    assert done.code == 2
     assert "a token is required to serve the management API on 0.0.0.0" in done.stderr
 
 
@@ -241,7 +241,7 @@ def test_the_sdk_s_own_credentials_are_given_tokens(bare: Server) -> None:
         assert client.get(url, headers={"Authorization": f"Bearer {token}"}).status_code == 200
 
 
-def test_what_contradicts_itself_makes_no_sense() -> None:
+def test_contradicting_options_are_a_usage_error() -> None:
     assert call("up", "--no-arm", "--identity").code == 2
 
 

@@ -37,7 +37,7 @@ def whole(tmp_path: Path) -> Sample:
     return closed(tmp_path / "state")
 
 
-def test_a_database_that_is_whole_is_counted(whole: Sample) -> None:
+def test_the_rows_of_an_intact_database_are_counted(whole: Sample) -> None:
     found = look(whole.directory)
 
     assert found["database"]["verdict"] == "ok"
@@ -45,7 +45,7 @@ def test_a_database_that_is_whole_is_counted(whole: Sample) -> None:
     assert "MB are free" in found["data"]["says"]
 
 
-def test_looking_changes_nothing(tmp_path: Path) -> None:
+def test_the_examination_changes_nothing(tmp_path: Path) -> None:
     left = killed(tmp_path / "state")
     before = {name: (left.directory / name).read_bytes() for name in (DATABASE, f"{DATABASE}-wal", MARKER)}
 
@@ -55,7 +55,7 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
     assert asyncio.run(read(left.directory)) == left.state
 
 
-def test_a_bit_that_was_flipped_anywhere_in_the_journal_is_found(whole: Sample) -> None:
+def test_a_flipped_bit_in_the_journal_is_found(whole: Sample) -> None:
     path = whole.directory / DATABASE
     content = path.read_bytes()
     at = content.index(b'"by":"operator"') + 7
@@ -68,17 +68,17 @@ def test_a_bit_that_was_flipped_anywhere_in_the_journal_is_found(whole: Sample) 
     assert "put a copy of the whole directory in its place" in found["hint"]
 
 
-def test_a_database_that_is_gone_is_missed(whole: Sample) -> None:
+def test_a_missing_database_is_found(whole: Sample) -> None:
     (whole.directory / DATABASE).unlink()
 
     found = look(whole.directory)["database"]
 
     assert found["verdict"] == "wrong"
-    assert "it is missing, and fairwarning.json says that there was one" in found["says"]
+    assert "it is missing, but fairwarning.json says that there was one" in found["says"]
     assert not (whole.directory / DATABASE).exists()
 
 
-def test_a_directory_that_was_never_used_has_no_database_yet(tmp_path: Path) -> None:
+def test_a_new_directory_has_no_database_yet(tmp_path: Path) -> None:
     found = look(tmp_path)
 
     assert (found["database"]["verdict"], found["data"]["verdict"]) == ("ok", "ok")
@@ -106,17 +106,17 @@ def test_a_server_does_not_start_on_a_damaged_database_and_says_what_helps(whole
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_does_not_start_afresh_where_a_database_was_removed(whole: Sample) -> None:
+def test_a_server_does_not_start_where_a_database_was_removed(whole: Sample) -> None:
     (whole.directory / DATABASE).unlink()
 
     done = call("up", "--data", str(whole.directory), "--port-base", "0")
 
     assert done.code == 1
-    assert "is not the one that belongs here: it is missing" in done.stderr
+    assert "does not belong to this data directory: it is missing" in done.stderr
     assert "remove fairwarning.json" in done.stderr
 
 
-def test_a_disk_that_takes_no_more_is_found(tmp_path: Path) -> None:
+def test_a_directory_that_takes_no_large_files_is_found(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fairwarning", "doctor", "--data", str(tmp_path), "--json"]
 
     done = subprocess.run(

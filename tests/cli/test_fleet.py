@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ def test_an_event_can_be_caused_approved_and_looked_up(manual: Server) -> None:
     assert (advanced["kind"], advanced["by"]) == ("advanced", "operator")
 
 
-def test_the_table_of_a_cause_says_what_will_happen_when(manual: Server) -> None:
+def test_the_table_of_a_cause_has_the_event_and_its_time(manual: Server) -> None:
     printed = manual.tell("cause", "freeze", "app-0", "--notice", "30s").splitlines()
 
     assert printed[0].split() == ["EVENT", "TYPE", "STATUS", "MACHINES", "NOT", "BEFORE"]
@@ -50,13 +51,13 @@ def test_a_cause_can_name_a_host(manual: Server) -> None:
     assert event["resources"] == ["db"]
 
 
-def test_a_hardware_failure_can_be_of_another_kind(manual: Server) -> None:
+def test_a_hardware_failure_can_have_another_event_type(manual: Server) -> None:
     (event,) = manual.cause("hardware-failure", "db", "--kind", "Reboot")
 
     assert (event["type"], event["status"]) == ("Reboot", "Started")
 
 
-def test_an_event_can_be_withdrawn(manual: Server) -> None:
+def test_an_event_can_be_cancelled(manual: Server) -> None:
     (event,) = manual.cause("freeze", "db")
 
     manual.tell("cancel", event["id"])
@@ -80,28 +81,29 @@ def test_the_history_of_one_event_leaves_out_the_others(manual: Server) -> None:
     ("words", "error", "hint"),
     [
         pytest.param(
-            ["cause", "restart", "nobody"], "no machine is called nobody",
+            ["cause", "restart", "nobody"], "no machine named nobody",
             "fairwarning vms lists the machines", id="a machine that does not exist",
         ),
         pytest.param(
-            ["approve", "C7061BAC"], "no scheduled event has the id C7061BAC",
-            "fairwarning events lists what is pending, fairwarning history what has been",
+            ["approve", "C7061BAC"], "no pending event has an id that starts with C7061BAC",
+            "fairwarning events lists the pending events, fairwarning history all events",
             id="an event that does not exist",
         ),
         pytest.param(
-            ["history", "C7061BAC"], "no event has the id C7061BAC",
-            "fairwarning history tells of all there have been", id="the history of no event",
+            ["history", "C7061BAC"], "no event has an id that starts with C7061BAC",
+            "fairwarning history lists all events", id="the history of no event",
         ),
         pytest.param(
-            ["history", "C7061BAC", "--json"], "no event has the id C7061BAC",
-            "fairwarning history tells of all there have been", id="the history of no event, as JSON",
+            ["history", "C7061BAC", "--json"], "no event has an id that starts with C7061BAC",
+            "fairwarning history lists all events", id="the history of no event, as JSON",
         ),
         pytest.param(
-            ["walk", "--scope", "nowhere"], "no scope is called nowhere",
+            ["rollout", "--scope", "nowhere"], "no scope named nowhere",
             "fairwarning vms lists the machines with their scopes", id="a scope that does not exist",
         ),
         pytest.param(
-            ["clock", "advance", "1m"], "the clock is real: it cannot be advanced; start with a manual clock",
+            ["clock", "advance", "1m"],
+            "a real clock cannot be advanced; start the server with a manual clock",
             "start the server with: fairwarning up --clock manual", id="a clock that cannot be moved",
         ),
     ],
@@ -115,14 +117,14 @@ def test_a_refusal_ends_with_1_and_a_hint(bare: Server, words: list[str], error:
 
 
 @pytest.mark.rule("R-23")
-def test_a_cause_says_when_nobody_polls(tmp_path: Path) -> None:
+def test_a_cause_says_that_no_guest_polls(tmp_path: Path) -> None:
     with up(tmp_path, "--vm", "db") as server:
         done = server.command("cause", "restart", "db")
-        walked = server.command("walk", "--scope", "db")
+        rolled_out = server.command("rollout", "--scope", "db")
 
     assert "Started" in done.stdout
     assert done.stderr == "nobody polls db: acted at once; hint: poll first, or up --start-enabled\n"
-    assert walked.stderr.startswith(
+    assert rolled_out.stderr.startswith(
         "nobody polls db: will act unseen; hint: poll first, or up --start-enabled\n"
     )
 
@@ -142,7 +144,7 @@ def test_the_eleventh_restart_of_the_first_preview_is_refused(tmp_path: Path) ->
         assert server.history()[-1]["kind"] == "refused"
 
 
-def test_the_clock_is_shown_and_moved_to_where_something_falls_due(manual: Server) -> None:
+def test_the_clock_is_shown_and_moved_to_the_next_deadline(manual: Server) -> None:
     manual.cause("freeze", "db", "--notice", "10m")
     due = json.loads(manual.tell("clock", "show", "--json"))["next_deadline"]
 
@@ -162,11 +164,11 @@ def test_the_speed_of_a_real_clock_can_be_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("S-05")
-def test_a_walk_that_is_followed_tells_of_each_domain_in_turn(tmp_path: Path) -> None:
+def test_a_rollout_that_is_followed_shows_each_domain_in_turn(tmp_path: Path) -> None:
     with up(tmp_path, "--availability-set", "app=3", "--speed", "100") as server:
-        told = server.tell("walk", "host-update", "--scope", "app", "--notice", "10s", "--follow")
+        printed = server.tell("rollout", "host-update", "--scope", "app", "--notice", "10s", "--follow")
 
-    lines = [line.partition("Z  ") for line in told.splitlines()]
+    lines = [line.partition("Z  ") for line in printed.splitlines()]
     happened = [(when.split("  ")[0], what) for when, _, what in lines]
     assert happened == [
         (f"domain {number} ({number + 1} of 3)", f"Freeze of app-{number} {what}")
@@ -175,15 +177,15 @@ def test_a_walk_that_is_followed_tells_of_each_domain_in_turn(tmp_path: Path) ->
     ]
 
 
-def test_a_walk_can_be_stopped(manual: Server) -> None:
-    manual.tell("walk", "--scope", "web")
+def test_a_rollout_can_be_stopped(manual: Server) -> None:
+    manual.tell("rollout", "--scope", "web")
 
-    manual.tell("walk", "--scope", "web", "--stop")
+    manual.tell("rollout", "--scope", "web", "--stop")
 
     assert [row["kind"] for row in manual.history()] == ["scheduled", "cancelled"]
 
 
-def test_watching_for_programs_begins_with_what_is_pending(manual: Server) -> None:
+def test_watching_as_json_begins_with_the_pending_events(manual: Server) -> None:
     (event,) = manual.cause("freeze", "db")
     watching = subprocess.Popen(
         [*FAIRWARNING, "events", "--watch", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -211,7 +213,7 @@ def test_the_machines_are_listed_with_when_their_scope_was_polled(bare: Server) 
     assert "SCOPE POLLED" in heading
 
 
-def test_watching_goes_on_after_the_server_was_away(tmp_path: Path) -> None:
+def test_watching_continues_after_a_restart_of_the_server(tmp_path: Path) -> None:
     data, out, err = str(tmp_path / "data"), tmp_path / "watch.out", tmp_path / "watch.err"
     with up(tmp_path, "--data", data, "--clock", "manual", "--start-enabled") as first:
         operator = first.ready["operator"]
@@ -222,15 +224,15 @@ def test_watching_goes_on_after_the_server_was_away(tmp_path: Path) -> None:
             )  # fmt: skip
         until(lambda: "watching" in err.read_text(), "the watch has begun")
         first.cause("freeze", "db")
-        until(lambda: "Freeze of db is scheduled" in out.read_text(), "the first event is told")
+        until(lambda: "Freeze of db is scheduled" in out.read_text(), "the first event is printed")
         first.stop()
-    until(lambda: "is lost; trying again" in err.read_text(), "the loss is told")
+    until(lambda: "is lost; trying again" in err.read_text(), "the loss is noted")
 
     try:
         address = operator.removeprefix("http://")
         with up(tmp_path, "--data", data, "--clock", "manual", "--operator", address) as second:
             second.cause("freeze", "web_0")
-            until(lambda: "Freeze of web_0 is scheduled" in out.read_text(), "the second event is told")
+            until(lambda: "Freeze of web_0 is scheduled" in out.read_text(), "the second event is printed")
     finally:
         watching.send_signal(signal.SIGINT)
         try:
@@ -244,15 +246,68 @@ def test_watching_goes_on_after_the_server_was_away(tmp_path: Path) -> None:
     assert out.read_text().count("is scheduled") == 2
 
 
-def test_an_endpoint_misbehaves_until_it_is_healed(manual: Server) -> None:
-    ill = json.loads(manual.tell("fault", "web_0", "410", "--for", "10m", "--json"))
-    well = json.loads(manual.tell("fault", "web_0", "none", "--json"))
+def test_an_endpoint_has_a_fault_until_it_is_cleared(manual: Server) -> None:
+    faulty = json.loads(manual.tell("fault", "web_0", "410", "--for", "10m", "--json"))
+    cleared = json.loads(manual.tell("fault", "web_0", "none", "--json"))
 
-    assert (ill["name"], ill["fault"], well["fault"]) == ("web_0", "410", None)
+    assert (faulty["name"], faulty["fault"], cleared["fault"]) == ("web_0", "410", None)
 
 
-def test_a_fault_that_nobody_knows_is_refused(manual: Server) -> None:
+def test_an_unknown_fault_is_refused(manual: Server) -> None:
     refused = manual.command("fault", "web_0", "plague")
 
     assert refused.code == 2
     assert "429" in refused.stderr
+
+
+def test_the_old_name_of_a_rollout_is_accepted_and_not_listed(manual: Server) -> None:
+    done = manual.command("walk", "--scope", "web")
+    listed = manual.tell("--help")
+
+    assert done.code == 0
+    assert done.stderr.startswith("note: the command walk is now called rollout\n")
+    assert "  rollout " in listed
+    assert "  walk " not in listed
+
+
+def test_a_rollout_that_is_stopped_says_so_as_json(manual: Server) -> None:
+    manual.tell("rollout", "--scope", "web")
+
+    assert json.loads(manual.tell("rollout", "--scope", "web", "--stop", "--json")) == {
+        "scope": "web",
+        "stopped": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        pytest.param(["cause", "restart", "db", "web_9"], "web_", id="cause"),
+        pytest.param(["fault", "app-9", "429"], "app-", id="fault"),
+        pytest.param(["exec", "--vm", "batc", "true"], "batch", id="exec"),
+        pytest.param(["rollout", "--scope", "wed"], "web", id="rollout"),
+    ],
+)
+def test_close_names_are_suggested_for_an_unknown_machine_or_scope(
+    bare: Server, words: list[str], suggestion: str
+) -> None:
+    done = bare.command(*words)
+
+    assert done.code == 1
+    assert re.search(rf"^error: .* \(did you mean {suggestion}.*\?\)$", done.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "parameter"),
+    [
+        pytest.param(["cause", "hardware-failure", "db", "--kind", "Preempt"], "--kind", id="cause --kind"),
+        pytest.param(["cause", "restart", "db", "--host", "host-db-0-0"], "--host", id="cause --host"),
+    ],
+)
+def test_a_value_that_the_server_refuses_is_a_usage_error_of_its_option(
+    bare: Server, words: list[str], parameter: str
+) -> None:
+    done = bare.command(*words)
+
+    assert done.code == 2
+    assert f"Error: Invalid value for '{parameter}': " in done.stderr

@@ -1,10 +1,14 @@
-"""The example handler works as it stands."""
+"""The examples work as they are."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import until, up
 
 HANDLER = Path(__file__).parents[2] / "examples" / "safe_handler.py"
@@ -21,7 +25,7 @@ def test_the_example_handler_drains_approves_and_sees_the_event_go(tmp_path: Pat
         command = [sys.executable, "-W", "error", str(HANDLER), endpoint]
         handler = subprocess.Popen(command, stdout=out, env=remembering_in(tmp_path))
         try:
-            until(lambda: "nobody polls" not in server.tell("vms"), "the handler polls")
+            until(lambda: "not polled" not in server.tell("vms"), "the handler polls")
             (event,) = server.cause("restart", "web_0")
             until(lambda: "back to work" in printed.read_text(), "the handler sees the event go")
         finally:
@@ -38,7 +42,7 @@ def test_the_example_handler_drains_approves_and_sees_the_event_go(tmp_path: Pat
     ]  # fmt: skip
 
 
-def test_the_example_handler_waits_for_a_server_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_the_example_handler_waits_for_the_server_to_start(tmp_path: Path) -> None:
     said = tmp_path / "handler.err"
     with said.open("wb") as err:
         command = [sys.executable, str(HANDLER), "http://127.0.0.1:1"]
@@ -51,3 +55,30 @@ def test_the_example_handler_waits_for_a_server_that_is_not_there_yet(tmp_path: 
         handler.wait()
 
     assert alive
+
+
+@pytest.mark.parametrize("name", ["safe_handler.py", "embed.py"])
+def test_an_example_ends_quietly_on_ctrl_c(tmp_path: Path, name: str) -> None:
+    with endpoint(Answer()) as script:
+        command = [sys.executable, "-W", "error", str(HANDLER.with_name(name)), script.url]
+        program = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=remembering_in(tmp_path))
+        until(lambda: bool(script.asked), "the example polls")
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=20)
+
+    assert program.returncode == 130
+    assert "Traceback" not in said
+
+
+def test_the_unsafe_example_ends_quietly_on_ctrl_c() -> None:
+    # The address of its endpoint is fixed, so the first request is replaced by an interrupt.
+    path = str(HANDLER.with_name("unsafe_handler.py"))
+    code = (
+        "import os, runpy, signal, urllib.request; "
+        "urllib.request.urlopen = lambda _: os.kill(os.getpid(), signal.SIGINT); "
+        f"runpy.run_path({path!r})"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (130, "")

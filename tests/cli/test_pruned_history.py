@@ -1,4 +1,4 @@
-"""Who keeps a fleet decides how much of its history is kept, and is told where that begins."""
+"""How much history is kept, and where it begins."""
 
 from pathlib import Path
 
@@ -19,16 +19,16 @@ def test_the_history_says_where_it_begins(tmp_path: Path) -> None:
         server.stop()
     with up(tmp_path, *USUAL, data, "--keep-history", "0s") as server:
         until(lambda: "history begins at" in server.command("history").stderr, "the history is pruned")
-        told, listed = server.command("history"), server.history()
+        printed, listed = server.command("history"), server.history()
 
     assert "begins" not in whole.stderr
-    assert "(older lines were pruned)" in told.stderr
+    assert "(older lines were pruned)" in printed.stderr
     assert [row["type"] for row in listed] == ["Redeploy"]
 
 
 @pytest.mark.parametrize("words", [("--keep-history-size", "5 potatoes"), ("--keep-history", "long")])
-def test_a_history_that_cannot_be_kept_like_that_is_refused(words: tuple[str, str]) -> None:
+def test_invalid_limits_of_the_history_are_refused(words: tuple[str, str]) -> None:
     done = call("up", *words)
 
     assert done.code == 2
-    assert "makes no sense here; write it like" in done.stderr
+    assert "(expected e.g. " in done.stderr

@@ -1,4 +1,4 @@
-"""Recording an endpoint, and playing it back."""
+"""Recording an endpoint, and replaying the recording."""
 
 import json
 import signal
@@ -10,13 +10,18 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from fairwarning.core.recording import Recorded, line, read, recorded
-from fairwarning.core.wire import Json
-from tests.agent.scripted import Line, endpoint
+from fairwarning.core.document.recording import (
+    RecordedDocument,
+    format_line,
+    parse_recording,
+    record_document,
+)
+from fairwarning.core.document.render import Json
+from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import FAIRWARNING, Server, call, until, up
-from tests.stage import NOON
+from tests.fleet_harness import NOON
 
-NAME = Line(body=b"web_0")
+NAME = Answer(body=b"web_0")
 EMPTY: Json = {"DocumentIncarnation": 1, "Events": []}
 REBOOT: Json = {
     "DocumentIncarnation": 2,
@@ -24,43 +29,43 @@ REBOOT: Json = {
 }
 
 
-def answer(document: Json) -> Line:
-    return Line(body=json.dumps(document).encode())
+def answer(document: Json) -> Answer:
+    return Answer(body=json.dumps(document).encode())
 
 
 def keep(path: Path, *documents: Json, machine: str | None = "web_0") -> Path:
-    whole = (recorded(NOON, machine, "2020-07-01", document) for document in documents)
-    path.write_text("".join(f"{line(one)}\n" for one in whole))
+    whole = (record_document(NOON, machine, "2020-07-01", document) for document in documents)
+    path.write_text("".join(f"{format_line(one)}\n" for one in whole))
     return path
 
 
-def told(recording: str) -> list[tuple[str | None, int, list[tuple[Json, ...]]]]:
-    """Return what a recording tells, but for its times."""
+def summary(recording: str) -> list[tuple[str | None, int, list[tuple[Json, ...]]]]:
+    """Return a recording without its times."""
 
-    def event(one: Recorded) -> list[tuple[Json, ...]]:
+    def event(one: RecordedDocument) -> list[tuple[Json, ...]]:
         return [tuple(value for name, value in e.items() if name != "NotBefore") for e in one.events]
 
-    return [(one.machine, one.incarnation, event(one)) for one in read(recording)]
+    return [(one.machine, one.incarnation, event(one)) for one in parse_recording(recording)]
 
 
-def test_a_look_at_an_endpoint_is_a_line_on_stdout() -> None:
+def test_a_document_is_a_line_on_stdout() -> None:
     with endpoint(answer(REBOOT), NAME) as script:
         done = call("record", "--endpoint", script.url, "--for", "0s")
 
-    (one,) = read(done.stdout)
+    (one,) = parse_recording(done.stdout)
     assert (done.code, one.machine, one.incarnation) == (0, "web_0", 2)
-    assert done.stderr == "1 document in 0s, kept in stdout\n"
+    assert done.stderr == "1 document in 0s, written to stdout\n"
 
 
-def test_another_version_can_be_asked_for() -> None:
+def test_another_api_version_can_be_requested() -> None:
     with endpoint(answer(EMPTY), NAME) as script:
         done = call("record", "--endpoint", script.url, "--for", "0s", "--api-version", "2017-08-01")
 
     assert script.asked[0].path.endswith("?api-version=2017-08-01")
-    assert read(done.stdout)[0].version == "2017-08-01"
+    assert parse_recording(done.stdout)[0].version == "2017-08-01"
 
 
-def test_a_recording_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_an_existing_recording_is_continued(tmp_path: Path) -> None:
     file = keep(tmp_path / "recording.jsonl", EMPTY)
     words = ("record", "-o", str(file), "--for", "0s", "--endpoint")
 
@@ -69,20 +74,20 @@ def test_a_recording_goes_on_where_it_ended(tmp_path: Path) -> None:
     with endpoint(answer(REBOOT), NAME) as script:
         news = call(*words, script.url).stderr
 
-    assert [one.incarnation for one in read(file.read_text())] == [1, 2]
-    assert nothing_new == f"0 documents in 0s, kept in {file}\n"
-    assert news == f"1 document in 0s, kept in {file}\n"
+    assert [one.incarnation for one in parse_recording(file.read_text())] == [1, 2]
+    assert nothing_new == f"0 documents in 0s, written to {file}\n"
+    assert news == f"1 document in 0s, written to {file}\n"
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("dear diary\n", "is no recording: line 1: text: is not JSON", id="a diary"),
-        pytest.param("dear diary", "is no recording: its last line is cut off", id="half a line"),
+        pytest.param("dear diary\n", "is not a recording: line 1: text: is not JSON", id="a diary"),
+        pytest.param("dear diary", "is not a recording: its last line is cut off", id="half a line"),
         pytest.param("\xff", "cannot be read", id="no text at all"),
     ],
 )
-def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_file_that_is_not_a_recording_is_not_changed(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "diary.txt"
     file.write_bytes(text.encode("latin-1"))
 
@@ -93,7 +98,7 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path, text: str, 
     assert file.read_bytes() == text.encode("latin-1")
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file = tmp_path / "nowhere" / "recording.jsonl"
 
     done = call("record", "-o", str(file), "--for", "0s")
@@ -110,12 +115,39 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         pytest.param(("--api-version", "latest"), id="a version that is none"),
     ],
 )
-def test_what_makes_no_sense_is_refused(words: tuple[str, ...]) -> None:
+def test_invalid_options_are_refused(words: tuple[str, ...]) -> None:
     assert call("record", "--for", "0s", *words).code == 2
 
 
+@pytest.mark.parametrize("lasts", [(), ("--for", "0s")])
+def test_a_dead_endpoint_is_an_error(lasts: tuple[str, ...]) -> None:
+    done = call("record", "--endpoint", "http://127.0.0.1:1", *lasts)
+
+    assert (done.code, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        "error: http://127.0.0.1:1 cannot be recorded: 127.0.0.1:1 does not answer: "
+    )
+    assert "hint: --endpoint must be the metadata endpoint of a machine" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(Answer(404, b"nothing here"), id="no such page"),
+        pytest.param(Answer(body=b"<html>"), id="a web page"),
+        pytest.param(Answer(body=b"{}"), id="another document"),
+    ],
+)
+def test_a_wrong_endpoint_is_an_error(reply: Answer) -> None:
+    with endpoint(reply) as script:
+        done = call("record", "--endpoint", script.url)
+
+    assert (done.code, done.stdout) == (1, "")
+    assert f"error: {script.url} cannot be recorded: the endpoint" in done.stderr
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_recorder_that_is_stopped_sums_up(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_recorder_that_is_stopped_prints_a_summary(tmp_path: Path, how: signal.Signals) -> None:
     file = tmp_path / "recording.jsonl"
     with endpoint(answer(EMPTY), NAME, answer(EMPTY)) as script:
         words = [*FAIRWARNING, "record", "--endpoint", script.url, "-o", str(file)]
@@ -142,25 +174,25 @@ def recording(server: Server, machine: str, file: Path) -> Iterator[None]:
         recorder.wait(timeout=20)
 
 
-def test_what_was_recorded_is_played_back_and_recorded_the_same(tmp_path: Path) -> None:
+def test_a_replay_can_be_recorded_again(tmp_path: Path) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     with (
         up(tmp_path, "--vm", "db", "--start-enabled", "--no-arm") as server,
         recording(server, "db", first),
     ):
         server.cause("restart", "db")
-        until(lambda: len(told(first.read_text())) == 2, "the event is recorded")
-    truth = told(first.read_text())
+        until(lambda: len(summary(first.read_text())) == 2, "the event is recorded")
+    truth = summary(first.read_text())
 
     with (
         up(tmp_path, "--replay", str(first), "--no-arm") as server,
         recording(server, "db", second),
     ):
-        until(lambda: told(second.read_text())[-1:] == truth[-1:], "the event is recorded again")
+        until(lambda: summary(second.read_text())[-1:] == truth[-1:], "the event is recorded again")
         said = server.complained()
         approved = approve(server, "db", first.read_text())
-        until(lambda: "of the recording is approved by db" in server.printed(), "the approval is told")
-    echo = told(second.read_text())
+        until(lambda: "of the recording is approved by db" in server.printed(), "the approval is printed")
+    echo = summary(second.read_text())
 
     assert approved == 200
     assert "replaying 2 documents in " in said
@@ -170,7 +202,7 @@ def test_what_was_recorded_is_played_back_and_recorded_the_same(tmp_path: Path) 
 
 def approve(server: Server, machine: str, recording: str) -> int:
     """Approve the last event of a recording and return the status that is answered."""
-    (event,) = read(recording)[-1].events
+    (event,) = parse_recording(recording)[-1].events
     url = f"{server.ready['metadata'][machine]}/metadata/scheduledevents?api-version=2020-07-01"
     body = {"StartRequests": [{"EventId": event["EventId"]}]}
     return httpx2.post(url, json=body, headers={"Metadata": "true"}, trust_env=False).status_code
@@ -179,11 +211,11 @@ def approve(server: Server, machine: str, recording: str) -> int:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        pytest.param("{}\n", "{file} is no recording: line 1: at: must be an instant", id="garbage"),
+        pytest.param("{}\n", "{file} is not a recording: line 1: at: must be an instant", id="garbage"),
         pytest.param("", "{file}: the recording is empty", id="nothing"),
     ],
 )
-def test_a_file_that_is_no_recording_is_not_played(tmp_path: Path, text: str, complaint: str) -> None:
+def test_a_file_that_is_not_a_recording_is_not_replayed(tmp_path: Path, text: str, complaint: str) -> None:
     file = tmp_path / "recording.jsonl"
     file.write_text(text)
 
@@ -193,7 +225,7 @@ def test_a_file_that_is_no_recording_is_not_played(tmp_path: Path, text: str, co
     assert f"error: {complaint.format(file=file)}" in done.stderr
 
 
-def test_who_is_not_named_has_to_be(tmp_path: Path) -> None:
+def test_a_recording_without_a_machine_name_needs_one(tmp_path: Path) -> None:
     file = keep(tmp_path / "recording.jsonl", EMPTY, machine=None)
 
     done = call("up", "--port-base", "0", "--replay", str(file))
@@ -202,7 +234,7 @@ def test_who_is_not_named_has_to_be(tmp_path: Path) -> None:
         1,
         [
             f"error: {file}: the recording does not name its machine",
-            f"hint: --replay MACHINE={file} says whose it is",
+            f"hint: name the machine: --replay MACHINE={file}",
         ],
     )
 
@@ -210,14 +242,18 @@ def test_who_is_not_named_has_to_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        pytest.param(("--replay", "{file}", "--clock", "manual"), "real clock", id="time stands still"),
+        pytest.param(
+            ("--replay", "{file}", "--clock", "manual"),
+            "--replay needs the real clock",
+            id="time stands still",
+        ),
         pytest.param(("--replay", "{file}", "--replay", "web_0={file}"), "two recordings", id="one too many"),
-        pytest.param(("--replay", "={file}"), "makes no sense", id="a machine without a name"),
+        pytest.param(
+            ("--replay", "={file}"), "(expected e.g. recording.jsonl", id="a machine without a name"
+        ),
     ],
 )
-def test_replays_that_make_no_sense_are_refused(
-    tmp_path: Path, words: tuple[str, ...], complaint: str
-) -> None:
+def test_contradicting_replays_are_refused(tmp_path: Path, words: tuple[str, ...], complaint: str) -> None:
     file = keep(tmp_path / "recording.jsonl", EMPTY)
 
     done = call("up", "--port-base", "0", *(word.format(file=file) for word in words))
@@ -226,7 +262,7 @@ def test_replays_that_make_no_sense_are_refused(
     assert complaint in done.stderr
 
 
-def test_a_recording_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_recording_is_named(tmp_path: Path) -> None:
     done = call("up", "--port-base", "0", "--replay", str(tmp_path / "none.jsonl"))
 
     assert done.code == 1

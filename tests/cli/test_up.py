@@ -1,4 +1,4 @@
-"""``up`` in a process of its own: who is there, what it prints, and how it ends."""
+"""``up`` in a process of its own: its fleet, its output and its end."""
 
 import json
 import shlex
@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.cli.server import FAIRWARNING, Server, call, fresh, run, until, up
+from tests.cli.server import FAIRWARNING, Server, call, free_port, fresh, run, until, up
 
 MANUAL = ("--clock", "manual", "--start-enabled")
 
@@ -34,7 +34,7 @@ def printed_curls(server: Server, containing: str) -> list[str]:
     return [line[line.index("curl ") :] for line in lines if "curl " in line and containing in line]
 
 
-def test_a_bare_up_brings_the_four_kinds_of_machines(bare: Server) -> None:
+def test_the_default_fleet_has_four_kinds_of_machines(bare: Server) -> None:
     machines = json.loads(bare.tell("vms", "--json"))
 
     assert [(machine["name"], machine["scope"]) for machine in machines] == [
@@ -46,7 +46,7 @@ def test_a_bare_up_brings_the_four_kinds_of_machines(bare: Server) -> None:
     assert {machine["name"]: machine["metadata"] for machine in machines} == bare.ready["metadata"]
 
 
-def test_the_ready_file_says_where_everything_listens(bare: Server) -> None:
+def test_the_ready_file_has_all_addresses(bare: Server) -> None:
     assert bare.ready["operator"].startswith("http://127.0.0.1:")
     assert bare.ready["arm"].startswith("https://127.0.0.1:")
     assert Path(bare.ready["ca"]).read_text().startswith("-----BEGIN CERTIFICATE-----")
@@ -54,7 +54,7 @@ def test_the_ready_file_says_where_everything_listens(bare: Server) -> None:
 
 
 @pytest.mark.needs("curl")
-def test_the_printed_curl_of_each_machine_works_as_it_stands(bare: Server) -> None:
+def test_the_printed_command_of_each_machine_works(bare: Server) -> None:
     commands = printed_curls(bare, "2020-07-01")[:8]
 
     assert len(commands) == 8
@@ -66,7 +66,7 @@ def test_a_name_that_two_scopes_have_is_written_with_its_scope(tmp_path: Path) -
         assert sorted(server.ready["metadata"]) == ["web/web_0", "web_0/web_0"]
 
 
-def test_options_name_every_kind_of_set(tmp_path: Path) -> None:
+def test_there_is_an_option_for_every_kind_of_set(tmp_path: Path) -> None:
     words = ["--scale-set", "z=2", "--flexible-set", "f=1", "--cloud-service", "FrontEnd=2", "--zones", "1,2"]
     with up(tmp_path, *words, "--terminate-notice", "5m") as server:
         machines = json.loads(server.tell("vms", "--json"))
@@ -78,7 +78,7 @@ def test_options_name_every_kind_of_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("curl")
-def test_a_scheduled_event_is_told_with_a_command_that_approves_it(tmp_path: Path) -> None:
+def test_a_scheduled_event_is_printed_with_a_command_that_approves_it(tmp_path: Path) -> None:
     with up(tmp_path, "--start-enabled") as server:
         (event,) = server.cause("restart", "web_0")
         until(lambda: bool(printed_curls(server, event["id"])), "up prints the command to approve")
@@ -88,8 +88,8 @@ def test_a_scheduled_event_is_told_with_a_command_that_approves_it(tmp_path: Pat
 
         assert server.ready["metadata"]["web_0"] in command
         until(lambda: "Reboot of web_0 is over" in server.printed(), "the restart is over")
-        told = [line.partition("  ")[2] for line in server.printed().splitlines() if "Z  Reboot" in line]
-        assert told == [
+        sentences = [line.partition("  ")[2] for line in server.printed().splitlines() if "Z  Reboot" in line]
+        assert sentences == [
             "Reboot of web_0 is scheduled by operator",
             "Reboot of web_0 is approved by web_0",
             "Reboot of web_0 has started",
@@ -97,7 +97,7 @@ def test_a_scheduled_event_is_told_with_a_command_that_approves_it(tmp_path: Pat
         ]
 
 
-def test_who_is_stopped_at_once_has_told_what_happened(tmp_path: Path) -> None:
+def test_a_server_that_is_stopped_at_once_prints_its_history_first(tmp_path: Path) -> None:
     with up(tmp_path, *MANUAL, "--scale-set", "web=1", "--no-arm") as server:
         server.cause("restart", "web_0")
         code = server.stop()
@@ -106,7 +106,7 @@ def test_who_is_stopped_at_once_has_told_what_happened(tmp_path: Path) -> None:
     assert "Reboot of web_0 is scheduled by operator" in server.printed()
 
 
-def test_a_server_is_ready_before_libraries_are_loaded_that_it_answers_without(
+def test_a_server_is_ready_before_libraries_for_later_are_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
@@ -121,21 +121,21 @@ def test_a_server_is_ready_before_libraries_are_loaded_that_it_answers_without(
     assert loaded.isdisjoint({"httpx2", "jinja2", "jwt", "sqlite3"})
 
 
-def test_up_can_talk_to_programs(tmp_path: Path) -> None:
+def test_up_prints_json_lines(tmp_path: Path) -> None:
     with up(tmp_path, *MANUAL, "--json") as server:
         (event,) = server.cause("freeze", "db")
-        until(lambda: event["id"] in server.printed(), "the event is told")
+        until(lambda: event["id"] in server.printed(), "the event is printed")
 
-        first, told = map(json.loads, server.printed().splitlines())
+        first, line = map(json.loads, server.printed().splitlines())
 
     assert first == server.ready
-    assert (told["kind"], told["event"], told["resources"]) == ("scheduled", event["id"], ["db"])
+    assert (line["kind"], line["event"], line["resources"]) == ("scheduled", event["id"], ["db"])
 
 
 @pytest.mark.parametrize(
     "how", [pytest.param(signal.SIGINT, id="Ctrl-C"), pytest.param(signal.SIGTERM, id="SIGTERM")]
 )
-def test_a_server_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_stopped_server_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
     with up(tmp_path, "--vm", "db", start=fresh) as server:
         code = server.stop(how)
 
@@ -145,7 +145,7 @@ def test_a_server_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path, how
     assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr", "stdout"]
 
 
-def test_a_second_up_goes_on_where_the_first_stopped(tmp_path: Path) -> None:
+def test_a_second_up_continues_where_the_first_stopped(tmp_path: Path) -> None:
     words = [*MANUAL, "--data", str(tmp_path / "data"), "--scale-set", "web=2"]
     with up(tmp_path, *words) as first:
         (event,) = first.cause("restart", "web_0")
@@ -157,7 +157,7 @@ def test_a_second_up_goes_on_where_the_first_stopped(tmp_path: Path) -> None:
         assert (pending["id"], pending["status"]) == (event["id"], "Scheduled")
         assert second.history() == before
         assert set(second.ready["metadata"]) == {"web_0", "web_1", "db"}
-        until(lambda: event["id"] in second.printed(), "what is pending is told again")
+        until(lambda: event["id"] in second.printed(), "the pending event is printed again")
         second.tell("clock", "advance", "16m")
         assert [row["kind"] for row in second.history()] == [
             "scheduled",
@@ -180,7 +180,7 @@ def test_two_servers_do_not_share_a_data_directory(tmp_path: Path) -> None:
     assert hint == "hint: stop the other server, or choose another --data directory"
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = run("up", "--port-base", "0", "--operator", address)
@@ -188,7 +188,35 @@ def test_a_port_that_is_taken_is_named() -> None:
     assert done.code == 1
     error, hint, _ = done.stderr.splitlines()
     assert error.startswith(f"error: cannot listen on {address}")
+    assert "fairwarning server" not in error
     assert hint.startswith("hint: --port-base")
+
+
+def test_a_second_up_on_the_same_ports_names_the_first(tmp_path: Path) -> None:
+    base = free_port(10)
+    with up(tmp_path, "--vm", "db", "--no-arm", "--port-base", str(base)):
+        done = run("up", "--vm", "db", "--no-arm", "--port-base", str(base))
+
+    assert done.code == 1
+    error, hint, _ = done.stderr.splitlines()
+    assert error.startswith("error: cannot listen on 127.0.0.1:")
+    assert error.endswith(f"; a fairwarning server is already running at http://127.0.0.1:{base}")
+    assert hint.startswith("hint: --port-base")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        pytest.param(["--vm", "-"], "--vm", id="a name"),
+        pytest.param(["--scale-set", "web=9999"], "--scale-set", id="a count"),
+        pytest.param(["--scale-set", "web=2", "--zones", "1,1"], "--zones", id="zones"),
+    ],
+)
+def test_a_value_that_the_fleet_refuses_is_a_usage_error_of_its_option(words: list[str], option: str) -> None:
+    done = call("up", "--port-base", "0", "--no-arm", *words)
+
+    assert done.code == 2
+    assert f"Error: Invalid value for '{option}': " in done.stderr
 
 
 def test_shared_listeners_and_sockets_can_be_found(tmp_path: Path) -> None:
@@ -212,22 +240,22 @@ def test_shared_listeners_and_sockets_can_be_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("address", "complaint"),
     [
-        pytest.param(["nobody=10.0.0.4"], "no machine is called nobody", id="nobody's address"),
+        pytest.param(["nobody=10.0.0.4"], "no machine named nobody", id="nobody's address"),
         pytest.param(["a=10.0.0.4", "b=::ffff:10.0.0.4"], "10.0.0.4 belongs to a already", id="one for two"),
-        pytest.param(["a=10.0.0.4", "a/a=10.0.0.5"], "a/a is given two", id="two for one"),
+        pytest.param(["a=10.0.0.4", "a/a=10.0.0.5"], "a/a has more than one", id="two for one"),
     ],
 )
-def test_an_address_that_makes_no_sense_is_a_usage_error(address: list[str], complaint: str) -> None:
+def test_an_invalid_address_is_a_usage_error(address: list[str], complaint: str) -> None:
     given = [word for one in address for word in ("--address", one)]
     done = call(
         "up", "--port-base", "0", "--no-arm", "--vm", "a", "--vm", "b", "--listen", "127.0.0.1:0", *given
     )
 
     assert done.code == 2
-    assert f"Error: --address: {complaint}\n" in done.stderr
+    assert f"Error: Invalid value for '--address': {complaint}\n" in done.stderr
 
 
-def test_one_guest_cannot_shut_out_the_others(tmp_path: Path) -> None:
+def test_one_guest_cannot_use_up_all_connections(tmp_path: Path) -> None:
     ready, err = tmp_path / "ready.json", tmp_path / "stderr"
     words = [
         *FAIRWARNING,
@@ -261,21 +289,21 @@ def test_one_guest_cannot_shut_out_the_others(tmp_path: Path) -> None:
     assert "out of system resource" not in err.read_text()
 
 
-def test_a_set_that_was_kept_otherwise_than_it_is_wanted_is_told(tmp_path: Path) -> None:
+def test_a_stored_set_that_differs_from_the_options_is_noted(tmp_path: Path) -> None:
     data = ["--data", str(tmp_path / "data"), "--no-arm"]
     with up(tmp_path, *data, "--clock", "manual", "--scale-set", "web=1", "--scale-set", "api=1") as first:
         first.tell("clock", "advance", "2d")
         first.stop()
 
     with up(tmp_path, *data, "--scale-set", "web=5", "--availability-set", "api=1") as second:
-        told = second.complained().splitlines()
+        notes = second.complained().splitlines()
 
-    assert "web is there already, with 1 machine" in told
-    assert "api is there already, as scale-set with 1 machine" in told
-    assert [line for line in told if line.startswith("a manual clock has taken what is kept here to ")]
+    assert "web already exists, with 1 machine" in notes
+    assert "api already exists, as scale-set with 1 machine" in notes
+    assert [line for line in notes if line.startswith("the manual clock of this data directory is at ")]
 
 
-def test_what_was_kept_as_it_is_wanted_is_not_worth_a_word(tmp_path: Path) -> None:
+def test_a_stored_set_that_equals_the_options_is_not_noted(tmp_path: Path) -> None:
     words = [
         "--data",
         str(tmp_path / "data"),
@@ -289,10 +317,10 @@ def test_what_was_kept_as_it_is_wanted_is_not_worth_a_word(tmp_path: Path) -> No
         first.stop()
 
     with up(tmp_path, *words) as second:
-        told = second.complained()
+        notes = second.complained()
 
-    assert "there already" not in told
-    assert "manual clock" not in told
+    assert "there already" not in notes
+    assert "manual clock" not in notes
 
 
 def test_a_ready_file_that_cannot_be_written_is_refused_before_anything_listens(tmp_path: Path) -> None:
@@ -300,30 +328,34 @@ def test_a_ready_file_that_cannot_be_written_is_refused_before_anything_listens(
 
     assert done.code == 1
     assert done.stdout == ""
-    assert done.stderr.endswith(f"{tmp_path / 'nowhere'} is no directory\n")
+    assert done.stderr.endswith(f"{tmp_path / 'nowhere'} is not a directory\n")
 
 
 def test_off_loopback_a_token_is_required() -> None:
     done = call("up", "--port-base", "0", "--operator", "0.0.0.0:0")
 
-    assert done.code == 1
-    assert "a token is required" in done.stderr
+    assert done.code == 2
+    assert "Invalid value for '--token-file': a token is required" in done.stderr
 
 
-def test_a_token_that_was_given_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_required_if_the_server_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "token").write_text("open-sesame-open\n")
     with up(tmp_path, "--token-file", str(tmp_path / "token")) as server:
         stranger = server.command("vms")
+        monkeypatch.setenv("FAIRWARNING_TOKEN", "open-sesame-wrong")
+        mistaken = server.command("vms")
         monkeypatch.setenv("FAIRWARNING_TOKEN", "open-sesame-open")
         friend = server.command("vms")
 
     assert stranger.code == 1
-    assert "hint: set FAIRWARNING_TOKEN to the server's token\n" in stranger.stderr
+    assert stranger.stderr.startswith("error: the token is wrong or missing")
+    assert mistaken.stderr == stranger.stderr
+    assert "hint: set FAIRWARNING_TOKEN to the token in the server's --token-file\n" in stranger.stderr
     assert friend.code == 0
 
 
 def test_a_terminate_notice_beyond_the_limits_is_refused() -> None:
     done = call("up", "--port-base", "0", "--terminate-notice", "20m")
 
-    assert done.code == 1
-    assert "terminate_notice: must be between 5 and 15 minutes" in done.stderr
+    assert done.code == 2
+    assert "Invalid value for '--terminate-notice': must be between 5 and 15 minutes" in done.stderr

@@ -1,58 +1,62 @@
-"""How a line of the history reads to whoever watches."""
+"""Lines of the history as sentences."""
 
 import pytest
 
-from fairwarning.cli.client import Line
+from fairwarning.cli.client import HistoryLine
 from fairwarning.cli.watch import sentence
-from fairwarning.core.history import Deed, Remark, line
+from fairwarning.core.history import ActionNote, OperatorAction, to_history_entry
 from fairwarning.core.model import MachineRef, ScopeId, VmName
-from tests.stage import NOON
+from tests.fleet_harness import NOON
 
 WEB = ScopeId("web")
 WEB_0 = MachineRef(WEB, VmName("web_0"))
 
 SENTENCES = [
     pytest.param(
-        Remark(deed=Deed.FAULT, detail="429 for 30s", by="operator", scope=WEB, machines=(WEB_0,)),
-        "the endpoint of web_0 is made to misbehave by operator: 429 for 30s",
+        ActionNote(
+            deed=OperatorAction.FAULT, detail="429 for 30s", by="operator", scope=WEB, machines=(WEB_0,)
+        ),
+        "the endpoint of web_0 is given a fault by operator: 429 for 30s",
         id="a fault",
     ),
     pytest.param(
-        Remark(deed=Deed.HEALED, detail="429", by="operator", scope=WEB, machines=(WEB_0,)),
-        "the endpoint of web_0 is healed by operator",
+        ActionNote(deed=OperatorAction.HEALED, detail="429", by="operator", scope=WEB, machines=(WEB_0,)),
+        "the fault of the endpoint of web_0 is cleared by operator",
         id="its end",
     ),
     pytest.param(
-        Remark(deed=Deed.ADVANCED, detail="by 5m", by="operator"),
-        "the clock is moved on by operator: by 5m",
-        id="a journey",
+        ActionNote(deed=OperatorAction.ADVANCED, detail="by 5m", by="operator"),
+        "the clock is advanced by operator: by 5m",
+        id="an advance",
     ),
     pytest.param(
-        Remark(deed=Deed.SPEED, detail="60 times as fast", by="operator"),
-        "the clock is set by operator: 60 times as fast",
+        ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="operator"),
+        "the speed of the clock is set by operator: 60 times as fast",
         id="another speed",
     ),
 ]
 
 
-@pytest.mark.parametrize(("remark", "expected"), SENTENCES)
-def test_what_somebody_did_to_an_endpoint_or_the_clock_is_a_sentence(remark: Remark, expected: str) -> None:
-    told = line(1, NOON, remark)
+@pytest.mark.parametrize(("note", "expected"), SENTENCES)
+def test_an_action_on_an_endpoint_or_the_clock_is_a_sentence(note: ActionNote, expected: str) -> None:
+    entry = to_history_entry(1, NOON, note)
 
-    assert told is not None
-    seen = Line(
-        seq=told.seq,
-        at=told.at,
-        kind=told.kind,
-        scope=told.scope,
-        event=told.event,
-        type=told.type,
-        resources=told.resources,
-        by=told.by,
-        reason=told.reason,
+    assert entry is not None
+    received = HistoryLine(
+        seq=entry.seq,
+        at=entry.at,
+        kind=entry.kind,
+        scope=entry.scope,
+        event=entry.event,
+        type=entry.type,
+        resources=entry.resources,
+        by=entry.by,
+        reason=entry.reason,
     )
-    assert sentence(seen) == expected
+    assert sentence(received) == expected
 
 
-def test_every_deed_has_its_sentence() -> None:
-    assert {case.values[0].deed for case in SENTENCES if isinstance(case.values[0], Remark)} == set(Deed)
+def test_every_operator_action_has_a_sentence() -> None:
+    assert {case.values[0].deed for case in SENTENCES if isinstance(case.values[0], ActionNote)} == set(
+        OperatorAction
+    )

@@ -1,22 +1,22 @@
-"""What a page's stream sends first to somebody who has nothing yet."""
+"""The first message of a page's live stream."""
 
 import asyncio
 from urllib.parse import urlencode
 
 from starlette.types import Message
 
-from tests.console.lobby import Lobby
-from tests.stage import run
+from tests.console.console_client import ConsoleTestClient
+from tests.fleet_harness import run
 
 
-def live(desk: Lobby, page: str) -> str:
-    """Return the first message of a page's stream; the server closes with it."""
+def live(client: ConsoleTestClient, page: str) -> str:
+    """Return the first message of a page's stream, and shut the server down."""
     body = bytearray()
 
     async def send(message: Message) -> None:
         body.extend(message.get("body", b""))
         if b"data:" in body:
-            desk.closing.set()
+            client.shutdown.set()
 
     asked: Message = {"type": "http.request", "body": b"", "more_body": False}
 
@@ -24,14 +24,14 @@ def live(desk: Lobby, page: str) -> str:
         nonlocal asked
         now, asked = asked, {"type": "http.disconnect"}
         if now["type"] == "http.disconnect":
-            await desk.closing.wait()
+            await client.shutdown.wait()
         return now
 
-    async def talk() -> None:
+    async def read() -> None:
         query = urlencode({"page": page}).encode()
-        await asyncio.wait_for(desk.app(_scope(query), receive, send), 20)
+        await asyncio.wait_for(client.app(_scope(query), receive, send), 20)
 
-    run(talk())
+    run(read())
     return body.decode()
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from fairwarning.console.app import create_app
 from fairwarning.console.forms import CHOICES
-from fairwarning.core.model import Eviction, MachineRef, ScopeKind
-from fairwarning.core.scope import Blueprint
-from tests.console.lobby import Found, Lobby, lobby, text
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.model import EvictionPolicy, MachineRef, ScopeKind
+from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, text
 
 WEB = Blueprint(name="web", count=3)
 SET = "/create/scale-set"
@@ -17,12 +17,13 @@ HOSTILE = '"><img src=x onerror=alert(1)>'
 
 
 def written(page: str) -> dict[str, str]:
-    """Return what the inputs of a page hold, hidden ones too."""
-    return {one["name"]: one.get("value", "") for one in Found(page, "input").attributes if "name" in one}
+    """Return the values of all inputs of a page, including hidden ones."""
+    inputs = ParsedPage(page, "input").attributes
+    return {field["name"]: field.get("value", "") for field in inputs if "name" in field}
 
 
-class Told(HTMLParser):
-    """The terms of a page and what they are, in turn."""
+class DefinitionTexts(HTMLParser):
+    """The texts of the definition lists of a page: term, value, term, value."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -41,20 +42,20 @@ class Told(HTMLParser):
             self.texts.append(data)
 
 
-def test_everything_that_can_be_made_is_offered() -> None:
-    page = lobby().page("/create")
+def test_everything_that_can_be_created_is_offered() -> None:
+    page = console_client().page("/create")
 
-    links = {one["href"] for one in Found(page, "a").attributes}
+    links = {element["href"] for element in ParsedPage(page, "a").attributes}
     assert {f"/create/{name}" for name in CHOICES} <= links
 
 
-def test_what_nobody_can_make_has_no_page() -> None:
-    lobby().page("/create/castle", status=404)
+def test_what_cannot_be_created_has_no_page() -> None:
+    console_client().page("/create/castle", status=404)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_form_opens_with_its_first_step_and_without_reproach(choice: str) -> None:
-    page = lobby().page(f"/create/{choice}")
+    page = console_client().page(f"/create/{choice}")
 
     assert 'aria-current="step">Basics' in page
     assert "Please correct" not in page
@@ -62,30 +63,32 @@ def test_every_form_opens_with_its_first_step_and_without_reproach(choice: str) 
 
 
 def test_the_scale_set_form_has_the_steps_of_the_portal() -> None:
-    page = lobby().page(SET)
+    page = console_client().page(SET)
 
-    steps = [one["value"] for one in Found(page, "button").attributes if one.get("name") == "tab"]
+    steps = [
+        element["value"] for element in ParsedPage(page, "button").attributes if element.get("name") == "tab"
+    ]
     assert steps[1:4] == ["basics", "management", "review"]
 
 
 @pytest.mark.rule("T-02")
 def test_management_has_the_switch_and_the_delay_of_five_minutes() -> None:
-    page = lobby().page(f"{SET}?tab=management")
+    page = console_client().page(f"{SET}?tab=management")
 
     words = text(page)
     for label in ("Instance termination", "Instance termination notification", "Termination delay (minutes)"):
         assert label in words
-    inputs = Found(page, "input").attributes
-    assert [one["value"] for one in inputs if one.get("name") == "notification"] == ["on", "off"]
-    assert [one["value"] for one in inputs if "checked" in one] == ["off"]
-    assert [one["value"] for one in inputs if one.get("name") == "delay"] == ["5"]
+    inputs = ParsedPage(page, "input").attributes
+    assert [element["value"] for element in inputs if element.get("name") == "notification"] == ["on", "off"]
+    assert [element["value"] for element in inputs if "checked" in element] == ["off"]
+    assert [element["value"] for element in inputs if element.get("name") == "delay"] == ["5"]
 
 
 def test_nothing_is_lost_between_the_steps() -> None:
-    desk = lobby()
+    client = console_client()
 
-    management = desk.page(f"{SET}?name=blue&count=4&zones=1&tags=a%3D1&tab=management")
-    basics = desk.page(f"{SET}?name=blue&count=4&notification=on&delay=7&tab=basics")
+    management = client.page(f"{SET}?name=blue&count=4&zones=1&tags=a%3D1&tab=management")
+    basics = client.page(f"{SET}?name=blue&count=4&notification=on&delay=7&tab=basics")
 
     kept = written(management)
     assert (kept["name"], kept["count"], kept["zones"], kept["tags"]) == ("blue", "4", "1", "a=1")
@@ -93,10 +96,10 @@ def test_nothing_is_lost_between_the_steps() -> None:
 
 
 def test_review_shows_what_will_be_made() -> None:
-    page = lobby().page(f"{SET}?name=blue&count=2&notification=on&delay=7&tab=review")
+    page = console_client().page(f"{SET}?name=blue&count=2&notification=on&delay=7&tab=review")
 
-    told = Told(page).texts
-    facts = dict(zip(told[::2], told[1::2], strict=True))
+    texts = DefinitionTexts(page).texts
+    facts = dict(zip(texts[::2], texts[1::2], strict=True))
     assert facts["Name"] == "blue"
     assert facts["Instance termination notification"] == "On"
     assert facts["Termination delay (minutes)"] == "7"
@@ -105,22 +108,22 @@ def test_review_shows_what_will_be_made() -> None:
 
 
 def test_review_leaves_out_a_delay_that_does_not_matter() -> None:
-    words = text(lobby().page(f"{SET}?name=blue&delay=7&tab=review"))
+    words = text(console_client().page(f"{SET}?name=blue&delay=7&tab=review"))
 
     assert "Termination delay" not in words
 
 
 @pytest.mark.rule("T-02")
 def test_a_set_is_created_with_its_termination_delay() -> None:
-    desk = lobby()
+    client = console_client()
     review = f"{SET}?name=blue&count=2&notification=on&delay=7&tab=review"
 
-    page = desk.done(SET, page=review, **written(desk.page(review)))
+    page = client.accepted(SET, page=review, **written(client.page(review)))
 
-    assert "blue is there, with 2 machines" in text(page)
-    assert desk.stage.scope("blue").facts.model.terminate_notice == timedelta(minutes=7)
-    assert desk.stage.machines("blue") == ["blue_0", "blue_1"]
-    assert desk.stage.history() == []
+    assert "Created blue with 2 machines." in text(page)
+    assert client.stage.scope("blue").facts.model.terminate_notice == timedelta(minutes=7)
+    assert client.stage.machines("blue") == ["blue_0", "blue_1"]
+    assert client.stage.history() == []
 
 
 @pytest.mark.parametrize(
@@ -136,45 +139,46 @@ def test_a_set_is_created_with_its_termination_delay() -> None:
     ],
 )
 def test_each_of_them_can_be_created(choice: str, form: dict[str, str], kind: ScopeKind) -> None:
-    desk = lobby()
+    client = console_client()
 
-    desk.done(f"/create/{choice}", page=f"/create/{choice}?name=one&tab=review", name="one", **form)
+    client.accepted(f"/create/{choice}", page=f"/create/{choice}?name=one&tab=review", name="one", **form)
 
-    scope = desk.stage.scope("one")
+    scope = client.stage.scope("one")
     assert scope.facts.kind is kind
     machines = list(scope.machines.values())
     assert all(machine.spot == (choice == "spot-vm") for machine in machines)
-    assert all((machine.eviction is Eviction.DELETE) == (choice == "spot-vm") for machine in machines)
+    assert all((machine.eviction is EvictionPolicy.DELETE) == (choice == "spot-vm") for machine in machines)
 
 
 def test_a_set_in_zones_leads_to_the_fleet() -> None:
-    desk = lobby()
+    client = console_client()
 
-    answer = desk.press(SET, page=f"{SET}?name=z&tab=review", name="z", zones="1,2")
+    answer = client.press(SET, page=f"{SET}?name=z&tab=review", name="z", zones="1,2")
 
     assert answer.headers["location"] == "/"
-    assert sorted(desk.stage.engine.scopes()) == ["z.zone1", "z.zone2"]
+    assert sorted(client.stage.engine.scopes()) == ["z.zone1", "z.zone2"]
 
 
 def test_new_machines_are_given_their_endpoints() -> None:
-    desk = lobby()
-    welcomed: list[MachineRef] = []
+    client = console_client()
+    opened: list[MachineRef] = []
 
-    async def welcome(machines: object) -> None:
+    async def open_endpoints(machines: object) -> None:
         assert isinstance(machines, list)
-        welcomed.extend(machines)
+        opened.extend(machines)
 
-    app = create_app(desk.stage.engine, endpoints=lambda ref: None, welcome=welcome)
-    Lobby(desk.stage, app, desk.closing).done(SET, page=f"{SET}?name=x&tab=review", name="x", count="2")
+    app = create_app(client.stage.engine, endpoints=lambda ref: None, open_endpoints=open_endpoints)
+    client = ConsoleTestClient(client.stage, app, client.shutdown)
+    client.accepted(SET, page=f"{SET}?name=x&tab=review", name="x", count="2")
 
-    assert [machine.name for machine in welcomed] == ["x_0", "x_1"]
+    assert [machine.name for machine in opened] == ["x_0", "x_1"]
 
 
 @pytest.mark.rule("T-02")
 def test_a_wrong_delay_is_told_at_the_field_and_nothing_is_created() -> None:
-    desk = lobby()
+    client = console_client()
 
-    page = desk.refused(
+    page = client.refused(
         SET,
         page=f"{SET}?name=a&tab=review",
         status=422,
@@ -187,39 +191,39 @@ def test_a_wrong_delay_is_told_at_the_field_and_nothing_is_created() -> None:
     assert 'aria-current="step">Management' in page
     assert "must be a whole number from 5 to 15, not '16'" in text(page)
     assert (written(page)["name"], written(page)["delay"]) == ("blue", "16")
-    assert not desk.stage.engine.scopes()
+    assert not client.stage.engine.scopes()
 
 
 def test_mistakes_on_several_steps_are_all_told_and_what_was_written_stays() -> None:
-    page = lobby().page(f"{SET}?name=&count=many&notification=on&delay=3&tab=review")
+    page = console_client().page(f"{SET}?name=&count=many&notification=on&delay=3&tab=review")
 
     words = text(page)
     assert 'aria-current="step">Basics' in page
-    assert "Name: a name is needed" in words
+    assert "Name: a name is required" in words
     assert "must be a whole number from 0 to 1000, not 'many'" in words
     assert "Termination delay (minutes) (Management): must be a whole number from 5 to 15, not '3'" in words
     assert (written(page)["count"], written(page)["delay"]) == ("many", "3")
 
 
 def test_a_name_that_is_taken_is_told_at_the_field() -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
 
-    page = desk.refused(SET, page=f"{SET}?name=a&tab=review", status=422, name="web", tab="review")
+    page = client.refused(SET, page=f"{SET}?name=a&tab=review", status=422, name="web", tab="review")
 
     assert "the name web is taken" in text(page)
 
 
 @pytest.mark.rule("T-05")
 def test_spot_sets_are_refused_the_notification_in_words() -> None:
-    page = lobby().page(f"{SET}?name=a&priority=spot&notification=on&tab=review")
+    page = console_client().page(f"{SET}?name=a&priority=spot&notification=on&tab=review")
 
     assert "terminate notification cannot be enabled for Spot machines" in text(page)
     assert 'aria-current="step">Management' in page
 
 
 @pytest.mark.rule("T-06")
-def test_sets_that_are_there_are_given_the_notification_by_az_alone() -> None:
-    words = text(lobby(WEB).page(f"{SET}?tab=management"))
+def test_existing_sets_get_the_notification_by_az_alone() -> None:
+    words = text(console_client(WEB).page(f"{SET}?tab=management"))
 
     assert "only while a set is being created" in words
     assert (
@@ -230,26 +234,26 @@ def test_sets_that_are_there_are_given_the_notification_by_az_alone() -> None:
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_hostile_words_are_shown_as_text_in_every_field(choice: str) -> None:
-    desk = lobby()
+    client = console_client()
     form = {field: HOSTILE for field in CHOICES[choice].fields}
 
-    page = desk.refused(f"/create/{choice}", page=f"/create/{choice}?name=a&tab=review", status=422, **form)
+    page = client.refused(f"/create/{choice}", page=f"/create/{choice}?name=a&tab=review", status=422, **form)
 
     assert "<img" not in page
     assert HOSTILE in text(page)
 
 
 def test_hostile_tags_are_shown_as_text_in_the_review() -> None:
-    page = lobby().page("/create/vm?name=db&tags=owner%3D%3Cimg%3E&tab=review")
+    page = console_client().page("/create/vm?name=db&tags=owner%3D%3Cimg%3E&tab=review")
 
     assert "<img" not in page
     assert "owner=<img>" in text(page)
 
 
-def test_a_form_without_the_pages_proof_makes_nothing() -> None:
-    desk = lobby()
+def test_a_form_without_the_csrf_token_creates_nothing() -> None:
+    client = console_client()
 
-    answer = desk.send("POST", "/create/vm", {"name": "db"})
+    answer = client.send("POST", "/create/vm", {"name": "db"})
 
     assert answer.status_code == 403
-    assert not desk.stage.engine.scopes()
+    assert not client.stage.engine.scopes()

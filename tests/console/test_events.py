@@ -1,15 +1,16 @@
-"""The events pages: what is pending, what is over, one event's story, and the timeline of a scope."""
+"""The events pages: pending and ended events, the page of an event, the timeline of a scope."""
 
 from datetime import timedelta
 from xml.etree import ElementTree
 
 import pytest
 
-from fairwarning.console import events, journal
+from fairwarning.console import journal
+from fairwarning.console.pages import events
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Approve, Schedule
 from fairwarning.core.model import ScopeId, ScopeKind
-from fairwarning.core.scope import Blueprint
-from tests.console.lobby import Found, Lobby, lobby, text
+from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, text
 from tests.console.stream import live
 
 WEB = Blueprint(name="web", count=3, terminate_notice=timedelta(minutes=5))
@@ -17,52 +18,59 @@ APP = Blueprint(name="app", count=2, kind=ScopeKind.AVAILABILITY_SET)
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def hostile_event(desk: Lobby) -> str:
-    """Return an event that was asked for and approved by somebody with a hostile name."""
-    ref = desk.stage.ref("web_0")
-    event = desk.stage.new_id()
-    desk.stage.do(Schedule(id=event, cause="restart", machines=(ref,), by=HOSTILE))
-    desk.stage.do(Approve(scope=ref.scope, ids=(event,), by=HOSTILE))
+def hostile_event(client: ConsoleTestClient) -> str:
+    """Return an event that was requested and approved under a hostile name."""
+    ref = client.stage.ref("web_0")
+    event = client.stage.new_id()
+    client.stage.do(Schedule(id=event, cause="restart", machines=(ref,), by=HOSTILE))
+    client.stage.do(Approve(scope=ref.scope, ids=(event,), by=HOSTILE))
     return event
 
 
 def test_pending_events_are_listed_soonest_first_with_all_one_needs_to_decide() -> None:
-    desk = lobby(WEB)
-    desk.stage.cause("restart", "web_0")
-    desk.stage.cause("redeploy", "web_1")
+    client = console_client(WEB)
+    client.stage.cause("restart", "web_0")
+    client.stage.cause("redeploy", "web_1")
 
-    words = text(desk.page("/events"))
+    words = text(client.page("/events"))
 
     assert words.index("Redeploy") < words.index("Reboot")
-    for word in ("web_1", "▲ Scheduled", "2026-11-16 12:10:00Z", "nobody yet", "User redeploy", "Approve"):
+    for word in (
+        "web_1",
+        "▲ Scheduled",
+        "2026-11-16 12:10:00Z",
+        "not approved yet",
+        "User redeploy",
+        "Approve",
+    ):
         assert word in words
 
 
 @pytest.mark.parametrize("path", ["/events", "/events/{event}", "/scopes/web", "/maintenance"])
 def test_the_machines_of_a_pending_event_lead_to_their_pages(path: str) -> None:
-    desk = lobby(WEB)
-    desk.stage.walk("web")
-    (event,) = desk.stage.pending("web")
+    client = console_client(WEB)
+    client.stage.walk("web")
+    (event,) = client.stage.pending("web")
 
-    page = desk.page(path.format(event=event.id))
+    page = client.page(path.format(event=event.id))
 
-    assert "/machines/web/web_0" in [one["href"] for one in Found(page, "a").attributes]
+    assert "/machines/web/web_0" in [element["href"] for element in ParsedPage(page, "a").attributes]
 
 
 def test_without_events_the_page_says_what_to_do_first() -> None:
-    words = text(lobby(WEB).page("/events"))
+    words = text(console_client(WEB).page("/events"))
 
-    assert "Nothing is coming." in words
+    assert "No pending events." in words
     assert "restart it" in words
 
 
 def test_a_scope_can_be_chosen_and_stays_chosen_when_a_button_is_pressed() -> None:
-    desk = lobby(WEB, APP)
-    desk.stage.cause("restart", "web_0")
-    (wanted,) = desk.stage.cause("restart", "app-0")
+    client = console_client(WEB, APP)
+    client.stage.cause("restart", "web_0")
+    (wanted,) = client.stage.cause("restart", "app-0")
 
-    page = desk.page("/events?scope=app")
-    answer = desk.press(f"/events/{wanted}/approve", page="/events?scope=app", back="events", scope="app")
+    page = client.page("/events?scope=app")
+    answer = client.press(f"/events/{wanted}/approve", page="/events?scope=app", back="events", scope="app")
 
     assert "app-0" in text(page)
     assert "web_0" not in text(page)
@@ -70,144 +78,144 @@ def test_a_scope_can_be_chosen_and_stays_chosen_when_a_button_is_pressed() -> No
 
 
 def test_a_scope_that_is_unknown_has_no_events_and_is_shown_as_text() -> None:
-    page = lobby(WEB).page(f"/events?scope={HOSTILE}")
+    page = console_client(WEB).page(f"/events?scope={HOSTILE}")
 
     assert HOSTILE not in page
-    assert f"Nothing is coming in {HOSTILE}." in text(page)
+    assert f"No pending events in {HOSTILE}." in text(page)
 
 
 @pytest.mark.rule("R-18")
 def test_approve_lets_an_event_start_and_says_who() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
 
-    words = text(desk.done(f"/events/{event}/approve", page="/events", back="events"))
+    words = text(client.accepted(f"/events/{event}/approve", page="/events", back="events"))
 
-    assert f"event {event[:8]} approved: it has started" in words
+    assert f"Event {event[:8]} approved; it has started." in words
     assert "▶ Started" in words
     assert "operator:console" in words
 
 
 @pytest.mark.rule("R-17")
-def test_whoever_approves_second_is_told_who_was_first() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
-    desk.stage.approve(event, by="web_1")
+def test_a_second_approval_names_the_first() -> None:
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
+    client.stage.approve(event, by="web_1")
 
-    words = text(desk.done(f"/events/{event}/approve", page="/clock"))
+    words = text(client.accepted(f"/events/{event}/approve", page="/clock"))
 
-    assert f"event {event[:8]} was approved already by web_1: it has started" in words
+    assert f"Event {event[:8]} was already approved by web_1; it has started." in words
 
 
 @pytest.mark.rule("T-14")
 def test_an_approval_that_waits_for_others_says_so() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("delete", "web_0")
-    desk.stage.cause("delete", "web_1")
+    client = console_client(WEB)
+    (event,) = client.stage.cause("delete", "web_0")
+    client.stage.cause("delete", "web_1")
 
-    words = text(desk.done(f"/events/{event}/approve", page="/events"))
+    words = text(client.accepted(f"/events/{event}/approve", page="/events"))
 
-    assert "approved: it starts once the others are approved too" in words
+    assert "approved; it starts when the other events are approved too." in words
     assert "✓ Scheduled, approved" in words
 
 
 def test_cancel_withdraws_an_event_and_it_is_listed_as_over() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
 
-    words = text(desk.done(f"/events/{event}/cancel", page="/events"))
+    words = text(client.accepted(f"/events/{event}/cancel", page="/events"))
 
-    assert "Nothing is coming." in words
+    assert "No pending events." in words
     assert "✕ cancelled" in words
 
 
 def test_what_has_started_cannot_be_cancelled_and_its_page_says_why() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("hardware-failure", "web_0")
+    client = console_client(WEB)
+    (event,) = client.stage.cause("hardware-failure", "web_0")
 
-    page = desk.refused(f"/events/{event}/cancel", page="/clock", status=409)
+    page = client.refused(f"/events/{event}/cancel", page="/clock", status=409)
 
     assert f"event {event} is Started; it cannot be cancelled" in text(page)
 
 
 def test_an_event_that_is_over_cannot_be_approved_and_its_page_says_why() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
-    desk.stage.cancel(event)
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
+    client.stage.cancel(event)
 
-    page = desk.refused(f"/events/{event}/approve", page="/clock", status=404)
+    page = client.refused(f"/events/{event}/approve", page="/clock", status=404)
 
     assert f"no scheduled event has the id {event}" in text(page)
     assert "✕ cancelled" in text(page)
 
 
 def test_what_is_over_is_listed_the_latest_first() -> None:
-    desk = lobby(WEB)
-    desk.stage.cause("restart", "web_0")
-    (second,) = desk.stage.cause("restart", "web_1")
-    desk.stage.cancel(second)
-    desk.stage.advance("1h")
+    client = console_client(WEB)
+    client.stage.cause("restart", "web_0")
+    (second,) = client.stage.cause("restart", "web_1")
+    client.stage.cancel(second)
+    client.stage.advance("1h")
 
-    words = text(desk.page("/events"))
+    words = text(client.page("/events"))
 
     assert words.index("web_0 ● finished") < words.index("web_1 ✕ cancelled")
 
 
 def test_more_than_can_be_read_is_cut_short_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "MOST_PENDING", 2)
-    desk = lobby(WEB)
+    client = console_client(WEB)
     for number in range(3):
-        desk.stage.cause("restart", f"web_{number}")
+        client.stage.cause("restart", f"web_{number}")
 
-    words = text(desk.page("/events"))
+    words = text(client.page("/events"))
 
-    assert "The 2 soonest of 3 are shown" in words
+    assert "Showing the 2 soonest of 3" in words
 
 
-def test_what_nobody_was_told_of_is_marked() -> None:
-    desk = lobby(WEB, watched=False)
-    desk.stage.cause("freeze", "web_0")
+def test_an_event_that_was_shown_to_no_guest_is_marked() -> None:
+    client = console_client(WEB, watched=False)
+    client.stage.cause("freeze", "web_0")
 
-    assert "unseen" in text(desk.page("/events"))
+    assert "unseen" in text(client.page("/events"))
 
 
 @pytest.mark.parametrize("page", ["/events", "/events?scope=web"])
 def test_the_tables_are_live(page: str) -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
 
-    sent = live(desk, page)
+    sent = live(client, page)
 
     assert f'id="event-{event}"' in sent
-    assert 'id="over"' in sent
+    assert 'id="ended"' in sent
 
 
-def test_an_event_has_a_page_of_its_own_with_its_story() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
-    desk.stage.advance("1m")
-    desk.stage.approve(event, by="web_1")
-    desk.stage.advance("1m")
+def test_an_event_has_a_page_of_its_own_with_its_steps() -> None:
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
+    client.stage.advance("1m")
+    client.stage.approve(event, by="web_1")
+    client.stage.advance("1m")
 
-    words = text(desk.page(f"/events/{event}"))
+    words = text(client.page(f"/events/{event}"))
 
     assert "Reboot of web_0" in words
-    story = words[words.index("What happened") :]
+    steps = words[words.index("What happened") :]
     for step in (
         "2026-11-16 12:00:00Z announced by operator",
         "2026-11-16 12:01:00Z approved by web_1",
-        "2026-11-16 12:01:00Z impact began by web_1",
+        "2026-11-16 12:01:00Z impact started by web_1",
         "2026-11-16 12:01:05Z impact ended on web_0 by driver",
-        "2026-11-16 12:01:05Z over by platform",
+        "2026-11-16 12:01:05Z finished by platform",
     ):
-        assert step in story
+        assert step in steps
 
 
 def test_the_page_of_a_pending_event_counts_down_and_has_its_buttons() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
 
-    page = desk.page(f"/events/{event.lower()}")
+    page = client.page(f"/events/{event.lower()}")
 
     assert 'class="countdown" datetime="2026-11-16T12:15:00.000Z"' in page
     assert f'action="/events/{event}/approve"' in page
@@ -215,13 +223,13 @@ def test_the_page_of_a_pending_event_counts_down_and_has_its_buttons() -> None:
 
 
 def test_an_event_of_long_ago_is_drawn_with_what_happened_at_the_same_time() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
-    desk.stage.cause("restart", "web_1")
-    desk.stage.advance("30d")
-    desk.stage.cause("freeze", "web_2")
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
+    client.stage.cause("restart", "web_1")
+    client.stage.advance("30d")
+    client.stage.cause("freeze", "web_2")
 
-    page = desk.page(f"/events/{event}")
+    page = client.page(f"/events/{event}")
 
     assert "Reboot of web_0, restart" in page
     assert "Reboot of web_1, restart" in page
@@ -229,72 +237,72 @@ def test_an_event_of_long_ago_is_drawn_with_what_happened_at_the_same_time() -> 
 
 
 def test_an_unknown_event_has_no_page() -> None:
-    page = lobby(WEB).page(f"/events/{HOSTILE}", status=404)
+    page = console_client(WEB).page(f"/events/{HOSTILE}", status=404)
 
     assert HOSTILE not in page
     assert f"no scheduled event has the id {HOSTILE}" in text(page)
 
 
-def test_the_story_and_the_picture_of_an_event_are_live() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
+def test_the_steps_and_the_timeline_of_an_event_are_live() -> None:
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
 
-    sent = live(desk, f"/events/{event}")
+    sent = live(client, f"/events/{event}")
 
-    assert 'id="story"' in sent
+    assert 'id="event-details"' in sent
     assert 'id="timeline"' in sent
 
 
 def test_a_scope_has_a_timeline_that_looks_as_far_as_one_likes() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
-    desk.stage.cancel(event)
-    desk.stage.advance("3h")
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
+    client.stage.cancel(event)
+    client.stage.advance("3h")
 
-    assert "no events in this time" in desk.page("/scopes/web/timeline?hours=1")
-    assert "Reboot of web_0" in desk.page("/scopes/web/timeline?hours=6")
-    assert "Reboot of web_0" in desk.page(f"/scopes/web/timeline?hours={HOSTILE}")
+    assert "no events in this period" in client.page("/scopes/web/timeline?hours=1")
+    assert "Reboot of web_0" in client.page("/scopes/web/timeline?hours=6")
+    assert "Reboot of web_0" in client.page(f"/scopes/web/timeline?hours={HOSTILE}")
 
 
 def test_what_happens_elsewhere_does_not_crowd_an_event_out_of_its_timeline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(journal, "AT_HAND", 4)
-    desk = lobby(WEB, APP)
-    (event,) = desk.stage.cause("restart", "web_0")
-    desk.stage.cancel(event)
+    monkeypatch.setattr(journal, "MOST_CHANGES", 4)
+    client = console_client(WEB, APP)
+    (event,) = client.stage.cause("restart", "web_0")
+    client.stage.cancel(event)
     for _ in range(3):
-        desk.stage.cancel(*desk.stage.cause("restart", "app-0"))
+        client.stage.cancel(*client.stage.cause("restart", "app-0"))
 
-    assert str(event) in desk.page("/scopes/web/timeline")
-    assert event[:8] in desk.page("/events?scope=web")
+    assert str(event) in client.page("/scopes/web/timeline")
+    assert event[:8] in client.page("/events?scope=web")
 
 
 def test_a_timeline_shows_its_own_scope_alone() -> None:
-    desk = lobby(WEB, APP)
-    desk.stage.cause("restart", "web_0")
+    client = console_client(WEB, APP)
+    client.stage.cause("restart", "web_0")
 
-    assert "web_0" not in desk.page("/scopes/app/timeline")
+    assert "web_0" not in client.page("/scopes/app/timeline")
 
 
 @pytest.mark.parametrize("path", ["/scopes/nowhere/timeline", "/scopes/nowhere/timeline.svg"])
 def test_an_unknown_scope_has_no_timeline(path: str) -> None:
-    assert "no scope is called nowhere" in text(lobby(WEB).page(path, status=404))
+    assert "no scope named nowhere" in text(console_client(WEB).page(path, status=404))
 
 
 def test_a_scope_that_is_no_more_still_has_its_timeline() -> None:
-    desk = lobby(WEB)
-    desk.stage.remove("web", force=True)
-    desk.stage.advance("1m")
+    client = console_client(WEB)
+    client.stage.remove("web", force=True)
+    client.stage.advance("1m")
 
-    assert "Terminate of web_0" in desk.page("/scopes/web/timeline")
+    assert "Terminate of web_0" in client.page("/scopes/web/timeline")
 
 
-def test_the_timeline_can_be_taken_away_as_a_file() -> None:
-    desk = lobby(Blueprint(name="web", group="prod", count=1))
-    desk.stage.cause("restart", "web_0")
+def test_the_timeline_can_be_downloaded() -> None:
+    client = console_client(Blueprint(name="web", group="prod", count=1))
+    client.stage.cause("restart", "web_0")
 
-    answer = desk.send("GET", "/scopes/prod/web/timeline.svg?hours=6")
+    answer = client.send("GET", "/scopes/prod/web/timeline.svg?hours=6")
 
     assert answer.headers["content-type"] == "image/svg+xml"
     assert answer.headers["content-disposition"] == (
@@ -304,33 +312,33 @@ def test_the_timeline_can_be_taken_away_as_a_file() -> None:
 
 
 def test_hostile_words_are_shown_as_text_everywhere() -> None:
-    desk = lobby(WEB)
-    event = hostile_event(desk)
+    client = console_client(WEB)
+    event = hostile_event(client)
 
-    pages = [desk.page(path) for path in ("/events", f"/events/{event}", "/scopes/web/timeline")]
-    sent = live(desk, f"/events/{event}")
+    pages = [client.page(path) for path in ("/events", f"/events/{event}", "/scopes/web/timeline")]
+    sent = live(client, f"/events/{event}")
 
     for page in (*pages, sent):
         assert "<img" not in page
         assert "&lt;img src=x onerror=alert(1)&gt;" in page
 
 
-def test_where_a_button_leads_is_never_somebody_elses_site() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
+def test_a_button_never_leads_to_another_site() -> None:
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
 
-    answer = desk.press(
+    answer = client.press(
         f"/events/{event}/approve", page="/events", back="https://evil.example/", scope="//evil"
     )
 
     assert answer.headers["location"] == "/events"
 
 
-def test_a_button_pressed_without_the_pages_proof_does_nothing() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
+def test_a_button_pressed_without_the_csrf_token_does_nothing() -> None:
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
 
-    answer = desk.send("POST", f"/events/{event}/approve", {"csrf": "guessed"})
+    answer = client.send("POST", f"/events/{event}/approve", {"csrf": "guessed"})
 
     assert answer.status_code == 403
-    assert desk.stage.scope(ScopeId("web")).events[event].approved_by is None
+    assert client.stage.scope(ScopeId("web")).events[event].approved_by is None

@@ -1,4 +1,4 @@
-"""The history to take away."""
+"""Exports of the history."""
 
 import csv
 import io
@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from fairwarning.console.export import COLUMNS, as_csv, as_json
-from fairwarning.core.history import Line
+from fairwarning.core.history import HistoryEntry
 from fairwarning.core.model import EventId, ScopeId, VmName
-from tests.stage import NOON, run
+from tests.fleet_harness import NOON, run
 
-LINE = Line(
+LINE = HistoryEntry(
     seq=7,
     at=NOON,
     kind="approved",
@@ -25,7 +25,7 @@ LINE = Line(
 )
 
 
-async def fed(*lines: Line) -> AsyncIterator[Line]:
+async def fed(*lines: HistoryEntry) -> AsyncIterator[HistoryEntry]:
     """Yield the lines."""
     for line in lines:
         yield line
@@ -36,7 +36,7 @@ async def whole(chunks: AsyncGenerator[bytes, None]) -> str:
     return b"".join([chunk async for chunk in chunks]).decode()
 
 
-def rows(*lines: Line) -> list[list[str]]:
+def rows(*lines: HistoryEntry) -> list[list[str]]:
     """Return what a spreadsheet reads."""
     return list(csv.reader(io.StringIO(run(whole(as_csv(fed(*lines)))), newline="")))
 

@@ -1,22 +1,16 @@
-"""What people write into forms, and what they are told about it."""
+"""Forms, and the errors in them."""
 
 from datetime import timedelta
 
 import pytest
 
-from fairwarning.console.forms import (
-    CHOICES,
-    WALK_DEFAULTS,
-    Form,
-    draft,
-    walk_wish,
-)
+from fairwarning.console.forms import CHOICES, ROLLOUT_DEFAULTS, Form, read_draft, read_rollout
 from fairwarning.console.page import Fields
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import MAINTENANCE
-from fairwarning.core.commands import StartWalk
-from fairwarning.core.model import Eviction, ScopeId, ScopeKind
-from fairwarning.core.scope import Blueprint
-from tests.stage import NOON, Stage, span
+from fairwarning.core.commands import StartRollout
+from fairwarning.core.model import EvictionPolicy, ScopeId, ScopeKind
+from tests.fleet_harness import NOON, FleetHarness, span
 
 HOSTILE = '<script>alert("x")</script>'
 
@@ -28,14 +22,14 @@ def written(**values: str) -> Fields:
 
 def blueprint(choice: str, **values: str) -> Blueprint:
     """Return what a faultless form asks for."""
-    found = draft(CHOICES[choice], written(**values), NOON)
+    found = read_draft(CHOICES[choice], written(**values), NOON)
     assert found.form.errors == {}
     return found.blueprint
 
 
 def errors(choice: str, **values: str) -> dict[str, str]:
     """Return what is wrong with a form."""
-    return draft(CHOICES[choice], written(**values), NOON).form.errors
+    return read_draft(CHOICES[choice], written(**values), NOON).form.errors
 
 
 @pytest.mark.parametrize(
@@ -68,7 +62,7 @@ def errors(choice: str, **values: str) -> dict[str, str]:
         pytest.param(
             "scale-set",
             {"name": "cheap", "priority": "spot", "eviction": "Delete", "count": "0"},
-            Blueprint(name="cheap", count=0, spot=True, eviction=Eviction.DELETE),
+            Blueprint(name="cheap", count=0, spot=True, eviction=EvictionPolicy.DELETE),
             id="an empty Spot set",
         ),
         pytest.param(
@@ -89,7 +83,7 @@ def errors(choice: str, **values: str) -> dict[str, str]:
         pytest.param(
             "spot-vm",
             {"name": "batch", "eviction": "Delete"},
-            Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True, eviction=Eviction.DELETE),
+            Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True, eviction=EvictionPolicy.DELETE),
             id="a Spot machine",
         ),
         pytest.param(
@@ -109,7 +103,7 @@ def test_a_faultless_form_asks_for_what_it_says(
 @pytest.mark.parametrize(
     ("choice", "values", "field", "words"),
     [
-        pytest.param("scale-set", {"name": ""}, "name", "a name is needed", id="no name"),
+        pytest.param("scale-set", {"name": ""}, "name", "a name is required", id="no name"),
         pytest.param("vm", {"name": HOSTILE}, "name", "must be letters", id="a name that is none"),
         pytest.param("scale-set", {"count": "three"}, "count", "from 0 to 1000, not 'three'", id="no number"),
         pytest.param("scale-set", {"count": ""}, "count", "not empty", id="nothing for a number"),
@@ -120,7 +114,7 @@ def test_a_faultless_form_asks_for_what_it_says(
         pytest.param("scale-set", {"zones": "1,1"}, "zones", "a zone is named twice", id="a zone twice"),
         pytest.param("scale-set", {"zones": "1,/"}, "zones", "letters and digits", id="no zone's name"),
         pytest.param("vm", {"tags": "role"}, "tags", "not of the form key=value", id="half a tag"),
-        pytest.param("vm", {"tags": "a=1\na=2"}, "tags", "written twice", id="a tag twice"),
+        pytest.param("vm", {"tags": "a=1\na=2"}, "tags", "appears twice", id="a tag twice"),
         pytest.param("cloud-service", {"roles": ""}, "roles", "at least one role", id="no role"),
         pytest.param(
             "cloud-service", {"roles": "Web=x"}, "roles", "whole number", id="a role without number"
@@ -169,7 +163,7 @@ def test_a_spot_set_cannot_have_the_notification() -> None:
 def test_all_mistakes_are_told_at_once_and_nothing_written_is_lost() -> None:
     values = {"name": HOSTILE, "count": "many", "notification": "on", "delay": "3", "tags": "x"}
 
-    found = draft(CHOICES["scale-set"], written(**values), NOON)
+    found = read_draft(CHOICES["scale-set"], written(**values), NOON)
 
     assert set(found.form.errors) == {"name", "count", "delay", "tags"}
     assert {field: found.form.values[field] for field in values} == values
@@ -177,36 +171,36 @@ def test_all_mistakes_are_told_at_once_and_nothing_written_is_lost() -> None:
 
 
 def test_a_draft_names_the_machines_it_would_lead_to() -> None:
-    found = draft(CHOICES["scale-set"], written(name="web", count="2"), NOON)
+    found = read_draft(CHOICES["scale-set"], written(name="web", count="2"), NOON)
 
     assert [machine.name for machine in found.machines] == ["web_0", "web_1"]
 
 
 @pytest.mark.parametrize("cause", MAINTENANCE)
-def test_every_maintenance_of_the_form_may_be_walked(cause: str) -> None:
-    stage = Stage(Blueprint(name="web", count=2))
-    form = Form(written(scope="web", cause=cause, notice="1h30m"), WALK_DEFAULTS)
+def test_every_maintenance_of_the_form_can_be_rolled_out(cause: str) -> None:
+    stage = FleetHarness(Blueprint(name="web", count=2))
+    form = Form(written(scope="web", cause=cause, notice="1h30m"), ROLLOUT_DEFAULTS)
 
-    wish = walk_wish(form, stage.engine.scopes())
+    rollout = read_rollout(form, stage.engine.scopes())
 
     assert form.errors == {}
-    assert wish.notice == span("1h30m")
-    stage.do(StartWalk(id=stage.new_id(), scope=wish.scope, cause=wish.cause, notice=wish.notice))
+    assert rollout.notice == span("1h30m")
+    stage.do(StartRollout(id=stage.new_id(), scope=rollout.scope, cause=rollout.cause, notice=rollout.notice))
 
 
 @pytest.mark.parametrize(
     ("values", "field", "words"),
     [
         pytest.param({}, "scope", "choose a scope", id="no scope"),
-        pytest.param({"scope": HOSTILE}, "scope", "no scope is called", id="a scope that is none"),
+        pytest.param({"scope": HOSTILE}, "scope", "no scope named", id="a scope that is none"),
         pytest.param({"cause": "restart"}, "cause", "must be one of", id="no maintenance"),
-        pytest.param({"notice": "soon"}, "notice", "'soon' is no duration", id="no duration"),
+        pytest.param({"notice": "soon"}, "notice", "invalid duration 'soon'", id="no duration"),
         pytest.param({"notice": "9999d"}, "notice", "longer than", id="too long a notice"),
     ],
 )
-def test_a_walk_with_mistakes_says_which(values: dict[str, str], field: str, words: str) -> None:
-    form = Form(written(**values), WALK_DEFAULTS)
+def test_a_rollout_form_shows_its_errors(values: dict[str, str], field: str, words: str) -> None:
+    form = Form(written(**values), ROLLOUT_DEFAULTS)
 
-    walk_wish(form, {ScopeId("web"): None})
+    read_rollout(form, {ScopeId("web"): None})
 
     assert words in form.errors[field]

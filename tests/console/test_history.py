@@ -1,4 +1,4 @@
-"""The history page, its filters, its pages and what can be taken away."""
+"""The history page: its filters, its pages and its export."""
 
 import csv
 import io
@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from fairwarning.console.journal import PAGE
-from fairwarning.core.commands import Make, Schedule
+from fairwarning.console.journal import PAGE_SIZE
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet, Schedule
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
-from fairwarning.core.scope import Blueprint
-from tests.console.lobby import Found, Lobby, lobby, text
+from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, text
 from tests.console.stream import live
 
 WEB = Blueprint(name="web", count=3)
@@ -21,21 +21,21 @@ FORMULA = "=HYPERLINK(1)"
 
 def rows(page: str) -> int:
     """Return how many lines a page shows."""
-    return sum(one.get("id", "").startswith("line-") for one in Found(page, "tr").attributes)
+    return sum(element.get("id", "").startswith("line-") for element in ParsedPage(page, "tr").attributes)
 
 
-def asked_by(desk: Lobby, name: str) -> EventId:
-    """Restart a machine in somebody's name."""
-    event = desk.stage.new_id()
-    desk.stage.do(Schedule(id=event, cause="restart", machines=(desk.stage.ref("web_0"),), by=name))
+def asked_by(client: ConsoleTestClient, name: str) -> EventId:
+    """Restart a machine under a name."""
+    event = client.stage.new_id()
+    client.stage.do(Schedule(id=event, cause="restart", machines=(client.stage.ref("web_0"),), by=name))
     return event
 
 
 def test_every_change_is_told_with_who_and_when() -> None:
-    desk = lobby(WEB)
-    asked_by(desk, "operator:alice")
+    client = console_client(WEB)
+    asked_by(client, "operator:alice")
 
-    words = text(desk.page("/history"))
+    words = text(client.page("/history"))
 
     assert "2026-11-16 12:00:00Z scheduled Reboot web_0 web operator:alice" in words
     assert "machine running web_2" in words
@@ -43,15 +43,15 @@ def test_every_change_is_told_with_who_and_when() -> None:
 
 
 def test_what_was_refused_is_told_with_the_reason() -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
     with pytest.raises(FairWarningError):
-        desk.stage.cause("evict", "web_0")
+        client.stage.cause("evict", "web_0")
 
-    assert "refused evict web_0 web operator web_0 is not a Spot machine" in text(desk.page("/history"))
+    assert "refused evict web_0 web operator web_0 is not a Spot machine" in text(client.page("/history"))
 
 
 def test_an_empty_history_says_what_to_do_first() -> None:
-    assert "Nothing has happened yet." in text(lobby().page("/history"))
+    assert "Nothing has happened yet." in text(console_client().page("/history"))
 
 
 @pytest.mark.parametrize(
@@ -66,68 +66,72 @@ def test_an_empty_history_says_what_to_do_first() -> None:
     ],
 )
 def test_only_what_is_asked_for_is_shown(query: str, count: int) -> None:
-    desk = lobby(WEB)
-    asked_by(desk, "operator:alice")
-    desk.stage.cause("restart", "web_1")
+    client = console_client(WEB)
+    asked_by(client, "operator:alice")
+    client.stage.cause("restart", "web_1")
 
-    page = desk.page(f"/history?{query}")
+    page = client.page(f"/history?{query}")
 
     assert rows(page) == count
-    assert ("No line of the history is like that." in text(page)) == (count == 0)
+    assert ("No matching lines." in text(page)) == (count == 0)
 
 
 def test_one_event_is_found_by_the_beginning_of_its_id() -> None:
-    desk = lobby(WEB)
-    event = asked_by(desk, "operator")
-    desk.stage.cause("restart", "web_1")
+    client = console_client(WEB)
+    event = asked_by(client, "operator")
+    client.stage.cause("restart", "web_1")
 
-    assert rows(desk.page(f"/history?event={event[:6].lower()}")) == 1
+    assert rows(client.page(f"/history?event={event[:6].lower()}")) == 1
 
 
 def test_what_was_asked_for_stays_in_the_form_and_in_the_links() -> None:
-    page = lobby(WEB).page("/history?machine=web_1&kind=machine")
+    page = console_client(WEB).page("/history?machine=web_1&kind=machine")
 
-    (machine,) = [one for one in Found(page, "input").attributes if one.get("name") == "machine"]
+    (machine,) = [
+        element for element in ParsedPage(page, "input").attributes if element.get("name") == "machine"
+    ]
     assert machine["value"] == "web_1"
-    links = [one["href"] for one in Found(page, "a").attributes]
+    links = [element["href"] for element in ParsedPage(page, "a").attributes]
     assert {f"/history.{form}?machine=web_1&kind=machine" for form in ("csv", "json")} <= set(links)
 
 
 def test_older_lines_are_on_further_pages() -> None:
-    desk = lobby(Blueprint(name="web", count=PAGE + 50))
+    client = console_client(Blueprint(name="web", count=PAGE_SIZE + 50))
 
-    first = desk.page("/history?kind=machine")
-    (older,) = [one["href"] for one in Found(first, "a").attributes if "before=" in one["href"]]
-    second = desk.page(older)
+    first = client.page("/history?kind=machine")
+    (older,) = [
+        element["href"] for element in ParsedPage(first, "a").attributes if "before=" in element["href"]
+    ]
+    second = client.page(older)
 
-    assert (rows(first), rows(second)) == (PAGE, 50)
+    assert (rows(first), rows(second)) == (PAGE_SIZE, 50)
     assert "kind=machine" in older
     assert "Back to the newest" in text(second)
 
 
 @pytest.mark.parametrize("before", ["-1", "x", "1" * 40, HOSTILE])
 def test_a_page_that_does_not_exist_is_refused_in_words(before: str) -> None:
-    page = lobby(WEB).page(f"/history?before={before}", status=422)
+    page = console_client(WEB).page(f"/history?before={before}", status=422)
 
-    assert "must be the number of a line" in text(page)
+    assert "must be a line number" in text(page)
     assert "<img" not in page
 
 
 def test_the_lines_are_live() -> None:
-    desk = lobby(WEB)
-    event = asked_by(desk, "operator:alice")
+    client = console_client(WEB)
+    event = asked_by(client, "operator:alice")
 
-    sent = live(desk, "/history?kind=scheduled")
+    sent = live(client, "/history?kind=scheduled")
 
     assert f"/events/{event}" in sent
     assert "published" not in sent
 
 
 def test_csv_has_every_line_that_is_asked_for_and_nothing_a_spreadsheet_computes() -> None:
-    desk = lobby(WEB)
-    asked_by(desk, FORMULA)
+    client = console_client(WEB)
+    asked_by(client, FORMULA)
 
-    answer = desk.send("GET", "/history.csv?kind=scheduled")
+    answer = client.send("GET", "/history.csv?kind=scheduled")
 
     heading, row = csv.reader(io.StringIO(answer.text, newline=""))
     assert dict(zip(heading, row, strict=True))["by"] == f"'{FORMULA}"
@@ -136,32 +140,34 @@ def test_csv_has_every_line_that_is_asked_for_and_nothing_a_spreadsheet_computes
 
 
 def test_json_has_every_line_oldest_first() -> None:
-    desk = lobby(WEB)
-    asked_by(desk, "operator:alice")
+    client = console_client(WEB)
+    asked_by(client, "operator:alice")
 
-    answer = desk.send("GET", "/history.json")
+    answer = client.send("GET", "/history.json")
 
     lines = json.loads(answer.text)
-    assert [line["seq"] for line in lines] == [entry.seq for entry in desk.stage.journal()]
+    assert [line["seq"] for line in lines] == [entry.seq for entry in client.stage.journal()]
     assert answer.headers["content-disposition"] == "attachment; filename=history.json"
 
 
 @pytest.mark.parametrize("field", ["scope", "machine", "event", "who", "kind", "text"])
 def test_hostile_filters_are_shown_as_text(field: str) -> None:
-    page = lobby(WEB).page(f"/history?{field}={HOSTILE}")
+    page = console_client(WEB).page(f"/history?{field}={HOSTILE}")
 
     assert "<img" not in page
 
 
 def test_hostile_names_are_shown_as_text() -> None:
-    desk = lobby(WEB)
-    asked_by(desk, HOSTILE)
+    client = console_client(WEB)
+    asked_by(client, HOSTILE)
     ghost = MachineRef(ScopeId(HOSTILE), VmName(HOSTILE))
     with pytest.raises(FairWarningError):
-        desk.stage.do(Schedule(id=desk.stage.new_id(), cause=HOSTILE, machines=(ghost,), by=HOSTILE))
-    desk.stage.do(Make(seed="s", blueprint=Blueprint(name="tagged", tags=((HOSTILE, HOSTILE),)), by=HOSTILE))
+        client.stage.do(Schedule(id=client.stage.new_id(), cause=HOSTILE, machines=(ghost,), by=HOSTILE))
+    client.stage.do(
+        CreateSet(seed="s", blueprint=Blueprint(name="tagged", tags=((HOSTILE, HOSTILE),)), by=HOSTILE)
+    )
 
-    page = desk.page("/history")
+    page = client.page("/history")
 
     assert "<img" not in page
     assert HOSTILE in text(page)

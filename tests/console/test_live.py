@@ -1,4 +1,4 @@
-"""Pages that change under one's eyes."""
+"""Live updates of pages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -9,23 +9,23 @@ import httpx2
 import pytest
 from starlette.types import Message
 
-from fairwarning.console import fleet
-from fairwarning.console.live import Shown, changed, digest, messages
+from fairwarning.console.live import ShownPage, changed, digest, messages
 from fairwarning.console.page import Fragment
-from fairwarning.console.sessions import LIFE
-from fairwarning.core.commands import Add, Schedule
+from fairwarning.console.pages import fleet
+from fairwarning.console.sessions import LIFETIME
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import AddMachines, Schedule
 from fairwarning.core.model import ScopeId
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.feed import Feed
-from fairwarning.engine.journey import Journeys
+from fairwarning.engine.time_control import TimeControl
 from tests.conftest import NOON
-from tests.console.lobby import Lobby, lobby, proof
-from tests.stage import Stage, run
+from tests.console.console_client import ConsoleTestClient, console_client, csrf_token
+from tests.fleet_harness import FleetHarness, run
 
 WEB = Blueprint(name="web", count=3)
 AT_ONCE = timedelta(0)
 SELDOM = timedelta(hours=1)
-ENGINE = Stage().engine
+ENGINE = FleetHarness().engine
 
 
 def part(id: str, html: str, *, key: str | None = None, within: str | None = None) -> Fragment:
@@ -55,9 +55,9 @@ LIST = part("list", "<ul>1</ul>", key="a b")
 def test_only_what_differs_is_sent(
     before: Sequence[Fragment], now: Sequence[Fragment], sent: Sequence[str]
 ) -> None:
-    seen = {one.id: one.html if one.key is None else one.key for one in before}
+    keys = {fragment.id: fragment.key or fragment.html for fragment in before}
 
-    assert [one.id for one in changed(seen, now)] == sent
+    assert [fragment.id for fragment in changed(keys, now)] == sent
 
 
 def test_a_digest_names_what_a_page_shows() -> None:
@@ -71,33 +71,33 @@ def test_a_digest_names_what_a_page_shows() -> None:
 
 
 class Page:
-    """A page of one fragment, and how often it was looked at."""
+    """A page of one fragment."""
 
     def __init__(self, html: str) -> None:
         self.html = html
-        self.looks = 0
 
-    async def look(self) -> Shown:
-        self.looks += 1
-        return Shown((part("a", self.html),))
+    async def render(self) -> ShownPage:
+        return ShownPage((part("a", self.html),))
 
 
-def test_whoever_has_what_the_page_shows_is_sent_nothing() -> None:
+def test_a_browser_that_has_what_the_page_shows_is_sent_nothing() -> None:
     page = Page("one")
 
     async def first() -> list[bytes]:
-        stream = messages(Feed(), Journeys(ENGINE), page.look, (await page.look()).name, asyncio.Event())
+        stream = messages(
+            Feed(), TimeControl(ENGINE), page.render, (await page.render()).digest, asyncio.Event()
+        )
         async with aclosing(stream):
             return [await anext(stream), await anext(stream)]
 
     assert run(first()) == [b": listening\n\n", b": quiet\n\n"]
 
 
-def test_whoever_has_something_else_is_sent_all_of_it_under_its_name() -> None:
+def test_a_browser_that_has_something_else_is_sent_all_of_it_under_its_digest() -> None:
     page = Page("two\nlines")
 
     async def first() -> bytes:
-        stream = messages(Feed(), Journeys(ENGINE), page.look, "something old", asyncio.Event())
+        stream = messages(Feed(), TimeControl(ENGINE), page.render, "something old", asyncio.Event())
         async with aclosing(stream):
             await anext(stream)
             return await anext(stream)
@@ -114,11 +114,11 @@ def test_whoever_has_something_else_is_sent_all_of_it_under_its_name() -> None:
 
 
 def test_an_id_cannot_break_out_of_its_place() -> None:
-    async def look() -> Shown:
-        return Shown((part('"><script>', "text"),))
+    async def render() -> ShownPage:
+        return ShownPage((part('"><script>', "text"),))
 
     async def first() -> bytes:
-        async with aclosing(messages(Feed(), Journeys(ENGINE), look, "", asyncio.Event())) as stream:
+        async with aclosing(messages(Feed(), TimeControl(ENGINE), render, "", asyncio.Event())) as stream:
             await anext(stream)
             return await anext(stream)
 
@@ -128,58 +128,64 @@ def test_an_id_cannot_break_out_of_its_place() -> None:
 def test_news_are_told_at_once() -> None:
     page, feed = Page("one"), Feed()
 
-    async def story() -> bytes:
-        stream = messages(feed, Journeys(ENGINE), page.look, "", asyncio.Event(), pace=AT_ONCE, glance=SELDOM)
+    async def scenario() -> bytes:
+        stream = messages(
+            feed, TimeControl(ENGINE), page.render, "", asyncio.Event(), interval=AT_ONCE, refresh=SELDOM
+        )
         async with aclosing(stream):
             await anext(stream)
             await anext(stream)
             page.html = "two"
-            # Whoever may have missed something looks again: what it was may be anything.
+            # A stream that may have missed lines renders again, because any line may have been missed.
             feed.start_over()
             return await anext(stream)
 
-    assert b"two" in run(story())
+    assert b"two" in run(scenario())
 
 
 def test_a_clock_that_moves_is_told_at_once() -> None:
-    page, journeys = Page("one"), Journeys(Stage().engine)
+    page, time_control = Page("one"), TimeControl(FleetHarness().engine)
 
-    async def story() -> bytes:
-        stream = messages(Feed(), journeys, page.look, "", asyncio.Event(), pace=AT_ONCE, glance=SELDOM)
+    async def scenario() -> bytes:
+        stream = messages(
+            Feed(), time_control, page.render, "", asyncio.Event(), interval=AT_ONCE, refresh=SELDOM
+        )
         async with aclosing(stream):
             await anext(stream)
             await anext(stream)
             page.html = "two"
-            await journeys.advance(timedelta(minutes=5))
+            await time_control.advance(timedelta(minutes=5))
             return await anext(stream)
 
-    assert b"two" in run(story())
+    assert b"two" in run(scenario())
 
 
 def test_a_stream_ends_when_the_server_does() -> None:
-    page, closing = Page("one"), asyncio.Event()
+    page, shutdown = Page("one"), asyncio.Event()
 
-    async def story() -> list[bytes]:
-        stream = messages(Feed(), Journeys(ENGINE), page.look, "", closing, pace=SELDOM, glance=SELDOM)
-        told = [await anext(stream), await anext(stream)]
-        closing.set()
-        return [*told, *[one async for one in stream]]
+    async def scenario() -> list[bytes]:
+        stream = messages(
+            Feed(), TimeControl(ENGINE), page.render, "", shutdown, interval=SELDOM, refresh=SELDOM
+        )
+        first = [await anext(stream), await anext(stream)]
+        shutdown.set()
+        return [*first, *[message async for message in stream]]
 
-    assert len(run(story())) == 2
+    assert len(run(scenario())) == 2
 
 
 # -- the stream of a page
 
 
 @asynccontextmanager
-async def following(desk: Lobby, query: str, **headers: str) -> AsyncIterator["Tab"]:
-    """Keep a stream open as a browser would, and end it by closing the server."""
+async def following(client: ConsoleTestClient, query: str, **headers: str) -> AsyncIterator["Tab"]:
+    """Keep a stream open as a browser would, and end it by shutting the server down."""
     tab = Tab()
-    serving = asyncio.create_task(desk.app(_asked(query, **headers), tab.receive, tab.send))
+    serving = asyncio.create_task(client.app(_asked(query, **headers), tab.receive, tab.send))
     try:
         yield tab
     finally:
-        desk.closing.set()
+        client.shutdown.set()
         await serving
 
 
@@ -194,7 +200,7 @@ def _asked(query: str, **headers: str) -> dict[str, object]:
 
 
 class Tab:
-    """What a browser's tab was sent."""
+    """A browser tab: everything it received."""
 
     def __init__(self) -> None:
         self.sent = ""
@@ -224,17 +230,18 @@ def live_query(page: str) -> str:
 
 
 def test_a_page_that_is_fresh_is_sent_only_the_cell_that_changes() -> None:
-    desk = lobby(WEB)
-    query = live_query(desk.page("/"))
+    client = console_client(WEB)
+    query = live_query(client.page("/"))
 
-    async def story() -> str:
-        async with following(desk, query) as tab:
+    async def scenario() -> str:
+        async with following(client, query) as tab:
             await tab.until(": quiet")
-            ref = desk.stage.ref("web_1")
-            await desk.stage.engine.handle(Schedule(id=desk.stage.new_id(), cause="restart", machines=(ref,)))
+            ref = client.stage.ref("web_1")
+            command = Schedule(id=client.stage.new_id(), cause="restart", machines=(ref,))
+            await client.stage.engine.handle(command)
             return await tab.until("cell:web/web_1")
 
-    sent = run(story())
+    sent = run(scenario())
 
     assert "is-warned" in sent
     assert "cell:web/web_0" not in sent
@@ -242,127 +249,128 @@ def test_a_page_that_is_fresh_is_sent_only_the_cell_that_changes() -> None:
 
 
 def test_a_page_that_missed_something_is_sent_it_when_it_comes_back() -> None:
-    desk = lobby(WEB)
-    query = live_query(desk.page("/"))
-    desk.stage.cause("restart", "web_1")
+    client = console_client(WEB)
+    query = live_query(client.page("/"))
+    client.stage.cause("restart", "web_1")
 
-    async def story() -> str:
-        async with following(desk, query) as tab:
+    async def scenario() -> str:
+        async with following(client, query) as tab:
             return await tab.until("is-warned")
 
-    assert "cell:web/web_1" in run(story())
+    assert "cell:web/web_1" in run(scenario())
 
 
 def test_the_last_event_id_counts_for_more_than_what_the_page_was_loaded_with() -> None:
-    desk = lobby(WEB)
-    desk.page("/")
-    desk.stage.cause("restart", "web_1")
-    now = live_query(desk.page("/")).rpartition("have=")[2]
+    client = console_client(WEB)
+    client.page("/")
+    client.stage.cause("restart", "web_1")
+    now = live_query(client.page("/")).rpartition("have=")[2]
 
-    async def story() -> str:
-        async with following(desk, "page=%2F&have=old", **{"last-event-id": now}) as tab:
+    async def scenario() -> str:
+        async with following(client, "page=%2F&have=old", **{"last-event-id": now}) as tab:
             return await tab.until(": quiet")
 
-    assert "data:" not in run(story())
+    assert "data:" not in run(scenario())
 
 
 def test_a_page_whose_machine_is_gone_says_so() -> None:
-    desk = lobby(WEB)
-    query = live_query(desk.page("/machines/web_2"))
-    desk.stage.cause("delete", "web_2", force=True)
-    desk.stage.advance("1m")
+    client = console_client(WEB)
+    query = live_query(client.page("/machines/web_2"))
+    client.stage.cause("delete", "web_2", force=True)
+    client.stage.advance("1m")
 
-    async def story() -> str:
-        async with following(desk, query) as tab:
-            return await tab.until("no machine is called")
+    async def scenario() -> str:
+        async with following(client, query) as tab:
+            return await tab.until("no machine named")
 
-    assert "no machine is called" in run(story())
+    assert "no machine named" in run(scenario())
 
 
 def test_forms_of_a_page_that_is_open_still_prove_where_they_are_from() -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
 
-    async def story() -> str:
-        async with following(desk, "page=%2F&have=old") as tab:
+    async def scenario() -> str:
+        async with following(client, "page=%2F&have=old") as tab:
             return await tab.until("data-csrf")
 
-    assert f'data-csrf="{proof(desk.page("/clock"))}"' in run(story())
+    assert f'data-csrf="{csrf_token(client.page("/clock"))}"' in run(scenario())
 
 
 @pytest.mark.parametrize("page", ["/nothing", "/live", "/static/console.css", "//evil.example/"])
 def test_what_is_no_page_is_not_live(page: str) -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
 
-    response = desk.send("GET", f"/live?{httpx2.QueryParams({'page': page})}")
+    response = client.send("GET", f"/live?{httpx2.QueryParams({'page': page})}")
 
     assert response.status_code == 404
 
 
-def test_a_form_that_nobody_can_fill_in_is_said_not_to_be_there() -> None:
-    desk = lobby(WEB)
+def test_the_stream_of_a_form_that_does_not_exist_says_so() -> None:
+    client = console_client(WEB)
 
-    async def story() -> str:
-        async with following(desk, "page=%2Fcreate%2Fnonsense") as tab:
-            return await tab.until("there is nothing at")
+    async def scenario() -> str:
+        async with following(client, "page=%2Fcreate%2Fnonsense") as tab:
+            return await tab.until("There is no page at")
 
-    assert "there is nothing at /create/nonsense" in run(story())
+    assert "There is no page at /create/nonsense" in run(scenario())
 
 
 def test_a_fleet_that_grows_beyond_what_is_shown_one_by_one_is_drawn_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fleet, "MANY", 5)
-    desk = lobby(WEB)
-    query = live_query(desk.page("/"))
+    client = console_client(WEB)
+    query = live_query(client.page("/"))
 
-    async def story() -> str:
-        async with following(desk, query) as tab:
+    async def scenario() -> str:
+        async with following(client, query) as tab:
             await tab.until(": quiet")
-            await desk.stage.engine.handle(Add(seed="more", scope=ScopeId("web"), count=3))
+            await client.stage.engine.handle(AddMachines(seed="more", scope=ScopeId("web"), count=3))
             return await tab.until("counts:web")
 
-    assert '<hx-partial id="fleet"' in run(story())
+    assert '<hx-partial id="fleet"' in run(scenario())
 
 
 def test_a_scope_that_grows_too_broad_for_a_neighbour_is_drawn_anew() -> None:
-    desk = lobby(WEB)
-    query = live_query(desk.page("/"))
+    client = console_client(WEB)
+    query = live_query(client.page("/"))
 
-    async def story() -> str:
-        async with following(desk, query) as tab:
+    async def scenario() -> str:
+        async with following(client, query) as tab:
             await tab.until(": quiet")
-            await desk.stage.engine.handle(Add(seed="more", scope=ScopeId("web"), count=1))
+            await client.stage.engine.handle(AddMachines(seed="more", scope=ScopeId("web"), count=1))
             return await tab.until("cell:web/web_3")
 
-    assert 'class="scope broad"' in run(story())
+    assert 'class="scope broad"' in run(scenario())
 
 
-def logged_out(desk: Lobby, times: list[datetime]) -> None:
-    assert desk.press("/logout", "/").status_code == 303
+def logged_out(client: ConsoleTestClient, times: list[datetime]) -> None:
+    assert client.press("/logout", "/").status_code == 303
 
 
-def run_out(desk: Lobby, times: list[datetime]) -> None:
-    times.append(NOON + LIFE)
+def run_out(client: ConsoleTestClient, times: list[datetime]) -> None:
+    times.append(NOON + LIFETIME)
 
 
 @pytest.mark.parametrize("over", [logged_out, run_out])
 def test_a_tab_is_told_nothing_more_once_its_session_is_over(
-    over: Callable[[Lobby, list[datetime]], None],
+    over: Callable[[ConsoleTestClient, list[datetime]], None],
 ) -> None:
     times = [NOON]
-    desk = lobby(WEB, token="correct horse battery", wall=lambda: times[-1])
-    desk.send("POST", "/login", {"csrf": proof(desk.page("/login")), "token": "correct horse battery"})
-    query, tab = live_query(desk.page("/")), Tab()
-    cookie = "; ".join(f"{name}={value}" for name, value in desk.cookies.items())
+    client = console_client(WEB, token="correct horse battery", wall=lambda: times[-1])
+    form = {"csrf": csrf_token(client.page("/login")), "token": "correct horse battery"}
+    client.send("POST", "/login", form)
+    query, tab = live_query(client.page("/")), Tab()
+    cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
 
     async def opened() -> asyncio.Task[None]:
-        serving = asyncio.create_task(desk.app(_asked(query, cookie=cookie), tab.receive, tab.send))
+        serving = asyncio.create_task(client.app(_asked(query, cookie=cookie), tab.receive, tab.send))
         await tab.until(": quiet")
         return serving
 
     serving = run(opened())
-    over(desk, times)
-    desk.stage.cause("restart", "web_1")
+    over(client, times)
+    client.stage.cause("restart", "web_1")
     run(asyncio.wait_for(serving, 20))
 
     assert "is-warned" not in tab.sent

@@ -6,15 +6,15 @@ from math import inf
 
 import pytest
 
-from fairwarning.console import machine
-from fairwarning.console.machine import LINES
-from fairwarning.core.ailments import AILMENTS, Ailment
-from fairwarning.core.model import Power, ScopeKind, Status
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import EVENT_VERSIONS
-from fairwarning.engine.faults import Fault
-from tests.console.lobby import Found, Lobby, lobby, text
-from tests.stage import run, span
+from fairwarning.console.pages import machine
+from fairwarning.console.pages.machine import LINES
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.versions import EVENT_VERSIONS
+from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
+from fairwarning.core.model import EventStatus, PowerState, ScopeKind
+from fairwarning.engine.faults import ActiveFault
+from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, text
+from tests.fleet_harness import run, span
 
 WEB = Blueprint(name="web", count=3, terminate_notice=span("5m"))
 BATCH = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True)
@@ -24,7 +24,9 @@ HOSTILE = "\"><script>alert('x')</script>"
 
 def buttons(page: str) -> set[str]:
     """Return what can be caused at the press of a button."""
-    return {one["value"] for one in Found(page, "input").attributes if one.get("name") == "cause"}
+    return {
+        element["value"] for element in ParsedPage(page, "input").attributes if element.get("name") == "cause"
+    }
 
 
 def bytes_shown(page: str) -> bytes:
@@ -38,62 +40,62 @@ def bytes_shown(page: str) -> bytes:
 
 @pytest.mark.parametrize("version", EVENT_VERSIONS)
 def test_the_document_is_what_the_machine_would_read_to_the_byte(version: str) -> None:
-    desk = lobby(WEB)
-    desk.stage.cause("restart", "web_0")
-    desk.stage.cause("delete", "web_1")
+    client = console_client(WEB)
+    client.stage.cause("restart", "web_0")
+    client.stage.cause("delete", "web_1")
 
-    page = desk.page(f"{HERE}?version={version}")
+    page = client.page(f"{HERE}?version={version}")
 
-    assert bytes_shown(page) == desk.stage.document("web_0", version)
+    assert bytes_shown(page) == client.stage.document("web_0", version)
     assert f"api-version={version}" in text(page)
 
 
 @pytest.mark.parametrize("version", ["", "2099-01-01", HOSTILE])
 def test_a_version_that_is_not_served_is_the_newest(version: str) -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
 
-    assert "api-version=2020-07-01" in text(desk.page(f"{HERE}?version={version}"))
+    assert "api-version=2020-07-01" in text(client.page(f"{HERE}?version={version}"))
 
 
 def test_a_machine_that_sees_only_its_own_events_is_shown_to_do_so() -> None:
-    desk = lobby(Blueprint(name="web", count=2, broadcast=False))
-    desk.stage.cause("restart", "web_0")
+    client = console_client(Blueprint(name="web", count=2, broadcast=False))
+    client.stage.cause("restart", "web_0")
 
-    assert b"Reboot" in bytes_shown(desk.page("/machines/web_0"))
-    assert b"Reboot" not in bytes_shown(desk.page("/machines/web_1"))
+    assert b"Reboot" in bytes_shown(client.page("/machines/web_0"))
+    assert b"Reboot" not in bytes_shown(client.page("/machines/web_1"))
 
 
 def test_looking_at_the_page_is_no_poll() -> None:
-    desk = lobby(WEB, watched=False)
+    client = console_client(WEB, watched=False)
 
-    desk.page(HERE)
+    client.page(HERE)
 
-    assert not desk.stage.scope("web").enabled
+    assert not client.stage.scope("web").enabled
 
 
 def test_the_request_can_be_pasted() -> None:
-    page = lobby(WEB).page(HERE)
+    page = console_client(WEB).page(HERE)
 
     wanted = (
         'curl -H Metadata:true "http://127.0.0.1:8101/web_0/metadata/scheduledevents?api-version=2020-07-01"'
     )
     assert wanted in text(page)
-    assert Found(page, "button").attributes
+    assert ParsedPage(page, "button").attributes
 
 
 def test_a_machine_without_an_endpoint_says_so() -> None:
-    page = lobby(Blueprint(name="elsewhere", kind=ScopeKind.STANDALONE)).page("/machines/elsewhere")
+    page = console_client(Blueprint(name="elsewhere", kind=ScopeKind.STANDALONE)).page("/machines/elsewhere")
 
     assert "no metadata endpoint" in text(page)
     assert "curl" not in text(page)
 
 
 def test_facts_events_and_history_are_told() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
-    desk.stage.approve(event, by="web_1")
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
+    client.stage.approve(event, by="web_1")
 
-    words = text(desk.page(HERE))
+    words = text(client.page(HERE))
 
     assert "Update domain 0 Fault domain 0 Host host-web-0-0" in words
     assert "Termination notice 5m" in words
@@ -103,11 +105,11 @@ def test_facts_events_and_history_are_told() -> None:
 
 
 def test_only_the_latest_history_is_told() -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
     for _ in range(LINES):
-        desk.stage.cancel(*desk.stage.cause("restart", "web_0"))
+        client.stage.cancel(*client.stage.cause("restart", "web_0"))
 
-    page = desk.page(HERE)
+    page = client.page(HERE)
 
     assert page.count("<tr>") == LINES + 1
     assert "/history?scope=web&amp;machine=web_0" in page
@@ -117,25 +119,25 @@ def test_a_history_that_was_not_read_to_its_end_does_not_claim_that_nothing_happ
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(machine, "REACH", 3)
-    desk = lobby(WEB)
+    client = console_client(WEB)
     for _ in range(5):
-        desk.stage.cancel(*desk.stage.cause("restart", "web_1"))
+        client.stage.cancel(*client.stage.cause("restart", "web_1"))
 
-    page = desk.page(HERE)
+    page = client.page(HERE)
 
-    assert "Nothing about it among the lines that were looked through" in text(page)
-    assert "Look further back" in text(page)
+    assert "No lines about this machine in the part that was searched" in text(page)
+    assert "Search further back" in text(page)
 
 
 def test_what_happens_to_others_does_not_crowd_out_a_machines_history(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(machine, "REACH", 20)
-    desk = lobby(WEB, BATCH)
+    client = console_client(WEB, BATCH)
     for _ in range(20):
-        desk.stage.cancel(*desk.stage.cause("restart", "batch"))
+        client.stage.cancel(*client.stage.cause("restart", "batch"))
 
-    assert "machine running" in text(desk.page(HERE))
+    assert "machine running" in text(client.page(HERE))
 
 
 # -- what can be done to it
@@ -144,154 +146,154 @@ def test_what_happens_to_others_does_not_crowd_out_a_machines_history(
 @pytest.mark.rule("L-14")
 @pytest.mark.parametrize("cause", ["restart", "redeploy", "freeze"])
 def test_a_button_warns_the_guests(cause: str) -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
 
-    page = desk.done(f"{HERE}/cause", HERE, cause=cause)
+    page = client.accepted(f"{HERE}/cause", HERE, cause=cause)
 
     assert "guests have been warned" in text(page)
-    (event,) = desk.stage.pending("web")
-    assert (event.cause, event.status) == (cause, Status.SCHEDULED)
-    assert desk.stage.history()[-1].by == "operator:console"
+    (event,) = client.stage.pending("web")
+    assert (event.cause, event.status) == (cause, EventStatus.SCHEDULED)
+    assert client.stage.history()[-1].by == "operator:console"
 
 
-def test_a_button_says_so_if_nobody_was_there_to_be_warned() -> None:
-    desk = lobby(WEB, watched=False)
+def test_a_button_says_so_if_the_scope_is_not_polled() -> None:
+    client = console_client(WEB, watched=False)
 
-    page = desk.done(f"{HERE}/cause", HERE, cause="restart")
+    page = client.accepted(f"{HERE}/cause", HERE, cause="restart")
 
     assert "nobody polls web: acted at once" in text(page)
 
 
 def test_only_a_spot_machine_can_be_evicted() -> None:
-    desk = lobby(WEB, BATCH)
+    client = console_client(WEB, BATCH)
 
-    assert buttons(desk.page(HERE)) == {"restart", "redeploy", "freeze"}
-    assert buttons(desk.page("/machines/batch")) == {"restart", "redeploy", "freeze", "evict"}
-    assert "is not a Spot machine" in text(desk.refused(f"{HERE}/cause", HERE, cause="evict", status=409))
+    assert buttons(client.page(HERE)) == {"restart", "redeploy", "freeze"}
+    assert buttons(client.page("/machines/batch")) == {"restart", "redeploy", "freeze", "evict"}
+    assert "is not a Spot machine" in text(client.refused(f"{HERE}/cause", HERE, cause="evict", status=409))
 
 
 def test_what_cannot_be_done_is_told_in_place() -> None:
-    desk = lobby(WEB)
-    desk.done(f"{HERE}/cause", HERE, cause="restart")
+    client = console_client(WEB)
+    client.accepted(f"{HERE}/cause", HERE, cause="restart")
 
-    page = desk.refused(f"{HERE}/cause", HERE, cause="restart", status=409)
+    page = client.refused(f"{HERE}/cause", HERE, cause="restart", status=409)
 
-    assert "web_0 has an unfinished Reboot already" in text(page)
+    assert "web_0 already has an unfinished Reboot" in text(page)
 
 
 @pytest.mark.parametrize("cause", ["", "delete", "host-update", HOSTILE])
 def test_what_has_no_button_cannot_be_pressed(cause: str) -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
 
-    page = desk.refused(f"{HERE}/cause", HERE, cause=cause, status=422)
+    page = client.refused(f"{HERE}/cause", HERE, cause=cause, status=422)
 
     assert HOSTILE not in page
-    assert desk.stage.pending("web") == ()
+    assert client.stage.pending("web") == ()
 
 
 def test_a_machine_is_stopped_and_started() -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
 
-    stopped = desk.done(f"{HERE}/power", HERE, power="stopped")
-    power = desk.stage.machine("web_0").power
-    started = desk.done(f"{HERE}/power", HERE, power="running")
+    stopped = client.accepted(f"{HERE}/power", HERE, power="stopped")
+    power = client.stage.machine("web_0").power
+    started = client.accepted(f"{HERE}/power", HERE, power="running")
 
-    assert power is Power.STOPPED
+    assert power is PowerState.STOPPED
     assert "web_0 is stopped" in text(stopped)
     assert "○ stopped" in text(stopped)
     assert "web_0 is running" in text(started)
-    assert desk.stage.machine("web_0").power is Power.RUNNING
+    assert client.stage.machine("web_0").power is PowerState.RUNNING
 
 
 @pytest.mark.parametrize("power", ["", "bogus", "STOPPED", HOSTILE])
 def test_a_power_that_is_none_leaves_the_machine_alone(power: str) -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
 
-    page = desk.refused(f"{HERE}/power", HERE, power=power, status=422)
+    page = client.refused(f"{HERE}/power", HERE, power=power, status=422)
 
     assert "is not one of running, stopped" in text(page)
     assert HOSTILE not in page
-    assert desk.stage.machine("web_0").power is Power.RUNNING
+    assert client.stage.machine("web_0").power is PowerState.RUNNING
 
 
 def test_a_machine_is_deleted_after_a_question_and_with_its_warning() -> None:
-    desk = lobby(WEB)
-    asked = desk.page(f"{HERE}/delete")
+    client = console_client(WEB)
+    asked = client.page(f"{HERE}/delete")
 
-    page = desk.done(f"{HERE}/delete", f"{HERE}/delete")
+    page = client.accepted(f"{HERE}/delete", f"{HERE}/delete")
 
     assert "warned 5m ahead" in text(asked)
     assert "guests have been warned" in text(page)
-    (event,) = desk.stage.pending("web")
+    (event,) = client.stage.pending("web")
     assert event.kind == "Terminate"
-    assert "web_0" in desk.stage.machines("web")
+    assert "web_0" in client.stage.machines("web")
 
 
 def test_a_machine_whose_warning_is_skipped_is_gone() -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
 
-    page = desk.done(f"{HERE}/delete", f"{HERE}/delete", force="on")
-    desk.stage.advance("1m")
+    page = client.accepted(f"{HERE}/delete", f"{HERE}/delete", force="on")
+    client.stage.advance("1m")
 
     assert "Delete: done without a warning" in text(page)
-    assert "web_0" not in desk.stage.machines("web")
+    assert "web_0" not in client.stage.machines("web")
 
 
-def test_a_machine_without_notification_is_said_to_go_at_once() -> None:
-    assert "it goes at once" in text(lobby(BATCH).page("/machines/batch/delete"))
+def test_a_machine_without_notification_is_deleted_at_once() -> None:
+    assert "it is deleted at once" in text(console_client(BATCH).page("/machines/batch/delete"))
 
 
 @pytest.mark.rule("R-23")
-def test_a_machine_whose_scope_nobody_listens_in_is_said_to_go_at_once() -> None:
-    desk = lobby(WEB, watched=False)
+def test_a_machine_in_an_unpolled_scope_is_deleted_at_once() -> None:
+    client = console_client(WEB, watched=False)
 
-    asked = text(desk.page(f"{HERE}/delete"))
-    desk.done(f"{HERE}/delete", f"{HERE}/delete")
-    desk.stage.advance("1m")
+    asked = text(client.page(f"{HERE}/delete"))
+    client.accepted(f"{HERE}/delete", f"{HERE}/delete")
+    client.stage.advance("1m")
 
     assert "warned 5m ahead" not in asked
-    assert "it goes at once" in asked
-    assert "web_0" not in desk.stage.machines("web")
+    assert "the machine is deleted at once" in asked
+    assert "web_0" not in client.stage.machines("web")
 
 
 # -- the faults of its endpoint
 
 
-def fault_of(desk: Lobby, name: str) -> Fault | None:
-    async def ask() -> Fault | None:
-        return desk.stage.engine.faults.of(desk.stage.ref(name), asyncio.get_running_loop().time())
+def fault_of(client: ConsoleTestClient, name: str) -> ActiveFault | None:
+    async def ask() -> ActiveFault | None:
+        return client.stage.engine.faults.of(client.stage.ref(name), asyncio.get_running_loop().time())
 
     return run(ask())
 
 
 def test_every_fault_there_is_can_be_chosen() -> None:
-    page = lobby(WEB).page(HERE)
+    page = console_client(WEB).page(HERE)
 
-    assert set(AILMENTS) == set(Ailment)
-    chosen = {one.get("value", "") for one in Found(page, "option").attributes}
-    assert chosen >= set(AILMENTS)
+    assert set(FAULT_DESCRIPTIONS) == set(EndpointFault)
+    chosen = {element.get("value", "") for element in ParsedPage(page, "option").attributes}
+    assert chosen >= set(FAULT_DESCRIPTIONS)
 
 
-@pytest.mark.parametrize("ailment", Ailment)
-def test_an_endpoint_is_given_a_fault_until_it_is_healed(ailment: Ailment) -> None:
-    desk = lobby(WEB)
+@pytest.mark.parametrize("kind", EndpointFault)
+def test_a_fault_of_an_endpoint_lasts_until_it_is_cleared(kind: EndpointFault) -> None:
+    client = console_client(WEB)
 
-    ailing = desk.done(f"{HERE}/fault", HERE, fault=ailment, lasts="", delay="3s")
-    fault = fault_of(desk, "web_0")
-    healed = desk.done(f"{HERE}/heal", HERE)
+    faulty = client.accepted(f"{HERE}/fault", HERE, fault=kind, lasts="", delay="3s")
+    fault = fault_of(client, "web_0")
+    cleared = client.accepted(f"{HERE}/heal", HERE)
 
-    assert fault == Fault(ailment, inf, 3.0)
-    assert f"The endpoint has the fault {ailment}" in text(ailing)
-    assert "The endpoint works" in text(healed)
-    assert fault_of(desk, "web_0") is None
+    assert fault == ActiveFault(kind, inf, 3.0)
+    assert f"The endpoint has the fault {kind}" in text(faulty)
+    assert "The endpoint works normally." in text(cleared)
+    assert fault_of(client, "web_0") is None
 
 
 def test_a_fault_can_be_given_for_a_while() -> None:
-    desk = lobby(WEB)
+    client = console_client(WEB)
 
-    desk.done(f"{HERE}/fault", HERE, fault="429", lasts="30s")
+    client.accepted(f"{HERE}/fault", HERE, fault="429", lasts="30s")
 
-    fault = fault_of(desk, "web_0")
+    fault = fault_of(client, "web_0")
     assert fault is not None
     assert fault.until < inf
 
@@ -304,14 +306,14 @@ def test_a_fault_can_be_given_for_a_while() -> None:
         pytest.param({"fault": "slow", "lasts": HOSTILE}, "lasts", id="no length"),
     ],
 )
-def test_a_fault_that_makes_no_sense_is_refused_in_place(form: dict[str, str], field: str) -> None:
-    desk = lobby(WEB)
+def test_an_invalid_fault_is_refused_in_place(form: dict[str, str], field: str) -> None:
+    client = console_client(WEB)
 
-    page = desk.refused(f"{HERE}/fault", HERE, status=422, **form)
+    page = client.refused(f"{HERE}/fault", HERE, status=422, **form)
 
     assert HOSTILE not in page
     assert f'href="#{field}"' in page
-    assert fault_of(desk, "web_0") is None
+    assert fault_of(client, "web_0") is None
 
 
 # -- names
@@ -320,28 +322,28 @@ def test_a_fault_that_makes_no_sense_is_refused_in_place(form: dict[str, str], f
 def test_tags_are_shown_as_text() -> None:
     tagged = Blueprint(name="db", kind=ScopeKind.STANDALONE, tags=((HOSTILE, HOSTILE),))
 
-    page = lobby(tagged).page("/machines/db")
+    page = console_client(tagged).page("/machines/db")
 
     assert HOSTILE not in page
     assert f"{HOSTILE}={HOSTILE}" in text(page)
 
 
 def test_who_did_something_is_shown_as_text() -> None:
-    desk = lobby(WEB)
-    (event,) = desk.stage.cause("restart", "web_0")
-    desk.stage.approve(event, by="web_1")
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
+    client.stage.approve(event, by="web_1")
 
-    assert "<script>alert" not in desk.page(HERE)
+    assert "<script>alert" not in client.page(HERE)
 
 
 def test_a_name_that_several_have_is_asked_about() -> None:
-    desk = lobby(
+    client = console_client(
         Blueprint(name="one", names=("same",), kind=ScopeKind.AVAILABILITY_SET),
         Blueprint(name="two", names=("same",), kind=ScopeKind.AVAILABILITY_SET),
         watched=False,
     )
 
-    page = desk.page("/machines/same", status=409)
+    page = client.page("/machines/same", status=409)
 
     assert "one/same" in text(page)
-    assert desk.page("/machines/two/same")
+    assert client.page("/machines/two/same")

@@ -1,4 +1,4 @@
-"""The picture of a scope's events: what is in it, and that nothing else gets in."""
+"""The drawing of a scope's events: its content, and that hostile texts are escaped."""
 
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -7,37 +7,37 @@ from xml.etree import ElementTree
 import pytest
 
 from fairwarning.console.axis import Axis
-from fairwarning.console.story import Story, stories
-from fairwarning.console.timeline import MOST_LANES, WIDTH, summary, timeline
-from fairwarning.core.changes import EventChanged, What
+from fairwarning.console.event_timeline import EventTimeline, event_timelines
+from fairwarning.console.timeline import MOST_LANES, WIDTH, draw_timeline, summary
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.model import (
     BarrierId,
     Event,
     EventId,
-    Kind,
+    EventSource,
+    EventStatus,
+    EventType,
     ScopeId,
-    Source,
-    Status,
     VmName,
 )
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.ports import Entry
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=6, terminate_notice=timedelta(minutes=5))
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '"><script>alert(1)</script><!-- &amp; \x00\x1b ]]>'
 
 
-def told(stage: Stage, scope: str = "web") -> tuple[Story, ...]:
-    """Return the lives of a scope's events."""
-    return stories(stage.journal(), stage.pending(scope))
+def timelines(stage: FleetHarness, scope: str = "web") -> tuple[EventTimeline, ...]:
+    """Return the timelines of a scope's events."""
+    return event_timelines(stage.journal(), stage.pending(scope))
 
 
-def drawn(stage: Stage, window: str = "1d") -> ElementTree.Element:
+def drawn(stage: FleetHarness, window: str = "1d") -> ElementTree.Element:
     """Return the picture of the stage's only scope, which has to be well-formed."""
-    return ElementTree.fromstring(timeline(ScopeId("web"), told(stage), stage.now, span(window)))
+    return ElementTree.fromstring(draw_timeline(ScopeId("web"), timelines(stage), stage.now, span(window)))
 
 
 def parts(picture: ElementTree.Element, sort: str) -> list[ElementTree.Element]:
@@ -62,8 +62,8 @@ def approved(id: str = "ONE", by: str = "web_0", name: str = "web_0", cause: str
         id=EventId(id),
         scope=ScopeId("web"),
         cause=cause,
-        kind=Kind.REBOOT,
-        source=Source.USER,
+        kind=EventType.REBOOT,
+        source=EventSource.USER,
         resources=(VmName(name),),
         description="",
         duration=-1,
@@ -72,12 +72,12 @@ def approved(id: str = "ONE", by: str = "web_0", name: str = "web_0", cause: str
         barrier=BarrierId("alone"),
         approved_by=by,
     )
-    change = EventChanged(scope=event.scope, event=event, what=What.APPROVED, by=by)
+    change = EventChanged(scope=event.scope, event=event, what=EventMilestone.APPROVED, by=by)
     return Entry(seq=1, at=NOON, version=1, change=change)
 
 
 def test_an_approved_event_shows_its_notice_its_approval_and_its_impact() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     stage.advance("2m")
     stage.approve(event, by="web_1")
@@ -96,7 +96,7 @@ def test_an_approved_event_shows_its_notice_its_approval_and_its_impact() -> Non
 
 
 def test_what_still_waits_says_how_long_and_has_no_impact() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("5m")
 
@@ -108,30 +108,30 @@ def test_what_still_waits_says_how_long_and_has_no_impact() -> None:
 
 
 def test_a_cancelled_event_is_greyed_and_says_by_whom() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("redeploy", "web_0")
     stage.advance("2m")
     stage.cancel(event)
 
     picture = drawn(stage)
 
-    assert [len(parts(picture, sort)) for sort in ("withdrawn", "cross", "notice", "impact")] == [1, 1, 0, 0]
+    assert [len(parts(picture, sort)) for sort in ("cancelled", "cross", "notice", "impact")] == [1, 1, 0, 0]
     assert any(text.endswith("cancelled 12:02:00 by operator") for text in texts(picture))
 
 
 def test_an_event_that_nobody_approved_says_so() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("16m")
 
     picture = drawn(stage)
 
     assert parts(picture, "approval") == parts(picture, "unused") == []
-    assert any("started 12:15:00 unapproved · finished 12:15:05" in text for text in texts(picture))
+    assert any("started 12:15:00 without approval · finished 12:15:05" in text for text in texts(picture))
 
 
 def test_an_impact_without_notice_has_no_notice_bar() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("hardware-failure", "web_0")
     stage.advance("2s")
 
@@ -139,11 +139,11 @@ def test_an_impact_without_notice_has_no_notice_bar() -> None:
 
     assert parts(picture, "notice") == parts(picture, "due") == []
     assert len(parts(picture, "impact")) == 1
-    assert "started 12:00:00 without notice · under way" in texts(picture)
+    assert "started 12:00:00 without notice · in progress" in texts(picture)
 
 
 def test_failed_attempts_are_marked() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.break_machine("web_0", Mishap.FAILS)
     stage.cause("hardware-failure", "web_0")
     stage.advance("1m")
@@ -151,14 +151,14 @@ def test_failed_attempts_are_marked() -> None:
     picture = drawn(stage)
 
     assert len(parts(picture, "failure")) == 1
-    assert any("1 failed" in text for text in texts(picture))
+    assert any("1 failed attempt" in text for text in texts(picture))
 
 
-def test_what_happened_while_nobody_polled_says_that_nobody_was_told() -> None:
-    stage = Stage(WEB, watched=False)
+def test_an_event_in_an_unpolled_scope_says_that_no_guest_was_shown_it() -> None:
+    stage = FleetHarness(WEB, watched=False)
     stage.cause("freeze", "web_0")
 
-    assert any("nobody was told" in text for text in texts(drawn(stage)))
+    assert any("not shown to guests" in text for text in texts(drawn(stage)))
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_what_happened_while_nobody_polled_says_that_nobody_was_told() -> None:
     ],
 )
 def test_the_axis_has_marks_that_suit_its_length(cause: str, marks: list[str]) -> None:
-    stage = Stage(Blueprint(name="web", spot=True))
+    stage = FleetHarness(Blueprint(name="web", spot=True))
     stage.cause(cause, "web_0")
 
     assert texts(drawn(stage))[2:4] == marks
 
 
 def test_a_day_has_marks_of_hours_and_says_which_day() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("20h")
     stage.cause("restart", "web_1")
@@ -188,7 +188,7 @@ def test_a_day_has_marks_of_hours_and_says_which_day() -> None:
 
 
 def test_what_is_due_beyond_the_window_is_cut_off_with_a_sign() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("predicted-failure", "web_0")
 
     picture = drawn(stage, "2h")
@@ -199,16 +199,16 @@ def test_what_is_due_beyond_the_window_is_cut_off_with_a_sign() -> None:
 
 
 def test_what_ended_before_the_window_is_left_out() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("3h")
 
-    assert "no events in this time" in texts(drawn(stage, "1h"))
-    assert "no events in this time" not in texts(drawn(stage, "4h"))
+    assert "no events in this period" in texts(drawn(stage, "1h"))
+    assert "no events in this period" not in texts(drawn(stage, "4h"))
 
 
 def test_what_is_over_fills_the_picture_and_now_is_no_part_of_it() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("20h")
 
@@ -221,7 +221,7 @@ def test_what_is_over_fills_the_picture_and_now_is_no_part_of_it() -> None:
 
 
 def test_a_notice_that_ended_before_the_window_has_no_sign_ahead() -> None:
-    stage = Stage(WEB, azure_timings=True)
+    stage = FleetHarness(WEB, azure_timings=True)
     stage.cause("restart", "web_0")
     stage.advance("20m")
 
@@ -229,7 +229,7 @@ def test_a_notice_that_ended_before_the_window_has_no_sign_ahead() -> None:
 
 
 def test_too_many_events_lose_the_oldest_and_say_so() -> None:
-    stage = Stage(Blueprint(name="web", count=MOST_LANES + 3))
+    stage = FleetHarness(Blueprint(name="web", count=MOST_LANES + 3))
     for number in range(MOST_LANES + 3):
         stage.cause("restart", f"web_{number}")
         stage.advance("1s")
@@ -238,11 +238,11 @@ def test_too_many_events_lose_the_oldest_and_say_so() -> None:
 
     assert len(parts(picture, "notice")) == MOST_LANES
     assert any("3 older events left out" in text for text in texts(picture))
-    assert "3 older events are left out" in (picture.findtext(f"{SVG}desc") or "")
+    assert "3 older events left out" in (picture.findtext(f"{SVG}desc") or "")
 
 
 def test_everything_stays_inside_the_picture() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     for number, cause in enumerate(("restart", "freeze", "redeploy", "hardware-failure", "delete")):
         stage.cause(cause, f"web_{number}")
         stage.advance("4m")
@@ -253,7 +253,7 @@ def test_everything_stays_inside_the_picture() -> None:
 
 
 def test_the_picture_has_a_name_and_tells_its_content_in_words() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
 
     picture = drawn(stage)
@@ -274,7 +274,7 @@ def test_the_picture_has_a_name_and_tells_its_content_in_words() -> None:
     ],
 )
 def test_hostile_words_stay_words(scope: str, entry: Entry) -> None:
-    text = timeline(ScopeId(scope), stories([entry]), NOON)
+    text = draw_timeline(ScopeId(scope), event_timelines([entry]), NOON)
 
     picture = ElementTree.fromstring(text)
     known = ("svg", "title", "desc", "rect", "text", "g", "line", "path")
@@ -284,26 +284,26 @@ def test_hostile_words_stay_words(scope: str, entry: Entry) -> None:
 
 
 def test_the_picture_needs_nothing_from_outside() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
 
-    text = timeline(ScopeId("web"), told(stage), stage.now)
+    text = draw_timeline(ScopeId("web"), timelines(stage), stage.now)
 
     for foreign in ("<style", "style=", "href", "url(", "<image", "<use", "@import", "onload"):
         assert foreign not in text
 
 
 def test_a_pending_event_is_told_even_if_the_journal_no_longer_reaches_back_to_it() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     stage.advance("1m")
     stage.approve(event, by="web_1")
 
-    (life,) = stories([], stage.pending("web"))
+    (timeline,) = event_timelines([], stage.pending("web"))
 
-    assert life.event.status is Status.STARTED
-    assert [step.what for step in life.steps] == [What.SCHEDULED, What.STARTED]
-    assert "approved by web_1" in summary(life, stage.now)
+    assert timeline.event.status is EventStatus.STARTED
+    assert [step.what for step in timeline.steps] == [EventMilestone.SCHEDULED, EventMilestone.STARTED]
+    assert "approved by web_1" in summary(timeline, stage.now)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Files that others wrote are what they were when we took them."""
+"""Vendored files are unchanged."""
 
 import tomllib
 from hashlib import sha256

@@ -1,30 +1,49 @@
-"""What a scope approves by itself: its users' own operations, and everything once nobody is left to ask."""
+"""What a scope approves by itself: its users' operations, and every event once all machines are down."""
 
 from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.model import Approvals, Status
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.model import ApprovalSettings, EventStatus
 from tests.core.warned import GONE, SCHEDULED, STARTED, WEB
-from tests.stage import Stage
+from tests.fleet_harness import FleetHarness
 
 
 @pytest.mark.rule("L-17")
 @pytest.mark.parametrize(
     ("approvals", "cause", "status"),
     [
-        pytest.param(Approvals(user_reboot=True), "restart", Status.STARTED, id="a user's restart is waived"),
-        pytest.param(Approvals(user_reboot=True), "redeploy", Status.SCHEDULED, id="a redeploy is not meant"),
-        pytest.param(Approvals(user_redeploy=True), "redeploy", Status.STARTED, id="a redeploy is waived"),
-        pytest.param(Approvals(user_redeploy=True), "restart", Status.SCHEDULED, id="a restart is not meant"),
-        pytest.param(Approvals(user_reboot=True), "host-reboot", Status.SCHEDULED, id="the platform waits"),
+        pytest.param(
+            ApprovalSettings(user_reboot=True),
+            "restart",
+            EventStatus.STARTED,
+            id="a user's restart is waived",
+        ),
+        pytest.param(
+            ApprovalSettings(user_reboot=True),
+            "redeploy",
+            EventStatus.SCHEDULED,
+            id="a redeploy is not meant",
+        ),
+        pytest.param(
+            ApprovalSettings(user_redeploy=True), "redeploy", EventStatus.STARTED, id="a redeploy is waived"
+        ),
+        pytest.param(
+            ApprovalSettings(user_redeploy=True),
+            "restart",
+            EventStatus.SCHEDULED,
+            id="a restart is not meant",
+        ),
+        pytest.param(
+            ApprovalSettings(user_reboot=True), "host-reboot", EventStatus.SCHEDULED, id="the platform waits"
+        ),
     ],
 )
 def test_a_scope_may_waive_the_notice_of_its_users_operations(
-    approvals: Approvals, cause: str, status: Status
+    approvals: ApprovalSettings, cause: str, status: EventStatus
 ) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.set_approvals("web", approvals)
 
     (event,) = stage.cause(cause, "web_0")
@@ -34,7 +53,7 @@ def test_a_scope_may_waive_the_notice_of_its_users_operations(
 
 @pytest.mark.rule("T-21")
 def test_when_no_machine_runs_an_event_is_approved_at_creation() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.stop("web_0", "web_1", "web_2", "web_3")
 
     (event,) = stage.cause("host-reboot", "web_0")
@@ -45,7 +64,7 @@ def test_when_no_machine_runs_an_event_is_approved_at_creation() -> None:
 
 @pytest.mark.rule("T-21")
 def test_events_are_approved_as_soon_as_the_last_machine_stops() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     first, second = stage.cause("delete", "web_0", "web_1")
     stage.stop("web_0", "web_1", "web_2")
 
@@ -58,7 +77,7 @@ def test_events_are_approved_as_soon_as_the_last_machine_stops() -> None:
 
 @pytest.mark.rule("T-21")
 def test_events_are_approved_as_soon_as_the_last_running_machine_is_evicted() -> None:
-    stage = Stage(Blueprint(name="cheap", count=2, spot=True))
+    stage = FleetHarness(Blueprint(name="cheap", count=2, spot=True))
     stage.stop("cheap_1")
     (eviction,) = stage.cause("evict", "cheap_0")
     (reboot,) = stage.cause("host-reboot", "cheap_1")
@@ -71,7 +90,7 @@ def test_events_are_approved_as_soon_as_the_last_running_machine_is_evicted() ->
 
 @pytest.mark.rule("T-21")
 def test_a_scope_may_insist_on_its_notice_even_when_it_is_down() -> None:
-    stage = Stage(replace(WEB, approvals=Approvals(all_instances_down=False)))
+    stage = FleetHarness(replace(WEB, approvals=ApprovalSettings(all_instances_down=False)))
     stage.stop("web_0", "web_1", "web_2", "web_3")
 
     (event,) = stage.cause("host-reboot", "web_0")
@@ -81,10 +100,10 @@ def test_a_scope_may_insist_on_its_notice_even_when_it_is_down() -> None:
 
 @pytest.mark.rule("T-21")
 def test_a_scope_that_changes_its_mind_while_it_is_down_approves_at_once() -> None:
-    stage = Stage(replace(WEB, approvals=Approvals(all_instances_down=False)))
+    stage = FleetHarness(replace(WEB, approvals=ApprovalSettings(all_instances_down=False)))
     stage.stop("web_0", "web_1", "web_2", "web_3")
     (event,) = stage.cause("host-reboot", "web_0")
 
-    stage.set_approvals("web", Approvals())
+    stage.set_approvals("web", ApprovalSettings())
 
     assert stage.status(event) is STARTED

@@ -1,4 +1,4 @@
-"""When events start: alone, with the tenants of one host, with the deletes of one scale set."""
+"""When events start: alone, with the events of one host, with the deletes of one scale set."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core.barrier import released
+from fairwarning.core.barrier import startable_events
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import (
     BarrierId,
     Event,
     EventId,
+    EventSource,
+    EventStatus,
+    EventType,
     HostId,
-    Kind,
     ScopeId,
     ScopeKind,
-    Source,
-    Status,
     VmName,
 )
-from fairwarning.core.scope import Blueprint
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 SHARED = BarrierId("deletes:web")
 TENANTS = (
@@ -36,8 +36,8 @@ def waiting(name: str, not_before: datetime, approved: bool, barrier: BarrierId 
         id=EventId(name),
         scope=ScopeId("web"),
         cause="delete",
-        kind=Kind.TERMINATE,
-        source=Source.USER,
+        kind=EventType.TERMINATE,
+        source=EventSource.USER,
         resources=(VmName(name),),
         description="",
         duration=-1,
@@ -62,23 +62,21 @@ def pending(rows: Mapping[str, tuple[str, bool]]) -> list[Event]:
             {"1": ("5m", False), "2": ("6m", True)}, "5m", ["1", "2"], id="the unapproved one runs out"
         ),
         pytest.param({"1": ("5m", True), "2": ("6m", False)}, "5m", ["1"], id="its own time is up first"),
-        pytest.param(
-            {"1": ("5m", False), "2": ("5m", False)}, "4m59s", [], id="nobody approves and time is left"
-        ),
+        pytest.param({"1": ("5m", False), "2": ("5m", False)}, "4m59s", [], id="no approval and notice left"),
         pytest.param({"1": ("5m", False), "2": ("5m", False)}, "5m", ["1", "2"], id="both run out together"),
     ],
 )
 def test_a_barrier_releases(
     events: Mapping[str, tuple[str, bool]], after: str, starting: Sequence[str]
 ) -> None:
-    assert [event.id for event in released(pending(events), NOON + span(after))] == starting
+    assert [event.id for event in startable_events(pending(events), NOON + span(after))] == starting
 
 
-def test_an_event_behind_another_barrier_waits_for_nobody_here() -> None:
+def test_events_behind_different_barriers_do_not_wait_for_each_other() -> None:
     held = waiting("1", NOON + span("5m"), approved=False)
     free = waiting("2", NOON + span("5m"), approved=True, barrier=BarrierId("event:2"))
 
-    assert released([held, free], NOON) == (free,)
+    assert startable_events([held, free], NOON) == (free,)
 
 
 @pytest.mark.rule("L-02")
@@ -93,7 +91,7 @@ def test_whatever_waits_behind_a_barrier_starts_as_the_formula_says(
         for number, (notice, approved) in enumerate(rows)
     ]
 
-    starting = released(events, now)
+    starting = startable_events(events, now)
 
     for event in events:
         due = event.not_before <= now
@@ -105,60 +103,60 @@ def test_whatever_waits_behind_a_barrier_starts_as_the_formula_says(
 
 @pytest.mark.rule("L-02")
 def test_the_host_waits_until_every_tenant_has_approved() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
 
     stage.approve(red, by="red")
     stage.approve(blue, by="blue")
 
-    assert stage.statuses(red, blue, green) == [Status.SCHEDULED] * 3
+    assert stage.statuses(red, blue, green) == [EventStatus.SCHEDULED] * 3
 
     stage.approve(green, by="green")
 
-    assert stage.statuses(red, blue, green) == [Status.STARTED] * 3
+    assert stage.statuses(red, blue, green) == [EventStatus.STARTED] * 3
 
 
 @pytest.mark.rule("L-02")
 def test_the_host_waits_for_a_silent_tenant_no_longer_than_its_notice() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     events = stage.cause("host-reboot", "red", "blue", "green")
     stage.approve(events[0], by="red")
 
     stage.advance("14m59s")
 
-    assert stage.statuses(*events) == [Status.SCHEDULED] * 3
+    assert stage.statuses(*events) == [EventStatus.SCHEDULED] * 3
 
     stage.advance("1s")
 
-    assert stage.statuses(*events) == [Status.STARTED] * 3
+    assert stage.statuses(*events) == [EventStatus.STARTED] * 3
 
 
 @pytest.mark.rule("L-02")
-def test_a_tenant_whose_event_is_withdrawn_holds_nobody_up() -> None:
-    stage = Stage(*TENANTS)
+def test_a_cancelled_event_holds_up_no_other_event_of_the_host() -> None:
+    stage = FleetHarness(*TENANTS)
     red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
     stage.approve(red, by="red")
     stage.approve(blue, by="blue")
 
     stage.cancel(green)
 
-    assert stage.statuses(red, blue, green) == [Status.STARTED, Status.STARTED, Status.GONE]
+    assert stage.statuses(red, blue, green) == [EventStatus.STARTED, EventStatus.STARTED, EventStatus.GONE]
 
 
 @pytest.mark.rule("L-02")
 def test_two_maintenances_of_one_host_do_not_wait_for_each_other() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     (red,) = stage.cause("host-reboot", "red")
     (blue,) = stage.cause("host-reboot", "blue")
 
     stage.approve(red, by="red")
 
-    assert stage.statuses(red, blue) == [Status.STARTED, Status.SCHEDULED]
+    assert stage.statuses(red, blue) == [EventStatus.STARTED, EventStatus.SCHEDULED]
 
 
 @pytest.mark.rule("L-02")
 def test_a_barrier_across_scopes_survives_a_restart() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
     stage.approve(red, by="red")
     stage.approve(blue, by="blue")
@@ -166,12 +164,12 @@ def test_a_barrier_across_scopes_survives_a_restart() -> None:
     stage.restart()
     stage.approve(green, by="green")
 
-    assert stage.statuses(red, blue, green) == [Status.STARTED] * 3
+    assert stage.statuses(red, blue, green) == [EventStatus.STARTED] * 3
 
 
 @pytest.mark.rule("R-18")
 def test_a_tenant_neither_sees_nor_approves_its_neighbours_event() -> None:
-    stage = Stage(*TENANTS)
+    stage = FleetHarness(*TENANTS)
     red, blue, _ = stage.cause("host-reboot", "red", "blue", "green")
 
     assert [event.id for event in stage.shown("red")] == [red]

@@ -4,12 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES, Text
-from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotRunning, NotSpot, TooManyUserEvents
-from fairwarning.core.model import Eviction, Kind, Power, Source, Status, VmName
+from fairwarning.core.errors import (
+    AlreadyUnderWayError,
+    InvalidError,
+    NotRunningError,
+    NotSpotError,
+    TooManyUserEventsError,
+)
+from fairwarning.core.model import EventSource, EventStatus, EventType, EvictionPolicy, PowerState, VmName
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.scope import Blueprint
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=3)
 SPOT = Blueprint(name="cheap", count=3, spot=True)
@@ -19,17 +25,17 @@ SPOT = Blueprint(name="cheap", count=3, spot=True)
 @pytest.mark.parametrize(
     ("asked", "kind"),
     [
-        pytest.param(None, Kind.REDEPLOY, id="a Redeploy by default"),
-        pytest.param(Kind.REBOOT, Kind.REBOOT, id="a Reboot by choice"),
+        pytest.param(None, EventType.REDEPLOY, id="a Redeploy by default"),
+        pytest.param(EventType.REBOOT, EventType.REBOOT, id="a Reboot by choice"),
     ],
 )
-def test_a_hardware_failure_arrives_started(asked: Kind | None, kind: Kind) -> None:
-    stage = Stage(WEB)
+def test_a_hardware_failure_arrives_started(asked: EventType | None, kind: EventType) -> None:
+    stage = FleetHarness(WEB)
 
     (event,) = stage.cause("hardware-failure", "web_1", kind=asked)
 
     (shown,) = stage.shown("web_0")
-    assert (shown.id, shown.status, shown.kind) == (event, Status.STARTED, kind)
+    assert (shown.id, shown.status, shown.kind) == (event, EventStatus.STARTED, kind)
     assert b'"NotBefore":""' in stage.document("web_0")
     assert stage.story(event) == ["started"]
 
@@ -38,39 +44,39 @@ def test_a_hardware_failure_arrives_started(asked: Kind | None, kind: Kind) -> N
 @pytest.mark.parametrize(
     ("cause", "kind"),
     [
-        pytest.param("hardware-failure", Kind.TERMINATE, id="a failure deletes nothing"),
-        pytest.param("restart", Kind.FREEZE, id="only a hardware failure leaves a choice"),
+        pytest.param("hardware-failure", EventType.TERMINATE, id="a failure deletes nothing"),
+        pytest.param("restart", EventType.FREEZE, id="only a hardware failure leaves a choice"),
     ],
 )
-def test_a_kind_that_makes_no_sense_is_refused(cause: str, kind: Kind) -> None:
-    stage = Stage(WEB)
+def test_a_kind_that_makes_no_sense_is_refused(cause: str, kind: EventType) -> None:
+    stage = FleetHarness(WEB)
 
-    with pytest.raises(Invalid, match="kind: "):
+    with pytest.raises(InvalidError, match="kind: "):
         stage.cause(cause, "web_1", kind=kind)
 
 
 @pytest.mark.rule("L-06")
 def test_a_predicted_failure_is_announced_a_week_ahead_and_survives_silence() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("predicted-failure", "web_0")
 
     stage.advance("6d23h59m59s")
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
 
     stage.advance("1s")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
 
 @pytest.mark.rule("L-06")
 def test_maintenance_found_too_risky_vanishes_after_eight_minutes() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("cancelled-maintenance", "web_0")
 
     stage.advance("7m59s")
 
-    assert [one.status for one in stage.shown("web_0")] == [Status.SCHEDULED]
+    assert [one.status for one in stage.shown("web_0")] == [EventStatus.SCHEDULED]
 
     stage.advance("1s")
 
@@ -80,7 +86,7 @@ def test_maintenance_found_too_risky_vanishes_after_eight_minutes() -> None:
 
 @pytest.mark.rule("L-06")
 def test_an_operator_withdraws_what_has_not_started() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("freeze", "web_0")
 
     stage.cancel(event)
@@ -91,7 +97,7 @@ def test_an_operator_withdraws_what_has_not_started() -> None:
 
 @pytest.mark.rule("L-01")
 def test_what_has_started_cannot_be_withdrawn() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("hardware-failure", "web_0")
 
     with pytest.raises(Exception, match="is Started; it cannot be cancelled"):
@@ -104,20 +110,20 @@ def test_what_has_started_cannot_be_withdrawn() -> None:
 @pytest.mark.parametrize(
     ("cause", "kind", "source", "duration", "scheduled", "started", "text"),
     [
-        ("live-migrate", Kind.FREEZE, Source.PLATFORM, 5, "15m", "5m", Text.LIVE_MIGRATION),
-        ("freeze", Kind.FREEZE, Source.PLATFORM, 9, "15m", "10m", Text.HOST),
-        ("host-update", Kind.FREEZE, Source.PLATFORM, 30, "15m", "8m", Text.HOST),
-        ("restart", Kind.REBOOT, Source.USER, -1, "15m", "10m", Text.RESTART),
-        ("redeploy", Kind.REDEPLOY, Source.USER, -1, "10m", "10m", Text.REDEPLOY),
-        ("hardware-failure", Kind.REDEPLOY, Source.PLATFORM, -1, "0s", "10m", Text.FAILURE),
-        ("platform-redeploy", Kind.REDEPLOY, Source.PLATFORM, -1, "15m", "10m", Text.FAILURE),
-        ("evict", Kind.PREEMPT, Source.PLATFORM, -1, "30s", "30s", Text.NOTHING),
+        ("live-migrate", EventType.FREEZE, EventSource.PLATFORM, 5, "15m", "5m", Text.LIVE_MIGRATION),
+        ("freeze", EventType.FREEZE, EventSource.PLATFORM, 9, "15m", "10m", Text.HOST),
+        ("host-update", EventType.FREEZE, EventSource.PLATFORM, 30, "15m", "8m", Text.HOST),
+        ("restart", EventType.REBOOT, EventSource.USER, -1, "15m", "10m", Text.RESTART),
+        ("redeploy", EventType.REDEPLOY, EventSource.USER, -1, "10m", "10m", Text.REDEPLOY),
+        ("hardware-failure", EventType.REDEPLOY, EventSource.PLATFORM, -1, "0s", "10m", Text.FAILURE),
+        ("platform-redeploy", EventType.REDEPLOY, EventSource.PLATFORM, -1, "15m", "10m", Text.FAILURE),
+        ("evict", EventType.PREEMPT, EventSource.PLATFORM, -1, "30s", "30s", Text.NOTHING),
     ],
 )
 def test_a_scenario_takes_as_long_as_it_does_on_azure(
-    cause: str, kind: Kind, source: Source, duration: int, scheduled: str, started: str, text: Text
+    cause: str, kind: EventType, source: EventSource, duration: int, scheduled: str, started: str, text: Text
 ) -> None:
-    stage = Stage(SPOT, azure_timings=True)
+    stage = FleetHarness(SPOT, azure_timings=True)
     (event_id,) = stage.cause(cause, "cheap_0")
     event = stage.event(event_id)
 
@@ -131,7 +137,7 @@ def test_a_scenario_takes_as_long_as_it_does_on_azure(
 
 @pytest.mark.rule("L-08")
 def test_every_description_is_one_of_the_exact_texts_and_present_even_when_empty() -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     stage.cause("evict", "cheap_0")
 
     assert b'"Description":""' in stage.document("cheap_0")
@@ -151,12 +157,12 @@ def test_every_description_is_one_of_the_exact_texts_and_present_even_when_empty
 @pytest.mark.parametrize(
     ("cause", "source"),
     [
-        *((cause, Source.USER) for cause in ("restart", "redeploy", "delete")),
-        *((cause, Source.PLATFORM) for cause in ("freeze", "host-reboot", "hardware-failure", "evict")),
+        *((cause, EventSource.USER) for cause in ("restart", "redeploy", "delete")),
+        *((cause, EventSource.PLATFORM) for cause in ("freeze", "host-reboot", "hardware-failure", "evict")),
     ],
 )
 def test_users_are_behind_restart_redeploy_and_delete_and_the_platform_behind_the_rest(
-    cause: str, source: Source
+    cause: str, source: EventSource
 ) -> None:
     assert CAUSES[cause].source is source
 
@@ -165,17 +171,17 @@ def test_users_are_behind_restart_redeploy_and_delete_and_the_platform_behind_th
 def test_only_a_freeze_knows_how_long_it_interrupts() -> None:
     known = {cause.kind for cause in CAUSES.values() if cause.duration != -1}
 
-    assert known == {Kind.FREEZE}
-    assert all(cause.duration > 0 for cause in CAUSES.values() if cause.kind is Kind.FREEZE)
+    assert known == {EventType.FREEZE}
+    assert all(cause.duration > 0 for cause in CAUSES.values() if cause.kind is EventType.FREEZE)
 
 
 @pytest.mark.rule("L-14")
 @pytest.mark.parametrize(
     ("cause", "kind"),
-    [("restart", Kind.REBOOT), ("redeploy", Kind.REDEPLOY), ("evict", Kind.PREEMPT)],
+    [("restart", EventType.REBOOT), ("redeploy", EventType.REDEPLOY), ("evict", EventType.PREEMPT)],
 )
-def test_a_user_operation_makes_its_kind_of_event(cause: str, kind: Kind) -> None:
-    stage = Stage(SPOT)
+def test_a_user_operation_makes_its_kind_of_event(cause: str, kind: EventType) -> None:
+    stage = FleetHarness(SPOT)
 
     (event,) = stage.cause(cause, "cheap_0")
 
@@ -185,7 +191,7 @@ def test_a_user_operation_makes_its_kind_of_event(cause: str, kind: Kind) -> Non
 @pytest.mark.rule("L-14")
 @pytest.mark.rule("T-09")
 def test_stopping_growing_and_updating_make_no_event() -> None:
-    stage = Stage(replace(WEB, terminate_notice=span("5m")))
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")))
 
     stage.stop("web_0")
     stage.grow("web")
@@ -198,10 +204,10 @@ def test_stopping_growing_and_updating_make_no_event() -> None:
 
 @pytest.mark.rule("L-16")
 def test_the_preview_allows_ten_unfinished_user_events_in_a_scope() -> None:
-    stage = Stage(replace(WEB, count=12), policy=PROFILES["preview2017"].policy)
+    stage = FleetHarness(replace(WEB, count=12), policy=PROFILES["preview2017"].policy)
     events = stage.cause("restart", *(f"web_{number}" for number in range(10)))
 
-    with pytest.raises(TooManyUserEvents, match="scope web has 10 user operations under way") as refusal:
+    with pytest.raises(TooManyUserEventsError, match="scope web has 10 user operations under way") as refusal:
         stage.cause("restart", "web_10")
 
     assert refusal.value.status_hint == 409
@@ -215,9 +221,9 @@ def test_the_preview_allows_ten_unfinished_user_events_in_a_scope() -> None:
 
 @pytest.mark.rule("L-16")
 def test_asking_for_too_many_at_once_makes_none() -> None:
-    stage = Stage(replace(WEB, count=12), policy=PROFILES["preview2017"].policy)
+    stage = FleetHarness(replace(WEB, count=12), policy=PROFILES["preview2017"].policy)
 
-    with pytest.raises(TooManyUserEvents):
+    with pytest.raises(TooManyUserEventsError):
         stage.cause("restart", *stage.machines("web"))
 
     assert stage.pending("web") == ()
@@ -225,7 +231,7 @@ def test_asking_for_too_many_at_once_makes_none() -> None:
 
 @pytest.mark.rule("L-16")
 def test_today_there_is_no_limit() -> None:
-    stage = Stage(replace(WEB, count=150))
+    stage = FleetHarness(replace(WEB, count=150))
 
     assert len(stage.cause("restart", *stage.machines("web"))) == 150
 
@@ -242,10 +248,10 @@ def test_today_there_is_no_limit() -> None:
 def test_a_second_operation_of_the_same_kind_is_refused_until_the_first_is_done(
     first: str, second: str
 ) -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     (event,) = stage.cause(first, "cheap_0")
 
-    with pytest.raises(AlreadyUnderWay, match=f"event {event} is Scheduled") as refusal:
+    with pytest.raises(AlreadyUnderWayError, match=f"event {event} is Scheduled") as refusal:
         stage.cause(second, "cheap_0")
 
     assert refusal.value.status_hint == 409
@@ -255,7 +261,9 @@ def test_a_second_operation_of_the_same_kind_is_refused_until_the_first_is_done(
 @pytest.mark.parametrize(
     ("cause", "machines", "notice", "problem"),
     [
-        pytest.param("explode", ("web_0",), None, "cause: 'explode' is none of restart", id="no such cause"),
+        pytest.param(
+            "explode", ("web_0",), None, "cause: 'explode' is not one of restart", id="no such cause"
+        ),
         pytest.param("restart", (), None, "machines: name at least one", id="nobody named"),
         pytest.param("restart", ("web_0", "web_0"), None, "machines: .* named twice", id="a machine twice"),
     ],
@@ -263,9 +271,9 @@ def test_a_second_operation_of_the_same_kind_is_refused_until_the_first_is_done(
 def test_a_request_that_makes_no_sense_is_refused(
     cause: str, machines: tuple[str, ...], notice: str | None, problem: str
 ) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
-    with pytest.raises(Invalid, match=problem):
+    with pytest.raises(InvalidError, match=problem):
         stage.cause(cause, *machines, notice=notice)
 
 
@@ -273,59 +281,61 @@ def test_a_request_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("eviction", "left"),
     [
-        pytest.param(Eviction.DEALLOCATE, ["cheap_0", "cheap_1", "cheap_2"], id="it is kept, stopped"),
-        pytest.param(Eviction.DELETE, ["cheap_1", "cheap_2"], id="it is deleted"),
+        pytest.param(EvictionPolicy.DEALLOCATE, ["cheap_0", "cheap_1", "cheap_2"], id="it is kept, stopped"),
+        pytest.param(EvictionPolicy.DELETE, ["cheap_1", "cheap_2"], id="it is deleted"),
     ],
 )
-def test_an_evicted_machine_ends_as_its_eviction_policy_says(eviction: Eviction, left: list[str]) -> None:
-    stage = Stage(replace(SPOT, eviction=eviction))
+def test_an_evicted_machine_ends_as_its_eviction_policy_says(
+    eviction: EvictionPolicy, left: list[str]
+) -> None:
+    stage = FleetHarness(replace(SPOT, eviction=eviction))
     (event,) = stage.cause("evict", "cheap_0")
 
     stage.advance("30s")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
     stage.advance("5s")
 
-    assert stage.status(event) is Status.GONE
+    assert stage.status(event) is EventStatus.GONE
     assert stage.machines("cheap") == left
     machines = stage.scope("cheap").machines
-    assert all(one.power is Power.RUNNING for one in machines.values() if one.name != "cheap_0")
-    assert VmName("cheap_0") not in machines or stage.machine("cheap_0").power is Power.STOPPED
+    assert all(one.power is PowerState.RUNNING for one in machines.values() if one.name != "cheap_0")
+    assert VmName("cheap_0") not in machines or stage.machine("cheap_0").power is PowerState.STOPPED
 
 
 @pytest.mark.rule("L-02")
 def test_an_eviction_starts_early_when_approved() -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     (event,) = stage.cause("evict", "cheap_0")
 
     stage.approve(event, by="cheap_0")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
 
 @pytest.mark.parametrize("cause", ["evict", "rebalance"])
 def test_only_spot_machines_can_be_evicted(cause: str) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
-    with pytest.raises(NotSpot, match="web_0 is not a Spot machine"):
+    with pytest.raises(NotSpotError, match="web_0 is not a Spot machine"):
         stage.cause(cause, "web_0")
 
 
 def test_a_rebalance_recommendation_passes_without_an_impact() -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     (event,) = stage.cause("rebalance", "cheap_0")
 
     stage.advance("15m")
 
     assert stage.story(event) == ["scheduled", "cancelled"]
-    assert stage.machine("cheap_0").power is Power.RUNNING
+    assert stage.machine("cheap_0").power is PowerState.RUNNING
 
 
 @pytest.mark.parametrize("cause", ["restart", "redeploy", "reimage", "evict"])
 def test_what_is_stopped_is_neither_restarted_nor_moved_nor_evicted(cause: str) -> None:
-    stage = Stage(Blueprint(name="cheap", spot=True))
+    stage = FleetHarness(Blueprint(name="cheap", spot=True))
     stage.stop("cheap_0")
 
-    with pytest.raises(NotRunning, match="cheap_0 is stopped"):
+    with pytest.raises(NotRunningError, match="cheap_0 is stopped"):
         stage.cause(cause, "cheap_0")

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.commands import Approve, Cancel, Command, Make, Poll, Schedule
-from fairwarning.core.fleet import visible
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Approve, Cancel, Command, CreateSet, Poll, Schedule
+from fairwarning.core.document.render import render_document
+from fairwarning.core.document.versions import EVENT_VERSIONS
+from fairwarning.core.fleet import visible_events
 from fairwarning.core.model import EventId, MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import EVENT_VERSIONS
-from fairwarning.core.wire import document
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.travel import travel
+from fairwarning.engine.time_control import advance_to
 from fairwarning.store.memory import MemoryStore
 
 DOCUMENTS = Path(__file__).parent / "documents"
@@ -34,7 +34,7 @@ def vm(scope: str, name: str) -> MachineRef:
 
 @dataclass(frozen=True)
 class Story:
-    """A fleet, what happens to it when, and how long to watch."""
+    """A fleet, what happens to it at which time, and how long to observe it."""
 
     blueprint: Blueprint
     watcher: str
@@ -177,7 +177,7 @@ STORIES = {
 
 
 async def watch(story: Story, version: str) -> list[bytes]:
-    """Play a story and return every document a guest that misses nothing would read."""
+    """Play a story and return every document of a guest that polls all the time."""
     start = story.steps[0][0]
     clock = ManualClock(start)
     engine = Engine(MemoryStore(), clock, SimulatedDriver(azure_timings=True), story.policy)
@@ -187,17 +187,19 @@ async def watch(story: Story, version: str) -> list[bytes]:
 
     def look() -> None:
         scope = engine.scope(scope_id)
-        seen[scope.incarnation] = document(scope.incarnation, visible(scope), shape, scope.facts.kind)
+        seen[scope.incarnation] = render_document(
+            scope.incarnation, visible_events(scope), shape, scope.facts.kind
+        )
 
-    await engine.handle(Make(seed="seed", blueprint=story.blueprint))
+    await engine.handle(CreateSet(seed="seed", blueprint=story.blueprint))
     await engine.handle(Poll(machine=MachineRef(scope_id, VmName(story.watcher))))
     if story.first_shown:
         look()
     for when, command in story.steps:
         while (deadline := engine.next_deadline()) is not None and deadline <= when:
-            await travel(engine, clock, deadline)
+            await advance_to(engine, clock, deadline)
             look()
-        await travel(engine, clock, when)
+        await advance_to(engine, clock, when)
         if command is not None:
             await engine.handle(command)
             look()

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import AlreadyUnderWay, UnknownEvent
-from fairwarning.core.model import HostId, ScopeKind, Status
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import AlreadyUnderWayError, UnknownEventError
+from fairwarning.core.model import EventStatus, HostId, ScopeKind
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=3)
 SPOT = Blueprint(name="cheap", count=3, spot=True)
@@ -17,7 +17,7 @@ PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_do
 
 @pytest.mark.rule("L-01")
 def test_a_guest_sees_scheduled_then_started_then_nothing() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     seen = [[one.status for one in stage.shown("web_1")]]
 
@@ -25,7 +25,7 @@ def test_a_guest_sees_scheduled_then_started_then_nothing() -> None:
         stage.wait_until(stage.engine.next_deadline() or NOON)
         seen.append([one.status for one in stage.shown("web_1")])
 
-    assert seen == [[Status.SCHEDULED], [Status.STARTED], []]
+    assert seen == [[EventStatus.SCHEDULED], [EventStatus.STARTED], []]
     assert stage.story(event) == ["scheduled", "started", "finished"]
 
 
@@ -50,11 +50,11 @@ def test_a_guest_sees_scheduled_then_started_then_nothing() -> None:
 def test_not_before_is_creation_plus_the_notice_of_its_kind(
     blueprint: Blueprint, cause: str, notice: str
 ) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
 
     (event,) = stage.cause(cause, f"{blueprint.name}_0")
 
-    assert stage.event(event).status is Status.SCHEDULED
+    assert stage.event(event).status is EventStatus.SCHEDULED
     assert stage.event(event).not_before == NOON + span(notice)
 
 
@@ -62,13 +62,13 @@ def test_not_before_is_creation_plus_the_notice_of_its_kind(
 @pytest.mark.rule("T-13")
 @pytest.mark.parametrize("cause", ["restart", "freeze", "redeploy", "evict", "predicted-failure"])
 def test_an_event_never_starts_before_its_time_and_always_at_it(cause: str) -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     (event,) = stage.cause(cause, "cheap_0")
     not_before = stage.event(event).not_before
 
     stage.wait_until(not_before - span("1ms"))
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
 
     stage.wait_until(not_before)
 
@@ -77,7 +77,7 @@ def test_an_event_never_starts_before_its_time_and_always_at_it(cause: str) -> N
 
 @pytest.mark.rule("L-05")
 def test_an_operator_may_ask_for_another_notice() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     (event,) = stage.cause("restart", "web_0", notice="40s")
 
@@ -86,7 +86,7 @@ def test_an_operator_may_ask_for_another_notice() -> None:
 
 @pytest.mark.rule("L-05")
 def test_not_before_is_a_whole_second_never_too_early_and_true() -> None:
-    stage = Stage(WEB, start=NOON + span("400ms"))
+    stage = FleetHarness(WEB, start=NOON + span("400ms"))
     (event,) = stage.cause("restart", "web_0")
 
     not_before = stage.event(event).not_before
@@ -105,7 +105,7 @@ def test_not_before_is_a_whole_second_never_too_early_and_true() -> None:
     ],
 )
 def test_speed_shortens_notice_and_impact_alike(speed: float, start: str, lasts: str) -> None:
-    stage = Stage(WEB, policy=Policy(speed=speed), azure_timings=True)
+    stage = FleetHarness(WEB, policy=Policy(speed=speed), azure_timings=True)
     (event,) = stage.cause("restart", "web_0")
 
     stage.wait_until(NOON + span(start))
@@ -117,7 +117,7 @@ def test_speed_shortens_notice_and_impact_alike(speed: float, start: str, lasts:
 @pytest.mark.rule("L-03")
 @pytest.mark.parametrize("version", ["2017-03-01", "2020-07-01"])
 def test_a_started_event_has_an_empty_not_before(version: str) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     stage.approve(event, by="web_0")
@@ -128,7 +128,7 @@ def test_a_started_event_has_an_empty_not_before(version: str) -> None:
 
 @pytest.mark.rule("L-18")
 def test_nothing_moves_an_events_not_before() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     promised = stage.event(event).not_before
 
@@ -143,11 +143,11 @@ def test_nothing_moves_an_events_not_before() -> None:
 
 @pytest.mark.rule("L-18")
 def test_there_is_no_second_event_to_extend_the_first() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     stage.advance("10m")
 
-    with pytest.raises(AlreadyUnderWay):
+    with pytest.raises(AlreadyUnderWayError):
         stage.cause("restart", "web_0")
 
     assert stage.event(event).not_before == NOON + span("15m")
@@ -156,63 +156,63 @@ def test_there_is_no_second_event_to_extend_the_first() -> None:
 @pytest.mark.rule("R-18")
 @pytest.mark.parametrize("approver", ["app-0", "app-1"])
 def test_any_machine_of_the_scope_approves_for_every_resource(approver: str) -> None:
-    stage = Stage(PAIR)
+    stage = FleetHarness(PAIR)
     (event,) = stage.cause("freeze", "app-0", "app-1")
 
     stage.approve(event, by=approver)
 
-    assert stage.event(event).status is Status.STARTED
+    assert stage.event(event).status is EventStatus.STARTED
     assert stage.event(event).resources == ("app-0", "app-1")
     assert stage.event(event).approved_by == approver
 
 
 @pytest.mark.rule("R-18")
 def test_a_machine_approves_an_event_it_is_no_part_of() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     stage.approve(event, by="web_2")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
 
 @pytest.mark.rule("R-16")
 @pytest.mark.rule("R-18")
 def test_to_a_machine_of_another_scope_the_event_does_not_exist() -> None:
-    stage = Stage(WEB, PAIR)
+    stage = FleetHarness(WEB, PAIR)
     (event,) = stage.cause("restart", "web_0")
 
-    with pytest.raises(UnknownEvent, match=f"no scheduled event has the id {event}"):
+    with pytest.raises(UnknownEventError, match=f"no scheduled event has the id {event}"):
         stage.approve(event, by="app-0")
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
 
 
 @pytest.mark.rule("R-16")
 def test_one_bad_id_and_nothing_is_approved() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(event, "00000000-0000-0000-0000-000000000000", by="web_0")
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
     assert stage.event(event).approved_by is None
 
 
 @pytest.mark.rule("R-16")
 def test_an_event_that_has_left_the_document_cannot_be_approved() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
     stage.advance("20m")
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(event, by="web_0")
 
 
 @pytest.mark.rule("R-17")
 def test_approving_twice_counts_once() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     first, second = stage.cause("restart", "web_0", "web_1")
     stage.approve(first, by="web_0")
     version = stage.scope("web").version
@@ -222,12 +222,12 @@ def test_approving_twice_counts_once() -> None:
     assert stage.story(first) == ["scheduled", "approved", "started"]
     assert stage.event(first).approved_by == "web_0"
     assert stage.scope("web").version == version
-    assert stage.status(second) is Status.SCHEDULED
+    assert stage.status(second) is EventStatus.SCHEDULED
 
 
 @pytest.mark.rule("R-19")
 def test_an_approval_alone_changes_nothing_a_guest_can_see() -> None:
-    stage = Stage(replace(WEB, terminate_notice=span("5m")))
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")))
     first, _ = stage.cause("delete", "web_1", "web_2")
     before = stage.document("web_0")
 
@@ -239,17 +239,17 @@ def test_an_approval_alone_changes_nothing_a_guest_can_see() -> None:
 
 @pytest.mark.rule("V-09")
 def test_an_event_is_known_by_its_id_in_any_case() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0")
 
     stage.approve(event.lower(), by="web_0")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
 
 @pytest.mark.rule("L-11")
 def test_the_number_starts_at_one_and_moves_exactly_with_the_document() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     numbers = [stage.incarnation("web")]
     (event,) = stage.cause("restart", "web_0")
     numbers.append(stage.incarnation("web"))
@@ -267,7 +267,7 @@ def test_the_number_starts_at_one_and_moves_exactly_with_the_document() -> None:
 
 @pytest.mark.rule("L-11")
 def test_the_number_survives_a_restart() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("1h")
     before = stage.document("web_0")
@@ -279,8 +279,8 @@ def test_the_number_survives_a_restart() -> None:
 
 
 @pytest.mark.rule("L-11")
-def test_what_nobody_sees_moves_no_number() -> None:
-    stage = Stage(WEB, watched=False)
+def test_a_change_that_no_guest_sees_keeps_the_incarnation() -> None:
+    stage = FleetHarness(WEB, watched=False)
 
     stage.cause("restart", "web_0")
     stage.cause("freeze", "web_1")
@@ -291,7 +291,7 @@ def test_what_nobody_sees_moves_no_number() -> None:
 
 @pytest.mark.rule("L-12")
 def test_one_operation_on_one_host_is_one_event() -> None:
-    stage = Stage(replace(WEB, count=7))
+    stage = FleetHarness(replace(WEB, count=7))
 
     shared, single = stage.cause("freeze", "web_0", "web_1", "web_5")
 
@@ -301,7 +301,7 @@ def test_one_operation_on_one_host_is_one_event() -> None:
 
 @pytest.mark.rule("L-12")
 def test_restarting_several_machines_of_one_host_is_an_event_each() -> None:
-    stage = Stage(replace(WEB, host=HostId("rack-7")))
+    stage = FleetHarness(replace(WEB, host=HostId("rack-7")))
 
     events = stage.cause("restart", "web_0", "web_1", "web_2")
 
@@ -310,7 +310,7 @@ def test_restarting_several_machines_of_one_host_is_an_event_each() -> None:
 
 @pytest.mark.rule("L-13")
 def test_several_events_stand_side_by_side_in_the_order_they_were_made() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (freeze,) = stage.cause("freeze", "web_0")
     restarts = stage.cause("restart", "web_2", "web_0")
 

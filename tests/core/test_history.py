@@ -1,13 +1,20 @@
-"""Who did what: every change of a machine has a name to it, and what changed nothing is told too."""
+"""The history: every change of a machine names its author, and notes about other actions are included."""
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineChanged
-from fairwarning.core.commands import Add, ChangeModel, Command, Make, Protect, SetPower, Upgrade
-from fairwarning.core.history import NOWHERE, Deed, Line, Refused, Remark, line
-from fairwarning.core.model import EventId, MachineRef, Power, ScopeId, VmName
-from fairwarning.core.scope import Blueprint
-from tests.stage import NOON, Stage
+from fairwarning.core.commands import AddMachines, ChangeModel, Command, CreateSet, Protect, SetPower, Upgrade
+from fairwarning.core.history import (
+    NO_SCOPE,
+    ActionNote,
+    CommandRefused,
+    HistoryEntry,
+    OperatorAction,
+    to_history_entry,
+)
+from fairwarning.core.model import EventId, MachineRef, PowerState, ScopeId, VmName
+from tests.fleet_harness import NOON, FleetHarness
 
 ID = ScopeId("web")
 WEB_0 = MachineRef(ID, VmName("web_0"))
@@ -21,9 +28,9 @@ def askers(changes: tuple[Change, ...]) -> set[str]:
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(Make(seed="s", blueprint=Blueprint(name="db"), by="ann"), id="making a set"),
-        pytest.param(Add(seed="s", scope=ID, by="ann"), id="adding an instance"),
-        pytest.param(SetPower(machine=WEB_0, power=Power.STOPPED, by="ann"), id="stopping a machine"),
+        pytest.param(CreateSet(seed="s", blueprint=Blueprint(name="db"), by="ann"), id="making a set"),
+        pytest.param(AddMachines(seed="s", scope=ID, by="ann"), id="adding an instance"),
+        pytest.param(SetPower(machine=WEB_0, power=PowerState.STOPPED, by="ann"), id="stopping a machine"),
         pytest.param(Protect(machine=WEB_0, protected=True, by="ann"), id="protecting an instance"),
         pytest.param(Upgrade(machines=(WEB_0,), by="ann"), id="upgrading an instance"),
         pytest.param(
@@ -32,8 +39,8 @@ def askers(changes: tuple[Change, ...]) -> set[str]:
         ),
     ],
 )
-def test_the_journal_tells_who_changed_a_machine(command: Command) -> None:
-    stage = Stage(Blueprint(name="web"))
+def test_the_journal_names_the_author_of_a_machines_change(command: Command) -> None:
+    stage = FleetHarness(Blueprint(name="web"))
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=None))
 
     changes = stage.do(command)
@@ -43,7 +50,7 @@ def test_the_journal_tells_who_changed_a_machine(command: Command) -> None:
 
 @pytest.mark.parametrize(("cause", "set_"), [("redeploy", "web"), ("evict", "spot")])
 def test_what_an_impact_makes_of_a_machine_is_the_drivers_doing(cause: str, set_: str) -> None:
-    stage = Stage(Blueprint(name="web"), Blueprint(name="spot", spot=True))
+    stage = FleetHarness(Blueprint(name="web"), Blueprint(name="spot", spot=True))
     before = len(stage.journal())
     stage.cause(cause, f"{set_}_0")
 
@@ -56,27 +63,27 @@ def test_what_an_impact_makes_of_a_machine_is_the_drivers_doing(cause: str, set_
 
 TOLD = [
     pytest.param(
-        Remark(deed=Deed.FAULT, detail="429 for 30s", by="ann", scope=ID, machines=(WEB_0,)),
+        ActionNote(deed=OperatorAction.FAULT, detail="429 for 30s", by="ann", scope=ID, machines=(WEB_0,)),
         ("fault", "endpoint", ID, ("web_0",), "429 for 30s"),
         id="a fault",
     ),
     pytest.param(
-        Remark(deed=Deed.HEALED, detail="429", by="ann", scope=ID, machines=(WEB_0,)),
+        ActionNote(deed=OperatorAction.HEALED, detail="429", by="ann", scope=ID, machines=(WEB_0,)),
         ("healed", "endpoint", ID, ("web_0",), "429"),
         id="its end",
     ),
     pytest.param(
-        Remark(deed=Deed.ADVANCED, detail="by 5m", by="ann"),
-        ("advanced", "clock", NOWHERE, (), "by 5m"),
-        id="a journey",
+        ActionNote(deed=OperatorAction.ADVANCED, detail="by 5m", by="ann"),
+        ("advanced", "clock", NO_SCOPE, (), "by 5m"),
+        id="an advance",
     ),
     pytest.param(
-        Remark(deed=Deed.SPEED, detail="60 times as fast", by="ann"),
-        ("speed", "clock", NOWHERE, (), "60 times as fast"),
+        ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="ann"),
+        ("speed", "clock", NO_SCOPE, (), "60 times as fast"),
         id="another speed",
     ),
     pytest.param(
-        Refused(scope=ID, asked="cancel", reason="it has started", by="ann", event=EventId("E1")),
+        CommandRefused(scope=ID, asked="cancel", reason="it has started", by="ann", event=EventId("E1")),
         ("refused", "cancel", ID, (), "it has started"),
         id="a refusal",
     ),
@@ -84,11 +91,11 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("note", "expected"), TOLD)
-def test_what_changed_nothing_is_told_with_who_did_it(
-    note: Remark | Refused, expected: tuple[str, str, str, tuple[str, ...], str]
+def test_a_note_is_in_the_history_with_its_author(
+    note: ActionNote | CommandRefused, expected: tuple[str, str, str, tuple[str, ...], str]
 ) -> None:
-    told = line(7, NOON, note)
+    entry = to_history_entry(7, NOON, note)
 
-    assert isinstance(told, Line)
-    assert (told.seq, told.at, told.by) == (7, NOON, "ann")
-    assert (told.kind, told.type, told.scope, told.resources, told.reason) == expected
+    assert isinstance(entry, HistoryEntry)
+    assert (entry.seq, entry.at, entry.by) == (7, NOON, "ann")
+    assert (entry.kind, entry.type, entry.scope, entry.resources, entry.reason) == expected

@@ -1,4 +1,4 @@
-"""What holds for every history, whatever is asked for, whenever, and however often the server restarts."""
+"""Properties of every history: any commands, at any time, with any number of restarts."""
 
 from random import Random
 from typing import ClassVar
@@ -18,7 +18,7 @@ CHANCE = st.randoms(use_true_random=False)
 
 
 class Histories(RuleBasedStateMachine):
-    """Anything may be asked of a fleet; some things must never be true of it."""
+    """Sends random commands to a fleet and checks its invariants after each."""
 
     durable: ClassVar = False
 
@@ -52,7 +52,7 @@ class Histories(RuleBasedStateMachine):
 
 
 class DurableHistories(Histories):
-    """The same in a file that is closed and opened again."""
+    """The same with a store on disk that is closed and opened again."""
 
     durable = True
 

@@ -1,14 +1,14 @@
-"""What happens between the start of an event and its end, also when it goes wrong."""
+"""What happens between the start and the end of an event, including failures."""
 
 from itertools import pairwise
 
 import pytest
 
-from fairwarning.core.model import ScopeKind, Status
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.model import EventStatus, ScopeKind
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Mishap
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=3)
 PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_domains=1, fault_domains=1)
@@ -16,24 +16,24 @@ PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_do
 
 @pytest.mark.rule("L-04")
 def test_an_event_stays_started_until_every_machine_has_had_its_impact() -> None:
-    stage = Stage(PAIR)
+    stage = FleetHarness(PAIR)
     stage.break_machine("app-1", Mishap.FAILS)
     (event,) = stage.cause("host-update", "app-0", "app-1")
     stage.approve(event, by="app-0")
 
     stage.advance("30s")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
     assert stage.event(event).done == ("app-0",)
 
     stage.advance("35s")
 
-    assert stage.status(event) is Status.GONE
+    assert stage.status(event) is EventStatus.GONE
 
 
 @pytest.mark.rule("L-04")
 def test_after_removal_nothing_more_happens() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("redeploy", "web_0")
     stage.advance("11m")
     moved_to = stage.machine("web_0").host
@@ -46,7 +46,7 @@ def test_after_removal_nothing_more_happens() -> None:
 
 @pytest.mark.rule("L-04")
 def test_a_redeployed_machine_is_on_another_host() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     host = stage.machine("web_0").host
     (event,) = stage.cause("redeploy", "web_0")
 
@@ -58,7 +58,7 @@ def test_a_redeployed_machine_is_on_another_host() -> None:
 
 @pytest.mark.parametrize("mishap", [Mishap.FAILS, Mishap.LIES, Mishap.HANGS])
 def test_an_impact_that_goes_wrong_is_noted_and_tried_again_until_it_is_true(mishap: Mishap) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.break_machine("web_0", mishap, attempts=3)
     (event,) = stage.cause("restart", "web_0")
     stage.approve(event, by="web_0")
@@ -67,7 +67,7 @@ def test_an_impact_that_goes_wrong_is_noted_and_tried_again_until_it_is_true(mis
     while stage.event(event).attempt < 3:
         stage.wait_until(stage.engine.next_deadline() or NOON)
 
-        assert stage.status(event) is Status.STARTED
+        assert stage.status(event) is EventStatus.STARTED
         assert stage.incarnation("web") == started
 
     stage.advance("1h")
@@ -78,7 +78,7 @@ def test_an_impact_that_goes_wrong_is_noted_and_tried_again_until_it_is_true(mis
 
 
 def test_retries_rest_longer_each_time() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.break_machine("web_0", Mishap.FAILS, attempts=5)
     (event,) = stage.cause("restart", "web_0")
 
@@ -90,18 +90,18 @@ def test_retries_rest_longer_each_time() -> None:
 
 
 def test_an_impact_that_never_succeeds_never_completes() -> None:
-    stage = Stage(WEB, policy=Policy(disable_after=None))
+    stage = FleetHarness(WEB, policy=Policy(disable_after=None))
     stage.break_machine("web_0", Mishap.LIES, attempts=1_000_000)
     (event,) = stage.cause("restart", "web_0")
 
     stage.advance("1d")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
     assert stage.event(event).attempt > 100
 
 
 def test_a_machine_deleted_under_a_pending_event_takes_the_event_with_it() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (restart,) = stage.cause("restart", "web_0")
 
     stage.cause("delete", "web_0")
@@ -112,7 +112,7 @@ def test_a_machine_deleted_under_a_pending_event_takes_the_event_with_it() -> No
 
 
 def test_a_machine_deleted_under_a_shared_event_leaves_the_event_to_the_others() -> None:
-    stage = Stage(PAIR)
+    stage = FleetHarness(PAIR)
     stage.break_machine("app-1", Mishap.HANGS)
     (event,) = stage.cause("host-update", "app-0", "app-1")
     stage.approve(event, by="app-1")
@@ -121,7 +121,7 @@ def test_a_machine_deleted_under_a_shared_event_leaves_the_event_to_the_others()
     stage.advance("1m")
 
     assert stage.machines("app") == ["app-1"]
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
     stage.advance("10m")
 

@@ -1,12 +1,12 @@
-"""Sets that are made again under an old name: their documents are never taken for those of before."""
+"""Sets that are created again under an old name: no guest takes their documents for old ones."""
 
 import pytest
 
-from fairwarning.core.commands import Make, Remove
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet, DeleteScopes
 from fairwarning.core.model import EventId, ScopeId
-from fairwarning.core.scope import Blueprint
+from tests.fleet_harness import FleetHarness
 from tests.guest import E1, METADATA, cloud
-from tests.stage import Stage
 
 WEB = Blueprint(name="web", count=1)
 E2 = EventId("11111111-1111-4111-8111-111111111111")
@@ -18,9 +18,9 @@ def test_a_tag_of_a_set_that_was_deleted_is_not_taken_for_the_set_made_again() -
     with cloud(WEB) as web:
         web.cause("restart", "web_0", id=E1)
         tag = dict(web.get().headers)["ETag"]
-        web.handle(Remove(id=E2, scopes=(ScopeId("web"),), force=True))
+        web.handle(DeleteScopes(id=E2, scopes=(ScopeId("web"),), force=True))
         web.advance(seconds=5)
-        web.handle(Make(seed="again", blueprint=WEB))
+        web.handle(CreateSet(seed="again", blueprint=WEB))
         web.cause("redeploy", "web_0", id=E3)
 
         reply = web.get(headers={**METADATA, "if-none-match": (tag,)})
@@ -43,7 +43,7 @@ def test_a_tag_of_a_set_that_was_deleted_is_not_taken_for_the_set_made_again() -
 def test_a_set_made_again_counts_on_from_the_last_document_of_its_name(
     again: Blueprint, scopes: list[str], restarted: bool
 ) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("15m5s")
     stage.remove("web", force=True)
@@ -61,7 +61,7 @@ def test_a_set_made_again_counts_on_from_the_last_document_of_its_name(
 @pytest.mark.rule("L-11")
 def test_the_zone_that_counted_furthest_is_the_last_document_of_a_set() -> None:
     zonal = Blueprint(name="web", count=2, zones=("1", "2"))
-    stage = Stage(zonal)
+    stage = FleetHarness(zonal)
     for _ in range(3):
         stage.cause("hardware-failure", "web_0")
         stage.advance("5s")
@@ -77,7 +77,7 @@ def test_the_zone_that_counted_furthest_is_the_last_document_of_a_set() -> None:
 
 @pytest.mark.rule("L-11")
 def test_a_set_of_another_group_counts_for_itself() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.remove("web", force=True)
     stage.advance("5s")
 

@@ -1,31 +1,31 @@
-"""Several impacts of one machine that end together: each finds what the one before it has left behind."""
+"""Several impacts of one machine that end together: each is applied to the result of the one before."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import MachineChanged, MachineRemoved, apply
-from fairwarning.core.commands import Outcome, Report
+from fairwarning.core.commands import ImpactOutcome, ReportOutcomes
 from fairwarning.core.decide import decide
-from fairwarning.core.errors import UnknownScope
-from fairwarning.core.fleet import Fleet
-from fairwarning.core.model import Eviction, Power, ScopeId, ScopeKind, Status, VmName
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.errors import UnknownScopeError
+from fairwarning.core.fleet import FleetState
+from fairwarning.core.model import EventStatus, EvictionPolicy, PowerState, ScopeId, ScopeKind, VmName
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.store.sqlite import SqliteStore
-from tests.stage import NOON, Stage, run, span
+from tests.fleet_harness import NOON, FleetHarness, run, span
 
 WEB = Blueprint(name="web", count=2, terminate_notice=span("5m"))
 PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_domains=1, fault_domains=1)
 SPOT = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True)
-SPOT_DELETE = replace(SPOT, eviction=Eviction.DELETE)
+SPOT_DELETE = replace(SPOT, eviction=EvictionPolicy.DELETE)
 
 
 @pytest.mark.rule("T-13", "T-16")
 @pytest.mark.parametrize("failure_first", [True, False])
 def test_a_forced_delete_holds_although_the_host_fails_at_the_same_time(failure_first: bool) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     asked = [("delete", True), ("hardware-failure", False)]
 
     for cause, force in reversed(asked) if failure_first else asked:
@@ -41,14 +41,14 @@ def test_a_forced_delete_holds_although_the_host_fails_at_the_same_time(failure_
 def test_an_evicted_machine_stays_stopped_when_a_redeploy_has_the_same_not_before(
     order: tuple[str, str],
 ) -> None:
-    stage = Stage(SPOT)
+    stage = FleetHarness(SPOT)
     host = stage.machine("batch").host
 
     for cause in order:
         stage.cause(cause, "batch", notice="30s")
     stage.advance("35s")
 
-    assert stage.machine("batch").power is Power.STOPPED
+    assert stage.machine("batch").power is PowerState.STOPPED
     assert stage.machine("batch").host != host
     assert stage.pending("batch") == ()
 
@@ -58,7 +58,7 @@ def test_an_evicted_machine_stays_stopped_when_a_redeploy_has_the_same_not_befor
 def test_a_machine_that_its_eviction_deletes_is_not_brought_back_by_a_redeploy(
     order: tuple[str, str],
 ) -> None:
-    stage = Stage(SPOT_DELETE)
+    stage = FleetHarness(SPOT_DELETE)
 
     for cause in order:
         stage.cause(cause, "batch", notice="30s")
@@ -70,7 +70,7 @@ def test_a_machine_that_its_eviction_deletes_is_not_brought_back_by_a_redeploy(
 @pytest.mark.rule("S-01")
 @pytest.mark.parametrize("cause", ["evict", "delete"])
 def test_a_standalone_machine_that_is_gone_leaves_no_scope_that_holds_its_name(cause: str) -> None:
-    stage = Stage(SPOT_DELETE)
+    stage = FleetHarness(SPOT_DELETE)
 
     stage.cause(cause, "batch", notice="0s")
     stage.advance("5s")
@@ -84,7 +84,7 @@ def test_a_standalone_machine_that_is_gone_leaves_no_scope_that_holds_its_name(c
 
 @pytest.mark.rule("T-13")
 def test_a_delete_and_a_redeploy_by_the_platform_asked_in_the_same_second_leave_nothing() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.advance("100ms")
     stage.cause("delete", "web_0")
     stage.advance("300ms")
@@ -96,8 +96,8 @@ def test_a_delete_and_a_redeploy_by_the_platform_asked_in_the_same_second_leave_
 
 
 @pytest.mark.rule("T-13", "L-04")
-def test_impacts_that_end_while_the_server_is_down_are_told_one_after_another(tmp_path: Path) -> None:
-    stage = Stage(WEB, SPOT, store=run(SqliteStore.open(tmp_path)))
+def test_impacts_that_end_while_the_server_is_down_are_reported_one_after_another(tmp_path: Path) -> None:
+    stage = FleetHarness(WEB, SPOT, store=run(SqliteStore.open(tmp_path)))
     try:
         stage.cause("delete", "web_0", force=True)
         stage.cause("evict", "batch", notice="0s")
@@ -112,7 +112,7 @@ def test_impacts_that_end_while_the_server_is_down_are_told_one_after_another(tm
         stage.restart()
 
         assert stage.machines("web") == ["web_1"]
-        assert stage.machine("batch").power is Power.STOPPED
+        assert stage.machine("batch").power is PowerState.STOPPED
         assert stage.pending("web") == stage.pending("batch") == ()
         assert run(stage.store.load()) == stage.engine.scopes()
     finally:
@@ -121,18 +121,18 @@ def test_impacts_that_end_while_the_server_is_down_are_told_one_after_another(tm
 
 @pytest.mark.rule("T-16")
 def test_a_set_that_is_deleted_goes_although_hosts_of_its_machines_fail() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.remove("web", force=True)
     stage.cause("hardware-failure", "web_0", "web_1")
     stage.advance("5s")
 
-    with pytest.raises(UnknownScope):
+    with pytest.raises(UnknownScopeError):
         stage.scope("web")
 
 
 def test_two_moves_that_end_together_are_two_moves() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     host = stage.machine("web_0").host
 
     stage.cause("redeploy", "web_0", notice="1m")
@@ -143,7 +143,7 @@ def test_two_moves_that_end_together_are_two_moves() -> None:
 
 
 def test_two_causes_of_removal_remove_a_machine_once() -> None:
-    stage = Stage(SPOT_DELETE)
+    stage = FleetHarness(SPOT_DELETE)
 
     stage.cause("evict", "batch", notice="0s")
     stage.cause("delete", "batch", force=True)
@@ -154,42 +154,42 @@ def test_two_causes_of_removal_remove_a_machine_once() -> None:
 
 
 def test_an_impact_that_failed_on_a_machine_that_is_no_more_is_not_tried_again() -> None:
-    stage = Stage(PAIR)
+    stage = FleetHarness(PAIR)
     stage.break_machine("app-0", Mishap.FAILS)
     (both,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
     (deleted,) = stage.cause("delete", "app-0", force=True)
-    problem = Outcome(event=both, machine=VmName("app-0"), problem="no answer")
-    gone = Outcome(event=deleted, machine=VmName("app-0"))
+    problem = ImpactOutcome(event=both, machine=VmName("app-0"), problem="no answer")
+    gone = ImpactOutcome(event=deleted, machine=VmName("app-0"))
 
-    stage.do(Report(scope=ScopeId("app"), outcomes=(gone,)))
-    stage.do(Report(scope=ScopeId("app"), outcomes=(problem,)))
+    stage.do(ReportOutcomes(scope=ScopeId("app"), outcomes=(gone,)))
+    stage.do(ReportOutcomes(scope=ScopeId("app"), outcomes=(problem,)))
 
     assert stage.machines("app") == ["app-1"]
     assert stage.event(both).attempt == 0
-    assert stage.status(both) is Status.STARTED
+    assert stage.status(both) is EventStatus.STARTED
 
 
 def test_an_outcome_that_is_reported_twice_counts_once() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     host = stage.machine("web_0").host
     (event,) = stage.cause("hardware-failure", "web_0")
-    ended = Outcome(event=event, machine=VmName("web_0"))
+    ended = ImpactOutcome(event=event, machine=VmName("web_0"))
 
-    stage.do(Report(scope=ScopeId("web"), outcomes=(ended, ended)))
+    stage.do(ReportOutcomes(scope=ScopeId("web"), outcomes=(ended, ended)))
 
     assert stage.machine("web_0").host == f"{host}~2"
 
 
 def test_outcomes_of_no_scope_change_nothing() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("hardware-failure", "web_0")
-    outcome = Outcome(event=event, machine=VmName("web_0"))
+    outcome = ImpactOutcome(event=event, machine=VmName("web_0"))
 
-    assert decide(Fleet({}), Report(scope=ScopeId("web"), outcomes=(outcome,)), NOON) == ()
+    assert decide(FleetState({}), ReportOutcomes(scope=ScopeId("web"), outcomes=(outcome,)), NOON) == ()
 
 
 def test_changes_cannot_bring_back_a_machine_that_they_removed() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     machine = stage.machine("web_0")
     removed = MachineRemoved(scope=machine.scope, name=machine.name)
     changed = MachineChanged(scope=machine.scope, machine=machine)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.policy import (
     PROFILES,
     FirstCall,
@@ -15,7 +15,7 @@ from fairwarning.core.policy import (
     whole_second,
     with_speed,
 )
-from tests.stage import span
+from tests.fleet_harness import span
 
 
 @pytest.mark.rule("V-01")
@@ -61,7 +61,7 @@ def test_speed_divides_every_duration() -> None:
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, 1e-12, 1e9, float("inf"), float("nan")])
 def test_time_neither_stands_still_nor_goes_back(speed: float) -> None:
-    with pytest.raises(Invalid, match="speed: must be between"):
+    with pytest.raises(InvalidError, match="speed: must be between"):
         with_speed(Policy(), speed)
 
 

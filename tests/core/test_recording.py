@@ -1,15 +1,24 @@
-"""The format of recordings, and what becomes of recorded documents in another time."""
+"""The format of recordings, and recorded documents rendered for a replay."""
 
 import json
 from datetime import datetime, timedelta
 
 import pytest
 
-from fairwarning.core.errors import Invalid
-from fairwarning.core.recording import Garbled, Recorded, Tape, line, read, recorded, tapes, write
-from fairwarning.core.versions import EVENT_VERSIONS
-from fairwarning.core.wire import Json
-from tests.stage import NOON
+from fairwarning.core.document.recording import (
+    MachineRecording,
+    RecordedDocument,
+    RecordingError,
+    format_line,
+    parse_recording,
+    record_document,
+    render_recorded,
+    split_by_machine,
+)
+from fairwarning.core.document.render import Json
+from fairwarning.core.document.versions import EVENT_VERSIONS
+from fairwarning.core.errors import InvalidError
+from tests.fleet_harness import NOON
 
 REBOOT: dict[str, Json] = {
     "EventId": "602d9444-d2cd-49c7-8624-8643e7171297",
@@ -26,33 +35,33 @@ REBOOT: dict[str, Json] = {
 
 def shown(
     *events: Json, number: int = 2, machine: str | None = "web_0", version: str = "2020-07-01", after: int = 0
-) -> Recorded:
+) -> RecordedDocument:
     at = NOON + timedelta(seconds=after)
-    return recorded(at, machine, version, {"DocumentIncarnation": number, "Events": [*events]})
+    return record_document(at, machine, version, {"DocumentIncarnation": number, "Events": [*events]})
 
 
 def written(
-    one: Recorded, version: str = "2020-07-01", moved: timedelta = timedelta(0)
+    one: RecordedDocument, version: str = "2020-07-01", moved: timedelta = timedelta(0)
 ) -> list[dict[str, Json]]:
     def later(instant: datetime) -> datetime:
         return instant + moved
 
-    body = write(one, one.incarnation, EVENT_VERSIONS[version], later)
+    body = render_recorded(one, one.incarnation, EVENT_VERSIONS[version], later)
     events: list[dict[str, Json]] = json.loads(body)["Events"]
     return events
 
 
-def garbled(**changes: Json) -> str:
-    whole: dict[str, Json] = json.loads(line(shown(REBOOT)))
+def line_with(**changes: Json) -> str:
+    whole: dict[str, Json] = json.loads(format_line(shown(REBOOT)))
     return json.dumps({**whole, **changes})
 
 
 def test_what_is_written_is_what_is_read() -> None:
     whole = (shown(), shown(REBOOT, number=3, machine=None, after=1))
 
-    text = "".join(f"{line(one)}\n" for one in whole)
+    text = "".join(f"{format_line(one)}\n" for one in whole)
 
-    assert read(text) == whole
+    assert parse_recording(text) == whole
     assert text.startswith('{"at":"2026-11-16T12:00:00.000Z","machine":"web_0","api_version":"2020-07-01"')
 
 
@@ -62,46 +71,46 @@ def test_what_is_written_is_what_is_read() -> None:
         pytest.param("", "text: is not JSON", id="an empty line"),
         pytest.param("[" * 100_000, "text: is not JSON", id="brackets without end"),
         pytest.param("[]", "text: is not a JSON object", id="a list"),
-        pytest.param(garbled(at="noon"), "at: must be an instant like 2026-11-16T12:00:00Z", id="no time"),
+        pytest.param(line_with(at="noon"), "at: must be an instant like 2026-11-16T12:00:00Z", id="no time"),
         pytest.param(
-            garbled(at=12), "at: must be an instant like 2026-11-16T12:00:00Z", id="a number as time"
+            line_with(at=12), "at: must be an instant like 2026-11-16T12:00:00Z", id="a number as time"
         ),
-        pytest.param(garbled(machine=7), "machine: must be a name or null", id="a number as name"),
-        pytest.param(garbled(machine=""), "machine: must be a name or null", id="an empty name"),
+        pytest.param(line_with(machine=7), "machine: must be a name or null", id="a number as name"),
+        pytest.param(line_with(machine=""), "machine: must be a name or null", id="an empty name"),
         pytest.param(
-            garbled(api_version="new"), "api_version: must be a version like 2020-07-01", id="no version"
+            line_with(api_version="new"), "api_version: must be a version like 2020-07-01", id="no version"
         ),
-        pytest.param(garbled(document=None), "document: must be an object", id="no document"),
+        pytest.param(line_with(document=None), "document: must be an object", id="no document"),
         pytest.param(
-            garbled(document={"DocumentIncarnation": "2", "Events": []}),
+            line_with(document={"DocumentIncarnation": "2", "Events": []}),
             "DocumentIncarnation: must be a whole number",
             id="a text as number",
         ),
         pytest.param(
-            garbled(document={"DocumentIncarnation": 2}), "Events: must be a list", id="no list of events"
+            line_with(document={"DocumentIncarnation": 2}), "Events: must be a list", id="no list of events"
         ),
         pytest.param(
-            garbled(document={"DocumentIncarnation": 2, "Events": ["Reboot"]}),
+            line_with(document={"DocumentIncarnation": 2, "Events": ["Reboot"]}),
             "Events: each must be an object",
             id="a text as event",
         ),
         pytest.param(
-            garbled(document={"DocumentIncarnation": 2, "Events": [{"EventId": "A\0B"}]}),
+            line_with(document={"DocumentIncarnation": 2, "Events": [{"EventId": "A\0B"}]}),
             "EventId: must be at most 64 printable characters",
             id="an id that no event can have",
         ),
         pytest.param(
-            garbled(document={"DocumentIncarnation": 2, "Events": [{"EventId": 7}]}),
+            line_with(document={"DocumentIncarnation": 2, "Events": [{"EventId": 7}]}),
             "Events: each must have an EventId",
             id="an event without an id",
         ),
     ],
 )
 def test_garbage_is_refused_by_its_line_and_what_is_wrong_with_it(text: str, problem: str) -> None:
-    good = line(shown())
+    good = format_line(shown())
 
-    with pytest.raises(Garbled) as refusal:
-        read(f"{good}\n{text}\n{good}\n")
+    with pytest.raises(RecordingError) as refusal:
+        parse_recording(f"{good}\n{text}\n{good}\n")
 
     assert str(refusal.value) == f"line 2: {problem}"
 
@@ -109,16 +118,16 @@ def test_garbage_is_refused_by_its_line_and_what_is_wrong_with_it(text: str, pro
 def test_a_recording_is_played_to_the_machines_it_names() -> None:
     first, second = shown(machine="web_0"), shown(machine="web_1", after=5)
 
-    found = tapes([second, first])
+    found = split_by_machine([second, first])
 
     assert found == {
-        "web_0": Tape(begins=NOON, documents=(first,)),
-        "web_1": Tape(begins=NOON, documents=(second,)),
+        "web_0": MachineRecording(begins=NOON, documents=(first,)),
+        "web_1": MachineRecording(begins=NOON, documents=(second,)),
     }
 
 
 @pytest.mark.parametrize(
-    ("told", "machine", "whose"),
+    ("names", "machine", "whose"),
     [
         pytest.param([None], "db", ["db"], id="who has no name is given one"),
         pytest.param(["web_0"], "db", ["db"], id="who has a name is given another"),
@@ -126,34 +135,37 @@ def test_a_recording_is_played_to_the_machines_it_names() -> None:
     ],
 )
 def test_a_recording_of_one_machine_is_all_its_own(
-    told: list[str | None], machine: str | None, whose: list[str]
+    names: list[str | None], machine: str | None, whose: list[str]
 ) -> None:
-    whole = [shown(machine=name, after=number) for number, name in enumerate(told)]
+    whole = [shown(machine=name, after=number) for number, name in enumerate(names)]
 
-    found = tapes(whole, machine)
+    found = split_by_machine(whole, machine)
 
     assert list(found) == whose
     assert found[whose[0]].documents == tuple(whole)
 
 
 @pytest.mark.parametrize(
-    ("told", "machine", "problem"),
+    ("names", "machine", "problem"),
     [
         pytest.param([], None, "is empty", id="nothing was recorded"),
-        pytest.param([None], None, "does not name its machine", id="nobody was named"),
+        pytest.param([None], None, "does not name its machine", id="no name"),
         pytest.param(
-            ["web_0", "web_1"], "db", "is of several machines: web_0, web_1", id="two cannot be one"
+            ["web_0", "web_1"], "db", "contains several machines: web_0, web_1", id="two cannot be one"
         ),
         pytest.param(
-            ["web_0", "web_1", None], None, "is of several machines: web_0, web_1", id="a third has no name"
+            ["web_0", "web_1", None],
+            None,
+            "contains several machines: web_0, web_1",
+            id="a third has no name",
         ),
     ],
 )
 def test_a_recording_that_may_be_anybodys_is_refused(
-    told: list[str | None], machine: str | None, problem: str
+    names: list[str | None], machine: str | None, problem: str
 ) -> None:
-    with pytest.raises(Invalid) as refusal:
-        tapes([shown(machine=name) for name in told], machine)
+    with pytest.raises(InvalidError) as refusal:
+        split_by_machine([shown(machine=name) for name in names], machine)
 
     assert refusal.value.problem == problem
 
@@ -174,7 +186,7 @@ def test_what_was_not_recorded_is_not_made_up() -> None:
     assert event == plain
 
 
-def test_words_that_nobody_here_knows_are_kept() -> None:
+def test_unknown_fields_and_values_are_kept() -> None:
     odd: Json = {**REBOOT, "EventType": "Relocate", "Mood": "sunny"}
 
     (event,) = written(shown(odd), "2017-08-01")

@@ -1,15 +1,15 @@
-"""Scale sets in the core: who leaves, who joins, who follows the model, and namesakes in two groups."""
+"""Scale sets in the core: scale-in, scale-out, the model, and sets of the same name in two groups."""
 
 from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.commands import Add, ChangeModel, Make, Protect, Upgrade
-from fairwarning.core.errors import FairWarningError, Invalid, NameTaken, SpotIsNotWarned
-from fairwarning.core.model import Eviction, Kind, Scope, ScopeId, ScopeKind
-from fairwarning.core.scaleset import joining, leaving, staying
-from fairwarning.core.scope import Blueprint
-from tests.stage import NOON, Stage, span
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import AddMachines, ChangeModel, CreateSet, Protect, Upgrade
+from fairwarning.core.errors import FairWarningError, InvalidError, NameTakenError, SpotIsNotWarnedError
+from fairwarning.core.model import EventType, EvictionPolicy, Scope, ScopeId, ScopeKind
+from fairwarning.core.scaleset import remaining, scale_in, scale_out
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=4, fault_domains=2)
 ZONAL = Blueprint(name="web", count=5, zones=("1", "2"))
@@ -17,36 +17,36 @@ FLEX = Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=1, terminate_no
 ID = ScopeId("web")
 
 
-def scopes(stage: Stage, name: str = "web") -> list[Scope]:
+def scopes(stage: FleetHarness, name: str = "web") -> list[Scope]:
     return [stage.scope(one) for one in stage.engine.directory.scopes_of_set(name)]
 
 
-def names(stage: Stage, count: int) -> list[str]:
-    return [ref.name for ref in leaving(scopes(stage), count)]
+def names(stage: FleetHarness, count: int) -> list[str]:
+    return [ref.name for ref in scale_in(scopes(stage), count)]
 
 
-def protect(stage: Stage, *machines: str, protected: bool = True) -> None:
+def protect(stage: FleetHarness, *machines: str, protected: bool = True) -> None:
     for name in machines:
         stage.do(Protect(machine=stage.ref(name), protected=protected))
 
 
-# -- who leaves
+# -- scale-in
 
 
 def test_the_newest_of_the_fullest_fault_domain_leaves_first() -> None:
-    stage = Stage(replace(WEB, count=5))
+    stage = FleetHarness(replace(WEB, count=5))
 
     assert names(stage, 3) == ["web_4", "web_3", "web_2"]
 
 
 def test_the_fullest_zone_gives_first() -> None:
-    stage = Stage(ZONAL)
+    stage = FleetHarness(ZONAL)
 
     assert names(stage, 2) == ["web_4", "web_3"]
 
 
-def test_who_is_protected_stays() -> None:
-    stage = Stage(WEB)
+def test_a_protected_machine_stays() -> None:
+    stage = FleetHarness(WEB)
     protect(stage, "web_3", "web_2")
 
     assert names(stage, 4) == ["web_1", "web_0"]
@@ -57,42 +57,42 @@ def test_who_is_protected_stays() -> None:
 
 
 @pytest.mark.rule("T-16")
-def test_who_is_leaving_already_is_neither_counted_nor_chosen_again() -> None:
-    stage = Stage(replace(WEB, terminate_notice=span("5m")))
+def test_a_machine_with_a_pending_delete_is_neither_counted_nor_chosen() -> None:
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")))
     stage.cause("delete", "web_3")
 
-    assert staying(stage.scope("web")) == ("web_0", "web_1", "web_2")
+    assert remaining(stage.scope("web")) == ("web_0", "web_1", "web_2")
     assert "web_3" not in names(stage, 4)
 
 
 @pytest.mark.parametrize("count", [0, -3])
-def test_nobody_leaves_who_need_not(count: int) -> None:
-    assert names(Stage(WEB), count) == []
+def test_a_scale_in_removes_no_machine_without_need(count: int) -> None:
+    assert names(FleetHarness(WEB), count) == []
 
 
 def test_protecting_a_machine_twice_is_nothing_new() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     protect(stage, "web_0")
 
     assert stage.do(Protect(machine=stage.ref("web_0"), protected=True)) == ()
 
 
-# -- who joins
+# -- scale-out
 
 
 @pytest.mark.parametrize(
     ("count", "gains"), [(0, {}), (-1, {}), (1, {"web.zone2": 1}), (4, {"web.zone1": 2, "web.zone2": 2})]
 )
 def test_the_emptiest_zone_gains_first(count: int, gains: dict[str, int]) -> None:
-    stage = Stage(ZONAL)
+    stage = FleetHarness(ZONAL)
 
-    assert dict(joining(scopes(stage), count)) == gains
+    assert dict(scale_out(scopes(stage), count)) == gains
 
 
 def test_machines_are_added_by_name_where_names_are_free() -> None:
-    stage = Stage(FLEX)
+    stage = FleetHarness(FLEX)
 
-    stage.do(Add(seed="s", scope=ScopeId("flex"), names=("one", "two")))
+    stage.do(AddMachines(seed="s", scope=ScopeId("flex"), names=("one", "two")))
 
     assert stage.machines("flex")[1:] == ["one", "two"]
 
@@ -100,12 +100,12 @@ def test_machines_are_added_by_name_where_names_are_free() -> None:
 @pytest.mark.parametrize(
     ("blueprint", "taken", "refusal"),
     [
-        pytest.param(WEB, "mine", Invalid, id="the machines of a uniform set are named after it"),
-        pytest.param(FLEX, "a b", Invalid, id="a name that cannot be one"),
+        pytest.param(WEB, "mine", InvalidError, id="the machines of a uniform set are named after it"),
+        pytest.param(FLEX, "a b", InvalidError, id="a name that cannot be one"),
         pytest.param(
             Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET),
             "app-0",
-            NameTaken,
+            NameTakenError,
             id="a name that is taken",
         ),
     ],
@@ -113,23 +113,23 @@ def test_machines_are_added_by_name_where_names_are_free() -> None:
 def test_a_name_that_cannot_be_had_is_refused(
     blueprint: Blueprint, taken: str, refusal: type[FairWarningError]
 ) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
 
     with pytest.raises(refusal):
-        stage.do(Add(seed="s", scope=ScopeId(blueprint.name), names=(taken,)))
+        stage.do(AddMachines(seed="s", scope=ScopeId(blueprint.name), names=(taken,)))
 
 
-def test_who_joins_an_empty_set_is_what_is_said() -> None:
-    stage = Stage(replace(WEB, count=0))
+def test_a_machine_added_to_an_empty_set_has_the_given_settings() -> None:
+    stage = FleetHarness(replace(WEB, count=0))
 
-    stage.do(Add(seed="s", scope=ID, spot=True, eviction=Eviction.DELETE, tags=(("a", "b"),)))
+    stage.do(AddMachines(seed="s", scope=ID, spot=True, eviction=EvictionPolicy.DELETE, tags=(("a", "b"),)))
 
     machine = stage.machine("web_0")
-    assert (machine.spot, machine.eviction, machine.tags) == (True, Eviction.DELETE, (("a", "b"),))
+    assert (machine.spot, machine.eviction, machine.tags) == (True, EvictionPolicy.DELETE, (("a", "b"),))
 
 
-def test_who_joins_without_a_word_is_like_the_others() -> None:
-    stage = Stage(replace(WEB, spot=True, tags=(("a", "b"),)))
+def test_a_machine_added_without_settings_is_like_the_others() -> None:
+    stage = FleetHarness(replace(WEB, spot=True, tags=(("a", "b"),)))
 
     stage.grow("web")
 
@@ -138,11 +138,11 @@ def test_who_joins_without_a_word_is_like_the_others() -> None:
 
 @pytest.mark.rule("T-05")
 def test_a_spot_machine_among_others_is_not_warned_and_the_others_are() -> None:
-    stage = Stage(FLEX)
+    stage = FleetHarness(FLEX)
     flex = ScopeId("flex")
 
-    stage.do(Add(seed="s", scope=flex, names=("cheap",), spot=True))
-    stage.do(Add(seed="t", scope=flex, names=("dear",), spot=False))
+    stage.do(AddMachines(seed="s", scope=flex, names=("cheap",), spot=True))
+    stage.do(AddMachines(seed="t", scope=flex, names=("dear",), spot=False))
     stage.do(ChangeModel(scopes=(flex,), terminate_notice=span("6m"), upgrades_itself=True))
 
     assert stage.machine("cheap").model.terminate_notice is None
@@ -154,7 +154,7 @@ def test_a_spot_machine_among_others_is_not_warned_and_the_others_are() -> None:
 
 @pytest.mark.rule("T-06")
 def test_a_set_that_upgrades_itself_gives_its_instances_every_new_model() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=span("5m"), upgrades_itself=True))
 
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=span("7m")))
@@ -165,7 +165,7 @@ def test_a_set_that_upgrades_itself_gives_its_instances_every_new_model() -> Non
 
 @pytest.mark.rule("T-06")
 def test_a_set_that_no_longer_upgrades_itself_leaves_its_instances_as_they_are() -> None:
-    stage = Stage(replace(WEB, upgrades_itself=True))
+    stage = FleetHarness(replace(WEB, upgrades_itself=True))
 
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=span("5m"), upgrades_itself=False))
 
@@ -179,32 +179,32 @@ def test_a_set_that_no_longer_upgrades_itself_leaves_its_instances_as_they_are()
 @pytest.mark.rule("T-05")
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 def test_spot_machines_get_no_notice_of_their_deletion(later: bool) -> None:
-    stage = Stage()
+    stage = FleetHarness()
     spot = replace(WEB, spot=True)
     if later:
         stage.make(spot)
 
-    with pytest.raises(SpotIsNotWarned, match="cannot be enabled for Spot machines"):
+    with pytest.raises(SpotIsNotWarnedError, match="cannot be enabled for Spot machines"):
         stage.do(
             ChangeModel(scopes=(ID,), terminate_notice=span("5m"))
             if later
-            else Make(seed="s", blueprint=replace(spot, terminate_notice=span("5m")))
+            else CreateSet(seed="s", blueprint=replace(spot, terminate_notice=span("5m")))
         )
 
 
 @pytest.mark.rule("T-20")
 def test_a_reimage_is_announced_where_the_instances_model_says_so() -> None:
-    stage = Stage(replace(WEB, image_notice=True))
+    stage = FleetHarness(replace(WEB, image_notice=True))
 
     (event,) = stage.cause("reimage", "web_0")
 
-    assert stage.event(event).kind is Kind.REBOOT
+    assert stage.event(event).kind is EventType.REBOOT
     assert stage.event(event).not_before == NOON + span("15m")
 
 
 @pytest.mark.rule("T-20")
 def test_a_reimage_is_simply_done_everywhere_else() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.do(ChangeModel(scopes=(ID,), terminate_notice=None, image_notice=True))
 
     (event,) = stage.cause("reimage", "web_0")
@@ -217,11 +217,11 @@ def test_a_reimage_is_simply_done_everywhere_else() -> None:
     assert stage.story(event) == ["started", "finished"]
 
 
-# -- deletes that are withdrawn
+# -- cancelled deletes
 
 
 def test_a_set_whose_delete_was_withdrawn_for_one_instance_lives_on_with_it() -> None:
-    stage = Stage(replace(WEB, count=2, terminate_notice=span("5m")))
+    stage = FleetHarness(replace(WEB, count=2, terminate_notice=span("5m")))
     spared, _ = stage.remove("web")
 
     stage.cancel(spared)
@@ -232,10 +232,10 @@ def test_a_set_whose_delete_was_withdrawn_for_one_instance_lives_on_with_it() ->
 
 
 def test_a_set_that_is_being_deleted_does_not_grow() -> None:
-    stage = Stage(replace(WEB, terminate_notice=span("5m")))
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")))
     stage.remove("web")
 
-    with pytest.raises(Invalid, match="web is being deleted"):
+    with pytest.raises(InvalidError, match="web is being deleted"):
         stage.grow("web")
 
 
@@ -243,8 +243,8 @@ def test_a_set_that_is_being_deleted_does_not_grow() -> None:
 
 
 def test_two_sets_of_one_name_live_apart_in_their_groups() -> None:
-    stage = Stage(WEB)
-    stage.do(Make(seed="s", blueprint=replace(WEB, group="lab", terminate_notice=span("5m"))))
+    stage = FleetHarness(WEB)
+    stage.do(CreateSet(seed="s", blueprint=replace(WEB, group="lab", terminate_notice=span("5m"))))
 
     stage.remove("web", force=True)
     stage.advance("5s")
@@ -256,8 +256,8 @@ def test_two_sets_of_one_name_live_apart_in_their_groups() -> None:
 @pytest.mark.rule("T-14")
 def test_the_deletes_of_a_namesake_are_behind_another_barrier() -> None:
     notice = replace(WEB, terminate_notice=span("5m"))
-    stage = Stage(notice)
-    stage.do(Make(seed="s", blueprint=replace(notice, group="lab")))
+    stage = FleetHarness(notice)
+    stage.do(CreateSet(seed="s", blueprint=replace(notice, group="lab")))
     stage.poll("lab/web/web_0")
     (ours,) = stage.cause("delete", "web/web_0")
     stage.cause("delete", "lab/web/web_0")
@@ -268,9 +268,9 @@ def test_the_deletes_of_a_namesake_are_behind_another_barrier() -> None:
 
 
 def test_a_name_is_taken_only_in_its_own_group() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
-    stage.do(Make(seed="s", blueprint=replace(WEB, group="lab")))
+    stage.do(CreateSet(seed="s", blueprint=replace(WEB, group="lab")))
 
-    with pytest.raises(NameTaken, match="the name web is taken"):
-        stage.do(Make(seed="t", blueprint=replace(WEB, group="lab")))
+    with pytest.raises(NameTakenError, match="the name web is taken"):
+        stage.do(CreateSet(seed="t", blueprint=replace(WEB, group="lab")))

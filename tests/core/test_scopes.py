@@ -1,15 +1,15 @@
-"""Who shares a document, what machines are called and where they stand (S rules)."""
+"""Scopes: which machines share a document, the names of machines and their domains (S rules)."""
 
 import re
 from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import AmbiguousName, Invalid, NameTaken, UnknownEvent
-from fairwarning.core.model import HostId, ScopeKind, Status
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import AmbiguousNameError, InvalidError, NameTakenError, UnknownEventError
+from fairwarning.core.model import EventStatus, HostId, ScopeKind
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from tests.stage import Stage, span
+from tests.fleet_harness import FleetHarness, span
 
 VM = Blueprint(name="box", kind=ScopeKind.STANDALONE)
 PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=3)
@@ -19,13 +19,13 @@ SHOP = Blueprint(name="shop", kind=ScopeKind.CLOUD_SERVICE, roles=(("FrontEnd", 
 NO_UPDATE_DOMAIN = 0
 
 
-# -- who sees what
+# -- visibility
 
 
 @pytest.mark.rule("S-01")
 @pytest.mark.parametrize("blueprint", [VM, PAIR, WEB, FLEX, SHOP], ids=lambda one: str(one.kind))
 def test_every_machine_of_a_scope_reads_the_same_document(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
     machines = stage.machines(blueprint.name)
 
     (event,) = stage.cause("restart", machines[0])
@@ -36,8 +36,8 @@ def test_every_machine_of_a_scope_reads_the_same_document(blueprint: Blueprint) 
 
 @pytest.mark.rule("S-01")
 @pytest.mark.rule("R-18")
-def test_nobody_reads_another_scopes_events() -> None:
-    stage = Stage(VM, PAIR, WEB, FLEX, SHOP)
+def test_no_machine_reads_the_events_of_another_scope() -> None:
+    stage = FleetHarness(VM, PAIR, WEB, FLEX, SHOP)
 
     stage.cause("restart", "web_0")
 
@@ -48,7 +48,7 @@ def test_nobody_reads_another_scopes_events() -> None:
 
 @pytest.mark.rule("S-02")
 def test_machines_of_one_zone_that_stand_alone_see_only_their_own_events() -> None:
-    stage = Stage(VM, replace(VM, name="crate"))
+    stage = FleetHarness(VM, replace(VM, name="crate"))
     stage.cause("restart", "box")
 
     assert stage.shown("crate") == ()
@@ -57,7 +57,7 @@ def test_machines_of_one_zone_that_stand_alone_see_only_their_own_events() -> No
 @pytest.mark.rule("S-02")
 @pytest.mark.rule("R-24")
 def test_a_zonal_set_has_a_document_per_zone() -> None:
-    stage = Stage(replace(WEB, count=4, zones=("1", "3")))
+    stage = FleetHarness(replace(WEB, count=4, zones=("1", "3")))
 
     stage.cause("restart", "web_0")
 
@@ -70,17 +70,17 @@ def test_a_zonal_set_has_a_document_per_zone() -> None:
 
 @pytest.mark.rule("S-03")
 def test_without_broadcast_only_the_affected_machine_sees_and_approves_its_event() -> None:
-    stage = Stage(replace(WEB, fault_domains=1, broadcast=False))
+    stage = FleetHarness(replace(WEB, fault_domains=1, broadcast=False))
     (event,) = stage.cause("freeze", "web_1")
 
     assert [one.id for one in stage.shown("web_1")] == [event]
     assert stage.shown("web_0") == ()
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(event, by="web_0")
     stage.approve(event, by="web_1")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
 
 
 # -- domains
@@ -89,7 +89,7 @@ def test_without_broadcast_only_the_affected_machine_sees_and_approves_its_event
 @pytest.mark.rule("S-04")
 @pytest.mark.parametrize("blueprint", [PAIR, WEB, SHOP], ids=lambda one: str(one.kind))
 def test_an_event_never_spans_two_update_domains(blueprint: Blueprint) -> None:
-    stage = Stage(replace(blueprint, host=HostId("rack-7")))
+    stage = FleetHarness(replace(blueprint, host=HostId("rack-7")))
     machines = stage.machines(blueprint.name)
 
     events = stage.cause("host-reboot", *machines)
@@ -101,7 +101,7 @@ def test_an_event_never_spans_two_update_domains(blueprint: Blueprint) -> None:
 
 @pytest.mark.rule("S-04")
 def test_the_promise_of_one_update_domain_can_be_broken_on_purpose() -> None:
-    stage = Stage(replace(WEB, host=HostId("rack-7")), policy=Policy(one_update_domain=False))
+    stage = FleetHarness(replace(WEB, host=HostId("rack-7")), policy=Policy(one_update_domain=False))
 
     (event,) = stage.cause("host-reboot", "web_0", "web_1", "web_2")
 
@@ -121,7 +121,7 @@ def test_the_promise_of_one_update_domain_can_be_broken_on_purpose() -> None:
 def test_machines_are_spread_over_the_domains_of_their_kind(
     kind: ScopeKind, update_domains: int, fault_domains: int
 ) -> None:
-    stage = Stage(Blueprint(name="set", kind=kind, count=20))
+    stage = FleetHarness(Blueprint(name="set", kind=kind, count=20))
 
     machines = stage.scope("set").machines.values()
 
@@ -134,7 +134,7 @@ def test_machines_are_spread_over_the_domains_of_their_kind(
 
 @pytest.mark.rule("S-04")
 def test_each_zone_spreads_its_own_machines() -> None:
-    stage = Stage(replace(FLEX, count=9, zones=("1", "2", "3")))
+    stage = FleetHarness(replace(FLEX, count=9, zones=("1", "2", "3")))
 
     for zone in "123":
         machines = stage.scope(f"flex.zone{zone}").machines.values()
@@ -158,12 +158,12 @@ def test_each_zone_spreads_its_own_machines() -> None:
     ],
 )
 def test_machines_are_named_after_their_kind(blueprint: Blueprint, names: list[str]) -> None:
-    assert Stage(blueprint).machines(blueprint.name) == names
+    assert FleetHarness(blueprint).machines(blueprint.name) == names
 
 
 @pytest.mark.rule("S-06")
 def test_an_instance_of_a_flexible_set_has_eight_hexadecimal_characters() -> None:
-    names = Stage(replace(FLEX, count=50)).machines("flex")
+    names = FleetHarness(replace(FLEX, count=50)).machines("flex")
 
     assert len(set(names)) == 50
     assert all(re.fullmatch(r"flex_[0-9a-f]{8}", name) for name in names)
@@ -178,7 +178,7 @@ def test_an_instance_of_a_flexible_set_has_eight_hexadecimal_characters() -> Non
     ],
 )
 def test_the_oldest_version_puts_an_underscore_before_iaas_names(blueprint: Blueprint, shown: bytes) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
     machine = stage.machines(blueprint.name)[0]
 
     stage.cause("restart", machine)
@@ -188,7 +188,7 @@ def test_the_oldest_version_puts_an_underscore_before_iaas_names(blueprint: Blue
 
 @pytest.mark.rule("S-07")
 def test_names_are_bare_and_unique_only_inside_their_scope() -> None:
-    stage = Stage(SHOP, replace(SHOP, name="bank"))
+    stage = FleetHarness(SHOP, replace(SHOP, name="bank"))
 
     (event,) = stage.cause("restart", "bank/FrontEnd_IN_0")
 
@@ -197,7 +197,7 @@ def test_names_are_bare_and_unique_only_inside_their_scope() -> None:
         "bank/BackEnd_IN_0"
     )
     assert stage.pending("shop") == ()
-    with pytest.raises(AmbiguousName, match="say which: bank/FrontEnd_IN_0, shop/FrontEnd_IN_0"):
+    with pytest.raises(AmbiguousNameError, match="use one of: bank/FrontEnd_IN_0, shop/FrontEnd_IN_0"):
         stage.cause("restart", "FrontEnd_IN_0")
 
 
@@ -206,7 +206,7 @@ def test_names_are_bare_and_unique_only_inside_their_scope() -> None:
 
 @pytest.mark.rule("S-06")
 def test_a_set_grows_without_using_an_instance_id_twice() -> None:
-    stage = Stage(replace(WEB, spot=True, tags=(("team", "blue"),)))
+    stage = FleetHarness(replace(WEB, spot=True, tags=(("team", "blue"),)))
     stage.cause("delete", "web_2")
     stage.advance("5s")
 
@@ -219,7 +219,7 @@ def test_a_set_grows_without_using_an_instance_id_twice() -> None:
 
 @pytest.mark.rule("S-06")
 def test_the_zones_of_a_set_share_one_count_of_instances() -> None:
-    stage = Stage(replace(WEB, count=3, zones=("1", "2")))
+    stage = FleetHarness(replace(WEB, count=3, zones=("1", "2")))
 
     stage.grow("web.zone2", 2)
 
@@ -229,8 +229,8 @@ def test_the_zones_of_a_set_share_one_count_of_instances() -> None:
 
 @pytest.mark.parametrize("blueprint", [VM, SHOP], ids=lambda one: str(one.kind))
 def test_some_scopes_do_not_grow(blueprint: Blueprint) -> None:
-    with pytest.raises(Invalid, match="does not grow"):
-        Stage(blueprint).grow(blueprint.name)
+    with pytest.raises(InvalidError, match="machines cannot be added to a"):
+        FleetHarness(blueprint).grow(blueprint.name)
 
 
 # -- what cannot be built
@@ -243,9 +243,15 @@ def test_some_scopes_do_not_grow(blueprint: Blueprint) -> None:
         pytest.param(replace(WEB, name=""), "name: ", id="no name"),
         pytest.param(replace(WEB, count=-1), "count: ", id="fewer than none"),
         pytest.param(replace(WEB, count=1001), "count: .* 1000", id="more than a set can hold"),
-        pytest.param(replace(VM, count=2), "count: a standalone machine is one", id="two that stand alone"),
+        pytest.param(
+            replace(VM, count=2), "count: must be 1 for a standalone machine", id="two that stand alone"
+        ),
         pytest.param(replace(WEB, names=("a", "b", "c")), "names: ", id="names for a scale set"),
-        pytest.param(replace(PAIR, names=("a", "b")), "names: must be as many", id="too few names"),
+        pytest.param(
+            replace(PAIR, names=("a", "b")),
+            "names: must be one different name per machine",
+            id="too few names",
+        ),
         pytest.param(replace(PAIR, names=("a", "b", "b")), "names: ", id="the same name twice"),
         pytest.param(replace(PAIR, zones=("1",)), "zones: ", id="zones for an availability set"),
         pytest.param(replace(WEB, zones=("1", "1")), "zones: a zone is named twice", id="a zone twice"),
@@ -263,8 +269,8 @@ def test_some_scopes_do_not_grow(blueprint: Blueprint) -> None:
     ],
 )
 def test_a_blueprint_that_makes_no_sense_is_refused(blueprint: Blueprint, problem: str) -> None:
-    with pytest.raises(Invalid, match=problem):
-        Stage(blueprint)
+    with pytest.raises(InvalidError, match=problem):
+        FleetHarness(blueprint)
 
 
 @pytest.mark.parametrize(
@@ -281,14 +287,14 @@ def test_a_blueprint_that_makes_no_sense_is_refused(blueprint: Blueprint, proble
     ],
 )
 def test_a_name_is_taken_once(first: Blueprint, second: Blueprint) -> None:
-    stage = Stage(first)
+    stage = FleetHarness(first)
 
-    with pytest.raises(NameTaken, match="the name web is taken"):
+    with pytest.raises(NameTakenError, match="the name web is taken"):
         stage.make(second)
 
 
 def test_a_name_is_free_again_once_its_set_is_gone() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.remove("web", force=True)
     stage.advance("5s")
 

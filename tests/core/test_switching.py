@@ -1,26 +1,26 @@
-"""A scope is switched on by the first who asks and off when nobody does any more (R-21 to R-24)."""
+"""The first poll enables a scope, and a day without polls disables it (R-21 to R-24)."""
 
 from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import UnknownEvent
-from fairwarning.core.model import Status
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import UnknownEventError
+from fairwarning.core.model import EventStatus
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 WEB = Blueprint(name="web", count=3)
 
 
 @pytest.mark.rule("R-23")
 @pytest.mark.parametrize("cause", ["restart", "redeploy", "delete"])
-def test_while_nobody_polls_a_users_operation_acts_at_once_and_unseen(cause: str) -> None:
-    stage = Stage(replace(WEB, terminate_notice=span("5m")), watched=False)
+def test_without_polls_a_users_operation_acts_at_once_and_unseen(cause: str) -> None:
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")), watched=False)
 
     (event,) = stage.cause(cause, "web_0")
 
-    assert stage.status(event) is Status.STARTED
+    assert stage.status(event) is EventStatus.STARTED
     assert stage.shown("web_0") == ()
 
     stage.poll("web_1")
@@ -33,8 +33,8 @@ def test_while_nobody_polls_a_users_operation_acts_at_once_and_unseen(cause: str
 
 
 @pytest.mark.rule("R-23")
-def test_while_nobody_polls_the_platform_acts_at_its_time_unseen() -> None:
-    stage = Stage(WEB, watched=False)
+def test_without_polls_the_platform_acts_at_its_time_unseen() -> None:
+    stage = FleetHarness(WEB, watched=False)
     (freeze,) = stage.cause("freeze", "web_1")
 
     stage.advance("15m9s")
@@ -45,53 +45,53 @@ def test_while_nobody_polls_the_platform_acts_at_its_time_unseen() -> None:
 
 
 @pytest.mark.rule("R-21")
-def test_what_the_platform_has_announced_to_nobody_is_shown_to_the_first_who_asks() -> None:
-    stage = Stage(WEB, watched=False)
+def test_an_unseen_event_of_the_platform_is_shown_at_the_first_poll() -> None:
+    stage = FleetHarness(WEB, watched=False)
     (event,) = stage.cause("freeze", "web_0")
     stage.advance("5m")
 
     stage.poll("web_2")
 
     (shown,) = stage.shown("web_2")
-    assert (shown.id, shown.status, shown.not_before) == (event, Status.SCHEDULED, NOON + span("15m"))
+    assert (shown.id, shown.status, shown.not_before) == (event, EventStatus.SCHEDULED, NOON + span("15m"))
     assert stage.incarnation("web") == 2
 
 
 @pytest.mark.rule("R-16")
-def test_what_nobody_is_shown_nobody_can_approve() -> None:
-    stage = Stage(WEB, watched=False)
+def test_an_event_that_is_not_shown_cannot_be_approved() -> None:
+    stage = FleetHarness(WEB, watched=False)
     (event,) = stage.cause("freeze", "web_0")
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(event, by="web_0")
 
 
 @pytest.mark.rule("R-23")
-def test_a_terminate_delay_may_be_kept_even_while_nobody_polls() -> None:
+def test_a_terminate_notice_may_apply_even_without_polls() -> None:
     blueprint = replace(WEB, terminate_notice=span("5m"))
-    stage = Stage(blueprint, policy=Policy(terminate_requires_enabled=False), watched=False)
+    stage = FleetHarness(blueprint, policy=Policy(terminate_requires_enabled=False), watched=False)
 
     (event,) = stage.cause("delete", "web_0")
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
     assert stage.shown("web_0") == ()
 
 
 @pytest.mark.rule("R-21")
 def test_the_first_poll_of_any_machine_switches_the_whole_scope_on() -> None:
-    stage = Stage(WEB, watched=False)
+    stage = FleetHarness(WEB, watched=False)
 
     stage.poll("web_2")
     (event,) = stage.cause("restart", "web_0")
 
     assert stage.scope("web").enabled
     assert [one.id for one in stage.shown("web_1")] == [event]
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
 
 
 @pytest.mark.rule("R-21")
 def test_being_switched_on_survives_a_restart() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.restart()
 
@@ -100,7 +100,7 @@ def test_being_switched_on_survives_a_restart() -> None:
 
 @pytest.mark.rule("R-22")
 def test_a_scope_is_switched_off_exactly_a_day_after_its_last_poll() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     stage.advance("23h59m59s")
 
@@ -113,7 +113,7 @@ def test_a_scope_is_switched_off_exactly_a_day_after_its_last_poll() -> None:
 
 @pytest.mark.rule("R-22")
 def test_a_poll_too_recent_to_be_written_down_counts_all_the_same() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.advance("59s")
     stage.poll("web_1")
 
@@ -129,7 +129,7 @@ def test_a_poll_too_recent_to_be_written_down_counts_all_the_same() -> None:
 
 @pytest.mark.rule("R-22")
 def test_a_machine_that_keeps_polling_keeps_its_scope_switched_on() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     for _ in range(5):
         stage.advance("23h")
@@ -140,7 +140,7 @@ def test_a_machine_that_keeps_polling_keeps_its_scope_switched_on() -> None:
 
 @pytest.mark.rule("R-22")
 def test_polling_every_minute_writes_once_an_hour() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     written = len(stage.journal())
 
     for _ in range(180):
@@ -152,7 +152,7 @@ def test_polling_every_minute_writes_once_an_hour() -> None:
 
 @pytest.mark.rule("R-22")
 def test_pending_events_survive_switching_off() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("predicted-failure", "web_0")
 
     stage.advance("25h")
@@ -164,7 +164,7 @@ def test_pending_events_survive_switching_off() -> None:
 @pytest.mark.rule("R-22")
 @pytest.mark.rule("R-25")
 def test_a_scope_that_never_sleeps_stays_on() -> None:
-    stage = Stage(WEB, policy=Policy(disable_after=None))
+    stage = FleetHarness(WEB, policy=Policy(disable_after=None))
 
     stage.advance("400d")
 
@@ -173,17 +173,17 @@ def test_a_scope_that_never_sleeps_stays_on() -> None:
 
 @pytest.mark.rule("R-25")
 def test_a_fleet_may_be_switched_on_from_the_start() -> None:
-    stage = Stage(WEB, policy=Policy(start_enabled=True), watched=False)
+    stage = FleetHarness(WEB, policy=Policy(start_enabled=True), watched=False)
 
     (event,) = stage.cause("restart", "web_0")
 
-    assert stage.status(event) is Status.SCHEDULED
+    assert stage.status(event) is EventStatus.SCHEDULED
     assert stage.shown("web_0") != ()
 
 
 @pytest.mark.rule("R-24")
 def test_each_zone_of_a_set_is_switched_on_by_itself() -> None:
-    stage = Stage(replace(WEB, count=4, zones=("1", "2")), watched=False)
+    stage = FleetHarness(replace(WEB, count=4, zones=("1", "2")), watched=False)
 
     stage.poll("web_0")
 
@@ -192,4 +192,4 @@ def test_each_zone_of_a_set_is_switched_on_by_itself() -> None:
 
     warned, unwarned = stage.cause("restart", "web_0", "web_1")
 
-    assert stage.statuses(warned, unwarned) == [Status.SCHEDULED, Status.STARTED]
+    assert stage.statuses(warned, unwarned) == [EventStatus.SCHEDULED, EventStatus.STARTED]

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import ScopeKind
-from fairwarning.core.scope import Blueprint
 from tests.core.warned import BOTH, GONE, SCHEDULED, STARTED, WEB
-from tests.stage import NOON, Stage, span
+from tests.fleet_harness import NOON, FleetHarness, span
 
 
 @pytest.mark.rule("T-14")
 @pytest.mark.parametrize("blueprint", BOTH)
 def test_a_one_approval_of_two_starts_nothing(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
     first, second = stage.cause("delete", "web_0", "web_1")
 
     stage.approve(second, by="web_1")
@@ -25,7 +25,7 @@ def test_a_one_approval_of_two_starts_nothing(blueprint: Blueprint) -> None:
 @pytest.mark.rule("T-14")
 @pytest.mark.parametrize("blueprint", BOTH)
 def test_b_the_last_approval_starts_both(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
     first, second = stage.cause("delete", "web_0", "web_1")
     stage.approve(second, by="web_1")
 
@@ -37,7 +37,7 @@ def test_b_the_last_approval_starts_both(blueprint: Blueprint) -> None:
 @pytest.mark.rule("T-14")
 @pytest.mark.parametrize("blueprint", BOTH)
 def test_c_the_end_of_the_others_notice_starts_both(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
     (first,) = stage.cause("delete", "web_0")
     stage.advance("2m")
     (second,) = stage.cause("delete", "web_1")
@@ -52,7 +52,7 @@ def test_c_the_end_of_the_others_notice_starts_both(blueprint: Blueprint) -> Non
 @pytest.mark.rule("T-14")
 @pytest.mark.parametrize("blueprint", BOTH)
 def test_d_a_delete_asked_for_meanwhile_joins_the_barrier(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
+    stage = FleetHarness(blueprint)
     first, second = stage.cause("delete", "web_0", "web_1")
     stage.approve(first, by="web_0")
     (third,) = stage.cause("delete", "web_2")
@@ -68,8 +68,8 @@ def test_d_a_delete_asked_for_meanwhile_joins_the_barrier(blueprint: Blueprint) 
 
 @pytest.mark.rule("T-14")
 @pytest.mark.parametrize("blueprint", BOTH)
-def test_e_an_event_whose_own_time_is_up_waits_for_nobody(blueprint: Blueprint) -> None:
-    stage = Stage(blueprint)
+def test_e_an_event_past_its_not_before_waits_for_no_other(blueprint: Blueprint) -> None:
+    stage = FleetHarness(blueprint)
     (first,) = stage.cause("delete", "web_0")
     stage.approve(first, by="web_0")
     (early,) = stage.cause("delete", "web_1")
@@ -84,7 +84,7 @@ def test_e_an_event_whose_own_time_is_up_waits_for_nobody(blueprint: Blueprint) 
 
 @pytest.mark.rule("T-14")
 def test_a_delete_that_has_started_holds_no_later_one() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (first,) = stage.cause("delete", "web_0")
     stage.approve(first, by="web_0")
     (second,) = stage.cause("delete", "web_1")
@@ -96,7 +96,7 @@ def test_a_delete_that_has_started_holds_no_later_one() -> None:
 
 @pytest.mark.rule("T-14")
 def test_other_kinds_of_events_are_outside_the_barrier() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     delete, restart = *stage.cause("delete", "web_0"), *stage.cause("restart", "web_1")
 
     stage.approve(restart, by="web_1")
@@ -111,7 +111,7 @@ def test_other_kinds_of_events_are_outside_the_barrier() -> None:
 
 @pytest.mark.rule("T-14")
 def test_the_deletes_of_another_set_are_behind_another_barrier() -> None:
-    stage = Stage(WEB, replace(WEB, name="db"))
+    stage = FleetHarness(WEB, replace(WEB, name="db"))
     (web,) = stage.cause("delete", "web_0")
     (db,) = stage.cause("delete", "db_0")
 
@@ -122,7 +122,7 @@ def test_the_deletes_of_another_set_are_behind_another_barrier() -> None:
 
 @pytest.mark.rule("T-14")
 def test_an_availability_set_has_no_barrier_of_deletes() -> None:
-    stage = Stage(replace(WEB, kind=ScopeKind.AVAILABILITY_SET))
+    stage = FleetHarness(replace(WEB, kind=ScopeKind.AVAILABILITY_SET))
     first, second = stage.cause("delete", "web-0", "web-1")
 
     stage.approve(first, by="web-0")

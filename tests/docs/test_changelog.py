@@ -1,4 +1,4 @@
-"""The changelog and the package tell the same story."""
+"""The changelog and the package agree on the version."""
 
 import re
 from pathlib import Path

@@ -1,15 +1,22 @@
-"""The house keeps its own order: a short README, and nothing that does not belong into the repository."""
+"""The conventions that no linter checks: names, the length of the README, and files that must not be kept."""
 
+import inspect
 import os
+import pkgutil
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+
+import fairwarning
+from tools.lengths import MODULES, large_packages
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "fairwarning"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LOCK_FILES = {"uv.lock", "pylock.toml", "poetry.lock", "Pipfile.lock", "package-lock.json"}
-NOT_OURS = {".git", ".venv", "__pycache__", "dist", "build"}
+GENERATED = {".git", ".venv", "__pycache__", "dist", "build"}
 REGISTRY = re.compile(
     r"https?://(?:[\w.-]*\b(?:pypi|pythonhosted|npmjs|registry|artifactory|nexus)\b)"
     r"|^\s*--?(?:extra-)?index-url\b",
@@ -18,10 +25,19 @@ REGISTRY = re.compile(
 
 
 def our_files() -> Iterator[Path]:
-    """Yield the files of the working tree that are ours, leaving out what tools made."""
+    """Yield the files of the working tree, without those that tools made."""
     for folder, folders, names in os.walk(ROOT):
-        folders[:] = [name for name in folders if name not in NOT_OURS and "cache" not in name]
+        folders[:] = [name for name in folders if name not in GENERATED and "cache" not in name]
         yield from (Path(folder, name) for name in names)
+
+
+def our_classes() -> Iterator[type]:
+    """Yield the classes that the modules of the package define at top level."""
+    for module_info in pkgutil.walk_packages(fairwarning.__path__, "fairwarning."):
+        if not module_info.name.endswith("__main__"):
+            module = import_module(module_info.name)
+            classes = (value for value in vars(module).values() if inspect.isclass(value))
+            yield from (cls for cls in classes if cls.__module__ == module_info.name)
 
 
 def test_a_newcomer_can_read_the_readme_in_one_go() -> None:
@@ -45,3 +61,31 @@ def test_no_module_is_a_drawer_for_leftovers() -> None:
     drawers = {"utils", "util", "helpers", "helper", "misc", "common"}
 
     assert sorted(path for path in SOURCES if path.stem in drawers) == []
+
+
+def test_a_public_class_name_stands_for_one_thing() -> None:
+    modules: dict[str, set[str]] = defaultdict(set)
+    for cls in our_classes():
+        if not cls.__name__.startswith("_"):
+            modules[cls.__name__].add(cls.__module__)
+
+    assert {name: sorted(places) for name, places in modules.items() if len(places) > 1} == {}
+
+
+def test_exceptions_end_in_error() -> None:
+    exceptions = {cls.__name__ for cls in our_classes() if issubclass(cls, BaseException)}
+
+    assert sorted(name for name in exceptions if not name.endswith("Error")) == []
+    assert "FairWarningError" in exceptions
+
+
+def test_a_package_of_too_many_modules_is_reported(tmp_path: Path) -> None:
+    flat, divided = tmp_path / "flat", tmp_path / "divided"
+    for folder, count in ((flat, MODULES + 1), (divided, MODULES), (divided / "part", MODULES)):
+        folder.mkdir(parents=True)
+        for number in range(count):
+            (folder / f"module{number}.py").touch()
+
+    complaints = list(large_packages(tmp_path))
+
+    assert complaints == [f"{flat}: {MODULES + 1} modules; a package has at most {MODULES}"]

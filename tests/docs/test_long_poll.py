@@ -1,4 +1,4 @@
-"""The page about waiting for a change is true."""
+"""The commands of the long-poll guide do what the guide says."""
 
 import re
 import shlex

@@ -1,5 +1,6 @@
-"""Every command of the README is run, in order, as a newcomer would."""
+"""Every command of the README runs, in order, and prints what the README shows."""
 
+import json
 import os
 import re
 import signal
@@ -9,8 +10,10 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
+from urllib.request import urlopen
 
 import pytest
 
@@ -19,25 +22,39 @@ from tests.needs import lack
 ROOT = Path(__file__).parents[2]
 PORTS = (8080, 8101, 8443)
 PATIENCE = 60.0
+HISTORY = "http://127.0.0.1:8080/fleet/v1/history"
 
-#: What runs until it is stopped.
+#: Commands that run until they are stopped.
 ENDLESS = ("./dev up", "python3 examples/safe_handler.py")
 
 
-def commands() -> list[str]:
+@dataclass(frozen=True)
+class Step:
+    """A command of the README, and the output that the README shows for it."""
+
+    command: str
+    output: str
+
+    def printed(self, text: str) -> bool:
+        """Whether the README shows ``text``; three dots stand for anything."""
+        return re.match(".*".join(map(re.escape, self.output.strip().split("…"))), text) is not None
+
+
+def steps() -> list[Step]:
     blocks = re.findall(r"^```console\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    return [line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line[:2] == "$ "]
+    commands = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), re.MULTILINE)
+    return [Step(command, output) for command, output in commands]
 
 
 def environment() -> dict[str, str]:
-    """Leave the address of any other server out, and put the tested package first."""
+    """Return the environment without settings of other servers, with the tested package first."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FAIRWARNING")}
     path = os.pathsep.join((sysconfig.get_path("scripts"), kept["PATH"]))
     return {**kept, "PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
 def literally(command: str) -> str:
-    """Return the command as it stands; where ``./dev`` has not installed anything, without its first step."""
+    """Return the command as written; where ``./dev`` has installed nothing, run the package directly."""
     if (ROOT / ".venv/.stamp-test").exists():
         return command
     return command.replace("./dev", f"{sys.executable} -m fairwarning", 1)
@@ -58,7 +75,7 @@ def run(command: str) -> str:
 
 
 class Running:
-    """A command that goes on, and what it has said so far."""
+    """A command that goes on, and its output so far."""
 
     def __init__(self, command: str, log: Path) -> None:
         self.log = log
@@ -71,17 +88,17 @@ class Running:
                 stderr=subprocess.STDOUT,
             )
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text()
 
     def wait_for(self, pattern: str) -> str:
-        """Return what was said that fits the pattern, once it has been."""
+        """Return the first match of a pattern in the output, once there is one."""
         for _ in range(int(PATIENCE * 20)):
-            if found := re.search(pattern, self.said(), re.MULTILINE):
-                return found[0]
-            assert self.process.poll() is None, self.said()
+            if match := re.search(pattern, self.output(), re.MULTILINE):
+                return match[0]
+            assert self.process.poll() is None, self.output()
             Event().wait(0.05)
-        raise AssertionError(f"still waiting; so far:\n{self.said()}")
+        raise AssertionError(f"no {pattern!r} in the output:\n{self.output()}")
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -89,15 +106,16 @@ class Running:
 
 
 @contextmanager
-def newcomer(folder: Path) -> Iterator[dict[str, Running]]:
+def running_commands() -> Iterator[dict[str, Running]]:
+    """Give a place for commands that go on; those still running end with the block."""
     running: dict[str, Running] = {}
     try:
         yield running
     finally:
-        for one in running.values():
-            if one.process.poll() is None:
-                one.process.kill()
-                one.process.wait()
+        for command in running.values():
+            if command.process.poll() is None:
+                command.process.kill()
+                command.process.wait()
 
 
 def free(port: int) -> bool:
@@ -105,27 +123,48 @@ def free(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
+def history(kind: str, machine: str) -> bool:
+    """Whether the history of the default server has a line of this kind about a machine."""
+    with urlopen(HISTORY, timeout=PATIENCE) as answer:
+        lines = json.load(answer)["history"]
+    return any(line["kind"] == kind and line["resources"] == [machine] for line in lines)
+
+
+def wait_for_history(kind: str, machine: str) -> None:
+    for _ in range(int(PATIENCE * 20)):
+        if history(kind, machine):
+            return
+        Event().wait(0.05)
+    raise AssertionError(f"{machine} has no line {kind!r} in the history")
+
+
 @pytest.mark.needs("curl")
 def test_the_readme_is_true_from_its_first_command_to_its_last(tmp_path: Path) -> None:
     if taken := [port for port in PORTS if not free(port)]:
         lack(f"something listens on {taken}; the README's session needs its default ports")
 
-    with newcomer(tmp_path) as running:
-        for number, command in enumerate(commands()):
-            if not command.startswith(ENDLESS):
-                run(command)
+    with running_commands() as running:
+        for number, step in enumerate(steps()):
+            if step.command.startswith(ENDLESS):
+                running[step.command] = Running(step.command, tmp_path / f"{number}.log")
             else:
-                running[command] = Running(command, tmp_path / f"{number}.log")
-            if command == "./dev up":
-                running[command].wait_for("Ctrl-C stops")
-            if command == "./dev cause restart web_0":
+                assert step.printed(run(step.command))
+            if step.command == "./dev up":
+                running[step.command].wait_for("Ctrl-C")
+            if '"EventType":"Reboot"' in step.output:
                 run(running["./dev up"].wait_for(r"^curl .*StartRequests.*$"))
-                running["./dev up"].wait_for("Reboot of web_0 is over")
-            if command == "./dev cause restart web_1":
-                running["./dev up"].wait_for("Reboot of web_1 is approved by web_1")
+                wait_for_history("finished", "web_0")
+            if step.command == "./dev cause restart web_1":
+                wait_for_history("approved", "web_1")
         assert running["./dev up"].stop() == 0
 
 
+def test_the_readme_shows_the_output_of_its_polls() -> None:
+    polls = [step for step in steps() if "/metadata/scheduledevents" in step.command]
+
+    assert [bool(step.output) for step in polls] == [True, True]
+
+
 def test_the_readme_has_commands_to_run() -> None:
-    assert len(commands()) >= 10
-    assert {"./dev demo", "./dev up"} <= set(commands())
+    assert len(steps()) >= 10
+    assert {"./dev demo", "./dev up"} <= {step.command for step in steps()}

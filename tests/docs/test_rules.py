@@ -1,4 +1,4 @@
-"""The rule book, the tests and the list of gaps tell the same story."""
+"""Rules, tests and gaps agree."""
 
 import re
 from pathlib import Path
@@ -12,8 +12,8 @@ def rows(page: str) -> list[str]:
     return re.findall(rf"^\| ({RULE}) \|", (ROOT / "docs" / page).read_text(), re.M)
 
 
-def stated_by_tests() -> set[str]:
-    """Return every id that a test's rule mark names."""
+def proved_by_tests() -> set[str]:
+    """Return the ids that the rule marks of the tests name."""
     tests = "".join(path.read_text() for path in sorted((ROOT / "tests").rglob("*.py")))
     return {
         rule
@@ -22,7 +22,7 @@ def stated_by_tests() -> set[str]:
     }
 
 
-def partly_told() -> set[str]:
+def proved_in_part() -> set[str]:
     """Return the ids of the rules that docs/gaps.md lists as tested in part."""
     return set(re.findall(rf"^- \*\*({RULE})\*\*", (ROOT / "docs/gaps.md").read_text(), re.M))
 
@@ -34,28 +34,28 @@ def test_every_rule_has_one_row() -> None:
     assert len(rules) == 116
 
 
-def test_every_rule_is_stated_by_a_test_or_has_a_gap() -> None:
-    silent = set(rows("rules.md")) - stated_by_tests() - set(rows("gaps.md"))
+def test_every_rule_has_a_test_or_a_gap() -> None:
+    unproved = set(rows("rules.md")) - proved_by_tests() - set(rows("gaps.md"))
 
-    assert sorted(silent) == []
+    assert sorted(unproved) == []
 
 
-def test_no_rule_is_both_stated_by_a_test_and_called_a_gap() -> None:
-    assert sorted(stated_by_tests() & set(rows("gaps.md"))) == []
+def test_no_rule_has_both_a_test_and_a_gap() -> None:
+    assert sorted(proved_by_tests() & set(rows("gaps.md"))) == []
 
 
 def test_tests_and_gaps_name_only_rules_that_exist() -> None:
-    named = stated_by_tests() | set(rows("gaps.md")) | partly_told()
+    named = proved_by_tests() | set(rows("gaps.md")) | proved_in_part()
 
     assert sorted(named - set(rows("rules.md"))) == []
 
 
-def test_a_rule_told_in_part_is_stated_by_a_test() -> None:
-    assert sorted(partly_told() - stated_by_tests()) == []
+def test_a_rule_proved_in_part_has_a_test() -> None:
+    assert sorted(proved_in_part() - proved_by_tests()) == []
 
 
 def test_every_gap_named_in_the_code_is_listed() -> None:
     code = "".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.py")))
     named = set(re.findall(r"#\s*GAP\(([^)]*)\)", code))
 
-    assert sorted(named - set(rows("gaps.md")) - partly_told()) == []
+    assert sorted(named - set(rows("gaps.md")) - proved_in_part()) == []

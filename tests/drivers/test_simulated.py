@@ -1,4 +1,4 @@
-"""Machines on paper: how long an impact takes, and the ways it goes wrong."""
+"""The simulated driver: how long an impact takes, and the ways in which it goes wrong."""
 
 from datetime import timedelta
 
@@ -8,8 +8,8 @@ from fairwarning.core.causes import CAUSES
 from fairwarning.core.fleet import Impact
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.drivers.simulated import PATIENCE, Fault, Mishap, SimulatedDriver
-from tests.stage import NOON, span
+from fairwarning.drivers.simulated import TIMEOUT, InjectedMishap, Mishap, SimulatedDriver
+from tests.fleet_harness import NOON, span
 
 WEB_0 = VmName("web_0")
 
@@ -66,7 +66,7 @@ def test_nothing_is_observed_before_it_is_over() -> None:
     assert (outcome.event, outcome.machine, outcome.problem) == ("E", "web_0", None)
 
 
-def test_a_driver_asked_again_says_the_same_again() -> None:
+def test_a_driver_returns_the_same_outcome_again() -> None:
     driver = SimulatedDriver()
     asked = [impact("restart")], Policy(), NOON + span("1m")
 
@@ -82,12 +82,14 @@ def test_a_driver_with_nothing_to_do_is_never_due() -> None:
     [
         pytest.param(Mishap.FAILS, span("5s"), "failed", id="it fails"),
         pytest.param(Mishap.LIES, span("5s"), "no sign of it", id="it says it is done and is not"),
-        pytest.param(Mishap.HANGS, PATIENCE, "no answer", id="it never answers"),
+        pytest.param(Mishap.HANGS, TIMEOUT, "no answer", id="it never answers"),
     ],
 )
-def test_a_broken_machine_is_never_said_to_be_done(mishap: Mishap, ends: timedelta, problem: str) -> None:
+def test_an_impact_on_a_broken_machine_is_never_reported_as_done(
+    mishap: Mishap, ends: timedelta, problem: str
+) -> None:
     driver = SimulatedDriver()
-    driver.faults[WEB_0] = Fault(mishap, attempts=2)
+    driver.mishaps[WEB_0] = InjectedMishap(mishap, attempts=2)
     broken = impact("restart", attempt=1)
 
     assert driver.observe([broken], Policy(), NOON + ends - span("1ms")) == []
@@ -99,7 +101,7 @@ def test_a_broken_machine_is_never_said_to_be_done(mishap: Mishap, ends: timedel
 
 def test_a_fault_is_over_after_its_attempts() -> None:
     driver = SimulatedDriver()
-    driver.faults[WEB_0] = Fault(Mishap.FAILS, attempts=2)
+    driver.mishaps[WEB_0] = InjectedMishap(Mishap.FAILS, attempts=2)
 
     (outcome,) = driver.observe([impact("restart", attempt=2)], Policy(), NOON + span("5s"))
 

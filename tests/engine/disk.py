@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import StorageError
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.memory import MemoryStore
-from tests.stage import Stage
+from tests.fleet_harness import FleetHarness
 
 WEB = Blueprint(name="web", count=2)
 
@@ -34,10 +34,10 @@ class Disk(MemoryStore):
 FULL = StorageError("database /srv/fairwarning.db failed: disk full", "disk full")
 
 
-def broken(problem: Exception = FULL) -> tuple[Stage, Disk]:
-    """Return a fleet whose last change could not be kept, and what has to be mended."""
+def broken(problem: Exception = FULL) -> tuple[FleetHarness, Disk]:
+    """Return a fleet whose last change could not be stored, and the store that has to be repaired."""
     disk = Disk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     disk.wrong = problem
     with pytest.raises(type(problem)):
         stage.cause("restart", "web_0")

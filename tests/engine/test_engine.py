@@ -1,22 +1,22 @@
-"""Load, decide, commit, publish: in that order, also when the store fails or somebody else writes."""
+"""Load, decide, commit, publish: in that order, also if the store fails or another process writes."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
 
-from fairwarning.core.commands import Approve, Make, Schedule
-from fairwarning.core.errors import NameTaken, UnknownEvent, UnknownMachine, UnknownScope
-from fairwarning.core.model import EventId, MachineRef, Scope, ScopeId, ScopeKind, Status, VmName
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Approve, CreateSet, Schedule
+from fairwarning.core.errors import NameTakenError, UnknownEventError, UnknownMachineError, UnknownScopeError
+from fairwarning.core.model import EventId, EventStatus, MachineRef, Scope, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import SLICE, Engine
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.engine.timer import run as run_timer
 from fairwarning.store.memory import MemoryStore
-from tests.stage import NOON, Stage, run, span
+from tests.fleet_harness import NOON, FleetHarness, run, span
 
 WEB, APP = Blueprint(name="web", count=3), Blueprint(name="app", count=3)
 SCOPE = ScopeId("web")
@@ -26,7 +26,7 @@ RESTART = EventId("3F1C0A52-7B7E-4C55-9E0B-0C6A4B1D2E01")
 
 
 class BadDisk(MemoryStore):
-    """A store that fails, or takes its time, when told to."""
+    """A store that fails or is slow on demand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ async def turn(times: int = 20) -> None:
 
 def test_what_could_not_be_kept_has_not_happened() -> None:
     disk = BadDisk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     before = stage.scope("web")
     disk.failures = 1
 
@@ -79,16 +79,16 @@ def test_what_could_not_be_kept_has_not_happened() -> None:
     assert stage.scope("web") == before
     assert stage.story(RESTART) == []
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(RESTART, by="web_0")
     stage.do(restart())
 
-    assert stage.status(RESTART) is Status.SCHEDULED
+    assert stage.status(RESTART) is EventStatus.SCHEDULED
 
 
 def test_an_approval_that_was_lost_is_not_taken_for_granted() -> None:
     disk = BadDisk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     stage.do(restart())
     disk.failures = 1
 
@@ -102,7 +102,7 @@ def test_an_approval_that_was_lost_is_not_taken_for_granted() -> None:
 
 def test_a_deadline_that_could_not_be_kept_is_due_still() -> None:
     disk = BadDisk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     stage.do(restart())
     disk.failures = 1
 
@@ -118,7 +118,7 @@ def test_a_deadline_that_could_not_be_kept_is_due_still() -> None:
 
 def test_nothing_is_decided_on_what_was_lost_until_the_truth_could_be_read() -> None:
     disk = BadDisk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     disk.failures, disk.broken_reads = 1, 2
 
     for problem in ("disk full", "cannot read", "cannot read"):
@@ -136,7 +136,7 @@ def test_no_document_goes_back_while_the_truth_is_being_read() -> None:
         disk = BadDisk()
         engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
         for blueprint in (WEB, APP):
-            await engine.handle(Make(seed="seed", blueprint=blueprint))
+            await engine.handle(CreateSet(seed="seed", blueprint=blueprint))
         disk.failures = 1
         with pytest.raises(OSError, match="disk full"):
             await engine.handle(restart())
@@ -156,13 +156,13 @@ def test_no_document_goes_back_while_the_truth_is_being_read() -> None:
 # -- order and batches
 
 
-def test_nobody_sees_a_change_before_it_is_kept() -> None:
+def test_no_reader_sees_a_change_before_it_is_committed() -> None:
     async def story() -> tuple[int, int, int]:
         disk = BadDisk()
         engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
-        await engine.handle(Make(seed="seed", blueprint=WEB))
+        await engine.handle(CreateSet(seed="seed", blueprint=WEB))
         disk.may_write.clear()
-        with engine.feed.listen() as listener:
+        with engine.feed.subscribe() as listener:
             task = asyncio.create_task(engine.handle(restart()))
             await turn()
             early = engine.scope(SCOPE).incarnation
@@ -181,7 +181,7 @@ def test_an_answer_that_rests_on_an_unkept_decision_waits_for_it() -> None:
     async def story() -> bool:
         disk = BadDisk()
         engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
-        await engine.handle(Make(seed="seed", blueprint=WEB))
+        await engine.handle(CreateSet(seed="seed", blueprint=WEB))
         await engine.handle(restart())
         approve = Approve(scope=SCOPE, ids=(RESTART,))
         disk.may_write.clear()
@@ -200,7 +200,7 @@ def test_what_is_decided_while_the_store_writes_is_written_together() -> None:
     async def story() -> list[int]:
         disk = BadDisk()
         engine = Engine(disk, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
-        await engine.handle(Make(seed="seed", blueprint=Blueprint(name="web", count=50)))
+        await engine.handle(CreateSet(seed="seed", blueprint=Blueprint(name="web", count=50)))
         disk.batches.clear()
         machines = engine.scope(SCOPE).machines.values()
         await asyncio.gather(*(engine.handle(restart(m.ref, EventId(m.name.upper()))) for m in machines))
@@ -214,7 +214,7 @@ def test_what_is_decided_while_the_store_writes_is_written_together() -> None:
 
 
 def test_scopes_beyond_one_slice_are_all_attended_to() -> None:
-    stage = Stage(policy=Policy(start_enabled=True))
+    stage = FleetHarness(policy=Policy(start_enabled=True))
     count = SLICE + 10
     for number in range(count):
         stage.make(Blueprint(name=f"vm{number}", kind=ScopeKind.STANDALONE), watched=False)
@@ -225,13 +225,13 @@ def test_scopes_beyond_one_slice_are_all_attended_to() -> None:
     assert sum(line.kind == "finished" for line in stage.history()) == count
 
 
-# -- somebody else
+# -- another writer
 
 
 def test_a_command_decided_on_old_news_is_decided_again() -> None:
     store = MemoryStore()
-    here = Stage(WEB, store=store)
-    there = Stage(store=store)
+    here = FleetHarness(WEB, store=store)
+    there = FleetHarness(store=store)
 
     there.do(restart())
     here.do(restart(MachineRef(SCOPE, VmName("web_1")), EventId("OTHER")))
@@ -240,12 +240,12 @@ def test_a_command_decided_on_old_news_is_decided_again() -> None:
     assert here.incarnation("web") == 3
 
 
-def test_a_command_that_somebody_elses_change_forbids_is_refused_after_all() -> None:
+def test_a_command_that_another_writers_change_forbids_is_refused() -> None:
     store = MemoryStore()
-    here, there = Stage(store=store), Stage(store=store)
+    here, there = FleetHarness(store=store), FleetHarness(store=store)
     there.make(WEB)
 
-    with pytest.raises(NameTaken):
+    with pytest.raises(NameTakenError):
         here.make(WEB)
 
 
@@ -254,7 +254,7 @@ def test_a_command_that_somebody_elses_change_forbids_is_refused_after_all() -> 
 
 @pytest.mark.rule("L-11")
 def test_a_command_that_changes_nothing_writes_nothing() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.do(restart())
     stage.approve(RESTART, by="web_0")
     written = stage.journal()
@@ -266,10 +266,10 @@ def test_a_command_that_changes_nothing_writes_nothing() -> None:
 
 
 def test_a_refusal_is_part_of_the_history() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.do(restart())
 
-    with pytest.raises(UnknownEvent):
+    with pytest.raises(UnknownEventError):
         stage.approve(EventId("NOBODY"), by="web_2")
 
     *_, line = stage.history()
@@ -280,7 +280,7 @@ def test_a_refusal_is_part_of_the_history() -> None:
 
 @pytest.mark.rule("L-05")
 def test_a_change_of_speed_moves_what_is_under_way_and_no_promise() -> None:
-    stage = Stage(WEB, azure_timings=True)
+    stage = FleetHarness(WEB, azure_timings=True)
     stage.do(restart())
     promised = stage.event(RESTART).not_before
 
@@ -291,17 +291,17 @@ def test_a_change_of_speed_moves_what_is_under_way_and_no_promise() -> None:
 
     stage.advance("10s")
 
-    assert stage.status(RESTART) is Status.GONE
+    assert stage.status(RESTART) is EventStatus.GONE
 
 
 def test_what_does_not_exist_is_unknown() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
-    with pytest.raises(UnknownScope):
+    with pytest.raises(UnknownScopeError):
         stage.scope("nothing")
-    with pytest.raises(UnknownMachine):
+    with pytest.raises(UnknownMachineError):
         stage.engine.machine(MachineRef(SCOPE, VmName("web_9")))
-    with pytest.raises(UnknownMachine):
+    with pytest.raises(UnknownMachineError):
         run(stage.engine.poll(MachineRef(SCOPE, VmName("web_9"))))
 
 
@@ -312,7 +312,7 @@ def test_in_real_time_a_timer_keeps_every_deadline() -> None:
         engine = Engine(MemoryStore(), clock, SimulatedDriver(), Policy(start_enabled=True, speed=100_000))
         await engine.open()
         timer = asyncio.create_task(run_timer(engine, clock))
-        await engine.handle(Make(seed="seed", blueprint=WEB))
+        await engine.handle(CreateSet(seed="seed", blueprint=WEB))
         await engine.handle(Schedule(id=RESTART, cause="hardware-failure", machines=(WEB_0,)))
         while engine.scope(SCOPE).events:
             await engine.feed.document_change(SCOPE)

@@ -1,4 +1,4 @@
-"""Whoever listens is told what was committed, in order, once."""
+"""Every subscription gets every committed line, in order, once."""
 
 import asyncio
 
@@ -6,9 +6,9 @@ import pytest
 
 from fairwarning.core.changes import Published, ScopeRemoved
 from fairwarning.core.model import ScopeId
-from fairwarning.engine.feed import Feed, Lagging
+from fairwarning.engine.feed import Feed, LaggingError
 from fairwarning.engine.ports import Entry
-from tests.stage import NOON, run
+from tests.fleet_harness import NOON, run
 
 WEB, APP = ScopeId("web"), ScopeId("app")
 
@@ -20,7 +20,7 @@ def published(seq: int, scope: ScopeId = WEB) -> Entry:
 def test_every_listener_hears_every_line_in_order() -> None:
     async def story() -> list[list[int]]:
         feed = Feed()
-        with feed.listen() as one, feed.listen() as other:
+        with feed.subscribe() as one, feed.subscribe() as other:
             feed.publish([published(1), published(2)])
             feed.publish([published(3)])
             return [[(await listener.next()).seq for _ in range(3)] for listener in (one, other)]
@@ -32,20 +32,20 @@ def test_a_listener_hears_only_what_comes_while_it_listens() -> None:
     async def story() -> int:
         feed = Feed()
         feed.publish([published(1)])
-        with feed.listen() as listener:
+        with feed.subscribe() as listener:
             feed.publish([published(2)])
             return (await listener.next()).seq
 
     assert run(story()) == 2
 
 
-def test_a_listener_that_is_too_slow_is_told_so_and_holds_nobody_up() -> None:
+def test_a_slow_subscription_gets_an_error_and_delays_no_other() -> None:
     async def story() -> tuple[list[int], list[int]]:
         feed = Feed()
-        with feed.listen(size=2) as slow, feed.listen() as quick:
+        with feed.subscribe(size=2) as slow, feed.subscribe() as quick:
             feed.publish([published(seq) for seq in range(1, 5)])
             heard = [(await quick.next()).seq for _ in range(4)]
-            with pytest.raises(Lagging):
+            with pytest.raises(LaggingError):
                 await slow.next()
             return heard, [(await slow.next()).seq]
 
@@ -62,7 +62,7 @@ def test_a_listener_that_is_too_slow_is_told_so_and_holds_nobody_up() -> None:
         pytest.param(Entry(seq=2, at=NOON, version=2, change=ScopeRemoved(scope=WEB)), id="it is removed"),
     ],
 )
-def test_who_waits_for_a_document_is_woken_when(entry: Entry) -> None:
+def test_a_waiter_is_woken_when(entry: Entry) -> None:
     async def story() -> list[bool]:
         feed = Feed()
         waiting = [asyncio.create_task(feed.document_change(WEB)) for _ in range(3)]
@@ -77,7 +77,7 @@ def test_who_waits_for_a_document_is_woken_when(entry: Entry) -> None:
     assert run(story()) == [False, True, True, True]
 
 
-def test_who_has_waited_longest_is_woken_first() -> None:
+def test_the_longest_wait_is_woken_first() -> None:
     class Named:
         def __init__(self, number: int) -> None:
             self.number = number
@@ -88,7 +88,7 @@ def test_who_has_waited_longest_is_woken_first() -> None:
     async def story() -> None:
         feed = Feed()
         for number in range(100):
-            feed.attend(WEB, Named(number))
+            feed.add_waiter(WEB, Named(number))
         feed.wake(WEB)
         while len(woken) < 100:
             await asyncio.sleep(0)
@@ -100,7 +100,7 @@ def test_who_has_waited_longest_is_woken_first() -> None:
     assert woken == list(range(100))
 
 
-def test_who_gives_up_waiting_disturbs_nobody() -> None:
+def test_a_cancelled_wait_does_not_affect_the_others() -> None:
     async def story() -> None:
         feed = Feed()
         impatient = asyncio.create_task(feed.document_change(WEB))

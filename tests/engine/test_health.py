@@ -1,15 +1,15 @@
-"""Whether changes can be kept: said as soon as one could not, until one can."""
+"""Health: a failed commit is reported until a commit succeeds."""
 
 import pytest
 
 from fairwarning.core.errors import FairWarningError, StorageError
 from tests.engine.disk import WEB, Disk, broken
-from tests.stage import Stage, run
+from tests.fleet_harness import FleetHarness, run
 
 
 def test_an_engine_that_keeps_changes_is_healthy_without_trying() -> None:
     disk = Disk()
-    stage = Stage(WEB, store=disk)
+    stage = FleetHarness(WEB, store=disk)
     before = disk.tried
 
     run(stage.engine.check_health())
@@ -17,7 +17,7 @@ def test_an_engine_that_keeps_changes_is_healthy_without_trying() -> None:
     assert (stage.engine.trouble, disk.tried) == ("", before)
 
 
-def test_an_engine_that_cannot_keep_changes_says_why_and_names_no_path() -> None:
+def test_an_engine_that_cannot_store_changes_says_why_without_a_path() -> None:
     stage, _ = broken()
 
     with pytest.raises(StorageError) as refusal:
@@ -26,7 +26,7 @@ def test_an_engine_that_cannot_keep_changes_says_why_and_names_no_path() -> None
     assert stage.engine.trouble == str(refusal.value) == "changes cannot be kept: disk full"
 
 
-def test_what_nobody_foresaw_is_left_to_the_log() -> None:
+def test_an_unexpected_error_is_described_in_the_log_only() -> None:
     stage, _ = broken(OSError(28, "No space left on device", "/srv/secret"))
 
     assert stage.engine.trouble == "changes cannot be kept: the server's log says why"
@@ -52,7 +52,7 @@ def test_a_change_that_is_kept_ends_the_trouble() -> None:
 
 
 def test_a_refusal_is_no_trouble() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
 
     with pytest.raises(FairWarningError):
         stage.cancel("nothing")

@@ -1,16 +1,16 @@
-"""A decision that could not be kept is no decision: time goes on from what is kept."""
+"""A decision that could not be stored has no effect: the engine continues from the stored state."""
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import ScopeId
-from fairwarning.core.scope import Blueprint
+from tests.fleet_harness import FleetHarness, run
 from tests.histories.actions import FailingStore
-from tests.stage import Stage, run
 
 
 def test_the_end_of_a_scope_that_could_not_be_kept_is_tried_again_by_the_next_tick() -> None:
     store = FailingStore()
-    stage = Stage(Blueprint(name="web", count=1), store=store)
+    stage = FleetHarness(Blueprint(name="web", count=1), store=store)
     stage.remove("web", force=True)
     deadline = stage.engine.next_deadline()
     assert deadline is not None

@@ -1,4 +1,4 @@
-"""Group commit: many decisions, few transactions; and whoever was told "kept" can rely on it."""
+"""Group commit: many decisions, few transactions, and a confirmed commit is certainly stored."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core.changes import EventChanged, What
-from fairwarning.core.commands import Approve, Make, Schedule
-from fairwarning.core.errors import Conflict, UnknownEvent
-from fairwarning.core.history import Refused
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.changes import EventChanged, EventMilestone
+from fairwarning.core.commands import Approve, CreateSet, Schedule
+from fairwarning.core.errors import ConflictError, UnknownEventError
+from fairwarning.core.history import CommandRefused
 from fairwarning.core.model import EventId, MachineRef, ScopeId
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
@@ -32,7 +32,7 @@ WORKS, FAILS_BEFORE, FAILS_AFTER = "works", "fails before", "fails after"
 
 
 class Unreliable(MemoryStore):
-    """Fails as planned, before or after it has written, and works from then on."""
+    """A store that fails as planned, before or after it has written, and works from then on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,20 +66,22 @@ class Ledger:
 
 
 def note(reason: str) -> Commit:
-    return Commit(at=NOON, changes=(Refused(scope=WEB, asked="restart", reason=reason, by="operator"),))
+    return Commit(
+        at=NOON, changes=(CommandRefused(scope=WEB, asked="restart", reason=reason, by="operator"),)
+    )
 
 
 def name(commit: Commit) -> str:
     (change,) = commit.changes
-    assert isinstance(change, Refused)
+    assert isinstance(change, CommandRefused)
     return change.reason
 
 
 async def started(gate: Store, *events: EventId) -> Engine:
-    """Return an engine with a set of machines, and an event on each of the first ones."""
+    """Return an engine with a set of machines, and an event on each of the first machines."""
     engine = Engine(gate, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
     await engine.open()
-    await engine.handle(Make(seed="seed", blueprint=Blueprint(name="web", count=max(len(events), 1))))
+    await engine.handle(CreateSet(seed="seed", blueprint=Blueprint(name="web", count=max(len(events), 1))))
     machines = [machine.ref for machine in engine.scope(WEB).machines.values()]
     for event, machine in zip(events, machines, strict=False):
         await engine.handle(restart(event, machine))
@@ -97,7 +99,9 @@ def approve(*events: EventId, by: str = "operator") -> Approve:
 async def approved_by(store: Store, event: EventId) -> list[str]:
     """Return who approved an event, as far as the store knows."""
     changes = [entry.change for entry in await store.journal(event=event)]
-    return [one.by for one in changes if isinstance(one, EventChanged) and one.what is What.APPROVED]
+    return [
+        one.by for one in changes if isinstance(one, EventChanged) and one.what is EventMilestone.APPROVED
+    ]
 
 
 # -- the pipeline by itself
@@ -147,7 +151,7 @@ def test_a_batch_that_fails_takes_with_it_what_was_decided_on_top_of_it() -> Non
     assert failures == ["disk full", "disk full"]
 
 
-def test_what_was_put_is_kept_although_nobody_waits_for_it_any_more() -> None:
+def test_a_commit_is_stored_even_if_its_caller_gives_up() -> None:
     async def story() -> Ledger:
         gate, ledger = Gate(MemoryStore()), Ledger()
         gate.open = False
@@ -233,20 +237,20 @@ def test_an_answer_waits_for_what_it_rests_on_and_for_nothing_much_later() -> No
     assert asyncio.run(story()) == (False, True)
 
 
-def test_a_refusal_that_rests_on_a_lost_decision_is_thought_over() -> None:
-    async def story() -> list[str]:
+def test_a_refusal_based_on_a_lost_decision_is_decided_again() -> None:
+    async def story() -> list[type]:
         gate = Gate(MemoryStore())
         engine = await started(gate, E1)
         gate.open = False
         refusal = asyncio.create_task(engine.handle(approve(E2)))
         await turns()
-        await gate.turn_away(Conflict(WEB, 1))
+        await gate.turn_away(ConflictError(WEB, 1))
         gate.open = True
-        with pytest.raises(UnknownEvent):
+        with pytest.raises(UnknownEventError):
             await refusal
-        return [type(entry.change).__name__ for entry in await gate.journal(event=E2)]
+        return [type(entry.change) for entry in await gate.journal(event=E2)]
 
-    assert asyncio.run(story()) == ["Refused"]
+    assert asyncio.run(story()) == [CommandRefused]
 
 
 @given(st.lists(st.sampled_from([WORKS, FAILS_BEFORE, FAILS_AFTER]), max_size=40))

@@ -1,35 +1,37 @@
-"""The history is kept for a while, as far as there is room, and always as far as something needs it."""
+"""Retention: the history is limited by age and size, and needed lines stay."""
 
 import logging
 from datetime import timedelta
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
-from fairwarning.core.retention import Retention
-from fairwarning.core.scope import Blueprint
-from fairwarning.engine.retention import Pruner, beginning
-from fairwarning.store.memory import LINE
-from tests.stage import Stage, run
+from fairwarning.core.policy import Retention
+from fairwarning.engine.retention import Pruner, first_complete_line
+from fairwarning.store.memory import LINE_SIZE
+from tests.fleet_harness import FleetHarness, run
 
 WEB = Blueprint(name="web", count=3)
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 DAY = timedelta(days=1)
 
 
-def pruner(stage: Stage, *needed: EventId, age: timedelta | None = None, size: int | None = None) -> Pruner:
+def pruner(
+    stage: FleetHarness, *needed: EventId, age: timedelta | None = None, size: int | None = None
+) -> Pruner:
     async def asked() -> set[EventId]:
         return set(needed)
 
     return Pruner(stage.store, stage.clock.now, Retention(age=age, size=size), asked)
 
 
-def count(stage: Stage) -> int:
+def count(stage: FleetHarness) -> int:
     return len(run(stage.store.journal(limit=100_000)))
 
 
 def test_age_goes_by_the_clock_of_the_fleet() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.cause("restart", "web_0")
     stage.advance("20m")
     before = count(stage)
@@ -42,11 +44,11 @@ def test_age_goes_by_the_clock_of_the_fleet() -> None:
 
     assert unchanged == before
     assert count(stage) == 1
-    assert run(beginning(stage.store)) == run(stage.store.newest())
+    assert run(first_complete_line(stage.store)) == run(stage.store.newest())
 
 
 def test_an_unfinished_event_keeps_its_story_however_old_it_is() -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     (event,) = stage.cause("restart", "web_0", notice="40d")
     before = run(stage.store.journal(event=event))
     stage.advance("35d")
@@ -58,9 +60,9 @@ def test_an_unfinished_event_keeps_its_story_however_old_it_is() -> None:
 
 
 def test_too_much_history_goes_oldest_first_but_never_all_of_it() -> None:
-    stage = Stage(Blueprint(name="web", count=100))
+    stage = FleetHarness(Blueprint(name="web", count=100))
 
-    run(pruner(stage, size=50 * LINE).prune(most=10, spare=5))
+    run(pruner(stage, size=50 * LINE_SIZE).prune(most=10, spare=5))
     left = count(stage)
     run(pruner(stage, size=0).prune(most=10, spare=5))
 
@@ -68,8 +70,8 @@ def test_too_much_history_goes_oldest_first_but_never_all_of_it() -> None:
     assert count(stage) == 5
 
 
-def test_what_somebody_still_asks_about_stays() -> None:
-    stage = Stage(DB)
+def test_lines_of_needed_events_stay() -> None:
+    stage = FleetHarness(DB)
     (event,) = stage.cause("restart", "db")
     stage.advance("20m")
     stage.cause("redeploy", "db")
@@ -82,7 +84,7 @@ def test_what_somebody_still_asks_about_stays() -> None:
 
 
 def test_what_was_pruned_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    stage = Stage(WEB)
+    stage = FleetHarness(WEB)
     stage.advance("2d")
 
     with caplog.at_level(logging.INFO, "fairwarning.engine"):
@@ -94,7 +96,7 @@ def test_what_was_pruned_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_fleet_whose_history_was_pruned_decides_as_if_it_were_whole() -> None:
-    whole, pruned = Stage(WEB), Stage(WEB)
+    whole, pruned = FleetHarness(WEB), FleetHarness(WEB)
     for stage in (whole, pruned):
         stage.cause("restart", "web_0")
         if stage is pruned:

@@ -1,4 +1,4 @@
-"""Real time, without waiting for it: a loop that leaps over its sleeps, and a wall clock that can be set."""
+"""The timer, tested without waiting: a loop that skips its sleeps, and a wall clock that can be set."""
 
 import asyncio
 import selectors
@@ -8,22 +8,22 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from fairwarning.core.commands import Make, Schedule
-from fairwarning.core.model import Event, EventId, MachineRef, ScopeId, Status, VmName
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet, Schedule
+from fairwarning.core.model import Event, EventId, EventStatus, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.engine import Engine
 from fairwarning.store.memory import MemoryStore
-from tests.stage import NOON, span
+from tests.fleet_harness import NOON, span
 
 WEB = ScopeId("web")
 RESTART = EventId("3F1C0A52-7B7E-4C55-9E0B-0C6A4B1D2E01")
 
 
 class LeapingSelector(selectors.SelectSelector):
-    """Passes the time that a loop would sleep."""
+    """A selector that advances the loop's time instead of sleeping."""
 
     slept = 0.0
 
@@ -35,7 +35,7 @@ class LeapingSelector(selectors.SelectSelector):
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
-    """A loop whose monotonic time is what its selector has slept."""
+    """A loop whose monotonic time is the time that its selector has skipped."""
 
     def __init__(self) -> None:
         self._leaping = LeapingSelector()
@@ -46,7 +46,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
 
 
 class WallClock:
-    """Wall time that runs with the loop until somebody sets it."""
+    """Wall time that runs with the loop and can be set."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -79,7 +79,7 @@ def play(story: Callable[[Scene], Coroutine[None, None, None]], policy: Policy) 
     async def scene() -> None:
         stage = Scene(policy)
         await stage.engine.open()
-        await stage.engine.handle(Make(seed="seed", blueprint=Blueprint(name="web", count=1)))
+        await stage.engine.handle(CreateSet(seed="seed", blueprint=Blueprint(name="web", count=1)))
         task = asyncio.create_task(timer.run(stage.engine, stage.clock))
         try:
             await story(stage)
@@ -101,7 +101,7 @@ def test_a_wall_clock_set_forward_starts_what_is_due_by_it_within_two_seconds() 
         stage.clock.set_by = span("30m")
         await asyncio.sleep(2)
 
-        assert stage.event.status is Status.STARTED
+        assert stage.event.status is EventStatus.STARTED
 
     play(story, Policy(start_enabled=True))
 
@@ -116,7 +116,7 @@ def test_a_wall_clock_set_back_starts_nothing_early() -> None:
         stage.clock.set_by = -span("30m")
         await asyncio.sleep(1800)
 
-        assert stage.event.status is Status.SCHEDULED
+        assert stage.event.status is EventStatus.SCHEDULED
 
         await asyncio.sleep(7)
 
@@ -128,7 +128,7 @@ def test_a_wall_clock_set_back_starts_nothing_early() -> None:
 
 
 @pytest.mark.rule("L-02")
-def test_a_wall_clock_that_nobody_sets_starts_everything_on_time() -> None:
+def test_with_a_steady_wall_clock_everything_starts_on_time() -> None:
     async def story(stage: Scene) -> None:
         await stage.cause("25s")
         not_before = stage.event.not_before

@@ -1,4 +1,4 @@
-"""Compares what is said with what is expected, a folder of small text files at a time."""
+"""Compares actual texts with golden files, one folder at a time."""
 
 import difflib
 import json
@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from fairwarning.arm.room import SUBSCRIPTION, TENANT
-from fairwarning.core.wire import Json
+from fairwarning.arm.context import SUBSCRIPTION, TENANT
+from fairwarning.core.document.render import Json
 from tests.fixtures.release import KEPT
 
 FOLDER = Path(__file__).parent / "expected"
@@ -26,76 +26,78 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE--
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """What is expected; with ``write``, what is said becomes that."""
+    """Compares texts with golden files; with ``write``, replaces the files."""
 
     write: bool
 
-    def __call__(self, folder: str, said: Mapping[str, str]) -> None:
+    def __call__(self, folder: str, texts: Mapping[str, str]) -> None:
         """Compare texts with the files of a folder: the same names, the same contents."""
-        place = FOLDER / _spelled(folder)
-        stable = {f"{_spelled(name)}.txt": settled(text) for name, text in said.items()}
-        known = {path.name: path.read_text() for path in sorted(place.glob("*.txt"))}
+        directory = FOLDER / _file_name(folder)
+        actual = {f"{_file_name(name)}.txt": normalized(text) for name, text in texts.items()}
+        expected = {path.name: path.read_text() for path in sorted(directory.glob("*.txt"))}
         if self.write:
-            _write(place, known, stable)
-        elif known != stable:
-            names = sorted(name for name in {*known, *stable} if known.get(name) != stable.get(name))
-            parts = (_diff(f"{folder}/{name}", known.get(name, ""), stable.get(name, "")) for name in names)
-            hint = "if this is wanted: ./dev test tests/golden --write-goldens, and read the diff"
-            pytest.fail("\n".join(["not as expected", *parts, hint]), pytrace=False)
+            _write(directory, expected, actual)
+        elif expected != actual:
+            names = sorted(name for name in {*expected, *actual} if expected.get(name) != actual.get(name))
+            parts = (
+                _diff(f"{folder}/{name}", expected.get(name, ""), actual.get(name, "")) for name in names
+            )
+            hint = "if this change is intended: ./dev test tests/golden --write-goldens, and review the diff"
+            pytest.fail("\n".join(["golden files differ", *parts, hint]), pytrace=False)
 
 
-def _spelled(name: str) -> str:
+def _file_name(name: str) -> str:
     return re.sub(r"[^\w./-]+", "-", name)
 
 
-def settled(text: str) -> str:
-    """Return a text without what differs from run to run: ports, paths, and ids that were made in it."""
+def normalized(text: str) -> str:
+    """Return a text without values that differ from run to run: ports, paths and new ids."""
     numbers: dict[str, int] = {}
 
-    def renamed(found: re.Match[str]) -> str:
-        plain = found[0].replace("-", "").lower()
+    def replacement(match: re.Match[str]) -> str:
+        plain = match[0].replace("-", "").lower()
         if plain in _known():
-            return found[0]
+            return match[0]
         number = numbers.setdefault(plain, len(numbers) + 1)
-        named = f"new{number:05}" + re.sub("[^-]", "0", found[0][8:])
-        # Which case an id is written in is a promise.
-        return named if found[0] == found[0].lower() else named.upper()
+        new_id = f"new{number:05}" + re.sub("[^-]", "0", match[0][8:])
+        # The case of an id is part of the contract.
+        return new_id if match[0] == match[0].lower() else new_id.upper()
 
     text = _CERTIFICATE.sub("CERTIFICATE", _DATA.sub("DATA", _PORT.sub("PORT", text)))
-    return _ID.sub(renamed, text.replace(platform.python_version(), "PYTHON")).rstrip("\n") + "\n"
+    return _ID.sub(replacement, text.replace(platform.python_version(), "PYTHON")).rstrip("\n") + "\n"
 
 
 @cache
 def _known() -> frozenset[str]:
-    """Return the ids that the fleet of release 0.1.0 has for good."""
+    """Return the ids in the data directory of release 0.1.0."""
     kept = (KEPT / "fairwarning.db").read_bytes().decode("latin-1")
-    known = {found[0] for found in _ID.finditer(kept)} | {SUBSCRIPTION, TENANT}
-    return frozenset(one.replace("-", "").lower() for one in known)
+    known = {match[0] for match in _ID.finditer(kept)} | {SUBSCRIPTION, TENANT}
+    return frozenset(known_id.replace("-", "").lower() for known_id in known)
 
 
-def _write(place: Path, known: Mapping[str, str], said: Mapping[str, str]) -> None:
-    place.mkdir(parents=True, exist_ok=True)
-    for name in known.keys() - said.keys():
-        (place / name).unlink()
-    for name, text in said.items():
-        (place / name).write_text(text)
+def _write(directory: Path, expected: Mapping[str, str], actual: Mapping[str, str]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in expected.keys() - actual.keys():
+        (directory / name).unlink()
+    for name, text in actual.items():
+        (directory / name).write_text(text)
 
 
-def _diff(name: str, before: str, now: str) -> str:
+def _diff(name: str, expected: str, actual: str) -> str:
     lines = difflib.unified_diff(
-        before.splitlines(), now.splitlines(), f"expected/{name}", f"said/{name}", lineterm=""
+        expected.splitlines(), actual.splitlines(), f"expected/{name}", f"actual/{name}", lineterm=""
     )
     return "\n".join(lines)
 
 
 def answer(response: httpx2.Response, *headers: str) -> str:
-    """Return an answer as a text: the request, the status, the headers that matter, the body."""
-    told = (
+    """Return a response as text: the request, the status, these headers, the body."""
+    shown = (
         f"{name}: {response.headers[name]}" for name in ("content-type", *headers) if name in response.headers
     )
     target = response.request.url.raw_path.decode()
     first = f"{response.request.method} {target} -> {response.status_code}"
-    return "\n".join([first, *told, *_body(response), ""])
+    return "\n".join([first, *shown, *_body(response), ""])
 
 
 def _body(response: httpx2.Response) -> Iterator[str]:
@@ -106,5 +108,5 @@ def _body(response: httpx2.Response) -> Iterator[str]:
 
 
 def pretty(value: Json) -> str:
-    """Return a value as JSON that a person can compare, its members in the order in which they came."""
+    """Return a value as indented JSON, with its members in their original order."""
     return json.dumps(value, indent=1, ensure_ascii=False)

@@ -1,6 +1,6 @@
-"""Golden files: what the server, its commands and its check say, kept to the letter.
+"""Golden files: the exact output of the server, its commands and its check.
 
-A change that is wanted is written with ``./dev test tests/golden --write-goldens`` and read in the diff.
+After an intended change, run ``./dev test tests/golden --write-goldens`` and review the diff.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from tests.running import Running, running
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--write-goldens", action="store_true", help="Write what is said now as what is expected."
+        "--write-goldens", action="store_true", help="Write the actual output to the golden files."
     )
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    # A run of the whole suite does not know the option: pytest reads it from this folder alone.
+    # pytest knows the option only if this folder is named on the command line.
     return Golden(write=request.config.getoption("--write-goldens", default=False) is True)
 
 
@@ -32,13 +32,13 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(data: Path) -> Iterator[Running]:
-    """A server of the fleet that release 0.1.0 left behind, with events of every kind."""
-    with running(data) as found:
-        yield found
+    """A server on the data directory of release 0.1.0, with events of every type."""
+    with running(data) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Such a server for those tests of a file that only look at it."""
-    with running(at_rest(tmp_path_factory.mktemp("shared"))) as found:
-        yield found
+    """The same server, shared by the tests of a file that change nothing."""
+    with running(at_rest(tmp_path_factory.mktemp("shared"))) as server:
+        yield server

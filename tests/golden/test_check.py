@@ -1,4 +1,4 @@
-"""The verdicts of the check: on every standard scenario, as four made-up handlers would be judged."""
+"""Golden files of the check: its verdicts on four invented handlers in every standard scenario."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from fairwarning.check.judge import judge
-from fairwarning.check.observations import Announced, Asked, Hooked, Observed
-from fairwarning.check.report import Result, as_json, as_junit, lines, summary
-from fairwarning.check.scenario import Cause, Scenario, load, standard
+from fairwarning.check.observations import Asked, CausedEvent, Hooked, Observed
+from fairwarning.check.report import ScenarioResult, as_json, as_junit, lines, summary
+from fairwarning.check.scenario import CauseStep, Scenario, load, standard
 from fairwarning.core.model import EventId
-from tests.check.sight import PACE, after, drain, get, happen, life, observed, post, recover
+from tests.check.observations import TIMING, after, drain, get, happen, life, observed, post, recover
 from tests.golden.comparison import Golden
 
-#: What a handler does about an event, given its machine and when it is announced.
+#: Returns what a handler does about an event, given its machine and the time of the announcement.
 Handler = Callable[[str, EventId, float], Iterator[Asked | Hooked]]
 
 
@@ -42,10 +42,10 @@ HANDLERS: dict[str, Handler | None] = {
 
 
 def seen(scenario: Scenario, handler: Handler | None) -> Observed:
-    """Return what there is to see of a handler while one event after the other comes and goes."""
-    causes = [step for step in scenario.steps if isinstance(step, Cause)]
+    """Return the observations of a handler while the events come one after another."""
+    causes = [step for step in scenario.steps if isinstance(step, CauseStep)]
     events = [
-        Announced(id=EventId(f"E{number}"), label=step.called, resources=tuple(step.machines))
+        CausedEvent(id=EventId(f"E{number}"), label=step.events_label, resources=tuple(step.machines))
         for number, step in enumerate(causes, 1)
     ]
     begun = {event.id: 25.0 * number + 1 for number, event in enumerate(events)}
@@ -69,13 +69,13 @@ def seen(scenario: Scenario, handler: Handler | None) -> Observed:
     return observed(*history, *lives, *done, events=tuple(events), served=tuple(scenario.handlers))
 
 
-def results(handler: Handler | None) -> list[Result]:
+def results(handler: Handler | None) -> list[ScenarioResult]:
     return [
-        Result(
+        ScenarioResult(
             scenario=scenario,
-            speed=PACE.speed_of(scenario),
+            speed=TIMING.speed_of(scenario),
             took=after(12.3),
-            verdicts=judge(scenario, seen(scenario, handler), PACE),
+            verdicts=judge(scenario, seen(scenario, handler), TIMING),
         )
         for scenario in map(load, standard())
     ]

@@ -1,4 +1,4 @@
-"""The command line: its commands and options, what they print for people and for programs, how they end."""
+"""Golden files of the command line: commands and options, output, exit codes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +15,10 @@ from tests.running import Running
 
 RESTART = "8A08A939-56B1-F297-F2E8-1FF50EF5E4F2"
 
-#: What only looks, as a table and as JSON.
+#: Commands that read, run with and without --json.
 LOOKING = ("vms", "events", "history", f"history {HELD}", "clock show", "doctor")
 
-#: What changes something, in this order, and what is refused.
+#: Commands that change something, in this order, and invalid ones.
 ACTING = (
     "cause restart web/web_0",
     "cause freeze --host host-app-2-0 --notice 30s --json",
@@ -36,11 +36,11 @@ ACTING = (
     f"cancel {RESTART} --json",
     f"cancel {HOLDING}",
     "cancel",
-    "walk host-update --scope web --notice 1m",
-    "walk host-update --scope web",
-    "walk --scope web --stop",
-    "walk host-reboot --scope lab/web --json",
-    "walk --scope nowhere",
+    "rollout host-update --scope web --notice 1m",
+    "rollout host-update --scope web",
+    "rollout --scope web --stop",
+    "rollout host-reboot --scope lab/web --json",
+    "rollout --scope nowhere",
     "fault db 429 --for 30s",
     "fault db slow --delay 3s --json",
     "fault db none",
@@ -61,7 +61,7 @@ def test_every_command_and_every_option(golden: Golden) -> None:
 
 
 def described(command: click.Command, name: str) -> Iterator[str]:
-    """Yield a line per command and parameter; their help texts are free to be written better."""
+    """Yield a line per command and parameter, without help texts, whose wording may change."""
     yield name
     with click.Context(command, info_name=name) as context:
         for parameter in command.params:
@@ -88,18 +88,19 @@ def traits(parameter: click.Parameter) -> Iterator[str]:
         yield f"default {parameter.default}"
 
 
-def test_what_is_printed_about_a_fleet(server: Running, golden: Golden) -> None:
-    said = {line: told(line, server.command(*line.split())) for line in LOOKING}
-    said |= {
-        f"{line} --json": told(f"{line} --json", server.command(*line.split(), "--json")) for line in LOOKING
+def test_what_commands_that_read_print(server: Running, golden: Golden) -> None:
+    texts = {line: output(line, server.command(*line.split())) for line in LOOKING}
+    texts |= {
+        f"{line} --json": output(f"{line} --json", server.command(*line.split(), "--json"))
+        for line in LOOKING
     }
-    said["ready file"] = pretty(ready_document(server.service))
+    texts["ready file"] = pretty(ready_document(server.service))
 
-    golden("cli/looking", {name.replace(HELD, "EVENT"): text for name, text in said.items()})
+    golden("cli/looking", {name.replace(HELD, "EVENT"): text for name, text in texts.items()})
 
 
-def test_what_is_printed_about_what_one_does(server: Running, golden: Golden) -> None:
-    texts = [told(line, server.command(*line.split())) for line in ACTING]
+def test_what_commands_that_change_something_print(server: Running, golden: Golden) -> None:
+    texts = [output(line, server.command(*line.split())) for line in ACTING]
 
     golden(
         "cli/acting",
@@ -111,28 +112,28 @@ def test_what_is_printed_about_what_one_does(server: Running, golden: Golden) ->
 
 
 @pytest.mark.parametrize("line", ["vms", "doctor --json"])
-def test_what_is_printed_where_no_server_answers(line: str, golden: Golden) -> None:
-    said = told(line, call(*line.split(), url=NOWHERE))
+def test_what_commands_print_without_a_server(line: str, golden: Golden) -> None:
+    texts = output(line, call(*line.split(), url=NOWHERE))
 
-    golden(f"cli/{line.partition(' ')[0]} without a server", {"said": said})
+    golden(f"cli/{line.partition(' ')[0]} without a server", {"said": texts})
 
 
 def test_what_up_prints_as_it_goes_on(data: Path, tmp_path: Path, golden: Golden) -> None:
     with up(tmp_path, "--data", str(data), "--clock", "manual", "--vm", "db") as server:
-        until(lambda: server.printed().count(" before\n") == 15, "all that is pending is told")
+        until(lambda: server.printed().count(" is still pending (") == 15, "all pending events are printed")
         server.tell("clock", "advance", "10s")
-        until(lambda: "app-1 has started" in server.printed(), "what happens is told")
+        until(lambda: "app-1 has started" in server.printed(), "the change is printed")
         assert server.stop() == 0
 
     golden("cli/up", {"stdout": server.printed(), "stderr": server.complained()})
 
 
 def test_the_list_of_scenarios(golden: Golden) -> None:
-    golden("cli/check", {"list": told("check --list", call("check", "--list"))})
+    golden("cli/check", {"list": output("check --list", call("check", "--list"))})
 
 
-def told(line: str, done: Done) -> str:
-    """Return a command as a text: what was typed, how it ended, what it printed where."""
+def output(line: str, done: Done) -> str:
+    """Return a command as text: the command line, the exit code, both outputs."""
     parts = [f"$ fairwarning {line}", f"exit code {done.code}"]
     parts += [
         f"--- {name}\n{text.rstrip()}"

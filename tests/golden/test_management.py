@@ -1,7 +1,7 @@
-"""The management API: what is there, how far operations are, and what its requests are answered."""
+"""Golden files of the management API: resources, operations, requests that change something."""
 
-from fairwarning.arm.room import SUBSCRIPTION
-from fairwarning.core.wire import Json
+from fairwarning.arm.context import SUBSCRIPTION
+from fairwarning.core.document.render import Json
 from tests.arm.cloud import resource, template
 from tests.arm.compute import VM, both, model, profile, scale_set
 from tests.arm.deploying import DEPLOYMENTS, VMSS, body
@@ -20,7 +20,7 @@ HEADERS = (
 HOME, LAB = "fairwarning/providers", "lab/providers"
 COMPUTE = "Microsoft.Compute"
 SERVICE = f"{HOME}/{COMPUTE}/cloudServices/cloud-service"
-#: What is read, below the subscription's groups.
+#: Paths of GET requests, below the subscription's groups.
 READING = {
     "group": "lab",
     "vm": f"{HOME}/{VM}/db",
@@ -84,7 +84,7 @@ CHANGING: tuple[tuple[str, str, str, Json], ...] = (
     ("deploy what makes no sense", "PUT", f"other/providers/{DEPLOYMENTS}/two", body({})),
     ("body that is no object", "PUT", f"{LAB}/{VM}/fresh", []),
 )
-#: What is served outside groups.
+#: Paths outside the groups.
 ELSEWHERE = {
     "subscriptions": "/subscriptions?api-version=2022-12-01",
     "tenants": "/tenants?api-version=2022-12-01",
@@ -104,39 +104,39 @@ def operation(name: str, more: str = "") -> str:
 
 
 def test_everything_that_management_clients_read(shared: Running, golden: Golden) -> None:
-    said = {what: answer(shared.manage("GET", path), *HEADERS) for what, path in READING.items()}
-    said |= {what: answer(shared.arm.get(path), *HEADERS) for what, path in ELSEWHERE.items()}
+    texts = {what: answer(shared.manage("GET", path), *HEADERS) for what, path in READING.items()}
+    texts |= {what: answer(shared.arm.get(path), *HEADERS) for what, path in ELSEWHERE.items()}
     old = {"vm in 2019": f"{LAB}/{VM}/solo", "scale set in 2018": f"{LAB}/{VMSS}/web"}
     for (what, path), version in zip(old.items(), ("2019-03-01", "2018-10-01"), strict=True):
-        said[what] = answer(shared.manage("GET", path, version=version))
+        texts[what] = answer(shared.manage("GET", path, version=version))
 
-    golden("management/reading", said)
+    golden("management/reading", texts)
 
 
 def test_how_far_operations_are(server: Running, golden: Golden) -> None:
     name = OPERATIONS["deletion of doomed"]
     paths = {"under way": operation(name), "monitored": operation(name, "&monitor=true")}
-    said = {what: answer(server.arm.get(path), *HEADERS) for what, path in paths.items()}
+    texts = {what: answer(server.arm.get(path), *HEADERS) for what, path in paths.items()}
     server.fleet("POST", "/clock/advance", {"by": "20m"})
-    said |= {f"{what} and done": answer(server.arm.get(path), *HEADERS) for what, path in paths.items()}
-    said["long done"] = answer(server.arm.get(operation(ENDED_OPERATION)), *HEADERS)
-    said["nobody knows"] = answer(server.arm.get(operation("none")), *HEADERS)
-    said["gone vm"] = answer(server.manage("GET", f"{LAB}/{VM}/doomed"), *HEADERS)
-    said["deployment"] = answer(server.manage("GET", f"{LAB}/{DEPLOYMENTS}/smaller"), *HEADERS)
+    texts |= {f"{what} and done": answer(server.arm.get(path), *HEADERS) for what, path in paths.items()}
+    texts["long done"] = answer(server.arm.get(operation(ENDED_OPERATION)), *HEADERS)
+    texts["nobody knows"] = answer(server.arm.get(operation("none")), *HEADERS)
+    texts["gone vm"] = answer(server.manage("GET", f"{LAB}/{VM}/doomed"), *HEADERS)
+    texts["deployment"] = answer(server.manage("GET", f"{LAB}/{DEPLOYMENTS}/smaller"), *HEADERS)
 
-    golden("management/operations", said)
+    golden("management/operations", texts)
 
 
 def test_everything_that_management_clients_do(server: Running, golden: Golden) -> None:
-    said = {
+    texts = {
         what: answer(server.manage(method, path, sent), *HEADERS) for what, method, path, sent in CHANGING
     }
 
-    golden("management/doing", said)
+    golden("management/doing", texts)
 
 
-def test_who_shows_no_token_is_told_where_tokens_come_from(shared: Running, golden: Golden) -> None:
+def test_a_request_without_a_token_learns_where_to_get_one(shared: Running, golden: Golden) -> None:
     path = f"/subscriptions/{SUBSCRIPTION}/resourcegroups?api-version=2022-12-01"
-    said = answer(shared.arm.get(path, headers={"Authorization": ""}), *HEADERS)
+    texts = answer(shared.arm.get(path, headers={"Authorization": ""}), *HEADERS)
 
-    golden("management/access", {"no token": said})
+    golden("management/access", {"no token": texts})

@@ -1,16 +1,16 @@
-"""What guests read: the document in every api-version, who they are, and how they are refused."""
+"""Golden files of the metadata API: documents in every api-version, instance data, errors, approvals."""
 
 from collections.abc import Iterator
 
 import httpx2
 
-from fairwarning.core.versions import EVENT_VERSIONS, IMDS_VERSIONS, PREVIEW_VERSION
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.document.versions import EVENT_VERSIONS, IMDS_VERSIONS, PREVIEW_VERSION
 from tests.fixtures.release import HELD, HOLDING
 from tests.golden.comparison import Golden, answer, pretty
 from tests.running import EVENTS, NEWEST, Running
 
-#: A machine of every scope that has events, whatever their kind.
+#: A machine of every scope that has events.
 WARNED = (
     "db/db", "batch/batch", "cache/cache", "app/app-0", "web/web_0", "shop.zone1/shop_0", "shop.zone2/shop_1",
     "cloud-service/FrontEnd_IN_0", "lab/web/web_0", "lab/doomed/doomed", "lab/solo/solo",
@@ -81,73 +81,73 @@ def etag(reply: httpx2.Response) -> str:
     return f"{reply.status_code} {reply.headers['content-type']} ETag {reply.headers.get('etag')}"
 
 
-def test_who_a_machine_is(shared: Running, golden: Golden) -> None:
+def test_instance_metadata(shared: Running, golden: Golden) -> None:
     newest = IMDS_VERSIONS[-1]
     path = f"{INSTANCE}?api-version={newest}"
-    said = {machine.replace("/", "-"): answer(shared.ask(machine, path)) for machine in WARNED}
-    said["what each version adds"] = "\n".join(news(shared, "lab/solo/solo"))
-    said["one element as text"] = answer(
+    texts = {machine.replace("/", "-"): answer(shared.ask(machine, path)) for machine in WARNED}
+    texts["what each version adds"] = "\n".join(differences(shared, "lab/solo/solo"))
+    texts["one element as text"] = answer(
         shared.ask("db/db", f"{INSTANCE}/compute/vmId?api-version={newest}&format=text")
     )
-    said["one branch as text"] = answer(
+    texts["one branch as text"] = answer(
         shared.ask("db/db", f"{INSTANCE}/compute?api-version={newest}&format=text")
     )
-    said["versions"] = answer(shared.ask("db/db", "/metadata/versions"))
-    said["root"] = answer(shared.ask("db/db", f"/metadata?api-version={newest}"))
+    texts["versions"] = answer(shared.ask("db/db", "/metadata/versions"))
+    texts["root"] = answer(shared.ask("db/db", f"/metadata?api-version={newest}"))
     token = shared.ask(
         "db/db", "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://x"
     ).json()
-    said["members of a token"] = pretty([*token])
+    texts["members of a token"] = pretty([*token])
 
-    golden("metadata/instance", said)
+    golden("metadata/instance", texts)
 
 
-def news(server: Running, machine: str) -> Iterator[str]:
-    """Yield what an api-version shows that the one before it does not, and the other way round."""
+def differences(server: Running, machine: str) -> Iterator[str]:
+    """Yield the values that each api-version adds and removes."""
     before: set[str] = set()
     for version in IMDS_VERSIONS:
         now = set(leaves(server.ask(machine, f"{INSTANCE}?api-version={version}").json()))
         yield version
-        yield from (f"  + {one}" for one in sorted(now - before))
-        yield from (f"  - {one}" for one in sorted(before - now))
+        yield from (f"  + {leaf}" for leaf in sorted(now - before))
+        yield from (f"  - {leaf}" for leaf in sorted(before - now))
         before = now
 
 
 def leaves(value: Json, path: str = "") -> Iterator[str]:
-    """Yield every single value of a document with the way to it."""
+    """Yield every value of a document with its path."""
     if isinstance(value, dict) and value:
-        for name, one in value.items():
-            yield from leaves(one, f"{path}.{name}")
+        for name, member in value.items():
+            yield from leaves(member, f"{path}.{name}")
     elif isinstance(value, list) and value:
-        for number, one in enumerate(value):
-            yield from leaves(one, f"{path}[{number}]")
+        for number, item in enumerate(value):
+            yield from leaves(item, f"{path}[{number}]")
     else:
         yield f"{path} = {value!r}"
 
 
-def test_how_guests_are_refused(shared: Running, golden: Golden) -> None:
-    said = {
+def test_error_responses(shared: Running, golden: Golden) -> None:
+    texts = {
         what: answer(shared.ask("db/db", path, method=method, headers=headers), *HEADERS)
         for what, method, path, headers in REQUESTS
     }
 
-    golden("metadata/refusals", said)
+    golden("metadata/refusals", texts)
 
 
-def test_what_approvals_are_answered(server: Running, golden: Golden) -> None:
+def test_responses_to_approvals(server: Running, golden: Golden) -> None:
     url = f"{EVENTS}?api-version={NEWEST}"
-    said = {what: answer(sent(server, "shop.zone1/shop_0", url, body), *HEADERS) for what, body in BODIES}
-    said["approved"] = answer(server.approve("shop.zone2/shop_1", HOLDING), *HEADERS)
-    said["the document then"] = server.poll("shop.zone2/shop_1").text
+    texts = {what: answer(sent(server, "shop.zone1/shop_0", url, body), *HEADERS) for what, body in BODIES}
+    texts["approved"] = answer(server.approve("shop.zone2/shop_1", HOLDING), *HEADERS)
+    texts["the document then"] = server.poll("shop.zone2/shop_1").text
     unchanged = {"Metadata": "true", "If-None-Match": '"3"'}
-    said["nothing new"] = answer(server.ask("shop.zone2/shop_1", url, headers=unchanged), *HEADERS)
+    texts["nothing new"] = answer(server.ask("shop.zone2/shop_1", url, headers=unchanged), *HEADERS)
     server.fleet("PUT", "/machines/db/fault", {"fault": "429"})
-    said["too many requests"] = answer(server.poll("db/db"), *HEADERS)
+    texts["too many requests"] = answer(server.poll("db/db"), *HEADERS)
 
-    golden("metadata/approvals", said)
+    golden("metadata/approvals", texts)
 
 
 def sent(server: Running, machine: str, path: str, body: bytes) -> httpx2.Response:
-    """Send an approval as it was written, sensible or not."""
+    """Send the body of an approval unchanged, valid or not."""
     url = f"{server.endpoint(machine)}{path}"
     return server.guests.post(url, content=body, headers={"Metadata": "true"})

@@ -1,18 +1,18 @@
-"""The operator API, every route of it, and what it leaves in the journal."""
+"""Golden files of the operator API: every route, and the journal lines that requests write."""
 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 from fairwarning.operator.routes import ROUTES
 from fairwarning.store.sqlite import DATABASE
 from tests.fixtures.release import HELD, HOLDING
 from tests.golden.comparison import Golden, answer, pretty
 from tests.running import Running
 
-#: A path for each route that reads.
+#: A path for each GET route.
 READING = {
     "/fleet/v1/machines": "/machines",
     "/fleet/v1/machines/{name:path}": "/machines/lab/web/web_1",
@@ -21,16 +21,17 @@ READING = {
     "/fleet/v1/events": "/events",
     "/fleet/v1/events/{id}": f"/events/{HELD.lower()}",
     "/fleet/v1/causes": "/causes",
+    "/fleet/v1/rollouts": "/rollouts",
     "/fleet/v1/walks": "/walks",
     "/fleet/v1/clock": "/clock",
     "/fleet/v1/arm": "/arm",
     "/fleet/v1/history": "/history?limit=1000",
     "/fleet/v1/openapi.json": "/openapi.json",
 }
-#: What is not below ``/fleet/v1``, and the feed, which does not end.
+#: Routes outside ``/fleet/v1``, and the feed, which does not end.
 OTHERS = {"/healthz", "/metrics", "/fleet/v1/feed"}
 
-#: A request for each route that changes something, and a few that are refused.
+#: A request for each route that changes something, and a few invalid requests.
 CHANGING: tuple[tuple[str, str, str, Json], ...] = (
     ("cause", "POST", "/events", {"cause": "restart", "machines": ["web/web_0"], "by": "alice"}),
     ("cause on a host", "POST", "/events", {"cause": "freeze", "host": "host-app-2-0", "notice": "1m"}),
@@ -69,62 +70,64 @@ CHANGING: tuple[tuple[str, str, str, Json], ...] = (
 )
 
 
-def test_everything_that_operators_read(shared: Running, golden: Golden) -> None:
+def test_every_route_that_reads(shared: Running, golden: Golden) -> None:
     assert READING.keys() | OTHERS == {route.path for route in ROUTES if route.method == "GET"}
-    said = {name(path): answer(shared.fleet("GET", path)) for path in READING.values()}
-    said["openapi.json"] = pretty(without_prose(shared.fleet("GET", "/openapi.json").json()))
-    said["history of one event"] = answer(shared.fleet("GET", f"/history?event={HELD}&limit=1"))
-    said["healthz"] = answer(shared.operator.get("/healthz"))
-    said["feed"] = feed(shared, lines=14)
+    texts = {name(path): answer(shared.fleet("GET", path)) for path in READING.values()}
+    texts["openapi.json"] = pretty(without_prose(shared.fleet("GET", "/openapi.json").json()))
+    texts["history of one event"] = answer(shared.fleet("GET", f"/history?event={HELD}&limit=1"))
+    texts["healthz"] = answer(shared.operator.get("/healthz"))
+    texts["feed"] = feed(shared, lines=14)
 
-    golden("operator/reading", said)
+    golden("operator/reading", texts)
 
 
-def test_metrics_but_for_their_prose(server: Running, golden: Golden) -> None:
+def test_metrics_without_their_help_texts(server: Running, golden: Golden) -> None:
     server.poll("db/db")
     server.poll("db/db", version="2016-01-01")
-    # A connection is counted as long as it is open: ours is.
+    # Open connections are counted, this one among them.
     lines = server.operator.get("/metrics").text.splitlines()
 
-    golden("operator/metrics", {"metrics": "\n".join(one for one in lines if not one.startswith("# HELP"))})
+    golden(
+        "operator/metrics", {"metrics": "\n".join(line for line in lines if not line.startswith("# HELP"))}
+    )
 
 
-def test_everything_that_operators_do(server: Running, data: Path, golden: Golden) -> None:
+def test_every_route_that_changes_something(server: Running, data: Path, golden: Golden) -> None:
     tried = {(method, path.partition("?")[0]) for _, method, path, _ in CHANGING}
     assert len(tried) >= len([route for route in ROUTES if route.method != "GET"])
     last = len(server.fleet("GET", "/history?limit=1000").json()["history"])
 
-    said = {what: answer(server.fleet(method, path, body)) for what, method, path, body in CHANGING}
-    said["history"] = told_since(server, last)
+    texts = {what: answer(server.fleet(method, path, body)) for what, method, path, body in CHANGING}
+    texts["history"] = history_since(server, last)
 
-    golden("operator/doing", said)
+    golden("operator/doing", texts)
     golden("operator/journal", {"lines": "\n".join(journal(data, after=111))})
 
 
 def without_prose(value: Json) -> Json:
-    """Return a description of the API without the sentences in it, which are free to be written better."""
+    """Return an OpenAPI document without its summaries and descriptions, whose wording may change."""
     if isinstance(value, list):
-        return [without_prose(one) for one in value]
+        return [without_prose(item) for item in value]
     if not isinstance(value, dict):
         return value
-    prose = {word for word in ("summary", "description") if isinstance(value.get(word), str)}
-    return {word: without_prose(one) for word, one in value.items() if word not in prose}
+    prose = {key for key in ("summary", "description") if isinstance(value.get(key), str)}
+    return {key: without_prose(member) for key, member in value.items() if key not in prose}
 
 
 def name(path: str) -> str:
     return path.strip("/").partition("?")[0].replace("/", " ").replace(HELD.lower(), "one")
 
 
-def told_since(server: Running, count: int) -> str:
+def history_since(server: Running, count: int) -> str:
     lines = server.fleet("GET", "/history?limit=1000").json()["history"][count:]
     return "\n".join(
-        " | ".join(str(line[word]) for word in ("at", "kind", "type", "scope", "resources", "by", "reason"))
+        " | ".join(str(line[key]) for key in ("at", "kind", "type", "scope", "resources", "by", "reason"))
         for line in lines
     )
 
 
 def journal(data: Path, after: int) -> Iterator[str]:
-    """Yield the lines of the journal as they are stored."""
+    """Yield the stored journal lines."""
     query = "SELECT seq, at, scope, version, kind, event, body FROM journal WHERE seq > ? ORDER BY seq"
     with closing(sqlite3.connect(data / DATABASE)) as database:
         for row in database.execute(query, (after,)):
@@ -132,14 +135,14 @@ def journal(data: Path, after: int) -> Iterator[str]:
 
 
 def feed(server: Running, lines: int) -> str:
-    """Return the beginning of the feed, as it is sent."""
+    """Return the first lines of the feed."""
     with server.operator.stream("GET", "/fleet/v1/feed?after=0") as response:
         sent = response.iter_lines()
         return "\n".join([response.headers["content-type"], *(next(sent) for _ in range(lines))])
 
 
-def test_who_may_ask(shared: Running, golden: Golden) -> None:
-    said = {
+def test_refused_access(shared: Running, golden: Golden) -> None:
+    texts = {
         "foreign host": answer(shared.operator.get("/fleet/v1/clock", headers={"Host": "evil.example"})),
         "foreign origin": answer(
             shared.operator.post("/fleet/v1/clock/next", headers={"Origin": "http://evil.example"})
@@ -147,4 +150,4 @@ def test_who_may_ask(shared: Running, golden: Golden) -> None:
         "wrong Last-Event-ID": answer(shared.operator.get("/fleet/v1/feed", headers={"Last-Event-ID": "x"})),
     }
 
-    golden("operator/access", said)
+    golden("operator/access", texts)

@@ -10,9 +10,9 @@ from tests.histories.explore import Tally, Violation, explore
 
 
 def main() -> int:
-    """Explore as told, and say what was met."""
+    """Explore as the options say, and print a summary."""
     asked = _arguments()
-    # Disks that are full on purpose are no news.
+    # The histories fill the disk on purpose; its errors are expected.
     logging.disable(logging.CRITICAL)
     began = said = time.monotonic()
 

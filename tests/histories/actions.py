@@ -1,4 +1,4 @@
-"""Everything that may happen to a fleet, one action at a time, with chance deciding whom it meets."""
+"""Random actions on a fleet: chance selects the action and its targets."""
 
 import asyncio
 from collections import Counter
@@ -6,36 +6,36 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.commands import (
-    Add,
+    AddMachines,
     Approve,
     Command,
-    Make,
+    CreateSet,
     Poll,
     Protect,
     Schedule,
     SetPower,
-    StopWalk,
+    StopRollout,
 )
-from fairwarning.core.errors import FairWarningError, UnknownEvent
+from fairwarning.core.errors import FairWarningError, UnknownEventError
 from fairwarning.core.model import (
-    Approvals,
+    ApprovalSettings,
     Event,
-    Eviction,
+    EventStatus,
+    EventType,
+    EvictionPolicy,
     HostId,
-    Kind,
     MachineRef,
-    Power,
+    PowerState,
     Scope,
     ScopeKind,
-    Status,
 )
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.ports import Commit, Entry, Store
 from fairwarning.store.memory import MemoryStore
-from tests.stage import Stage, run, span
+from tests.fleet_harness import FleetHarness, run, span
 
 RACK = HostId("rack-7")
 BLUEPRINTS = (
@@ -46,18 +46,18 @@ BLUEPRINTS = (
         name="app", kind=ScopeKind.AVAILABILITY_SET, count=3, update_domains=2, fault_domains=1, host=RACK
     ),
     Blueprint(name="batch", count=2, spot=True, update_domains=1, fault_domains=1),
-    Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=2, spot=True, eviction=Eviction.DELETE),
+    Blueprint(name="flex", kind=ScopeKind.FLEXIBLE_SET, count=2, spot=True, eviction=EvictionPolicy.DELETE),
     Blueprint(name="red", kind=ScopeKind.STANDALONE, host=RACK, spot=True),
     Blueprint(name="blue", kind=ScopeKind.STANDALONE, host=RACK, terminate_notice=span("5m")),
 )
 NOTICES = (None, None, None, "0s", "10s", "30s", "5m", "20m")
 SPANS = ("300ms", "1s", "5s", "5s", "6s", "29s", "30s", "36s", "1m", "5m", "15m", "2h", "1d")
-#: What may be asked for at the same instant, about one machine.
+#: Causes that may be requested for one machine at the same instant.
 PILE = ("delete", "evict", "redeploy", "platform-redeploy", "hardware-failure", "restart", "freeze")
 
 
 class FailingStore(MemoryStore):
-    """A store that fails as often as it is told to."""
+    """A store that fails a given number of times."""
 
     failures = 0
 
@@ -69,14 +69,14 @@ class FailingStore(MemoryStore):
 
 
 class World:
-    """A fleet to which things happen."""
+    """A fleet, and what has happened to it."""
 
     def __init__(self, store: Store, reopen: Callable[[], Store]) -> None:
-        self.stage = Stage(store=store)
+        self.stage = FleetHarness(store=store)
         self.reopen = reopen
-        #: What came to pass, and how often.
+        #: How often each outcome occurred.
         self.met: Counter[str] = Counter()
-        #: Whether the last action forced a delete, which waits for no barrier (T-09).
+        #: Whether the last action forced a delete, which ignores its barrier (T-09).
         self.forced = False
 
     def machines(self) -> list[MachineRef]:
@@ -86,7 +86,7 @@ class World:
         return [one for scope in self.stage.engine.scopes().values() for one in scope.events.values()]
 
     def machine(self, chance: Random) -> MachineRef:
-        """Return one machine, rather one that something is about to happen to already."""
+        """Return a random machine, preferably one with pending events."""
         scopes = self.stage.engine.scopes()
         busy = [
             MachineRef(event.scope, name)
@@ -100,7 +100,7 @@ class World:
         return chance.choice(list(self.stage.engine.scopes().values()))
 
     def try_to(self, command: Command) -> str:
-        """Carry out a command, which may well be refused, and return how it went."""
+        """Carry out a command, which may be refused, and return the outcome in words."""
         try:
             self.stage.do(command)
         except FairWarningError as refusal:
@@ -110,7 +110,7 @@ class World:
 
 def make(world: World, chance: Random) -> str:
     blueprint = chance.choice(BLUEPRINTS)
-    return f"make {blueprint.name}" + world.try_to(Make(seed=world.stage.new_id(), blueprint=blueprint))
+    return f"make {blueprint.name}" + world.try_to(CreateSet(seed=world.stage.new_id(), blueprint=blueprint))
 
 
 def cause(world: World, chance: Random) -> str:
@@ -119,7 +119,7 @@ def cause(world: World, chance: Random) -> str:
 
 
 def pile_up(world: World, chance: Random) -> str:
-    """Ask for several things at once, about one machine, mostly to start at the same instant."""
+    """Request several events on one machine, mostly to start at the same instant."""
     machine, notice = world.machine(chance), chance.choice(NOTICES)
     causes = chance.sample(PILE, chance.choice((2, 3)))
     if world.stage.engine.machine(machine).spot and "evict" not in causes:
@@ -137,7 +137,7 @@ def _cause(
         cause=cause,
         machines=machines,
         notice=None if notice is None else span(notice),
-        kind=chance.choice((None, Kind.REBOOT)) if CAUSES[cause].sudden else None,
+        kind=chance.choice((None, EventType.REBOOT)) if CAUSES[cause].sudden else None,
         force=force,
     )
     names = ", ".join(machine.full for machine in machines)
@@ -149,7 +149,7 @@ def approve(world: World, chance: Random) -> str:
     theirs = any(one.id == event.id for one in world.stage.shown(machine.full))
     try:
         world.stage.approve(event.id, by=machine.full)
-    except UnknownEvent:
+    except UnknownEventError:
         assert not theirs, f"{machine.full} sees {event.id} and may not approve it"
     else:
         assert theirs, f"{machine.full} approved {event.id}, which it does not see"
@@ -167,9 +167,9 @@ def cancel(world: World, chance: Random) -> str:
     try:
         world.stage.cancel(event.id)
     except FairWarningError:
-        assert event.status is Status.STARTED, f"{event.id} waits and cannot be cancelled"
+        assert event.status is EventStatus.STARTED, f"{event.id} waits and cannot be cancelled"
     else:
-        assert event.status is Status.SCHEDULED, f"{event.id} was cancelled after its start"
+        assert event.status is EventStatus.SCHEDULED, f"{event.id} was cancelled after its start"
     return f"cancel {event.cause} {event.id[:8]}"
 
 
@@ -194,7 +194,7 @@ def wait_for_deadline(world: World, chance: Random) -> str:
 
 
 def oversleep(world: World, chance: Random) -> str:
-    """Let time pass unattended: all that was due meanwhile is found at once."""
+    """Let time pass without ticks: everything that was due is handled at once."""
     away = chance.choice(SPANS)
     world.stage.clock.set(world.stage.now + span(away))
     run(world.stage.engine.tick())
@@ -215,12 +215,12 @@ def restart(world: World, chance: Random) -> str:
 
 
 def switch(world: World, chance: Random) -> str:
-    machine, power = world.machine(chance), chance.choice(list(Power))
+    machine, power = world.machine(chance), chance.choice(list(PowerState))
     return f"switch {machine.full} {power}" + world.try_to(SetPower(machine=machine, power=power))
 
 
 def break_machine(world: World, chance: Random) -> str:
-    # What is under way has been given its end already.
+    # A mishap must not change impacts in progress: their end is already scheduled.
     struck = {name for event in world.events() for name in event.resources}
     machine, mishap, attempts = world.machine(chance), chance.choice(list(Mishap)), chance.choice((1, 2, 3))
     if machine.name in struck:
@@ -229,23 +229,23 @@ def break_machine(world: World, chance: Random) -> str:
     return f"break {machine.full}: {mishap} {attempts} times"
 
 
-def walk(world: World, chance: Random) -> str:
+def start_rollout(world: World, chance: Random) -> str:
     scope, cause = world.scope(chance), chance.choice(("host-update", "host-reboot", "platform-redeploy"))
     try:
         world.stage.walk(scope.id, cause, notice=chance.choice((None, "0s", "30s")))
     except FairWarningError:
-        assert scope.facts.walk is not None or not scope.machines, f"no walk through {scope.id}"
-    return f"walk {cause} through {scope.id}"
+        assert scope.facts.walk is not None or not scope.machines, f"no rollout in {scope.id}"
+    return f"roll {cause} out to {scope.id}"
 
 
-def stop_walk(world: World, chance: Random) -> str:
+def stop_rollout(world: World, chance: Random) -> str:
     scope = world.scope(chance)
-    return f"stop the walk through {scope.id}" + world.try_to(StopWalk(scope=scope.id))
+    return f"stop the rollout in {scope.id}" + world.try_to(StopRollout(scope=scope.id))
 
 
 def set_approvals(world: World, chance: Random) -> str:
     scope, said = world.scope(chance), (True, False)
-    approvals = Approvals(
+    approvals = ApprovalSettings(
         user_reboot=chance.choice(said),
         user_redeploy=chance.choice(said),
         all_instances_down=chance.choice(said),
@@ -270,10 +270,10 @@ def protect(world: World, chance: Random) -> str:
 
 
 def grow(world: World, chance: Random) -> str:
-    """Add a machine; in an availability set one by the name of a machine that was there before."""
+    """Add a machine; in an availability set under the name of a machine that was removed."""
     scope = world.scope(chance)
     names = ("app-0",) if scope.facts.kind is ScopeKind.AVAILABILITY_SET else ()
-    command = Add(seed=world.stage.new_id(), scope=scope.id, names=names)
+    command = AddMachines(seed=world.stage.new_id(), scope=scope.id, names=names)
     return f"add to {scope.id}" + world.try_to(command)
 
 
@@ -285,7 +285,7 @@ def remove(world: World, chance: Random) -> str:
 
 
 def crowd(world: World, chance: Random) -> str:
-    """Let several people ask at once, before anything of it is kept."""
+    """Send several commands at once, before any of them is committed."""
     machine = world.machine(chance)
     commands: list[Command] = [
         Schedule(id=world.stage.new_id(), cause=cause, machines=(machine,))
@@ -293,7 +293,7 @@ def crowd(world: World, chance: Random) -> str:
     ]
     commands += [
         Poll(machine=machine),
-        SetPower(machine=machine, power=chance.choice(list(Power))),
+        SetPower(machine=machine, power=chance.choice(list(PowerState))),
     ]
     events = world.stage.pending(machine.scope)
     commands += [Approve(scope=event.scope, ids=(event.id,)) for event in events]
@@ -310,25 +310,25 @@ def crowd(world: World, chance: Random) -> str:
 
 
 def lose_a_commit(world: World, chance: Random) -> str:
-    """Let the disk be full for a moment, while somebody asks or time passes."""
+    """Let the disk be full for a moment, during a command or a tick."""
     store = world.stage.store
     if not isinstance(store, FailingStore):
         return "lose nothing"
     store.failures = 1
     try:
-        told = chance.choice((pile_up, remove, wait_for_deadline))(world, chance)
+        description = chance.choice((pile_up, remove, wait_for_deadline))(world, chance)
     except OSError:
-        told = "lost a commit"
+        description = "lost a commit"
         world.met["commits lost"] += 1
     store.failures = 0
-    # What was not done at its time is due still.
+    # A scope that could not be handled is still due.
     run(world.stage.engine.tick())
-    return f"with a full disk: {told}"
+    return f"with a full disk: {description}"
 
 
 Action = Callable[[World, Random], str]
 
-#: What may happen, and how often in comparison.
+#: The actions and their relative frequencies.
 ACTIONS: Mapping[Action, int] = {
     make: 3,
     cause: 10,
@@ -343,8 +343,8 @@ ACTIONS: Mapping[Action, int] = {
     restart: 5,
     switch: 6,
     break_machine: 2,
-    walk: 4,
-    stop_walk: 2,
+    start_rollout: 4,
+    stop_rollout: 2,
     set_approvals: 2,
     change_model: 2,
     protect: 1,
@@ -354,12 +354,12 @@ ACTIONS: Mapping[Action, int] = {
     lose_a_commit: 3,
 }
 NEEDS_NOTHING = frozenset({make, wait, wait_for_deadline, oversleep, restart})
-NEEDS_A_SCOPE = frozenset({walk, stop_walk, set_approvals, grow, remove})
+NEEDS_A_SCOPE = frozenset({start_rollout, stop_rollout, set_approvals, grow, remove})
 NEEDS_AN_EVENT = frozenset({approve, approve_all, cancel})
 
 
 def possible(action: Action, world: World) -> bool:
-    """Whether there is anything that the action could be about."""
+    """Whether the fleet has a target for the action."""
     if action in NEEDS_NOTHING:
         return True
     if action in NEEDS_A_SCOPE:

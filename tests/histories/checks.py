@@ -1,48 +1,48 @@
-"""What must hold of every history, judged from the journal and from docs/rules.md alone."""
+"""The invariants of every history, checked against the journal and docs/rules.md alone."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from fairwarning.core.blueprint import domain
 from fairwarning.core.changes import (
     Change,
     EventChanged,
+    EventMilestone,
     MachineChanged,
     MachineRemoved,
     ScopeMade,
     Scopes,
-    What,
     apply,
 )
-from fairwarning.core.fleet import visible
+from fairwarning.core.document.render import render_document
+from fairwarning.core.document.versions import PREVIEW_SHAPE
+from fairwarning.core.fleet import visible_events
 from fairwarning.core.history import Note
 from fairwarning.core.model import (
     Event,
     EventId,
+    EventSource,
+    EventStatus,
+    EventType,
     HostId,
-    Kind,
     Machine,
     MachineRef,
-    Power,
+    PowerState,
     Scope,
     ScopeId,
     ScopeKind,
-    Source,
-    Status,
 )
-from fairwarning.core.scope import domain
-from fairwarning.core.versions import PREVIEW_SHAPE
-from fairwarning.core.wire import document
 from fairwarning.engine.ports import Entry
+from tests.fleet_harness import run
 from tests.histories.actions import World
-from tests.stage import run
 
-#: What an event is from its making to its end.
+#: The fields of an event that never change.
 NEVER_CHANGES = ("scope", "cause", "kind", "source", "resources", "not_before", "barrier", "created_at")
 
 
 class Checks:
-    """The journal as it is read from its beginning, and what it has promised so far."""
+    """Reads the journal from its beginning and checks every line against the lines before it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -57,7 +57,7 @@ class Checks:
         self._seen: dict[ScopeId, Scope] = {}
 
     def check(self) -> None:
-        """Read what was written since the last time, then compare it with what there is."""
+        """Check the lines written since the last call, then compare them with the state."""
         run(self._check())
 
     async def _check(self) -> None:
@@ -73,10 +73,10 @@ class Checks:
                 self._seen[scope_id] = scope
         self._check_time(now)
 
-    # -- what the journal says
+    # -- the journal
 
     def _commits(self, entries: Sequence[Entry]) -> list[tuple[ScopeId, datetime, list[Change]]]:
-        """Return journal lines, those of one scope and one commit together."""
+        """Return journal lines, grouped by scope and commit."""
         commits: list[tuple[ScopeId, datetime, list[Change]]] = []
         open_commits: dict[ScopeId, tuple[int, list[Change]]] = {}
         for entry in entries:
@@ -95,7 +95,7 @@ class Checks:
 
     def _take(self, scope_id: ScopeId, at: datetime, changes: Sequence[Change]) -> None:
         before = self._scopes.get(scope_id)
-        struck: dict[MachineRef, list[tuple[Kind, HostId]]] = {}
+        struck: dict[MachineRef, list[tuple[EventType, HostId]]] = {}
         for change in changes:
             match change:
                 case EventChanged():
@@ -122,12 +122,14 @@ class Checks:
             self._check_document(before, after)
 
     def _event_changed(
-        self, change: EventChanged, at: datetime, struck: dict[MachineRef, list[tuple[Kind, HostId]]]
+        self, change: EventChanged, at: datetime, struck: dict[MachineRef, list[tuple[EventType, HostId]]]
     ) -> None:
         event, what = change.event, change.what
         known = self._alive.pop(event.id, None)
         if known is None:
-            assert what in (What.SCHEDULED, What.STARTED), f"{event.id} was {what} before it was made"
+            assert what in (EventMilestone.SCHEDULED, EventMilestone.STARTED), (
+                f"{event.id} was {what} before it was made"
+            )
             assert event.id not in self._over, f"L-01: {event.id} is back"
         else:
             self._check_progress(known, event)
@@ -135,9 +137,9 @@ class Checks:
                 machine = self._machines.get(MachineRef(event.scope, name))
                 assert machine is not None, f"{event.id} struck {name}, which is not there"
                 struck.setdefault(machine.ref, []).append((event.kind, machine.host))
-        if what is What.STARTED:
+        if what is EventMilestone.STARTED:
             self._check_start(event, at)
-        if event.status is Status.GONE:
+        if event.status is EventStatus.GONE:
             self._over.add(event.id)
             self._world.met[f"{event.kind} {what}"] += 1
         else:
@@ -146,7 +148,7 @@ class Checks:
     def _check_progress(self, known: Event, event: Event) -> None:
         for field in NEVER_CHANGES:
             assert getattr(known, field) == getattr(event, field), f"{event.id} has another {field} (L-18)"
-        forward = (Status.SCHEDULED, Status.STARTED, Status.GONE)
+        forward = (EventStatus.SCHEDULED, EventStatus.STARTED, EventStatus.GONE)
         assert forward.index(known.status) <= forward.index(event.status), f"L-01: {event.id} goes back"
         assert event.done[: len(known.done)] == known.done, f"{event.id} has undone an impact"
         assert event.attempt >= known.attempt, f"{event.id} has undone an attempt"
@@ -173,8 +175,8 @@ class Checks:
             self._made[machine.vm_id] = at
         else:
             assert known.vm_id == machine.vm_id, f"{machine.ref.full} is another machine"
-            if (known.power, machine.power) == (Power.STOPPED, Power.RUNNING):
-                started = replace(known, power=Power.RUNNING)
+            if (known.power, machine.power) == (PowerState.STOPPED, PowerState.RUNNING):
+                started = replace(known, power=PowerState.RUNNING)
                 assert change.by == "operator", f"{change.by} started {machine.ref.full}"
                 assert machine == started, f"{machine.ref.full} started in passing"
         self._machines[machine.ref] = machine
@@ -182,27 +184,27 @@ class Checks:
     def _machine_removed(self, ref: MachineRef) -> None:
         machine = self._machines.pop(ref, None)
         assert machine is not None, f"{ref.full} was removed twice"
-        ending = (Kind.PREEMPT, Kind.TERMINATE)
+        ending = (EventType.PREEMPT, EventType.TERMINATE)
         events = (event for event in self._alive.values() if event.scope == ref.scope)
         done = any(event.kind in ending and ref.name in event.done for event in events)
         assert done, f"L-04: {ref.full} went without an event"
         self._removed.add(machine.vm_id)
         self._world.met["machine removed"] += 1
 
-    def _check_impacts(self, ref: MachineRef, impacts: Sequence[tuple[Kind, HostId]]) -> None:
-        """Compare what a machine is after a commit with what happened to it in there."""
+    def _check_impacts(self, ref: MachineRef, impacts: Sequence[tuple[EventType, HostId]]) -> None:
+        """Compare a machine after a commit with the impacts in that commit."""
         self._world.met["two impacts of one machine in one commit"] += len(impacts) > 1
         machine = self._machines.get(ref)
         for kind, host in impacts:
             if machine is None:
                 break
-            assert kind is not Kind.TERMINATE, f"T-13: {ref.full} was deleted and is there"
-            evicted = kind is not Kind.PREEMPT or machine.power is Power.STOPPED
+            assert kind is not EventType.TERMINATE, f"T-13: {ref.full} was deleted and is there"
+            evicted = kind is not EventType.PREEMPT or machine.power is PowerState.STOPPED
             assert evicted, f"T-24: {ref.full} was evicted and runs"
-            assert kind is not Kind.REDEPLOY or machine.host != host, f"{ref.full} did not move"
+            assert kind is not EventType.REDEPLOY or machine.host != host, f"{ref.full} did not move"
 
     def _check_document(self, before: Scope | None, after: Scope) -> None:
-        """L-11: another number exactly when another content; V-05: the version that shows most tells."""
+        """L-11: a new incarnation exactly with new content, in the version that shows most (V-05)."""
         self._incarnations[after.id] = after.incarnation
         if before is None:
             return
@@ -210,13 +212,15 @@ class Checks:
         expected = before.incarnation + moved
         assert after.incarnation == expected, f"L-11: {after.id} is at {after.incarnation}, not {expected}"
 
-    # -- what there is
+    # -- the state
 
     def _look_at(self, scope: Scope) -> None:
-        told = replace(self._scopes[scope.id], version=scope.version)
-        assert told == scope, f"the journal tells otherwise of {scope.id}"
-        assert list(told.events) == list(scope.events), f"the events of {scope.id} are in another order"
-        assert list(told.machines) == list(scope.machines), f"the machines of {scope.id} are in another order"
+        replayed = replace(self._scopes[scope.id], version=scope.version)
+        assert replayed == scope, f"{scope.id} differs from the journal"
+        assert list(replayed.events) == list(scope.events), f"the events of {scope.id} are in another order"
+        assert list(replayed.machines) == list(scope.machines), (
+            f"the machines of {scope.id} are in another order"
+        )
         stays = not scope.facts.deleting and scope.facts.kind is not ScopeKind.STANDALONE
         assert scope.machines or stays, f"T-16, S-01: {scope.id} has lost its machines and stands"
         if scope.facts.deleting:
@@ -224,29 +228,31 @@ class Checks:
             going = {name for event in deletes for name in event.resources}
             staying = scope.machines.keys() - going
             assert not staying, f"T-16: {scope.id} is being deleted and {staying} stays"
-        walking: dict[str, set[int]] = {}
+        domains_by_rollout: dict[str, set[int]] = {}
         for event in scope.events.values():
-            assert self._alive.get(event.id) == event, f"{event.id} is not what the journal tells"
+            assert self._alive.get(event.id) == event, f"{event.id} differs from the journal"
             left = [name for name in event.undone if name in scope.machines]
             assert left, f"{event.id} has nobody left to act on"
             there = [scope.machines[name] for name in event.resources if name in scope.machines]
-            # One that was made again under an old name may stand elsewhere than the one before it.
+            # A machine that is created again under an old name may be in another domain.
             meant = [machine for machine in there if self._made[machine.vm_id] <= event.created_at]
             domains = {domain(scope.facts, machine) for machine in meant}
             assert len(domains) <= 1, f"S-04: {event.id} spans the domains {domains}"
-            assert event.source is Source.PLATFORM or len(event.resources) == 1, f"T-11: {event.id}"
+            assert event.source is EventSource.PLATFORM or len(event.resources) == 1, f"T-11: {event.id}"
             if event.walk is not None:
-                walking.setdefault(event.walk, set()).update(domains)
-        assert all(len(domains) <= 1 for domains in walking.values()), f"S-05: {scope.id} is walked abreast"
+                domains_by_rollout.setdefault(event.walk, set()).update(domains)
+        assert all(len(domains) <= 1 for domains in domains_by_rollout.values()), (
+            f"S-05: {scope.id} has two domains of a rollout at once"
+        )
         if not scope.facts.broadcast:
             for name in scope.machines:
-                theirs = (name in event.resources for event in visible(scope, name))
+                theirs = (name in event.resources for event in visible_events(scope, name))
                 assert all(theirs), f"S-03: {name} sees what is not its own"
 
     def _check_time(self, now: datetime) -> None:
         events = self._world.events()
         assert self._alive.keys() == {event.id for event in events}, "events were lost"
-        # Whom a barrier waits for: neither approved nor out of notice.
+        # The events that a barrier waits for: neither approved nor past their notice.
         held = {event.barrier for event in events if event.waiting and event.approved_by is None}
         for event in events:
             assert not event.waiting or event.not_before > now, f"T-13: {event.id} waits after NotBefore"
@@ -259,4 +265,4 @@ class Checks:
 
 
 def _content(scope: Scope) -> bytes:
-    return document(0, visible(scope), PREVIEW_SHAPE, scope.facts.kind)
+    return render_document(0, visible_events(scope), PREVIEW_SHAPE, scope.facts.kind)

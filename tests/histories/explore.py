@@ -1,7 +1,7 @@
 """Random histories, fast: the same actions and checks as the hypothesis machine, without its bookkeeping.
 
-A history is a list of numbers, one for each step; each decides by itself what its step does to the fleet as
-that finds it. So a history that breaks a promise can be made shorter by leaving steps out.
+A history is a list of numbers, one per step. Each number alone decides what its step does to the fleet, so a
+history that violates an invariant can be shortened by leaving out steps.
 """
 
 import shutil
@@ -15,38 +15,38 @@ from random import Random
 
 from fairwarning.engine.ports import Store
 from fairwarning.store.sqlite import SqliteStore
+from tests.fleet_harness import run
 from tests.histories.actions import ACTIONS, Action, FailingStore, World, make, possible
 from tests.histories.checks import Checks
-from tests.stage import run
 
-#: How many steps a history has.
+#: The number of steps of a history.
 LENGTH = 80
 
-#: One history in so many is kept in a file, which is closed and opened again at every restart.
+#: One history in this many uses a store on disk, which every restart closes and opens again.
 DURABLE = 40
 
 
 class Violation(Exception):
-    """A history broke a promise at its last step."""
+    """The last step of a history violated an invariant."""
 
-    def __init__(self, history: "History", told: Sequence[str], problem: Exception) -> None:
+    def __init__(self, history: "History", descriptions: Sequence[str], problem: Exception) -> None:
         super().__init__(f"{type(problem).__name__}: {problem}")
         self.history = history
-        self.told = tuple(told)
+        self.descriptions = tuple(descriptions)
         self.problem = problem
-        #: How many steps were taken until it was found.
+        #: The number of steps until the violation.
         self.found_after = len(history.steps)
 
     def report(self) -> str:
-        """Return the history as people read it."""
-        lines = (f"  {number:3} {line}" for number, line in enumerate(self.told, start=1))
+        """Return the history in words."""
+        lines = (f"  {number:3} {line}" for number, line in enumerate(self.descriptions, start=1))
         found = f"{self} (history {self.history.seed}, found after {self.found_after:,} steps)"
         return "\n".join((found, *lines))
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What decides all that happens in one history."""
+    """The numbers that decide everything that happens in a history."""
 
     seed: int
     durable: bool
@@ -55,7 +55,7 @@ class History:
 
 @dataclass(slots=True)
 class Tally:
-    """What was met on the way."""
+    """Counts of steps and outcomes."""
 
     histories: int = 0
     steps: int = 0
@@ -63,7 +63,7 @@ class Tally:
 
 
 def histories(seed: int) -> Iterator[History]:
-    """Return histories without end."""
+    """Return an endless series of histories."""
     number = 0
     while True:
         chance = Random(f"{seed}/{number}")
@@ -75,10 +75,10 @@ def histories(seed: int) -> Iterator[History]:
 def explore(
     seed: int, steps: int, progress: Callable[[Tally], None] = lambda tally: None, first: int = 0
 ) -> Tally:
-    """Live through histories until so many steps were taken.
+    """Run histories until so many steps were taken.
 
     Raises:
-        Violation: a promise was broken; the history is as short as leaving out steps makes it.
+        Violation: an invariant was violated; the history is as short as leaving out steps makes it.
     """
     tally = Tally()
     for history in histories(seed):
@@ -99,23 +99,23 @@ def explore(
 
 
 def live(history: History, met: Counter[str]) -> None:
-    """Live through one history, checking every promise after every step."""
+    """Run a history, checking all invariants after every step."""
     with fleet(durable=history.durable) as world:
         checks = Checks(world)
-        told: list[str] = []
+        descriptions: list[str] = []
         try:
             for number in history.steps:
-                told.append(str(number))
-                told[-1] = step(world, Random(number))
+                descriptions.append(str(number))
+                descriptions[-1] = step(world, Random(number))
                 checks.check()
-        except Exception as problem:  # whatever it was, it must not happen
-            lived = History(history.seed, history.durable, history.steps[: len(told)])
-            raise Violation(lived, told, problem) from problem
+        except Exception as problem:  # any unexpected error is a violation
+            lived = History(history.seed, history.durable, history.steps[: len(descriptions)])
+            raise Violation(lived, descriptions, problem) from problem
         met.update(world.met)
 
 
 def step(world: World, chance: Random) -> str:
-    """Let something happen, and return what it was."""
+    """Carry out a random action, and return it in words."""
     if not world.stage.engine.scopes():
         return act(world, make, chance)
     for action in chance.choices(tuple(ACTIONS), tuple(ACTIONS.values()), k=8):
@@ -131,7 +131,7 @@ def act(world: World, action: Action, chance: Random) -> str:
 
 
 def shortened(violation: Violation) -> Violation:
-    """Return a violation of the same kind by a history from which no step can be left out."""
+    """Return a violation of the same kind whose history needs all of its steps."""
     size = max(1, len(violation.history.steps) // 2)
     while True:
         shorter = _without(violation, size)
@@ -145,7 +145,7 @@ def shortened(violation: Violation) -> Violation:
 
 def _without(violation: Violation, size: int) -> Violation | None:
     history = violation.history
-    # The last step is where it breaks: it stays.
+    # The last step is the violation: it stays.
     for start in range(0, len(history.steps) - 1, size):
         kept = history.steps[:start] + history.steps[min(start + size, len(history.steps) - 1) :]
         try:
@@ -158,7 +158,7 @@ def _without(violation: Violation, size: int) -> Violation | None:
 
 @contextmanager
 def fleet(*, durable: bool) -> Iterator[World]:
-    """Give a fleet in memory, or in a file that every restart closes and opens again."""
+    """Give a fleet in memory, or on a disk store that every restart closes and opens again."""
     if not durable:
         store: Store = FailingStore()
         yield World(store, lambda: store)

@@ -1,23 +1,5 @@
-"""What every test of the metadata face may ask for."""
+"""Fixtures for the tests of the metadata API."""
 
-import sys
-from collections.abc import Iterator
+from tests.http1.server_client import transports
 
-import pytest
-
-from tests.metadata import wire
-
-
-@pytest.fixture(
-    params=[
-        pytest.param(
-            False, id="epoll", marks=pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
-        ),
-        pytest.param(True, id="portable"),
-    ]
-)
-def lines(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let servers use one kind of lines, then the other."""
-    wire.PORTABLE[0] = request.param
-    yield
-    wire.PORTABLE[0] = False
+__all__ = ["transports"]

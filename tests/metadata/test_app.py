@@ -1,4 +1,4 @@
-"""What guests are answered: statuses, bodies, headers, and the order of the checks."""
+"""Responses to guests: statuses, bodies, headers, and the order of the checks."""
 
 import json
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.commands import Make
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet
+from fairwarning.core.document.versions import EVENT_VERSIONS
 from fairwarning.core.model import EventId, ScopeKind
 from fairwarning.core.policy import PROFILES, Profile
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import EVENT_VERSIONS
-from fairwarning.metadata.http import Response
+from fairwarning.http1.messages import Response
 from tests.guest import E1, EVENTS, METADATA, NEWEST, UNHURRIED, Cloud, cloud, error_of, start
 
 MISSING_VERSION = (
@@ -19,7 +19,7 @@ MISSING_VERSION = (
     "For more information refer to aka.ms/azureimds"
 )
 TWO = EventId("11111111-1111-4111-8111-111111111111")
-#: The usual burst, and nothing won back however long a test takes.
+#: The usual burst, without new tokens however long a test takes.
 STINGY = Profile(requests_per_second=1e-9)
 
 
@@ -243,7 +243,7 @@ def test_all_categories_share_one_allowance() -> None:
 
 @pytest.mark.rule("R-11")
 @pytest.mark.parametrize(
-    ("mistakes", "status", "told"),
+    ("mistakes", "status", "message"),
     [
         pytest.param({"path"}, 404, "API is not found", id="the path comes first"),
         pytest.param({"proxy", "header", "twice"}, 400, "X-Forwarded-For", id="then the proxy"),
@@ -253,7 +253,7 @@ def test_all_categories_share_one_allowance() -> None:
         pytest.param({"method"}, 405, "not allowed", id="then the method"),
     ],
 )
-def test_checks_are_made_in_one_order(web: Cloud, mistakes: set[str], status: int, told: str) -> None:
+def test_checks_are_made_in_one_order(web: Cloud, mistakes: set[str], status: int, message: str) -> None:
     headers = {} if "header" in mistakes else dict(METADATA)
     if "proxy" in mistakes:
         headers["x-forwarded-for"] = ("10.0.0.1",)
@@ -267,7 +267,7 @@ def test_checks_are_made_in_one_order(web: Cloud, mistakes: set[str], status: in
     )
 
     assert reply.status == status
-    assert told in error_of(reply)
+    assert message in error_of(reply)
 
 
 @pytest.mark.rule("V-02")
@@ -324,7 +324,7 @@ def test_a_machine_finds_the_name_that_events_call_it_by(blueprint: Blueprint, n
     with cloud(blueprint) as fleet:
         fleet.cause("restart", name, scope=blueprint.name)
 
-        told = fleet.get(
+        response = fleet.get(
             name,
             "api-version=2021-02-01&format=text",
             path="/metadata/instance/compute/name",
@@ -332,7 +332,7 @@ def test_a_machine_finds_the_name_that_events_call_it_by(blueprint: Blueprint, n
         )
         document = json.loads(fleet.get(name, scope=blueprint.name).body)
 
-    assert told.body.decode() == name
+    assert response.body.decode() == name
     assert document["Events"][0]["Resources"] == [name]
 
 
@@ -372,7 +372,7 @@ def test_the_other_categories_make_the_same_checks(web: Cloud, path: str) -> Non
 
 
 def test_a_second_set_is_another_world(web: Cloud) -> None:
-    web.handle(Make(seed="db", blueprint=Blueprint(name="db", count=1)))
+    web.handle(CreateSet(seed="db", blueprint=Blueprint(name="db", count=1)))
     web.cause("restart", "web_0")
 
     reply = web.post(start(E1), "db_0", scope="db")

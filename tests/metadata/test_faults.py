@@ -1,4 +1,4 @@
-"""Endpoints that misbehave on demand, as the field has seen them."""
+"""Endpoint faults, and what a guest sees of each."""
 
 import asyncio
 import json
@@ -7,11 +7,11 @@ from math import inf
 
 import pytest
 
-from fairwarning.core.ailments import Ailment
+from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
-from fairwarning.engine.faults import Fault
-from fairwarning.metadata.http import Request, Response
-from fairwarning.metadata.server import MetadataServer
+from fairwarning.engine.faults import ActiveFault
+from fairwarning.http1.messages import Request, Response
+from fairwarning.http1.server import HttpServer
 from tests.guest import E1, EVENTS, METADATA, NEWEST, Cloud, cloud, start
 
 WEB_0 = MachineRef(ScopeId("web"), VmName("web_0"))
@@ -26,7 +26,7 @@ def web() -> Iterator[Cloud]:
 
 @pytest.fixture
 def pass_time(web: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Give a hand on the loop's clock, which is the one that faults go by."""
+    """Give a function that moves the clock of the loop, which faults use."""
     loop = web.runner.get_loop()
     passed = [0.0]
     real = loop.time
@@ -35,45 +35,50 @@ def pass_time(web: Cloud, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], 
 
 
 @pytest.mark.parametrize(
-    ("ailment", "status"),
-    [(Ailment.TOO_MANY, 429), (Ailment.GONE, 410), (Ailment.BROKEN, 500), (Ailment.EMPTY, 200)],
+    ("endpoint_fault", "status"),
+    [
+        (EndpointFault.TOO_MANY, 429),
+        (EndpointFault.GONE, 410),
+        (EndpointFault.BROKEN, 500),
+        (EndpointFault.EMPTY, 200),
+    ],
 )
 def test_a_machine_that_is_to_be_refused_is_refused_and_no_other(
-    web: Cloud, ailment: Ailment, status: int
+    web: Cloud, endpoint_fault: EndpointFault, status: int
 ) -> None:
-    web.engine.faults.put(WEB_0, Fault(ailment, inf))
+    web.engine.faults.put(WEB_0, ActiveFault(endpoint_fault, inf))
 
     ill, well = web.get("web_0"), web.get("web_1")
 
     assert ill.status == status
     assert well.body.startswith(b'{"DocumentIncarnation"')
-    assert ailment is not Ailment.EMPTY or ill.body == b""
+    assert endpoint_fault is not EndpointFault.EMPTY or ill.body == b""
 
 
 def test_an_endpoint_that_answers_polls_with_nothing_still_takes_approvals(web: Cloud) -> None:
     web.cause("restart", "web_0")
-    web.engine.faults.put(WEB_0, Fault(Ailment.EMPTY, inf))
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.EMPTY, inf))
 
     assert web.post(start(E1)).status == 200
     assert web.events("web_1")[0]["EventStatus"] == "Started"
 
 
 def test_a_fault_that_has_run_its_time_is_over(web: Cloud) -> None:
-    web.engine.faults.put(WEB_0, Fault(Ailment.BROKEN, until=0.0))
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.BROKEN, until=0.0))
 
     assert web.get().status == 200
 
 
 def test_a_fault_can_be_healed(web: Cloud) -> None:
-    web.engine.faults.put(WEB_0, Fault(Ailment.BROKEN, inf))
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.BROKEN, inf))
 
-    web.engine.faults.heal(WEB_0)
+    web.engine.faults.drop(WEB_0)
 
     assert web.get().status == 200
 
 
 def test_a_slow_endpoint_answers_in_the_end(web: Cloud) -> None:
-    web.engine.faults.put(WEB_0, Fault(Ailment.SLOW, inf, delay=0.05))
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.SLOW, inf, delay=0.05))
     before = web.run(_time())
 
     reply = web.get()
@@ -85,7 +90,7 @@ def test_a_slow_endpoint_answers_in_the_end(web: Cloud) -> None:
 def test_a_late_endpoint_shows_a_change_only_after_its_delay(
     web: Cloud, pass_time: Callable[[float], None]
 ) -> None:
-    fault(web, Ailment.LATE, delay=100.0)
+    fault(web, EndpointFault.LATE, delay=100.0)
     web.cause("restart", "web_0")
 
     at_once = number(web), len(web.events()), len(web.events("web_1"))
@@ -100,7 +105,7 @@ def test_a_late_endpoint_shows_a_change_only_after_its_delay(
 def test_a_late_endpoint_shows_every_document_in_its_turn(
     web: Cloud, pass_time: Callable[[float], None]
 ) -> None:
-    fault(web, Ailment.LATE, delay=100.0)
+    fault(web, EndpointFault.LATE, delay=100.0)
     web.cause("restart", "web_0")
     pass_time(60.0)
     web.post(start(E1), "web_1")
@@ -117,7 +122,7 @@ def test_an_endpoint_that_was_restarted_counts_its_documents_from_one_again(web:
     web.cause("restart", "web_0")
     before = web.events()
 
-    fault(web, Ailment.RESTART)
+    fault(web, EndpointFault.RESTART)
     restarted, same = number(web), web.events()
     web.cause("restart", "web_1", id=E2)
 
@@ -126,12 +131,12 @@ def test_an_endpoint_that_was_restarted_counts_its_documents_from_one_again(web:
     assert number(web, "web_1") == 3
 
 
-@pytest.mark.parametrize("ailment", [Ailment.LATE, Ailment.RESTART])
+@pytest.mark.parametrize("endpoint_fault", [EndpointFault.LATE, EndpointFault.RESTART])
 def test_what_is_shown_is_the_truth_again_once_the_fault_is_over(
-    web: Cloud, ailment: Ailment, pass_time: Callable[[float], None]
+    web: Cloud, endpoint_fault: EndpointFault, pass_time: Callable[[float], None]
 ) -> None:
     web.cause("restart", "web_0")
-    fault(web, ailment, lasts=30.0, delay=100.0)
+    fault(web, endpoint_fault, lasts=30.0, delay=100.0)
     web.cause("restart", "web_1", id=E2)
     during = web.get().body
 
@@ -141,12 +146,12 @@ def test_what_is_shown_is_the_truth_again_once_the_fault_is_over(
     assert web.get().body == web.get("web_1").body
 
 
-@pytest.mark.parametrize("ailment", [Ailment.LATE, Ailment.RESTART])
+@pytest.mark.parametrize("endpoint_fault", [EndpointFault.LATE, EndpointFault.RESTART])
 def test_a_machine_that_is_shown_something_else_can_approve_all_the_same(
-    web: Cloud, ailment: Ailment
+    web: Cloud, endpoint_fault: EndpointFault
 ) -> None:
     web.cause("restart", "web_0")
-    fault(web, ailment, delay=100.0)
+    fault(web, endpoint_fault, delay=100.0)
 
     reply = web.post(start(E1))
 
@@ -154,10 +159,10 @@ def test_a_machine_that_is_shown_something_else_can_approve_all_the_same(
     assert web.events("web_1")[0]["EventStatus"] == "Started"
 
 
-@pytest.mark.parametrize("ailment", [Ailment.LATE, Ailment.RESTART])
-def test_the_etag_is_that_of_the_document_that_is_shown(web: Cloud, ailment: Ailment) -> None:
+@pytest.mark.parametrize("endpoint_fault", [EndpointFault.LATE, EndpointFault.RESTART])
+def test_the_etag_is_that_of_the_document_that_is_shown(web: Cloud, endpoint_fault: EndpointFault) -> None:
     web.cause("restart", "web_0")
-    fault(web, ailment, delay=100.0)
+    fault(web, endpoint_fault, delay=100.0)
     web.cause("restart", "web_1", id=E2)
 
     shown = web.get()
@@ -171,7 +176,7 @@ def test_the_etag_is_that_of_the_document_that_is_shown(web: Cloud, ailment: Ail
 def test_who_waits_at_a_late_endpoint_is_answered_when_the_change_is_shown(
     web: Cloud, pass_time: Callable[[float], None]
 ) -> None:
-    fault(web, Ailment.LATE, delay=100.0)
+    fault(web, EndpointFault.LATE, delay=100.0)
     waiting = wait_for_change(web)
     web.cause("restart", "web_0")
 
@@ -188,20 +193,20 @@ def test_who_waits_is_answered_when_the_endpoint_is_restarted_and_when_that_is_o
     web.cause("restart", "web_0")
 
     waiting = wait_for_change(web)
-    fault(web, Ailment.RESTART)
+    fault(web, EndpointFault.RESTART)
     restarted = web.run(asyncio.wait_for(waiting, 10))
     waiting = wait_for_change(web)
-    web.engine.faults.heal(WEB_0)
-    healed = web.run(asyncio.wait_for(waiting, 10))
+    web.engine.faults.drop(WEB_0)
+    cleared = web.run(asyncio.wait_for(waiting, 10))
 
-    assert (restarted.headers, healed.headers) == ((("ETag", '"1"'),), (("ETag", '"2"'),))
+    assert (restarted.headers, cleared.headers) == ((("ETag", '"1"'),), (("ETag", '"2"'),))
 
 
 def test_who_waits_is_answered_when_a_fault_has_run_its_time(
     web: Cloud, pass_time: Callable[[float], None]
 ) -> None:
     web.cause("restart", "web_0")
-    fault(web, Ailment.RESTART, lasts=100.0)
+    fault(web, EndpointFault.RESTART, lasts=100.0)
     waiting = wait_for_change(web)
 
     pass_time(100.0)
@@ -211,7 +216,7 @@ def test_who_waits_is_answered_when_a_fault_has_run_its_time(
 
 
 def test_a_late_machine_that_is_gone_is_forgotten(web: Cloud) -> None:
-    fault(web, Ailment.LATE, delay=100.0)
+    fault(web, EndpointFault.LATE, delay=100.0)
 
     web.app.forget(WEB_0)
     web.cause("restart", "web_0")
@@ -224,14 +229,19 @@ def test_a_connection_that_is_kept_shows_a_fault_as_it_comes_and_goes(web: Cloud
     poll = f"GET {EVENTS}?{NEWEST} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n".encode()
 
     async def story() -> list[bytes]:
-        server = MetadataServer[MachineRef](
-            web.app.answer, web.clock.now, shortcuts=web.app, portable=portable
-        )
+        server = HttpServer[MachineRef](web.app.answer, web.clock.now, fast_path=web.app, portable=portable)
         listener = await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)
         reader, writer = await asyncio.open_connection(*listener.address)
         seen = []
-        for fault in (None, None, Fault(Ailment.RESTART, inf), None, Fault(Ailment.GONE, inf), None):
-            web.engine.faults.heal(WEB_0) if fault is None else web.engine.faults.put(WEB_0, fault)
+        for fault in (
+            None,
+            None,
+            ActiveFault(EndpointFault.RESTART, inf),
+            None,
+            ActiveFault(EndpointFault.GONE, inf),
+            None,
+        ):
+            web.engine.faults.drop(WEB_0) if fault is None else web.engine.faults.put(WEB_0, fault)
             writer.write(poll)
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].split()[0])
@@ -246,13 +256,15 @@ def test_a_connection_that_is_kept_shows_a_fault_as_it_comes_and_goes(web: Cloud
     assert web.run(story()) == [truth, truth, restarted, truth, b'{"error":"Gone. The serv', truth]
 
 
-@pytest.mark.parametrize("ailment", [Ailment.RESET, Ailment.TIMEOUT])
-def test_a_connection_is_cut_without_a_word(web: Cloud, ailment: Ailment) -> None:
+@pytest.mark.parametrize("endpoint_fault", [EndpointFault.RESET, EndpointFault.TIMEOUT])
+def test_a_connection_is_cut_without_a_word(web: Cloud, endpoint_fault: EndpointFault) -> None:
     async def story() -> bytes:
-        server = MetadataServer[MachineRef](web.app.answer, web.clock.now)
+        server = HttpServer[MachineRef](web.app.answer, web.clock.now)
         listener = await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)
         until = asyncio.get_running_loop().time() + 0.05
-        web.engine.faults.put(WEB_0, Fault(ailment, until if ailment is Ailment.TIMEOUT else inf))
+        web.engine.faults.put(
+            WEB_0, ActiveFault(endpoint_fault, until if endpoint_fault is EndpointFault.TIMEOUT else inf)
+        )
         reader, writer = await asyncio.open_connection(*listener.address)
         writer.write(b"GET /metadata/versions HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n")
         try:
@@ -265,10 +277,10 @@ def test_a_connection_is_cut_without_a_word(web: Cloud, ailment: Ailment) -> Non
         web.run(story())
 
 
-def fault(web: Cloud, ailment: Ailment, lasts: float = inf, delay: float = 0.0) -> None:
+def fault(web: Cloud, endpoint_fault: EndpointFault, lasts: float = inf, delay: float = 0.0) -> None:
     async def put() -> None:
         now = asyncio.get_running_loop().time()
-        web.engine.faults.put(WEB_0, Fault(ailment, now + lasts, delay))
+        web.engine.faults.put(WEB_0, ActiveFault(endpoint_fault, now + lasts, delay))
 
     web.run(put())
 
@@ -284,7 +296,7 @@ def has(response: Response) -> dict[str, tuple[str, ...]]:
 
 
 def wait_for_change(web: Cloud) -> asyncio.Task[Response]:
-    """Begin a long poll by a guest that has what it is shown now, and return once it is held."""
+    """Start a long poll of a guest that has the current document, and return once it is held."""
     request = Request("GET", EVENTS, f"{NEWEST}&wait=300", has(web.get()), b"", True)
 
     async def begin() -> asyncio.Task[Response]:

@@ -1,4 +1,4 @@
-"""Ten thousand requests that nobody would send, each answered or cut off, none of them with a 500."""
+"""Ten thousand malformed requests: each is answered or cut off, none with a 500."""
 
 import asyncio
 import json
@@ -7,19 +7,19 @@ from collections import Counter
 
 import pytest
 
-from fairwarning.core.commands import Make, Schedule
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet, Schedule
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
+from fairwarning.http1.limits import Limits
+from fairwarning.http1.server import HttpServer
 from fairwarning.metadata.app import MetadataApp
-from fairwarning.metadata.limits import Limits
-from fairwarning.metadata.server import MetadataServer
 from fairwarning.store.memory import MemoryStore
 from tests.guest import E1, NOON, UNHURRIED
-from tests.metadata.wire import FREE, PORTABLE
+from tests.http1.server_client import FREE, PORTABLE
 
 WEB_0 = MachineRef(ScopeId("web"), VmName("web_0"))
 REQUESTS, AT_ONCE = 1000, 50
@@ -120,8 +120,8 @@ def pieces(whole: bytes, chance: random.Random) -> list[bytes]:
     return [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
 
 
-async def converse(address: tuple[str, int], parts: list[bytes]) -> list[int]:
-    """Send everything, say that there is no more, and return the statuses that came back."""
+async def send_parts(address: tuple[str, int], parts: list[bytes]) -> list[int]:
+    """Send all parts and the end of the stream, and return the statuses that came back."""
     reader, writer = await asyncio.open_connection(*address)
     answer = b""
     try:
@@ -131,7 +131,7 @@ async def converse(address: tuple[str, int], parts: list[bytes]) -> list[int]:
             await asyncio.sleep(0)
         writer.write_eof()
         answer = await reader.read()
-    except OSError:  # the server had heard enough
+    except OSError:  # the server closed the connection
         pass
     finally:
         writer.close()
@@ -139,41 +139,39 @@ async def converse(address: tuple[str, int], parts: list[bytes]) -> list[int]:
 
 
 async def storm(seed: int) -> tuple[Counter[int], bytes]:
-    """Return how the requests were answered, and what a sober poll sees afterwards."""
+    """Return the statuses of the responses, and what a valid poll sees afterwards."""
     engine = Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
-    await engine.handle(Make(seed="s", blueprint=Blueprint(name="web")))
+    await engine.handle(CreateSet(seed="s", blueprint=Blueprint(name="web")))
     await engine.handle(Schedule(id=E1, cause="restart", machines=(WEB_0,)))
     app = MetadataApp(engine, UNHURRIED)
     limits = Limits(idle=5.0, head=5.0, steps=FREE)
-    server = MetadataServer[MachineRef](
-        app.answer, engine.clock.now, limits, shortcuts=app, portable=PORTABLE[0]
-    )
+    server = HttpServer[MachineRef](app.answer, engine.clock.now, limits, fast_path=app, portable=PORTABLE[0])
     listener = await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)
     chance = random.Random(seed)
     statuses: Counter[int] = Counter()
     for _ in range(REQUESTS // AT_ONCE):
         batch = [pieces(request(chance), chance) for _ in range(AT_ONCE)]
         async with asyncio.timeout(30):
-            for answered in await asyncio.gather(*(converse(listener.address, parts) for parts in batch)):
+            for answered in await asyncio.gather(*(send_parts(listener.address, parts) for parts in batch)):
                 statuses.update(answered)
     reader, writer = await asyncio.open_connection(*listener.address)
     writer.write(
         b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n"
         b"Host: x\r\nMetadata: true\r\nConnection: close\r\n\r\n"
     )
-    sober = (await reader.read()).partition(b"\r\n\r\n")[2]
+    valid = (await reader.read()).partition(b"\r\n\r\n")[2]
     writer.close()
     await server.close()
-    return statuses, sober
+    return statuses, valid
 
 
-@pytest.mark.usefixtures("lines")
+@pytest.mark.usefixtures("transports")
 @pytest.mark.parametrize("seed", range(10))
 def test_bad_input_gets_a_clear_error_and_loses_nothing(seed: int, caplog: pytest.LogCaptureFixture) -> None:
-    statuses, sober = asyncio.run(storm(seed))
+    statuses, valid = asyncio.run(storm(seed))
 
     assert not [status for status in statuses if status >= 500 and status != 505]
     assert caplog.record_tuples == []
     assert {200, 400, 404, 405} <= set(statuses)
-    (event,) = json.loads(sober)["Events"]
+    (event,) = json.loads(valid)["Events"]
     assert (event["EventId"], event["EventStatus"]) == (E1, "Scheduled")

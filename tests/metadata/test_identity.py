@@ -1,4 +1,4 @@
-"""Who is calling is a matter of the listener, whatever the caller says."""
+"""The listener identifies the caller, whatever the request says."""
 
 import asyncio
 import json
@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.commands import Add, Make, Schedule
-from fairwarning.core.errors import Invalid
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import AddMachines, CreateSet, Schedule
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy, Profile
-from fairwarning.core.scope import Blueprint
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
+from fairwarning.http1.server import HttpServer
 from fairwarning.metadata.app import MetadataApp
-from fairwarning.metadata.doors import LOOPBACK, CannotListen, Doors, Plan
 from fairwarning.metadata.identity import Inventory
-from fairwarning.metadata.numbers import Numbers
-from fairwarning.metadata.server import MetadataServer
+from fairwarning.metadata.listeners import LOOPBACK, CannotListenError, Listeners, ListenPlan
+from fairwarning.metadata.machine_numbers import MachineNumbers
 from fairwarning.store.memory import MemoryStore
 from tests.guest import E1, NOON
 
@@ -56,28 +56,28 @@ async def fetch(
     return int(head.split()[1]), answer
 
 
-class House:
-    """A fleet with real doors."""
+class OpenFleet:
+    """A fleet with real listeners."""
 
-    def __init__(self, plan: Plan, count: int = 3, store: MemoryStore | None = None) -> None:
+    def __init__(self, plan: ListenPlan, count: int = 3, store: MemoryStore | None = None) -> None:
         self.engine = Engine(store or MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy())
         app = MetadataApp(self.engine, Profile(requests_per_second=1e9, burst=1e9))
-        self.server = MetadataServer[MachineRef](app.answer, self.engine.clock.now)
-        self.doors = Doors(self.server, plan, self.engine.store)
+        self.server = HttpServer[MachineRef](app.answer, self.engine.clock.now)
+        self.listeners = Listeners(self.server, plan, self.engine.store)
         self.count = count
 
-    async def __aenter__(self) -> "House":
-        await self.engine.handle(Make(seed="s", blueprint=Blueprint(name="web", count=self.count)))
-        await self.doors.open_shared()
-        await self.doors.open(m.ref for m in self.engine.scope(ScopeId("web")).machines.values())
+    async def __aenter__(self) -> "OpenFleet":
+        await self.engine.handle(CreateSet(seed="s", blueprint=Blueprint(name="web", count=self.count)))
+        await self.listeners.open_shared()
+        await self.listeners.open(m.ref for m in self.engine.scope(ScopeId("web")).machines.values())
         return self
 
     async def __aexit__(self, *problem: object) -> None:
         await self.server.close()
 
 
-def url(house: House, machine: MachineRef) -> str:
-    found = house.doors.url(machine)
+def url(fleet: OpenFleet, machine: MachineRef) -> str:
+    found = fleet.listeners.url(machine)
     assert found is not None
     return found
 
@@ -98,8 +98,8 @@ def free_base(count: int) -> int:
 @pytest.mark.rule("R-03")
 def test_each_machine_has_a_port_an_address_and_a_socket_of_its_own(tmp_path: Path) -> None:
     async def story() -> list[tuple[int, str]]:
-        async with House(Plan(port=free_base(3), sockets=tmp_path)) as house:
-            own, address, unix = url(house, WEB_1), *house.doors.alternatives(WEB_1)
+        async with OpenFleet(ListenPlan(port=free_base(3), sockets=tmp_path)) as fleet:
+            own, address, unix = url(fleet, WEB_1), *fleet.listeners.alternatives(WEB_1)
             assert address.startswith("http://127.0.10.2:")
             assert unix == f"unix:{tmp_path}/web+web_1.sock"
             return [await fetch(own), await fetch(address), await fetch(tmp_path / "web+web_1.sock")]
@@ -109,8 +109,8 @@ def test_each_machine_has_a_port_an_address_and_a_socket_of_its_own(tmp_path: Pa
 
 def test_on_any_free_ports_a_machine_has_no_address_that_nobody_could_guess() -> None:
     async def story() -> tuple[str, ...]:
-        async with House(Plan(port=0)) as house:
-            return house.doors.alternatives(WEB_1)
+        async with OpenFleet(ListenPlan(port=0)) as fleet:
+            return fleet.listeners.alternatives(WEB_1)
 
     assert asyncio.run(story()) == ()
 
@@ -129,8 +129,8 @@ def test_on_any_free_ports_a_machine_has_no_address_that_nobody_could_guess() ->
 )
 def test_no_header_makes_a_machine_another(headers: dict[str, str]) -> None:
     async def story() -> tuple[int, str]:
-        async with House(Plan(port=0)) as house:
-            return await fetch(url(house, WEB_1), headers=headers)
+        async with OpenFleet(ListenPlan(port=0)) as fleet:
+            return await fetch(url(fleet, WEB_1), headers=headers)
 
     status, body = asyncio.run(story())
 
@@ -139,26 +139,26 @@ def test_no_header_makes_a_machine_another(headers: dict[str, str]) -> None:
 
 @pytest.mark.rule("R-03")
 def test_on_a_shared_listener_the_source_address_tells_who_is_calling() -> None:
-    plan = Plan(port=0, shared=(("127.0.0.1", 0),), addresses={WEB_0: "127.7.0.1", WEB_1: "127.7.0.2"})
+    plan = ListenPlan(port=0, shared=(("127.0.0.1", 0),), addresses={WEB_0: "127.7.0.1", WEB_1: "127.7.0.2"})
 
     async def story() -> list[tuple[int, str]]:
-        async with House(plan) as house:
-            (shared,) = house.doors.shared_urls()
+        async with OpenFleet(plan) as fleet:
+            (shared,) = fleet.listeners.shared_urls()
             return [await fetch(shared, source=f"127.7.0.{n}") for n in (1, 2, 3)]
 
-    (known, other, stranger) = asyncio.run(story())
+    (known, other, unknown) = asyncio.run(story())
 
     assert (known, other) == ((200, "web_0"), (200, "web_1"))
-    assert stranger[0] == 403
-    assert "no machine" in json.loads(stranger[1])["error"]
+    assert unknown[0] == 403
+    assert "no machine" in json.loads(unknown[1])["error"]
 
 
 def test_machines_beyond_the_first_share_a_listener() -> None:
     async def story() -> tuple[str, tuple[int, str]]:
-        async with House(Plan(port=0, own=2)) as house:
-            (interface,) = house.doors.alternatives(WEB_2)
+        async with OpenFleet(ListenPlan(port=0, own=2)) as fleet:
+            (interface,) = fleet.listeners.alternatives(WEB_2)
             source = interface.removeprefix("--interface ")
-            return interface, await fetch(url(house, WEB_2), source=source)
+            return interface, await fetch(url(fleet, WEB_2), source=source)
 
     interface, answer = asyncio.run(story())
 
@@ -166,20 +166,20 @@ def test_machines_beyond_the_first_share_a_listener() -> None:
     assert answer == (200, "web_2")
 
 
-def test_a_machine_that_goes_takes_its_door_along_and_a_new_one_gets_its_own() -> None:
+def test_a_deleted_machine_loses_its_listener_and_a_new_machine_gets_its_own() -> None:
     base = free_base(4)
 
     async def story() -> tuple[str, str]:
-        async with House(Plan(port=base)) as house:
-            gone = url(house, WEB_1)
-            await house.doors.close(WEB_1)
+        async with OpenFleet(ListenPlan(port=base)) as fleet:
+            gone = url(fleet, WEB_1)
+            await fleet.listeners.close(WEB_1)
             with pytest.raises(ConnectionRefusedError):
                 await fetch(gone)
-            await house.engine.handle(Add(seed="t", scope=ScopeId("web")))
+            await fleet.engine.handle(AddMachines(seed="t", scope=ScopeId("web")))
             new = MachineRef(ScopeId("web"), VmName("web_3"))
-            await house.doors.open([new])
-            assert (await fetch(url(house, new)))[1] == "web_3"
-            return gone, url(house, new)
+            await fleet.listeners.open([new])
+            assert (await fetch(url(fleet, new)))[1] == "web_3"
+            return gone, url(fleet, new)
 
     gone, new = asyncio.run(story())
 
@@ -196,8 +196,8 @@ def test_what_is_given_is_kept_before_anybody_listens() -> None:
             await super().note(key, value)
 
     async def story() -> tuple[str | None, tuple[int, str]]:
-        async with House(Plan(port=base), count=1, store=Watchful()) as house:
-            return await house.engine.store.noted("numbers/0"), await fetch(url(house, WEB_0))
+        async with OpenFleet(ListenPlan(port=base), count=1, store=Watchful()) as fleet:
+            return await fleet.engine.store.noted("numbers/0"), await fetch(url(fleet, WEB_0))
 
     kept, answer = asyncio.run(story())
 
@@ -207,24 +207,24 @@ def test_what_is_given_is_kept_before_anybody_listens() -> None:
 
 def test_a_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
     async def story() -> int:
-        async with House(Plan(port=0, sockets=tmp_path)):
+        async with OpenFleet(ListenPlan(port=0, sockets=tmp_path)):
             return (tmp_path / "web+web_0.sock").stat().st_mode & 0o777
 
     assert asyncio.run(story()) == 0o600
 
 
 async def inventory(*machines: MachineRef, named: Mapping[MachineRef, str] = {}) -> Inventory:
-    """Return an inventory that answers these machines."""
-    numbers = Numbers(MemoryStore())
+    """Return an inventory in which these machines are active."""
+    numbers = MachineNumbers(MemoryStore())
     found = Inventory(numbers)
-    await found.name(named)
-    for number in await numbers.give(machines):
-        found.admit(number)
+    await found.assign(named)
+    for number in await numbers.assign(machines):
+        found.activate(number)
     return found
 
 
 def test_an_address_belongs_to_one_machine() -> None:
-    with pytest.raises(Invalid, match="belongs to web_0 already"):
+    with pytest.raises(InvalidError, match="belongs to web_0 already"):
         asyncio.run(inventory(named={WEB_0: "10.0.0.1", WEB_1: "10.0.0.1"}))
 
 
@@ -244,9 +244,9 @@ def test_a_machine_whose_address_was_named_has_no_other() -> None:
     assert [found.identify((f"127.1.0.{n}", 1)) for n in (1, 2, 3)] == [WEB_0, None, WEB_1]
 
 
-def test_a_machine_that_is_dismissed_keeps_its_address_and_is_not_answered_there() -> None:
+def test_a_deactivated_machine_keeps_its_address_and_is_not_answered_there() -> None:
     found = asyncio.run(inventory(WEB_0, WEB_1))
-    found.dismiss(WEB_0)
+    found.deactivate(WEB_0)
 
     assert WEB_0 not in found
     assert list(found) == [WEB_1]
@@ -254,14 +254,14 @@ def test_a_machine_that_is_dismissed_keeps_its_address_and_is_not_answered_there
 
 
 def test_what_is_no_address_cannot_be_named() -> None:
-    with pytest.raises(Invalid, match="'here' is no IP address"):
+    with pytest.raises(InvalidError, match="'here' is no IP address"):
         asyncio.run(inventory(named={WEB_0: "here"}))
 
 
 def test_a_shared_listener_of_ipv6_is_written_as_one_would_paste_it() -> None:
     async def story() -> tuple[str, ...]:
-        async with House(Plan(port=0, shared=(("::1", 0),))) as house:
-            return house.doors.shared_urls()
+        async with OpenFleet(ListenPlan(port=0, shared=(("::1", 0),))) as fleet:
+            return fleet.listeners.shared_urls()
 
     (shared,) = asyncio.run(story())
 
@@ -272,7 +272,7 @@ def test_a_folder_for_sockets_that_is_not_there_is_made_for_its_owner_alone(tmp_
     folder = tmp_path / "run" / "guests"
 
     async def story() -> int:
-        async with House(Plan(port=0, sockets=folder)):
+        async with OpenFleet(ListenPlan(port=0, sockets=folder)):
             return folder.stat().st_mode & 0o777
 
     assert asyncio.run(story()) == 0o700
@@ -280,38 +280,38 @@ def test_a_folder_for_sockets_that_is_not_there_is_made_for_its_owner_alone(tmp_
 
 def test_two_servers_do_not_share_a_folder_of_sockets(tmp_path: Path) -> None:
     async def story() -> tuple[int, str]:
-        async with House(Plan(port=0, sockets=tmp_path), count=1):
+        async with OpenFleet(ListenPlan(port=0, sockets=tmp_path), count=1):
             with pytest.raises(
-                CannotListen, match=f"{tmp_path}/web\\+web_0.sock: another server answers there"
+                CannotListenError, match=f"{tmp_path}/web\\+web_0.sock: another server answers there"
             ):
-                async with House(Plan(port=0, sockets=tmp_path), count=1):
+                async with OpenFleet(ListenPlan(port=0, sockets=tmp_path), count=1):
                     pass
             return await fetch(tmp_path / "web+web_0.sock")
 
     assert asyncio.run(story()) == (200, "web_0")
 
 
-def test_a_door_that_could_not_be_opened_is_opened_by_the_next_try(tmp_path: Path) -> None:
+def test_a_listener_that_could_not_be_opened_is_opened_by_the_next_try(tmp_path: Path) -> None:
     async def story() -> tuple[int, str]:
-        async with House(Plan(port=free_base(1), sockets=tmp_path), count=0) as house:
-            await house.engine.handle(Add(seed="t", scope=ScopeId("web")))
+        async with OpenFleet(ListenPlan(port=free_base(1), sockets=tmp_path), count=0) as fleet:
+            await fleet.engine.handle(AddMachines(seed="t", scope=ScopeId("web")))
             (tmp_path / "web+web_0.sock").write_text("in the way")
-            with pytest.raises(CannotListen):
-                await house.doors.open([WEB_0])
+            with pytest.raises(CannotListenError):
+                await fleet.listeners.open([WEB_0])
             (tmp_path / "web+web_0.sock").unlink()
-            await house.doors.open([WEB_0])
-            return await fetch(url(house, WEB_0))
+            await fleet.listeners.open([WEB_0])
+            return await fetch(url(fleet, WEB_0))
 
     assert asyncio.run(story()) == (200, "web_0")
 
 
-def test_a_door_keeps_working_while_an_event_goes_by() -> None:
+def test_a_listener_keeps_working_while_an_event_goes_by() -> None:
     async def story() -> list[str]:
-        async with House(Plan(port=0)) as house:
+        async with OpenFleet(ListenPlan(port=0)) as fleet:
             events = "/metadata/scheduledevents?api-version=2020-07-01"
-            await fetch(url(house, WEB_0), events)
-            await house.engine.handle(Schedule(id=E1, cause="restart", machines=(WEB_0,)))
-            return [(await fetch(url(house, ref), events))[1] for ref in (WEB_0, WEB_1)]
+            await fetch(url(fleet, WEB_0), events)
+            await fleet.engine.handle(Schedule(id=E1, cause="restart", machines=(WEB_0,)))
+            return [(await fetch(url(fleet, ref), events))[1] for ref in (WEB_0, WEB_1)]
 
     seen = asyncio.run(story())
 
@@ -321,12 +321,12 @@ def test_a_door_keeps_working_while_an_event_goes_by() -> None:
 
 def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
     async def story(port: int) -> None:
-        async with House(Plan(port=port - 1)):
+        async with OpenFleet(ListenPlan(port=port - 1)):
             pass
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
-            CannotListen, match=rf"^cannot listen on 127\.0\.0\.1:{port}: address already in use$"
+            CannotListenError, match=rf"^cannot listen on 127\.0\.0\.1:{port}: address already in use$"
         ):
             asyncio.run(story(port))

@@ -1,4 +1,4 @@
-"""What a guest reads about its own machine."""
+"""The instance document of a machine."""
 
 import json
 import re
@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairwarning.core.versions import IMDS_VERSIONS
+from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.metadata.instance import (
     DataDisk,
-    Facts,
-    LeafNeedsText,
-    NoSuchElement,
+    LeafNeedsTextError,
+    NoSuchElementError,
     computer_name,
     document,
+    find_element,
     render,
     versions_document,
-    walk,
 )
+from fairwarning.metadata.instance_fields import InstanceFacts
 
 NEWEST = IMDS_VERSIONS[-1]
-WEB_3 = Facts(
+WEB_3 = InstanceFacts(
     name="web_3",
     vm_id="7d5c1a90-0d7f-4b58-8d0e-3c6d1f1f0a03",
     update_domain=3,
@@ -37,22 +37,22 @@ WEB_3 = Facts(
     ipv6=("fd00::7",),
     mac="00:0d:3a:f8:06:ec",
 )
-BARE = Facts(name="db", vm_id="b3a0c7de-6f21-4c0e-9d5b-52f0e1a7c918", priority="")
+BARE = InstanceFacts(name="db", vm_id="b3a0c7de-6f21-4c0e-9d5b-52f0e1a7c918", priority="")
 
 
-def text_at(facts: Facts, version: str, route: str) -> str:
-    _, body = render(walk(document(facts, version), route.split("/")), text=True)
+def text_at(facts: InstanceFacts, version: str, route: str) -> str:
+    _, body = render(find_element(document(facts, version), route.split("/")), text=True)
     return body.decode()
 
 
-def json_at(facts: Facts, version: str, route: str) -> object:
-    _, body = render(walk(document(facts, version), route.split("/") if route else ()), text=False)
+def json_at(facts: InstanceFacts, version: str, route: str) -> object:
+    _, body = render(find_element(document(facts, version), route.split("/") if route else ()), text=False)
     parsed: object = json.loads(body)
     return parsed
 
 
 def leaves(node: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Every single value with the route to it."""
+    """Return every single value with its path."""
     if isinstance(node, dict):
         for key, child in node.items():
             yield from leaves(child, f"{path}/{key}")
@@ -92,7 +92,7 @@ def test_the_versions_are_listed_oldest_first() -> None:
         pytest.param(BARE, id="a standalone machine with nothing"),
     ],
 )
-def test_every_single_value_is_a_string(facts: Facts, version: str) -> None:
+def test_every_single_value_is_a_string(facts: InstanceFacts, version: str) -> None:
     odd = [route for route, value in leaves(document(facts, version)) if not isinstance(value, str)]
 
     assert odd == []
@@ -132,7 +132,7 @@ def test_a_list_of_nothing_is_an_empty_list(route: str) -> None:
 
 @pytest.mark.rule("I-04")
 def test_json_is_compact_and_says_what_it_is() -> None:
-    content_type, body = render(walk(document(WEB_3, NEWEST), ["compute", "plan"]), text=False)
+    content_type, body = render(find_element(document(WEB_3, NEWEST), ["compute", "plan"]), text=False)
 
     assert content_type == "application/json; charset=utf-8"
     assert body == b'{"name":"","product":"","publisher":""}'
@@ -165,11 +165,11 @@ def test_keys_come_in_alphabetical_order_at_every_depth() -> None:
     ],
 )
 def test_a_route_to_nothing_is_not_found(route: list[str]) -> None:
-    with pytest.raises(NoSuchElement) as refusal:
-        walk(document(WEB_3, NEWEST), route)
+    with pytest.raises(NoSuchElementError) as refusal:
+        find_element(document(WEB_3, NEWEST), route)
 
     assert refusal.value.status_hint == 404
-    assert refusal.value.route == tuple(route)
+    assert refusal.value.path == tuple(route)
 
 
 @pytest.mark.rule("I-05")
@@ -177,14 +177,14 @@ def test_a_route_to_nothing_is_not_found(route: list[str]) -> None:
 def test_a_trailing_slash_is_harmless(route: list[str]) -> None:
     whole = document(WEB_3, NEWEST)
 
-    assert walk(whole, [*route, ""]) == walk(whole, route)
+    assert find_element(whole, [*route, ""]) == find_element(whole, route)
 
 
 @pytest.mark.rule("I-05")
 def test_a_single_value_has_no_json_form() -> None:
-    leaf = walk(document(WEB_3, NEWEST), ["compute", "name"])
+    leaf = find_element(document(WEB_3, NEWEST), ["compute", "name"])
 
-    with pytest.raises(LeafNeedsText) as refusal:
+    with pytest.raises(LeafNeedsTextError) as refusal:
         render(leaf, text=False)
 
     assert refusal.value.status_hint == 400
@@ -214,7 +214,7 @@ def test_the_metadata_root_as_text_names_the_instance_category() -> None:
 
 @pytest.mark.rule("I-06")
 def test_a_single_value_as_text_is_the_raw_value() -> None:
-    leaf = walk(document(WEB_3, NEWEST), ["compute", "tags"])
+    leaf = find_element(document(WEB_3, NEWEST), ["compute", "tags"])
 
     content_type, body = render(leaf, text=True)
 
@@ -225,7 +225,7 @@ def test_a_single_value_as_text_is_the_raw_value() -> None:
 @pytest.mark.rule("I-10")
 def test_a_key_with_raw_newlines_is_still_valid_json() -> None:
     key = 'ssh-rsa AAAA\r\nBBBB "ops"\n'
-    facts = Facts(name="db", vm_id="1", public_keys=(key,))
+    facts = InstanceFacts(name="db", vm_id="1", public_keys=(key,))
 
     _, body = render(document(facts, NEWEST), text=False)
 

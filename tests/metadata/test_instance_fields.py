@@ -4,20 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairwarning.core.versions import IMDS_VERSIONS
-from fairwarning.core.wire import Json
-from fairwarning.metadata.instance import (
-    DataDisk,
-    Facts,
-    NoSuchElement,
-    computer_name,
-    document,
-    walk,
-)
-from fairwarning.metadata.instance_fields import FIELDS, Field
+from fairwarning.core.document.render import Json
+from fairwarning.core.document.versions import IMDS_VERSIONS
+from fairwarning.metadata.instance import DataDisk, NoSuchElementError, computer_name, document, find_element
+from fairwarning.metadata.instance_fields import FIELDS, Field, InstanceFacts
 
 NEWEST = IMDS_VERSIONS[-1]
-WEB_3 = Facts(
+WEB_3 = InstanceFacts(
     name="web_3",
     vm_id="7d5c1a90-0d7f-4b58-8d0e-3c6d1f1f0a03",
     update_domain=3,
@@ -34,13 +27,13 @@ WEB_3 = Facts(
     ipv6=("fd00::7",),
     mac="00:0d:3a:f8:06:ec",
 )
-BARE = Facts(name="db", vm_id="b3a0c7de-6f21-4c0e-9d5b-52f0e1a7c918", priority="")
+BARE = InstanceFacts(name="db", vm_id="b3a0c7de-6f21-4c0e-9d5b-52f0e1a7c918", priority="")
 GROUP = (
     "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/fairwarning"
     "/providers/Microsoft.Compute"
 )
 
-#: What each version added, in the words of its release; ``*`` stands for an index.
+#: The fields that each version added; ``*`` stands for an index.
 HISTORY = """
 2017-03-01 compute: location name offer osType platformFaultDomain platformUpdateDomain publisher
 2017-03-01 compute: sku version vmId vmSize
@@ -83,8 +76,8 @@ def announced() -> Iterator[tuple[str, str]]:
         yield from ((version, f"{branch}.{name}") for name in names.split())
 
 
-def at(facts: Facts, version: str, route: str) -> Json:
-    return walk(document(facts, version), route.split("/"))
+def at(facts: InstanceFacts, version: str, route: str) -> Json:
+    return find_element(document(facts, version), route.split("/"))
 
 
 def showing(path: str) -> list[str]:
@@ -94,8 +87,8 @@ def showing(path: str) -> list[str]:
 
 def shows(path: str, version: str) -> bool:
     try:
-        walk(document(WEB_3, version), path.replace("*", "0").split("."))
-    except NoSuchElement:
+        find_element(document(WEB_3, version), path.replace("*", "0").split("."))
+    except NoSuchElementError:
         return False
     return True
 
@@ -205,14 +198,14 @@ def test_a_scale_set_instance_reads_its_own_facts(route: str, value: str) -> Non
     [
         pytest.param(BARE, "", "", f"{GROUP}/virtualMachines/db", id="a machine without a set"),
         pytest.param(
-            Facts(name="web_3", vm_id="1", scale_set="web"),
+            InstanceFacts(name="web_3", vm_id="1", scale_set="web"),
             "web",
             "",
             f"{GROUP}/virtualMachineScaleSets/web/virtualMachines/3",
             id="a uniform instance lives inside its set",
         ),
         pytest.param(
-            Facts(name="web_1a2b3c4d", vm_id="1", scale_set="web", flexible=True),
+            InstanceFacts(name="web_1a2b3c4d", vm_id="1", scale_set="web", flexible=True),
             "web",
             f"{GROUP}/virtualMachineScaleSets/web",
             f"{GROUP}/virtualMachines/web_1a2b3c4d",
@@ -221,7 +214,7 @@ def test_a_scale_set_instance_reads_its_own_facts(route: str, value: str) -> Non
     ],
 )
 def test_a_machine_says_how_it_belongs_to_a_set(
-    facts: Facts, set_name: str, set_id: str, resource_id: str
+    facts: InstanceFacts, set_name: str, set_id: str, resource_id: str
 ) -> None:
     assert at(facts, NEWEST, "compute/name") == facts.name
     assert at(facts, NEWEST, "compute/vmScaleSetName") == set_name
@@ -231,27 +224,27 @@ def test_a_machine_says_how_it_belongs_to_a_set(
 
 @pytest.mark.rule("S-06")
 def test_a_resource_id_that_is_known_is_told_as_it_is() -> None:
-    facts = Facts(name="db", vm_id="1", resource_id="/subscriptions/s/somewhere/else")
+    facts = InstanceFacts(name="db", vm_id="1", resource_id="/subscriptions/s/somewhere/else")
 
     assert at(facts, NEWEST, "compute/resourceId") == "/subscriptions/s/somewhere/else"
 
 
 @pytest.mark.rule("S-04")
 def test_a_machine_without_an_update_domain_leaves_it_empty() -> None:
-    facts = Facts(name="web_1a2b3c4d", vm_id="1", update_domain=None)
+    facts = InstanceFacts(name="web_1a2b3c4d", vm_id="1", update_domain=None)
 
     assert at(facts, NEWEST, "compute/platformUpdateDomain") == ""
 
 
 def test_a_windows_machine_is_not_asked_about_passwords() -> None:
-    facts = Facts(name="db", vm_id="1", os_type="Windows")
+    facts = InstanceFacts(name="db", vm_id="1", os_type="Windows")
 
     route = "compute/osProfile/disablePasswordAuthentication"
     assert at(facts, NEWEST, route) == ""
 
 
 def test_a_zonal_machine_says_where_it_is() -> None:
-    facts = Facts(name="db", vm_id="1", zone="2")
+    facts = InstanceFacts(name="db", vm_id="1", zone="2")
 
     assert at(facts, NEWEST, "compute/zone") == "2"
     assert at(facts, NEWEST, "compute/physicalZone") == "westeurope-az2"
@@ -259,7 +252,7 @@ def test_a_zonal_machine_says_where_it_is() -> None:
 
 def test_every_data_disk_has_its_own_entry() -> None:
     disks = (DataDisk(lun=0, name="logs", size_gb=64), DataDisk(lun=4, name="rows", size_gb=512))
-    facts = Facts(name="db", vm_id="1", data_disks=disks)
+    facts = InstanceFacts(name="db", vm_id="1", data_disks=disks)
 
     second = "compute/storageProfile/dataDisks/1"
     assert at(facts, NEWEST, "compute/storageProfile/dataDisks/0/name") == "logs"

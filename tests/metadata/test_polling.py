@@ -1,4 +1,4 @@
-"""Switching on, asking again, waiting, approving."""
+"""First polls, repeated polls, long polls and approvals."""
 
 import asyncio
 import json
@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.changes import FactsChanged
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.changes import ScopePropertiesChanged
 from fairwarning.core.commands import Schedule
-from fairwarning.core.history import Refused
+from fairwarning.core.history import CommandRefused
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import FirstCall
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.ports import Commit, Entry
-from fairwarning.engine.travel import travel
-from fairwarning.metadata.http import Request, Response
-from fairwarning.store.errors import StoreFailed
+from fairwarning.engine.time_control import advance_to
+from fairwarning.http1.messages import Request, Response
+from fairwarning.store.errors import StoreFailedError
 from fairwarning.store.memory import MemoryStore
 from tests.guest import E1, EVENTS, METADATA, NEWEST, UNHURRIED, Cloud, cloud, error_of, start
 
@@ -115,7 +115,7 @@ def test_several_events_are_started_by_one_request(web: Cloud) -> None:
         pytest.param(
             json.dumps({"StartRequests": [{"EventId": E1, "Why": "now"}], "More": [1]}).encode(),
             None,
-            id="members nobody knows",
+            id="unknown members",
         ),
         pytest.param(
             json.dumps({"DocumentIncarnation": 99, "StartRequests": [{"EventId": E1}] * 2}).encode(),
@@ -301,7 +301,7 @@ def test_an_approval_held_by_a_barrier_changes_nothing_a_guest_can_see() -> None
 
         assert fleet.post(start(TWO), "web_2").status == 200
         assert json.loads(fleet.get().body) == before
-        fleet.run(travel(fleet.engine, fleet.clock, fleet.clock.now() + profile_minutes))
+        fleet.run(advance_to(fleet.engine, fleet.clock, fleet.clock.now() + profile_minutes))
         assert [event["EventStatus"] for event in fleet.events()] == ["Started", "Started"]
 
 
@@ -320,7 +320,7 @@ def test_a_guest_that_repeats_itself_is_told_every_time_and_the_history_once_a_m
     lines = web.run(web.engine.store.journal())
 
     assert statuses == [400, 400, 400]
-    assert len([entry for entry in lines if isinstance(entry.change, Refused)]) == 1
+    assert len([entry for entry in lines if isinstance(entry.change, CommandRefused)]) == 1
 
 
 @pytest.mark.parametrize(
@@ -330,14 +330,16 @@ def test_an_id_that_nobody_should_have_to_read_is_not_written_down(web: Cloud, e
     reply = web.post(start(event_id))
 
     assert reply.status == 400
-    assert not [e for e in web.run(web.engine.store.journal()) if isinstance(e.change, Refused)]
+    assert not [e for e in web.run(web.engine.store.journal()) if isinstance(e.change, CommandRefused)]
 
 
 def test_a_guest_is_not_told_what_ails_the_server() -> None:
     class Full(MemoryStore):
         async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-            if any(isinstance(change, FactsChanged) for commit in commits for change in commit.changes):
-                raise StoreFailed(Path("/var/lib/secret.db"), "disk full")
+            if any(
+                isinstance(change, ScopePropertiesChanged) for commit in commits for change in commit.changes
+            ):
+                raise StoreFailedError(Path("/var/lib/secret.db"), "disk full")
             return await super().commit(commits)
 
     with cloud(polled=False, store=Full()) as web:

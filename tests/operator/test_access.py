@@ -1,11 +1,11 @@
-"""Who may come in."""
+"""Access to the operator API: tokens, host names, web pages of other sites."""
 
 import pytest
 
-from fairwarning.core.scope import Blueprint
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator.app import create_app
-from tests.operator.office import office
-from tests.stage import Stage
+from tests.fleet_harness import FleetHarness
+from tests.operator.operator_client import operator_client
 
 WEB = Blueprint(name="web")
 TOKEN = "correct horse battery"
@@ -22,9 +22,9 @@ TOKEN = "correct horse battery"
     ],
 )
 def test_on_loopback_a_name_of_this_machine_needs_no_token(url: str) -> None:
-    desk = office(WEB)
+    client = operator_client(WEB)
 
-    assert desk.send("GET", "/machines", url=url).status_code == 200
+    assert client.send("GET", "/machines", url=url).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ def test_on_loopback_a_name_of_this_machine_needs_no_token(url: str) -> None:
         pytest.param("http://evil.example:8080", id="a rebound name"),
         pytest.param("http://127.0.0.1.evil.example", id="a name that looks like an address"),
         pytest.param("http://192.0.2.7:8080", id="another address"),
-        pytest.param("http://localhost.evil.example", id="a name that begins like ours"),
+        pytest.param("http://localhost.evil.example", id="a name that begins with localhost"),
     ],
 )
-def test_on_loopback_a_name_that_is_not_ours_is_refused(url: str) -> None:
-    desk = office(WEB)
+def test_on_loopback_a_foreign_host_name_is_refused(url: str) -> None:
+    client = operator_client(WEB)
 
-    response = desk.send("GET", "/machines", url=url)
+    response = client.send("GET", "/machines", url=url)
 
     assert response.status_code == 403
     assert response.headers["content-type"] == "application/problem+json"
@@ -47,20 +47,20 @@ def test_on_loopback_a_name_that_is_not_ours_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:9999", "http://["])
 def test_a_web_page_of_another_site_may_not_call(origin: str) -> None:
-    desk = office(WEB)
+    client = operator_client(WEB)
 
-    response = desk.send(
+    response = client.send(
         "POST", "/events", {"cause": "restart", "machines": ["web_0"]}, headers={"Origin": origin}
     )
 
     assert response.status_code == 403
-    assert desk.events() == []
+    assert client.events() == []
 
 
-def test_a_web_page_of_our_own_may_call() -> None:
-    desk = office(WEB)
+def test_a_web_page_of_the_same_site_may_call() -> None:
+    client = operator_client(WEB)
 
-    assert desk.send("GET", "/events", headers={"Origin": "http://127.0.0.1:8080"}).status_code == 200
+    assert client.send("GET", "/events", headers={"Origin": "http://127.0.0.1:8080"}).status_code == 200
 
 
 @pytest.mark.parametrize("loopback", [True, False], ids=["on loopback", "elsewhere"])
@@ -71,13 +71,13 @@ def test_a_web_page_of_our_own_may_call() -> None:
         pytest.param({"Authorization": "Bearer wrong"}, id="another token"),
         pytest.param({"Authorization": TOKEN}, id="the token without its scheme"),
         pytest.param({"Authorization": f"Basic {TOKEN}"}, id="another scheme"),
-        pytest.param({"Authorization": "Bearer \xe9"}, id="a token of odd letters"),
+        pytest.param({"Authorization": "Bearer \xe9"}, id="a token outside ASCII"),
     ],
 )
-def test_where_a_token_is_set_it_must_be_shown(header: dict[str, str], loopback: bool) -> None:
-    desk = office(WEB, token=TOKEN, loopback=loopback)
+def test_with_a_token_set_every_request_needs_it(header: dict[str, str], loopback: bool) -> None:
+    client = operator_client(WEB, token=TOKEN, loopback=loopback)
 
-    response = desk.send("GET", "/machines", headers=header)
+    response = client.send("GET", "/machines", headers=header)
 
     assert response.status_code == 401
     assert response.headers["www-authenticate"] == "Bearer"
@@ -85,25 +85,25 @@ def test_where_a_token_is_set_it_must_be_shown(header: dict[str, str], loopback:
 
 
 def test_with_the_token_every_name_is_served() -> None:
-    desk = office(WEB, token=TOKEN, loopback=False)
+    client = operator_client(WEB, token=TOKEN, loopback=False)
 
-    response = desk.send(
+    response = client.send(
         "GET", "/machines", headers={"Authorization": f"bearer {TOKEN}"}, url="http://fleet.example"
     )
 
     assert response.status_code == 200
 
 
-def test_anybody_may_ask_whether_the_server_answers() -> None:
-    desk = office(WEB, token=TOKEN, loopback=False)
+def test_the_health_check_needs_no_token() -> None:
+    client = operator_client(WEB, token=TOKEN, loopback=False)
 
-    response = desk.send("GET", "/healthz", url="http://192.0.2.7")
+    response = client.send("GET", "/healthz", url="http://192.0.2.7")
 
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
 def test_off_loopback_nothing_is_served_without_a_token() -> None:
-    stage = Stage()
+    stage = FleetHarness()
 
     with pytest.raises(ValueError, match="needs a token"):
         create_app(stage.engine, endpoints=lambda ref: None, loopback=False)

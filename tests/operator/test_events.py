@@ -5,35 +5,35 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import HostId, ScopeKind
 from fairwarning.core.policy import PROFILES
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
-from fairwarning.operator import shapes
-from tests.operator.office import Office, office
-from tests.stage import NOON
+from fairwarning.operator import schemas
+from tests.fleet_harness import NOON
+from tests.operator.operator_client import OperatorTestClient, operator_client
 
 WEB = Blueprint(name="web", count=3)
 RACK = HostId("rack-7")
 
 
-def event(answer: bytes) -> shapes.Event:
-    """Return the event in an answer."""
-    return msgspec.json.decode(answer, type=shapes.Event)
+def event(body: bytes) -> schemas.EventBody:
+    """Decode the body of an event."""
+    return msgspec.json.decode(body, type=schemas.EventBody)
 
 
 @pytest.mark.rule("L-14")
-def test_a_restart_is_announced_and_guests_see_it_when_the_answer_comes() -> None:
-    desk = office(WEB)
+def test_a_restart_is_announced_and_guests_see_it_before_the_response() -> None:
+    client = operator_client(WEB)
 
-    announced = desk.cause("restart", "web_0", notice="30s", by="alice")
+    announced = client.cause("restart", "web_0", notice="30s", by="alice")
 
     (made,) = announced.events
     assert announced.warned
     assert announced.hint is None
-    assert [shown.id for shown in desk.stage.shown("web_2")] == [made.id]
-    assert made == shapes.Event(
+    assert [shown.id for shown in client.stage.shown("web_2")] == [made.id]
+    assert made == schemas.EventBody(
         id=made.id,
         scope="web",
         cause="restart",
@@ -57,41 +57,41 @@ def test_a_restart_is_announced_and_guests_see_it_when_the_answer_comes() -> Non
 
 @pytest.mark.rule("L-12")
 def test_restarting_several_machines_leads_to_an_event_each() -> None:
-    desk = office(WEB)
+    client = operator_client(WEB)
 
-    announced = desk.cause("restart", "web_0", "web/web_2")
+    announced = client.cause("restart", "web_0", "web/web_2")
 
-    assert [one.resources for one in announced.events] == [["web_0"], ["web_2"]]
-    assert desk.events() == announced.events
+    assert [event.resources for event in announced.events] == [["web_0"], ["web_2"]]
+    assert client.events() == announced.events
 
 
 @pytest.mark.rule("R-23")
-def test_where_nobody_polls_a_restart_acts_at_once_and_the_answer_says_so() -> None:
-    desk = office(WEB, watched=False)
+def test_in_a_scope_without_polls_a_restart_acts_at_once_and_the_response_says_so() -> None:
+    client = operator_client(WEB, polled=False)
 
-    announced = desk.cause("restart", "web_0")
+    announced = client.cause("restart", "web_0")
 
     assert not announced.warned
     assert announced.hint == "nobody polls web: acted at once; hint: poll first, or up --start-enabled"
     assert announced.events[0].status == "Started"
 
 
-def test_where_nobody_polls_maintenance_comes_at_its_time_and_the_answer_says_so() -> None:
-    desk = office(WEB, watched=False)
+def test_in_a_scope_without_polls_maintenance_comes_at_its_time_and_the_response_says_so() -> None:
+    client = operator_client(WEB, polled=False)
 
-    announced = desk.cause("freeze", "web_0")
+    announced = client.cause("freeze", "web_0")
 
     assert not announced.warned
     assert announced.hint == "nobody polls web: will act unseen; hint: poll first, or up --start-enabled"
     assert announced.events[0].status == "Scheduled"
 
 
-def test_maintenance_of_a_host_concerns_every_machine_on_it() -> None:
+def test_maintenance_of_a_host_affects_every_machine_on_it() -> None:
     one = Blueprint(name="one", kind=ScopeKind.STANDALONE, host=RACK)
     two = Blueprint(name="two", kind=ScopeKind.STANDALONE, host=RACK)
-    desk = office(one, two)
+    client = operator_client(one, two)
 
-    announced = desk.cause("host-update", host="rack-7")
+    announced = client.cause("host-update", host="rack-7")
 
     assert [(made.scope, made.resources) for made in announced.events] == [
         ("one", ["one"]),
@@ -99,38 +99,38 @@ def test_maintenance_of_a_host_concerns_every_machine_on_it() -> None:
     ]
 
 
-def test_what_falls_due_in_the_same_moment_is_not_taken_for_what_was_asked() -> None:
-    desk = office(WEB)
-    desk.cause("restart", "web_0", notice="30s")
-    desk.stage.clock.set(NOON + timedelta(seconds=30))
+def test_an_event_due_at_the_same_instant_is_not_part_of_the_response() -> None:
+    client = operator_client(WEB)
+    client.cause("restart", "web_0", notice="30s")
+    client.stage.clock.set(NOON + timedelta(seconds=30))
 
-    announced = desk.cause("restart", "web_1")
+    announced = client.cause("restart", "web_1")
 
-    assert [one.resources for one in announced.events] == [["web_1"]]
+    assert [event.resources for event in announced.events] == [["web_1"]]
 
 
 @pytest.mark.rule("L-06")
 def test_a_hardware_failure_has_started_when_it_is_announced() -> None:
-    desk = office(WEB)
+    client = operator_client(WEB)
 
-    announced = desk.cause("hardware-failure", "web_0", kind="Reboot")
+    announced = client.cause("hardware-failure", "web_0", kind="Reboot")
 
     assert announced.warned
-    assert [(one.type, one.status) for one in announced.events] == [("Reboot", "Started")]
+    assert [(event.type, event.status) for event in announced.events] == [("Reboot", "Started")]
 
 
 def test_an_event_is_found_by_its_id_in_any_case() -> None:
-    desk = office(WEB)
-    (made,) = desk.cause("restart", "web_0").events
+    client = operator_client(WEB)
+    (made,) = client.cause("restart", "web_0").events
 
-    assert event(desk.get(f"/events/{made.id.lower()}")) == made
+    assert event(client.get(f"/events/{made.id.lower()}")) == made
 
 
-def test_approving_starts_an_event_and_tells_who_did() -> None:
-    desk = office(WEB)
-    (made,) = desk.cause("restart", "web_0").events
+def test_approving_starts_an_event_and_records_the_operator() -> None:
+    client = operator_client(WEB)
+    (made,) = client.cause("restart", "web_0").events
 
-    approved = event(desk.fine("POST", f"/events/{made.id}/approve", {"by": "alice"}))
+    approved = event(client.call("POST", f"/events/{made.id}/approve", {"by": "alice"}))
 
     assert (approved.status, approved.approved_by, approved.started_at) == ("Started", "operator:alice", NOON)
 
@@ -141,58 +141,58 @@ def test_approving_starts_an_event_and_tells_who_did() -> None:
         pytest.param("web_1", "operator:web_1", id="the name of a guest"),
         pytest.param("platform", "operator:platform", id="the name of the platform"),
         pytest.param("operator", "operator", id="the plain operator"),
-        pytest.param("operator:alice", "operator:alice", id="a name that is marked already"),
+        pytest.param("operator:alice", "operator:alice", id="a name with the prefix"),
     ],
 )
-def test_no_operator_passes_for_a_guest(by: str, recorded: str) -> None:
-    desk = office(WEB)
-    (made,) = desk.cause("restart", "web_0").events
+def test_no_operator_is_recorded_as_a_guest(by: str, recorded: str) -> None:
+    client = operator_client(WEB)
+    (made,) = client.cause("restart", "web_0").events
 
-    approved = event(desk.fine("POST", f"/events/{made.id}/approve", {"by": by}))
+    approved = event(client.call("POST", f"/events/{made.id}/approve", {"by": by}))
 
     assert approved.approved_by == recorded
-    assert recorded in [line.by for line in desk.history().history]
+    assert recorded in [line.by for line in client.history().history]
 
 
 @pytest.mark.rule("R-17")
-def test_approving_what_has_started_changes_nothing() -> None:
-    desk = office(WEB)
-    (made,) = desk.cause("restart", "web_0").events
-    first = desk.fine("POST", f"/events/{made.id}/approve")
+def test_approving_a_started_event_changes_nothing() -> None:
+    client = operator_client(WEB)
+    (made,) = client.cause("restart", "web_0").events
+    first = client.call("POST", f"/events/{made.id}/approve")
 
-    second = desk.fine("POST", f"/events/{made.id}/approve", {"by": "bob"})
+    second = client.call("POST", f"/events/{made.id}/approve", {"by": "bob"})
 
     assert second == first
 
 
 def test_a_cancelled_event_is_gone() -> None:
-    desk = office(WEB)
-    (made,) = desk.cause("restart", "web_0").events
+    client = operator_client(WEB)
+    (made,) = client.cause("restart", "web_0").events
 
-    cancelled = event(desk.fine("POST", f"/events/{made.id}/cancel"))
+    cancelled = event(client.call("POST", f"/events/{made.id}/cancel"))
 
     assert (cancelled.id, cancelled.status) == (made.id, "Gone")
-    assert desk.events() == []
-    assert desk.refused("GET", f"/events/{made.id}").status == 404
+    assert client.events() == []
+    assert client.refused("GET", f"/events/{made.id}").status == 404
 
 
-def test_what_has_started_cannot_be_cancelled() -> None:
-    desk = office(WEB)
-    (made,) = desk.cause("restart", "web_0").events
-    desk.fine("POST", f"/events/{made.id}/approve")
+def test_a_started_event_cannot_be_cancelled() -> None:
+    client = operator_client(WEB)
+    (made,) = client.cause("restart", "web_0").events
+    client.call("POST", f"/events/{made.id}/approve")
 
-    problem = desk.refused("POST", f"/events/{made.id}/cancel")
+    problem = client.refused("POST", f"/events/{made.id}/cancel")
 
     assert problem.status == 409
     assert problem.detail == f"event {made.id} is Started; it cannot be cancelled"
     assert problem.type == "urn:fairwarning:problem:illegal-transition"
 
 
-def test_the_same_is_not_done_twice_to_a_machine_that_still_waits_for_it() -> None:
-    desk = office(WEB)
-    (made,) = desk.cause("restart", "web_0").events
+def test_a_machine_with_a_pending_restart_cannot_be_restarted_again() -> None:
+    client = operator_client(WEB)
+    (made,) = client.cause("restart", "web_0").events
 
-    problem = desk.refused("POST", "/events", {"cause": "restart", "machines": ["web_0"]})
+    problem = client.refused("POST", "/events", {"cause": "restart", "machines": ["web_0"]})
 
     assert problem.status == 409
     assert made.id in problem.detail
@@ -201,24 +201,24 @@ def test_the_same_is_not_done_twice_to_a_machine_that_still_waits_for_it() -> No
 @pytest.mark.rule("L-16")
 def test_the_first_preview_refuses_an_eleventh_user_operation() -> None:
     app = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=11)
-    desk = office(app, policy=PROFILES["preview2017"].policy)
-    desk.cause("restart", *(f"app-{number}" for number in range(10)))
+    client = operator_client(app, policy=PROFILES["preview2017"].policy)
+    client.cause("restart", *(f"app-{number}" for number in range(10)))
 
-    problem = desk.refused("POST", "/events", {"cause": "restart", "machines": ["app-10"]})
+    problem = client.refused("POST", "/events", {"cause": "restart", "machines": ["app-10"]})
 
     assert problem.status == 409
     assert problem.title == "The scope has as many user events as its profile allows"
-    assert len(desk.events()) == 10
+    assert len(client.events()) == 10
 
 
-def test_every_cause_is_listed_with_what_it_announces() -> None:
-    desk = office()
+def test_every_cause_is_listed_with_its_event_type() -> None:
+    client = operator_client()
 
-    listed = msgspec.json.decode(desk.get("/causes"), type=shapes.Causes).causes
+    listed = msgspec.json.decode(client.get("/causes"), type=schemas.CausesBody).causes
 
-    assert [one.name for one in listed] == list(CAUSES)
+    assert [cause.name for cause in listed] == list(CAUSES)
     assert (
-        shapes.Cause(
+        schemas.CauseBody(
             name="restart",
             type=CAUSES["restart"].kind,
             source=CAUSES["restart"].source,
@@ -229,9 +229,9 @@ def test_every_cause_is_listed_with_what_it_announces() -> None:
 
 
 @pytest.fixture(scope="module")
-def desk() -> Office:
+def client() -> OperatorTestClient:
     twins = [Blueprint(name=name, names=("app",), kind=ScopeKind.AVAILABILITY_SET) for name in ("one", "two")]
-    return office(WEB, *twins)
+    return operator_client(WEB, *twins)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def desk() -> Office:
         pytest.param(
             {"cause": "restart", "machines": ["web_0", "nobody"]}, 404, "machines[1]", id="an unknown machine"
         ),
-        pytest.param({"cause": "restart", "machines": ["app"]}, 409, "machines[0]", id="an unclear machine"),
+        pytest.param({"cause": "restart", "machines": ["app"]}, 409, "machines[0]", id="an ambiguous name"),
         pytest.param(
             {"cause": "restart", "machines": ["web_0", "web_0"]}, 422, "machines", id="a machine named twice"
         ),
@@ -256,7 +256,7 @@ def desk() -> Office:
         ),
         pytest.param({"cause": "evict", "machines": ["web_0"]}, 409, None, id="evicting what is not Spot"),
         pytest.param(
-            {"cause": "restart", "machines": ["web_0"], "notice": "-5m"}, 422, "notice", id="a notice gone by"
+            {"cause": "restart", "machines": ["web_0"], "notice": "-5m"}, 422, "notice", id="negative notice"
         ),
         pytest.param(
             {"cause": "restart", "machines": ["web_0"], "notice": 30}, 422, "notice", id="a notice in numbers"
@@ -269,15 +269,15 @@ def desk() -> Office:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_caused_is_refused_naming_the_field(
-    desk: Office, body: Json, status: int, field: str | None
+def test_an_invalid_cause_is_refused_naming_the_field(
+    client: OperatorTestClient, body: Json, status: int, field: str | None
 ) -> None:
-    problem = desk.refused("POST", "/events", body)
+    problem = client.refused("POST", "/events", body)
 
     assert (problem.status, problem.field) == (status, msgspec.UNSET if field is None else field)
-    assert desk.events() == []
+    assert client.events() == []
 
 
 @pytest.mark.parametrize("path", ["/events/E1/approve", "/events/E1/cancel"])
-def test_an_event_that_does_not_exist_is_not_found(desk: Office, path: str) -> None:
-    assert desk.refused("POST", path).status == 404
+def test_an_event_that_does_not_exist_is_not_found(client: OperatorTestClient, path: str) -> None:
+    assert client.refused("POST", path).status == 404

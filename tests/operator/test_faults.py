@@ -1,89 +1,91 @@
-"""Faults of single endpoints, through the API."""
+"""Faults of single metadata endpoints, through the API."""
 
 import msgspec
 import pytest
 
 from fairwarning.cli.fault import FAULTS
-from fairwarning.core.ailments import Ailment
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
-from fairwarning.operator import shapes
-from tests.operator.office import office
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.operator import schemas
+from tests.operator.operator_client import operator_client
 
 WEB = Blueprint(name="web", count=2)
 
 
-@pytest.mark.parametrize("ailment", Ailment)
-def test_an_endpoint_is_made_ill_and_healed(ailment: Ailment) -> None:
-    desk = office(WEB)
+@pytest.mark.parametrize("fault", EndpointFault)
+def test_a_fault_is_set_and_cleared(fault: EndpointFault) -> None:
+    client = operator_client(WEB)
 
-    ill = desk.fine("PUT", "/machines/web_0/fault", {"fault": ailment.value, "lasts": "30s", "delay": "1s"})
-    other = desk.machine("web_1").fault
-    well = desk.fine("DELETE", "/machines/web_0/fault")
+    faulty = client.call(
+        "PUT", "/machines/web_0/fault", {"fault": fault.value, "lasts": "30s", "delay": "1s"}
+    )
+    other = client.machine("web_1").fault
+    cleared = client.call("DELETE", "/machines/web_0/fault")
 
-    assert msgspec.json.decode(ill, type=shapes.Machine).fault is ailment
+    assert msgspec.json.decode(faulty, type=schemas.MachineBody).fault is fault
     assert other is None
-    assert msgspec.json.decode(well, type=shapes.Machine).fault is None
+    assert msgspec.json.decode(cleared, type=schemas.MachineBody).fault is None
 
 
-WISHES = [
+FAULTS_SET = [
     pytest.param({"fault": "429", "lasts": "90s"}, "429 for 1m30s", id="for a while"),
-    pytest.param({"fault": "500"}, "500 until healed", id="for good"),
+    pytest.param({"fault": "500"}, "500 until healed", id="until cleared"),
     pytest.param({"fault": "slow", "delay": "3s", "lasts": "1h"}, "slow by 3s for 1h", id="with a delay"),
 ]
 
 
-@pytest.mark.parametrize(("wish", "words"), WISHES)
-def test_the_history_tells_who_made_an_endpoint_ill_and_who_healed_it(
-    wish: dict[str, str], words: str
+@pytest.mark.parametrize(("request_body", "reason"), FAULTS_SET)
+def test_the_history_names_the_operators_who_set_and_cleared_a_fault(
+    request_body: dict[str, str], reason: str
 ) -> None:
-    desk = office(WEB)
+    client = operator_client(WEB)
 
-    desk.fine("PUT", "/machines/web_0/fault", {**wish, "by": "ann"})
-    desk.fine("DELETE", "/machines/web_0/fault?by=bob")
+    client.call("PUT", "/machines/web_0/fault", {**request_body, "by": "ann"})
+    client.call("DELETE", "/machines/web_0/fault?by=bob")
 
-    lines = desk.history().history
-    assert [(one.kind, one.by, one.reason) for one in lines] == [
-        ("fault", "operator:ann", words),
-        ("healed", "operator:bob", wish["fault"]),
+    lines = client.history().history
+    assert [(line.kind, line.by, line.reason) for line in lines] == [
+        ("fault", "operator:ann", reason),
+        ("healed", "operator:bob", request_body["fault"]),
     ]
-    assert {(one.scope, *one.resources) for one in lines} == {("web", "web_0")}
+    assert {(line.scope, *line.resources) for line in lines} == {("web", "web_0")}
 
 
-def test_healing_an_endpoint_that_works_is_not_told() -> None:
-    desk = office(WEB)
+def test_clearing_no_fault_is_not_in_the_history() -> None:
+    client = operator_client(WEB)
 
-    desk.fine("DELETE", "/machines/web_0/fault")
+    client.call("DELETE", "/machines/web_0/fault")
 
-    assert desk.history().history == []
+    assert client.history().history == []
 
 
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        pytest.param({"fault": "plague"}, "fault", id="a fault nobody knows"),
-        pytest.param({"fault": "429", "lasts": "soon"}, "lasts", id="a time that is none"),
-        pytest.param({"fault": "slow", "delay": "x"}, "delay", id="a delay that is none"),
-        pytest.param({}, "fault", id="no fault at all"),
+        pytest.param({"fault": "plague"}, "fault", id="an unknown fault"),
+        pytest.param({"fault": "429", "lasts": "soon"}, "lasts", id="an invalid duration"),
+        pytest.param({"fault": "slow", "delay": "x"}, "delay", id="an invalid delay"),
+        pytest.param({}, "fault", id="no fault"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(body: Json, field: str) -> None:
-    desk = office(WEB)
+def test_an_invalid_fault_is_refused_naming_the_field(body: Json, field: str) -> None:
+    client = operator_client(WEB)
 
-    problem = desk.refused("PUT", "/machines/web_0/fault", body)
+    problem = client.refused("PUT", "/machines/web_0/fault", body)
 
     assert (problem.status, problem.field) == (422, field)
 
 
 def test_the_command_line_knows_every_fault() -> None:
-    assert {*FAULTS} == {*map(str, Ailment), "none"}
+    assert {*FAULTS} == {*map(str, EndpointFault), "none"}
 
 
-def test_a_machine_that_is_not_there_has_no_endpoint_to_fail() -> None:
-    assert office(WEB).refused("PUT", "/machines/web_9/fault", {"fault": "429"}).status == 404
+def test_an_unknown_machine_cannot_have_a_fault() -> None:
+    assert operator_client(WEB).refused("PUT", "/machines/web_9/fault", {"fault": "429"}).status == 404
 
 
 def test_a_scope_in_a_group_is_found_by_its_whole_name() -> None:
-    desk = office(Blueprint(name="web", group="shop"))
+    client = operator_client(Blueprint(name="web", group="shop"))
 
-    assert desk.scope("shop/web").machines == ["web_0"]
+    assert client.scope("shop/web").machines == ["web_0"]

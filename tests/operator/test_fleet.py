@@ -1,49 +1,49 @@
-"""Machines and scopes: seeing them, making them, changing them, deleting them."""
+"""Machines and scopes: listing, creating, changing and deleting them."""
 
 from datetime import timedelta
 
 import msgspec
 import pytest
 
-from fairwarning.core.condition import Condition
-from fairwarning.core.model import Power, ScopeKind
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
-from fairwarning.operator import shapes
-from tests.operator.office import Office, office
-from tests.stage import NOON
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from fairwarning.core.fleet import MachineState
+from fairwarning.core.model import PowerState, ScopeKind
+from fairwarning.operator import schemas
+from tests.fleet_harness import NOON
+from tests.operator.operator_client import OperatorTestClient, operator_client
 
 WEB = Blueprint(name="web", count=3)
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 ZONAL = Blueprint(name="web", count=4, zones=("1", "2"))
 
 
-def names(answer: bytes) -> list[str]:
-    """Return the names of the machines in an answer."""
-    return [one.name for one in msgspec.json.decode(answer, type=shapes.Machines).machines]
+def names(body: bytes) -> list[str]:
+    """Return the names of the machines in a body."""
+    return [machine.name for machine in msgspec.json.decode(body, type=schemas.MachinesBody).machines]
 
 
-def ids(answer: bytes) -> list[str]:
-    """Return the ids of the scopes in an answer."""
-    return [one.id for one in msgspec.json.decode(answer, type=shapes.Scopes).scopes]
+def ids(body: bytes) -> list[str]:
+    """Return the ids of the scopes in a body."""
+    return [scope.id for scope in msgspec.json.decode(body, type=schemas.ScopesBody).scopes]
 
 
 def test_all_machines_are_listed_scope_by_scope() -> None:
-    desk = office(WEB, DB)
+    client = operator_client(WEB, DB)
 
-    assert names(desk.get("/machines")) == ["web_0", "web_1", "web_2", "db"]
+    assert names(client.get("/machines")) == ["web_0", "web_1", "web_2", "db"]
 
 
-def test_a_machine_is_shown_with_its_place_and_its_address() -> None:
-    desk = office(WEB)
+def test_a_machine_is_shown_with_its_domains_and_its_address() -> None:
+    client = operator_client(WEB)
 
-    assert desk.machine("web_1") == shapes.Machine(
+    assert client.machine("web_1") == schemas.MachineBody(
         name="web_1",
         scope="web",
         set="web",
         instance="1",
-        power=Power.RUNNING,
-        state=Condition.RUNNING,
+        power=PowerState.RUNNING,
+        state=MachineState.RUNNING,
         update_domain=1,
         fault_domain=1,
         host="host-web-1-1",
@@ -57,27 +57,27 @@ def test_a_machine_is_shown_with_its_place_and_its_address() -> None:
     )
 
 
-def test_the_last_poll_is_told_to_the_minute_whatever_is_kept_of_it() -> None:
-    desk = office(WEB)
-    desk.stage.advance("10m")
+def test_the_last_poll_is_shown_before_it_is_stored() -> None:
+    client = operator_client(WEB)
+    client.stage.advance("10m")
 
-    desk.stage.poll("web_1")
+    client.stage.poll("web_1")
 
-    assert desk.machine("web_0").polled_at == NOON + timedelta(minutes=10)
-    assert desk.scope("web").polled_at == NOON + timedelta(minutes=10)
+    assert client.machine("web_0").polled_at == NOON + timedelta(minutes=10)
+    assert client.scope("web").polled_at == NOON + timedelta(minutes=10)
 
 
-def test_a_machine_without_a_door_has_no_address() -> None:
-    desk = office(Blueprint(name="elsewhere", kind=ScopeKind.STANDALONE))
+def test_a_machine_without_a_listener_has_no_address() -> None:
+    client = operator_client(Blueprint(name="elsewhere", kind=ScopeKind.STANDALONE))
 
-    assert desk.machine("elsewhere").metadata is None
+    assert client.machine("elsewhere").metadata is None
 
 
 @pytest.mark.parametrize("path", ["web.zone2/web_1", "web.zone2%2Fweb_1", "web_1"])
 def test_a_machine_may_be_named_with_its_scope(path: str) -> None:
-    desk = office(ZONAL)
+    client = operator_client(ZONAL)
 
-    assert desk.machine(path).scope == "web.zone2"
+    assert client.machine(path).scope == "web.zone2"
 
 
 @pytest.mark.parametrize(
@@ -93,38 +93,41 @@ def test_a_machine_may_be_named_with_its_scope(path: str) -> None:
 def test_a_machine_is_warned_first_and_then_in_the_state_its_event_brings(cause: str, state: str) -> None:
     spot = cause == "evict"
     notice = None if spot else timedelta(minutes=5)
-    desk = office(Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=spot, terminate_notice=notice))
+    batch = Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=spot, terminate_notice=notice)
+    client = operator_client(batch)
 
-    (event,) = desk.cause(cause, "batch").events
-    before = desk.machine("batch").state
-    desk.fine("POST", f"/events/{event.id}/approve")
+    (event,) = client.cause(cause, "batch").events
+    before = client.machine("batch").state
+    client.call("POST", f"/events/{event.id}/approve")
 
     assert before == "warned"
-    assert desk.machine("batch").state == state
+    assert client.machine("batch").state == state
 
 
-def test_a_machine_nobody_could_warn_is_called_running_until_it_happens() -> None:
-    desk = office(DB, watched=False)
+def test_a_machine_that_was_not_warned_is_running_until_its_event_starts() -> None:
+    client = operator_client(DB, polled=False)
 
-    desk.cause("freeze", "db")
+    client.cause("freeze", "db")
 
-    assert desk.machine("db").state == "running"
+    assert client.machine("db").state == "running"
 
 
 def test_a_machine_is_stopped_and_started() -> None:
-    desk = office(DB)
+    client = operator_client(DB)
 
-    stopped = desk.fine("PUT", "/machines/db/power", {"power": "stopped"})
-    started = desk.fine("PUT", "/machines/db/power", {"power": "running"})
+    stopped = client.call("PUT", "/machines/db/power", {"power": "stopped"})
+    started = client.call("PUT", "/machines/db/power", {"power": "running"})
 
-    assert msgspec.json.decode(stopped, type=shapes.Machine).state == "stopped"
-    assert msgspec.json.decode(started, type=shapes.Machine).state == "running"
+    assert msgspec.json.decode(stopped, type=schemas.MachineBody).state == "stopped"
+    assert msgspec.json.decode(started, type=schemas.MachineBody).state == "running"
 
 
 def test_a_machine_is_deleted_with_notice() -> None:
-    desk = office(Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5)))
+    client = operator_client(Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5)))
 
-    answer = msgspec.json.decode(desk.fine("DELETE", "/machines/web_0", status=202), type=shapes.Announced)
+    answer = msgspec.json.decode(
+        client.call("DELETE", "/machines/web_0", status=202), type=schemas.AnnouncedBody
+    )
 
     (event,) = answer.events
     assert answer.warned
@@ -133,40 +136,40 @@ def test_a_machine_is_deleted_with_notice() -> None:
 
 
 def test_a_forced_delete_skips_the_notice() -> None:
-    desk = office(Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5)))
+    client = operator_client(Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5)))
 
-    answer = desk.fine("DELETE", "/machines/web_0?force=true", status=202)
+    answer = client.call("DELETE", "/machines/web_0?force=true", status=202)
 
-    announced = msgspec.json.decode(answer, type=shapes.Announced)
+    announced = msgspec.json.decode(answer, type=schemas.AnnouncedBody)
     assert not announced.warned
     assert announced.hint is None
     assert announced.events[0].status == "Started"
 
 
 def test_a_set_is_deleted_with_one_event_per_machine_and_then_gone() -> None:
-    desk = office(Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5)))
+    client = operator_client(Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5)))
 
-    answer = msgspec.json.decode(desk.fine("DELETE", "/scopes/web", status=202), type=shapes.Announced)
-    desk.advance("10m")
+    answer = msgspec.json.decode(client.call("DELETE", "/scopes/web", status=202), type=schemas.AnnouncedBody)
+    client.advance("10m")
 
     assert [event.resources for event in answer.events] == [["web_0"], ["web_1"]]
-    assert desk.refused("GET", "/scopes/web").status == 404
+    assert client.refused("GET", "/scopes/web").status == 404
 
 
 def test_deleting_a_set_without_machines_leads_to_no_event() -> None:
-    desk = office(Blueprint(name="web", count=0))
+    client = operator_client(Blueprint(name="web", count=0))
 
-    answer = desk.fine("DELETE", "/scopes/web", status=202)
+    answer = client.call("DELETE", "/scopes/web", status=202)
 
-    assert msgspec.json.decode(answer, type=shapes.Announced).events == []
-    assert desk.refused("GET", "/scopes/web").status == 404
+    assert msgspec.json.decode(answer, type=schemas.AnnouncedBody).events == []
+    assert client.refused("GET", "/scopes/web").status == 404
 
 
-def test_a_scope_is_shown_with_what_is_true_of_it_as_a_whole() -> None:
-    desk = office(WEB)
-    (event,) = desk.cause("restart", "web_0").events
+def test_a_scope_is_shown_with_all_its_properties() -> None:
+    client = operator_client(WEB)
+    (event,) = client.cause("restart", "web_0").events
 
-    assert desk.scope("web") == shapes.Scope(
+    assert client.scope("web") == schemas.ScopeBody(
         id="web",
         set="web",
         kind=ScopeKind.SCALE_SET,
@@ -181,15 +184,15 @@ def test_a_scope_is_shown_with_what_is_true_of_it_as_a_whole() -> None:
         update_domains=5,
         fault_domains=5,
         terminate_notice=None,
-        approvals=shapes.Approvals(user_reboot=False, user_redeploy=False, all_instances_down=True),
+        approvals=schemas.ApprovalsBody(user_reboot=False, user_redeploy=False, all_instances_down=True),
         walk=None,
     )
 
 
-def test_a_set_is_made_as_asked() -> None:
-    desk = office()
+def test_a_set_is_created_as_requested() -> None:
+    client = operator_client()
 
-    made = desk.fine(
+    made = client.call(
         "POST",
         "/scopes",
         {
@@ -201,108 +204,110 @@ def test_a_set_is_made_as_asked() -> None:
     )  # fmt: skip
 
     assert ids(made) == ["web.zone1", "web.zone2"]
-    scope = desk.scope("web.zone1")
+    scope = client.scope("web.zone1")
     assert scope.machines == ["web_0", "web_2"]
     assert (scope.zone, scope.terminate_notice, scope.update_domains) == ("1", "10m", 3)
-    assert scope.approvals == shapes.Approvals(user_reboot=True, user_redeploy=False, all_instances_down=True)
-    assert desk.stage.machine("web_2").tags == (("team", "shop"),)
+    assert scope.approvals == schemas.ApprovalsBody(
+        user_reboot=True, user_redeploy=False, all_instances_down=True
+    )
+    assert client.stage.machine("web_2").tags == (("team", "shop"),)
 
 
 @pytest.mark.rule("T-05")
-def test_a_spot_set_is_made_but_not_with_notice_of_its_deletion() -> None:
-    desk = office()
+def test_a_spot_set_is_created_but_not_with_a_terminate_notice() -> None:
+    client = operator_client()
     wanted: dict[str, Json] = {"name": "web", "kind": "scale-set", "spot": True, "eviction": "Delete"}
 
-    problem = desk.refused("POST", "/scopes", {**wanted, "terminate_notice": "5m"})
-    desk.fine("POST", "/scopes", wanted, 201)
+    problem = client.refused("POST", "/scopes", {**wanted, "terminate_notice": "5m"})
+    client.call("POST", "/scopes", wanted, 201)
 
     assert problem.status == 409
-    assert desk.machine("web_0").spot
+    assert client.machine("web_0").spot
 
 
 def test_a_cloud_service_has_roles() -> None:
-    desk = office()
+    client = operator_client()
 
-    desk.fine("POST", "/scopes", {"name": "shop", "kind": "cloud-service", "roles": {"FrontEnd": 2}}, 201)
+    client.call("POST", "/scopes", {"name": "shop", "kind": "cloud-service", "roles": {"FrontEnd": 2}}, 201)
 
-    assert desk.scope("shop").machines == ["FrontEnd_IN_0", "FrontEnd_IN_1"]
+    assert client.scope("shop").machines == ["FrontEnd_IN_0", "FrontEnd_IN_1"]
 
 
 def test_machines_may_be_placed_on_one_host() -> None:
-    desk = office()
+    client = operator_client()
 
     for name in ("one", "two"):
-        desk.fine("POST", "/scopes", {"name": name, "kind": "standalone", "host": "rack-7"}, 201)
+        client.call("POST", "/scopes", {"name": name, "kind": "standalone", "host": "rack-7"}, 201)
 
-    assert {desk.machine(name).host for name in ("one", "two")} == {"rack-7"}
+    assert {client.machine(name).host for name in ("one", "two")} == {"rack-7"}
 
 
-def test_a_set_grows() -> None:
-    desk = office(WEB)
+def test_machines_are_added_to_a_set() -> None:
+    client = operator_client(WEB)
 
-    added = desk.fine("POST", "/scopes/web/machines", {"count": 2}, 201)
+    added = client.call("POST", "/scopes/web/machines", {"count": 2}, 201)
 
     assert names(added) == ["web_3", "web_4"]
-    assert desk.scope("web").machines == ["web_0", "web_1", "web_2", "web_3", "web_4"]
+    assert client.scope("web").machines == ["web_0", "web_1", "web_2", "web_3", "web_4"]
 
 
 @pytest.mark.rule("T-06")
 def test_a_changed_notice_counts_for_an_instance_once_it_is_upgraded() -> None:
-    desk = office(WEB)
+    client = operator_client(WEB)
 
-    changed = desk.fine("PATCH", "/scopes/web", {"terminate_notice": "10m"})
-    before = [desk.machine(name).latest_model_applied for name in ("web_0", "web_1")]
-    upgraded = desk.fine("POST", "/scopes/web/upgrade", {"machines": ["web_0"]})
+    changed = client.call("PATCH", "/scopes/web", {"terminate_notice": "10m"})
+    before = [client.machine(name).latest_model_applied for name in ("web_0", "web_1")]
+    upgraded = client.call("POST", "/scopes/web/upgrade", {"machines": ["web_0"]})
 
-    assert msgspec.json.decode(changed, type=shapes.Scopes).scopes[0].terminate_notice == "10m"
+    assert msgspec.json.decode(changed, type=schemas.ScopesBody).scopes[0].terminate_notice == "10m"
     assert before == [False, False]
     assert names(upgraded) == ["web_0"]
-    assert [desk.machine(name).latest_model_applied for name in ("web_0", "web_1")] == [True, False]
+    assert [client.machine(name).latest_model_applied for name in ("web_0", "web_1")] == [True, False]
 
 
 def test_a_zonal_set_is_changed_and_upgraded_in_all_its_zones() -> None:
-    desk = office(ZONAL)
+    client = operator_client(ZONAL)
 
-    changed = desk.fine("PATCH", "/scopes/web", {"terminate_notice": "5m"})
-    upgraded = desk.fine("POST", "/scopes/web/upgrade")
+    changed = client.call("PATCH", "/scopes/web", {"terminate_notice": "5m"})
+    upgraded = client.call("POST", "/scopes/web/upgrade")
 
     assert ids(changed) == ["web.zone1", "web.zone2"]
     assert names(upgraded) == ["web_0", "web_2", "web_1", "web_3"]
 
 
 def test_one_zone_of_a_set_is_changed_by_its_scope() -> None:
-    desk = office(ZONAL)
+    client = operator_client(ZONAL)
 
-    assert ids(desk.fine("PATCH", "/scopes/web.zone2", {"terminate_notice": "5m"})) == ["web.zone2"]
-    assert desk.scope("web.zone1").terminate_notice is None
+    assert ids(client.call("PATCH", "/scopes/web.zone2", {"terminate_notice": "5m"})) == ["web.zone2"]
+    assert client.scope("web.zone1").terminate_notice is None
 
 
-def test_a_notice_is_taken_away_with_null_and_left_alone_by_silence() -> None:
-    desk = office(Blueprint(name="web", terminate_notice=timedelta(minutes=5)))
+def test_a_null_notice_removes_it_and_a_missing_one_keeps_it() -> None:
+    client = operator_client(Blueprint(name="web", terminate_notice=timedelta(minutes=5)))
 
-    desk.fine("PATCH", "/scopes/web", {})
-    kept = desk.scope("web").terminate_notice
-    desk.fine("PATCH", "/scopes/web", {"terminate_notice": None})
+    client.call("PATCH", "/scopes/web", {})
+    kept = client.scope("web").terminate_notice
+    client.call("PATCH", "/scopes/web", {"terminate_notice": None})
 
     assert kept == "5m"
-    assert desk.scope("web").terminate_notice is None
+    assert client.scope("web").terminate_notice is None
 
 
-def test_what_a_scope_approves_by_itself_is_changed_one_by_one() -> None:
-    desk = office(WEB)
+def test_approval_settings_are_changed_one_by_one() -> None:
+    client = operator_client(WEB)
 
-    desk.fine("PATCH", "/scopes/web", {"approvals": {"user_reboot": True}})
-    desk.fine("PATCH", "/scopes/web", {"approvals": {"all_instances_down": False}})
+    client.call("PATCH", "/scopes/web", {"approvals": {"user_reboot": True}})
+    client.call("PATCH", "/scopes/web", {"approvals": {"all_instances_down": False}})
 
-    assert desk.scope("web").approvals == shapes.Approvals(
+    assert client.scope("web").approvals == schemas.ApprovalsBody(
         user_reboot=True, user_redeploy=False, all_instances_down=False
     )
 
 
 @pytest.fixture(scope="module")
-def desk() -> Office:
-    return office(WEB, ZONAL_TWIN, Blueprint(name="one", names=("app",), kind=ScopeKind.AVAILABILITY_SET),
-                  Blueprint(name="two", names=("app",), kind=ScopeKind.AVAILABILITY_SET))  # fmt: skip
+def client() -> OperatorTestClient:
+    twins = [Blueprint(name=name, names=("app",), kind=ScopeKind.AVAILABILITY_SET) for name in ("one", "two")]
+    return operator_client(WEB, ZONAL_TWIN, *twins)
 
 
 ZONAL_TWIN = Blueprint(name="twin", count=2, zones=("1", "2"))
@@ -316,9 +321,9 @@ ZONAL_TWIN = Blueprint(name="twin", count=2, zones=("1", "2"))
         pytest.param("GET", "/machines/app", None, 409, None, id="a name two machines have"),
         pytest.param("GET", "/machines/", None, 404, None, id="a machine without a name"),
         pytest.param("PUT", "/machines/web_0/power", {"power": "off"}, 422, "power", id="an unknown power"),
-        pytest.param("PUT", "/machines/web_0/power", {}, 422, "power", id="no power at all"),
+        pytest.param("PUT", "/machines/web_0/power", {}, 422, "power", id="no power"),
         pytest.param("DELETE", "/machines/nobody", None, 404, None, id="deleting an unknown machine"),
-        pytest.param("DELETE", "/machines/web_0?force=maybe", None, 422, "force", id="half a force"),
+        pytest.param("DELETE", "/machines/web_0?force=maybe", None, 422, "force", id="an invalid force"),
         pytest.param("DELETE", "/machines/web_0?farce=1", None, 422, "farce", id="a misspelt parameter"),
         pytest.param(
             "DELETE", "/machines/web_0?force=true&force=false", None, 422, "force", id="force and no force"
@@ -332,26 +337,26 @@ ZONAL_TWIN = Blueprint(name="twin", count=2, zones=("1", "2"))
             "PATCH", "/scopes/web", {"terminate_notice": "soon"}, 422, "terminate_notice", id="no duration"
         ),
         pytest.param(
-            "PATCH", "/scopes/web", {"approvals": {"all": True}}, 422, "approvals.all", id="a deep stranger"
+            "PATCH", "/scopes/web", {"approvals": {"all": True}}, 422, "approvals.all", id="a nested member"
         ),
         pytest.param("DELETE", "/scopes/nowhere", None, 404, None, id="deleting an unknown set"),
         pytest.param("POST", "/scopes", {"name": "web"}, 409, None, id="a name that is taken"),
         pytest.param("POST", "/scopes", {"name": "a b"}, 422, "name", id="a name with a space"),
         pytest.param("POST", "/scopes", {}, 422, "name", id="no name"),
         pytest.param("POST", "/scopes", {"name": "x", "count": 1001}, 422, "count", id="too many machines"),
-        pytest.param("POST", "/scopes", {"name": "x", "count": "3"}, 422, "count", id="a count in words"),
+        pytest.param("POST", "/scopes", {"name": "x", "count": "3"}, 422, "count", id="a count as text"),
         pytest.param("POST", "/scopes", {"name": "x", "kind": "pool"}, 422, "kind", id="an unknown kind"),
-        pytest.param("POST", "/scopes", {"name": "x", "zones": ["a/b"]}, 422, "zones[0]", id="an odd zone"),
+        pytest.param("POST", "/scopes", {"name": "x", "zones": ["a/b"]}, 422, "zones[0]", id="invalid zone"),
         pytest.param(
             "POST", "/scopes", {"name": "x", "fault_domains": 0}, 422, "fault_domains", id="no fault domain"
         ),
         pytest.param("POST", "/scopes", {"name": "x", "colour": 1}, 422, "colour", id="an unknown member"),
-        pytest.param("POST", "/scopes", {"name": "x", "by": "a\nb"}, 422, "by", id="an asker on two lines"),
+        pytest.param("POST", "/scopes", {"name": "x", "by": "a\nb"}, 422, "by", id="a line break in a name"),
         pytest.param("POST", "/scopes", ["web"], 422, None, id="a list instead of an object"),
-        pytest.param("POST", "/scopes/nowhere/machines", {}, 404, None, id="growing an unknown scope"),
-        pytest.param("POST", "/scopes/web/machines", {"count": 0}, 422, "count", id="growing by nothing"),
+        pytest.param("POST", "/scopes/nowhere/machines", {}, 404, None, id="adding to an unknown scope"),
+        pytest.param("POST", "/scopes/web/machines", {"count": 0}, 422, "count", id="adding no machine"),
         pytest.param(
-            "POST", "/scopes/web/upgrade", {"machines": ["app"]}, 409, "machines[0]", id="an unclear instance"
+            "POST", "/scopes/web/upgrade", {"machines": ["app"]}, 409, "machines[0]", id="an ambiguous name"
         ),
         pytest.param(
             "POST", "/scopes/web/upgrade", {"machines": ["twin_0"]}, 404, "machines[0]",
@@ -359,10 +364,10 @@ ZONAL_TWIN = Blueprint(name="twin", count=2, zones=("1", "2"))
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_refused_naming_the_field(
-    desk: Office, method: str, path: str, body: Json, status: int, field: str | None
+def test_an_invalid_request_is_refused_naming_the_field(
+    client: OperatorTestClient, method: str, path: str, body: Json, status: int, field: str | None
 ) -> None:
-    problem = desk.refused(method, path, body)
+    problem = client.refused(method, path, body)
 
     assert problem.status == status
     assert problem.field == (msgspec.UNSET if field is None else field)

@@ -1,19 +1,19 @@
-"""``/healthz`` says whether the server keeps what it is told."""
+"""``/healthz`` says whether the server can store changes."""
 
 from dataclasses import replace
 
 from fairwarning.operator.app import create_app
 from tests.engine.disk import WEB, broken
-from tests.operator.office import address, office
+from tests.operator.operator_client import address, operator_client
 
 
-def test_a_server_that_cannot_keep_changes_is_not_healthy_until_it_can() -> None:
+def test_a_server_that_cannot_store_changes_is_unhealthy_until_it_can() -> None:
     stage, disk = broken()
-    desk = replace(office(WEB), app=create_app(stage.engine, endpoints=address))
+    client = replace(operator_client(WEB), app=create_app(stage.engine, endpoints=address))
 
-    sick = desk.refused("GET", "/healthz")
+    unhealthy = client.refused("GET", "/healthz")
     disk.wrong = None
-    well = desk.send("GET", "/healthz")
+    healthy = client.send("GET", "/healthz")
 
-    assert (sick.status, sick.detail) == (503, "changes cannot be kept: disk full")
-    assert (well.status_code, well.json()) == (200, {"status": "ok"})
+    assert (unhealthy.status, unhealthy.detail) == (503, "changes cannot be kept: disk full")
+    assert (healthy.status_code, healthy.json()) == (200, {"status": "ok"})

@@ -1,10 +1,10 @@
-"""What operators name has no characters in it that nobody sees."""
+"""Names that operators give have no invisible characters."""
 
 import pytest
 
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
-from tests.operator.office import office
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from tests.operator.operator_client import operator_client
 
 WEB = Blueprint(name="web")
 RESTART: Json = {"cause": "restart", "machines": ["web_0"]}
@@ -19,22 +19,22 @@ RESTART: Json = {"cause": "restart", "machines": ["web_0"]}
         pytest.param("POST", "/clock/advance", {"by": "1m"}, "who", id="moving the clock"),
     ],
 )
-def test_who_asks_has_no_hidden_characters_in_their_name(
+def test_an_operator_has_no_hidden_characters_in_the_name(
     method: str, path: str, body: Json, field: str, character: str
 ) -> None:
-    desk = office(WEB)
+    client = operator_client(WEB)
     assert isinstance(body, dict)
 
-    response = desk.send(method, path, {**body, field: f"an{character}na"})
+    response = client.send(method, path, {**body, field: f"an{character}na"})
 
     assert response.status_code == 422
     assert response.json()["field"] == field
     assert f"U+{ord(character):04X}" in response.json()["detail"]
-    assert desk.events() == []
+    assert client.events() == []
 
 
 def test_a_set_has_no_hidden_characters_in_its_name() -> None:
-    response = office().send("POST", "/scopes", {"name": "we\u202eb"})
+    response = operator_client().send("POST", "/scopes", {"name": "we\u202eb"})
 
     assert response.status_code == 422
     assert "U+202E" in response.json()["detail"]
@@ -51,7 +51,7 @@ def test_a_set_has_no_hidden_characters_in_its_name() -> None:
     ],
 )
 def test_an_event_id_that_no_event_can_have_is_refused(method: str, path: str) -> None:
-    response = office(WEB).send(method, path)
+    response = operator_client(WEB).send(method, path)
 
     assert response.status_code == 422
     assert response.json()["field"] == "event"

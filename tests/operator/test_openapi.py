@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid, complete and true."""
+"""The OpenAPI document is valid and complete, and the server conforms to it."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -16,12 +16,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.wire import Json
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
 from fairwarning.operator.openapi import document
-from fairwarning.operator.route import Route
+from fairwarning.operator.route import OperatorRoute
 from fairwarning.operator.routes import ROUTES
-from tests.operator.office import URL, office
+from tests.operator.operator_client import URL, operator_client
 
 if TYPE_CHECKING:
     from schemathesis.specs.openapi.schemas import OpenApiOperation
@@ -50,24 +50,24 @@ def test_every_operation_has_an_id_of_its_own() -> None:
 
 
 def members(value: Json) -> dict[str, Json]:
-    """Return the members of what must be an object."""
+    """Return the members of a JSON object."""
     assert isinstance(value, dict)
     return value
 
 
-def operation(route: Route) -> "OpenApiOperation":
-    """Return one operation of the API as it describes itself, over a small fleet."""
-    desk = office(WEB)
-    # A closing server ends its feeds, so that each can be read to its end.
-    desk.closing.set()
+def operation(route: OperatorRoute) -> "OpenApiOperation":
+    """Return one operation as the served document describes it, over a small fleet."""
+    client = operator_client(WEB)
+    # After shutdown, feeds end and can be read to their end.
+    client.shutdown.set()
     described = schemathesis.openapi.from_asgi(
-        "/fleet/v1/openapi.json", desk.app, headers={"Host": "127.0.0.1:8080"}
+        "/fleet/v1/openapi.json", client.app, headers={"Host": "127.0.0.1:8080"}
     )
     return described[route.path.replace(":path", "")][route.method]
 
 
 def conforms(case: "Case[OpenApiOperation]") -> None:
-    """Send one request and compare the answer with the document."""
+    """Send one request and compare the response with the document."""
     case.call_and_validate(
         base_url=URL,
         checks=[
@@ -79,9 +79,11 @@ def conforms(case: "Case[OpenApiOperation]") -> None:
     )
 
 
-# A parameter of ours, not schemathesis' own: that gives every operation the same node id.
+# Not schemathesis' own parameter, which gives every operation the same node id.
 @pytest.mark.parametrize("route", [pytest.param(one, id=f"{one.method} {one.path}") for one in ROUTES])
-def test_no_request_makes_the_server_fail_or_answer_otherwise_than_the_document_says(route: Route) -> None:
+def test_no_request_makes_the_server_fail_or_deviate_from_the_document(
+    route: OperatorRoute,
+) -> None:
     subject = operation(route)
     plan = HypothesisTestConfig(
         project=subject.schema.config,

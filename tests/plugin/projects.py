@@ -1,4 +1,4 @@
-"""Projects that use the plugin: their files, and pytest run on them as their owners would."""
+"""Projects that use the plugin: writing their files and running pytest on them."""
 
 import os
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "test-your-handler.md"
 _FILE = re.compile(r"^```python\n# (\S+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-#: Plugins of our own tests that take seconds to load, and that the project knows nothing of.
-_NEIGHBOURS = ("schemathesis", "hypothesispytest", "randomly", "anyio")
+#: Plugins of this repository's tests that take seconds to load and that the project does not use.
+_OTHER_PLUGINS = ("schemathesis", "hypothesispytest", "randomly", "anyio")
 
 
 def guide_files() -> dict[str, str]:
@@ -26,10 +26,10 @@ def write(folder: Path, files: dict[str, str]) -> None:
 def run(
     folder: Path, *words: str, python: str = sys.executable, module: str = "pytest"
 ) -> subprocess.CompletedProcess[str]:
-    """Run a module in a project, untouched by the options and variables of our own run."""
+    """Run a module in a project, without the options and variables of this test run."""
     ours = ("PYTEST", "COV_", "FAIRWARNING", "PYTHONPATH")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    kept["PYTEST_ADDOPTS"] = " ".join(f"-p no:{name}" for name in _NEIGHBOURS)
+    kept["PYTEST_ADDOPTS"] = " ".join(f"-p no:{name}" for name in _OTHER_PLUGINS)
     return subprocess.run(
         [python, "-m", module, *words], cwd=folder, env=kept, text=True, capture_output=True, timeout=90
     )

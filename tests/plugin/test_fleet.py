@@ -1,4 +1,4 @@
-"""What a test can do to its fleet, and what it learns of it."""
+"""What a test can do with its fleet."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ def ask_often(endpoint: str) -> set[int]:
 
 
 def approve_soon(fairwarning: Fleet, event: Event, by: str) -> threading.Thread:
-    """Approve from another thread once the endpoint has been asked."""
+    """Approve from another thread after a poll."""
 
     def handler() -> None:
         ask(fairwarning.endpoint(by))
@@ -106,13 +106,13 @@ def test_an_approved_event_starts_and_is_gone_in_the_end(web: Fleet) -> None:
     assert web.events() == ()
 
 
-def test_a_withdrawn_event_is_gone(web: Fleet) -> None:
+def test_a_cancelled_event_is_gone(web: Fleet) -> None:
     event = web.cause("freeze", "web_0", "web_1")
 
     assert web.cancel(event).status == "Gone"
 
 
-def test_the_door_of_a_machine_that_is_deleted_is_closed(web: Fleet) -> None:
+def test_the_endpoint_of_a_deleted_machine_is_closed(web: Fleet) -> None:
     endpoint = web.endpoint("web_2")
 
     web.cause("delete", "web_2", force=True)
@@ -165,7 +165,7 @@ def test_an_approval_that_does_not_come_fails_with_the_history(web: Fleet) -> No
     ]
 
 
-def test_an_approval_by_another_machine_is_told_apart(web: Fleet) -> None:
+def test_an_approval_by_another_machine_fails(web: Fleet) -> None:
     event = web.restart("web_0")
     web.approve(event, by="web_1")
 
@@ -173,15 +173,15 @@ def test_an_approval_by_another_machine_is_told_apart(web: Fleet) -> None:
         web.assert_approved(event, by="web_0")
 
 
-def test_an_event_that_began_by_itself_is_not_waited_for(web: Fleet) -> None:
+def test_an_event_that_started_without_approval_is_not_waited_for(web: Fleet) -> None:
     event = web.restart("web_0")
     web.advance("15m")
 
-    with pytest.raises(AssertionError, match="is Started, and nobody approved it"):
+    with pytest.raises(AssertionError, match="is Started without an approval"):
         web.assert_approved(event, within="1h")
 
 
-def test_an_approval_that_must_not_be_fails_with_the_history(web: Fleet) -> None:
+def test_an_unexpected_approval_fails_with_the_history(web: Fleet) -> None:
     event = web.restart("web_0")
     untouched = web.assert_not_approved(event)
     handler = approve_soon(web, event, by="web_0")
@@ -193,7 +193,7 @@ def test_an_approval_that_must_not_be_fails_with_the_history(web: Fleet) -> None
     assert untouched == event
 
 
-def test_a_program_is_told_its_endpoint(web: Fleet) -> None:
+def test_a_program_gets_its_endpoint_from_the_environment(web: Fleet) -> None:
     plain, proxied = web.env("web_0"), web.env("web_0", proxy=True)
 
     assert plain["FAIRWARNING_ENDPOINT"] == web.endpoint("web_0")
@@ -204,7 +204,7 @@ def test_a_program_is_told_its_endpoint(web: Fleet) -> None:
 
 @pytest.mark.rule("R-21")
 @pytest.mark.fairwarning(scale_set=1, polled=False)
-def test_where_nobody_has_polled_nobody_is_warned(fairwarning: Fleet) -> None:
+def test_without_a_poll_no_machine_is_warned(fairwarning: Fleet) -> None:
     unwatched = fairwarning.restart("web_0")
     fairwarning.advance("1m")
     fairwarning.document("web_0")
@@ -223,7 +223,7 @@ def test_a_throttled_fleet_answers_429(fairwarning: Fleet) -> None:
 
 
 @pytest.mark.fairwarning(vm="db")
-def test_a_handler_may_ask_as_often_as_it_likes(fairwarning: Fleet) -> None:
+def test_a_handler_is_not_throttled_by_default(fairwarning: Fleet) -> None:
     assert ask_often(fairwarning.endpoint("db")) == {200}
 
 
@@ -248,7 +248,7 @@ def test_a_fleet_can_be_used_while_another_loop_runs() -> None:
     assert asyncio.run(test()).approved_by == "web_0"
 
 
-def test_what_a_fleet_had_is_closed_with_it() -> None:
+def test_the_end_of_a_fleet_closes_its_endpoints() -> None:
     with fleet(scale_set=1) as fairwarning:
         endpoint = fairwarning.endpoint("web_0")
 

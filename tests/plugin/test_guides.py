@@ -1,4 +1,4 @@
-"""What the guides show is run: the files, the command lines, and the steps of CI in an empty environment."""
+"""The examples of the guides are run: files, command lines, and the CI steps in an empty environment."""
 
 import re
 import shlex
@@ -55,7 +55,7 @@ def test_the_proxy_line_is_answered(fairwarning: Fleet) -> None:
 def test_the_server_of_the_compose_network_takes_its_options() -> None:
     (words,) = re.findall(r"fairwarning (up .*?)\"", ELSEWHERE, re.DOTALL)
 
-    # Nobody has this address here; everything before it was taken.
+    # This address does not exist here; all options before it were accepted.
     done = CliRunner().invoke(cli, [*shlex.split(words), "--port-base", "0"])
 
     assert "cannot listen on 169.254.169.254:80" in done.output

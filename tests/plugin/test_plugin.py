@@ -1,4 +1,4 @@
-"""The plugin in projects of others: known to pytest, quiet until used, and fit for several workers."""
+"""The plugin in other projects: registered with pytest, lazy, and safe with several workers."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ import pytest
 pytestmark = pytest.mark.fairwarning(scale_set=1, vm="db")
 
 @pytest.mark.fairwarning(scale_set=2)
-def test_the_nearest_marker_has_the_last_word(fairwarning):
+def test_the_closest_marker_wins(fairwarning):
     assert fairwarning.endpoint("web_1")
     assert fairwarning.endpoint("db")
 """
@@ -40,16 +40,16 @@ def test_fails(fairwarning):
 
 
 def after(statements: str) -> set[str]:
-    """Return the modules that are there after some statements, in an interpreter of their own."""
+    """Return the modules that are loaded after these statements, in a new interpreter."""
     script = f"{statements}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], text=True, capture_output=True, check=True)
     return set(done.stdout.split())
 
 
-def test_the_plugin_brings_in_nothing_until_a_test_asks_for_it() -> None:
-    brought = after("import pytest, fairwarning_pytest") - after("import pytest")
+def test_the_plugin_imports_nothing_until_a_test_uses_it() -> None:
+    imported = after("import pytest, fairwarning_pytest") - after("import pytest")
 
-    assert brought == {"fairwarning_pytest"}
+    assert imported == {"fairwarning_pytest"}
 
 
 def test_a_fleet_needs_no_library_but_the_standard_one() -> None:
@@ -60,13 +60,13 @@ def test_a_fleet_needs_no_library_but_the_standard_one() -> None:
 
 def test_a_fleet_needs_no_module_that_windows_lacks() -> None:
     lacking = dict.fromkeys(("fcntl", "grp", "pwd", "resource", "termios"))
-    # asyncio comes in first: on Windows it does without them.
+    # asyncio is imported first: on Windows it does not need these modules.
     blocked = f"import asyncio, sys\nsys.modules.update({lacking})"
 
     assert "fairwarning.testing.fleets" in after(f"{blocked}\nimport fairwarning.testing")
 
 
-def test_the_marker_is_known_and_its_nearest_use_counts(tmp_path: Path) -> None:
+def test_the_marker_is_registered_and_the_closest_one_wins(tmp_path: Path) -> None:
     write(tmp_path, {"test_marked.py": MARKED})
 
     done = run(tmp_path, "--strict-markers", "-p", "no:cacheprovider")
@@ -75,19 +75,19 @@ def test_the_marker_is_known_and_its_nearest_use_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("marker", "said"),
+    ("marker", "message"),
     [
-        pytest.param("3", "the fairwarning marker takes names", id="what a number means must be said"),
-        pytest.param("scaleset=3", "unexpected keyword argument 'scaleset'", id="a misspelt name is told"),
+        pytest.param("3", "the fairwarning marker takes keywords", id="a positional argument"),
+        pytest.param("scaleset=3", "unexpected keyword argument 'scaleset'", id="a misspelt keyword"),
     ],
 )
-def test_a_wrong_marker_is_refused(tmp_path: Path, marker: str, said: str) -> None:
+def test_a_wrong_marker_is_refused(tmp_path: Path, marker: str, message: str) -> None:
     write(tmp_path, {"test_marked.py": MARKED.replace("scale_set=2", marker)})
 
     done = run(tmp_path)
 
     assert done.returncode == 1
-    assert said in done.stdout
+    assert message in done.stdout
 
 
 def test_workers_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ def up(
 def _wait(process: subprocess.Popen[bytes], ready: Path, log: Path) -> Ready:
     for _ in range(600):
         if ready.exists() and (text := ready.read_text()):
-            said: Ready = json.loads(text)
-            return said
+            addresses: Ready = json.loads(text)
+            return addresses
         try:
             code = process.wait(timeout=0.05)
         except subprocess.TimeoutExpired:

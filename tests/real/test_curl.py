@@ -29,8 +29,8 @@ class Document(TypedDict):
 
 def curl(space: Namespace, *words: str) -> tuple[int, str]:
     """Return the status and the body that curl got."""
-    said = space.run("curl", "-sS", "-w", "\n%{http_code}", *words)
-    body, _, status = said.rpartition("\n")
+    output = space.run("curl", "-sS", "-w", "\n%{http_code}", *words)
+    body, _, status = output.rpartition("\n")
     return int(status), body
 
 

@@ -9,7 +9,7 @@ from tests.real.conftest import Pair
 # The first run on a machine installs the programs.
 pytestmark = [pytest.mark.netns, pytest.mark.timeout(600)]
 
-# Its own order: whoever answers first names the cloud, so the others must not mistake us.
+# In its own order: the first detector that answers names the cloud, so no other may match.
 ELASTIC_APM = """
 import json
 from elasticapm.utils.cloud import aws_metadata, azure_metadata, gcp_metadata

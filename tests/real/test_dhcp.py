@@ -1,4 +1,4 @@
-"""A real dnsmasq answers our DHCP question with option 245, in a network of its own."""
+"""A real dnsmasq answers the DHCP query with option 245, in a network of its own."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ from fairwarning.agent import dhcp, discovery
 def query():
     return dhcp.query(dhcp.interfaces(), [dhcp.Try(timedelta(0))] * 3, timeout=timedelta(seconds=2))
 now = datetime(2026, 11, 16, 12, tzinfo=UTC)
-print(discovery.discover(None, {}, discovery.answers, Path("/nonexistent"), now=now, query=query))
+print(discovery.discover(None, {}, discovery.serves_events, Path("/nonexistent"), now=now, query=query))
 """
 
 
@@ -44,25 +44,25 @@ def network() -> Iterator[Network]:
 
 @contextmanager
 def running(words: list[str], ready: str) -> Iterator[None]:
-    """Run a program until the block ends; the block begins when the program has said that it is ready."""
+    """Run a program until the block ends; the block begins when the program reports ready."""
     with ExitStack() as undo:
         process = undo.enter_context(
             subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         )
         undo.callback(process.kill)
         assert process.stdout is not None
-        said = []
+        output = []
         for line in process.stdout:
-            said.append(line)
+            output.append(line)
             if ready in line:
                 break
-        assert process.poll() is None, "".join(said)
+        assert process.poll() is None, "".join(output)
         yield
 
 
 @contextmanager
 def dnsmasq(host: Namespace, *options: str) -> Iterator[None]:
-    """Run a DHCP server on the host's bridge that sends ``options`` to whoever asks."""
+    """Run a DHCP server on the host's bridge that sends ``options`` to every client."""
     words = [
         *(DNSMASQ, "--no-daemon", "--conf-file=/dev/null", "--pid-file", "--user=root", "--port=0"),
         *("--interface=br0", "--bind-interfaces", "--leasefile-ro", "--no-ping"),

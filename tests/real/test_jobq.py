@@ -84,9 +84,9 @@ def test_a_worker_stops_when_its_machine_is_to_be_evicted(single: Single, client
 
     with running(single.batch, client_python, "-c", WORKER) as worker:
         single.server.tell("cause", "evict", "batch")
-        said, _ = worker.communicate(timeout=60)
+        output, _ = worker.communicate(timeout=60)
 
-    assert said == "stopped\n"
+    assert output == "stopped\n"
     assert single.server.kinds("batch") == ["scheduled"]
 
 

@@ -22,7 +22,7 @@ def documents(sequence: Path) -> list[Document]:
     return [get_scheduled_events(f"data:application/json,{quote(line)}") for line in lines]
 
 
-def heard(sequence: Path, this_host: str) -> list[str]:
+def printed(sequence: Path, this_host: str) -> list[str]:
     """Return what the loop says on ``this_host`` while the documents follow one another."""
     return [line for each in documents(sequence) for line in handle_scheduled_events(each, this_host)]
 
@@ -39,11 +39,11 @@ def test_the_loop_reads_every_document_and_tells_each_machine_its_own_events(
     events = [event for document in documents(sequence) for event in document["Events"]]
     named = [name for event in events for name in event["Resources"]]
 
-    lines = [line for host in sorted(set(named)) for line in heard(sequence, host)]
+    lines = [line for host in sorted(set(named)) for line in printed(sequence, host)]
 
     assert len(lines) == len(named)
     assert [line for line in lines if not re.fullmatch(f"{SCHEDULED}|{STARTED}", line)] == []
-    assert heard(sequence, "elsewhere") == []
+    assert printed(sequence, "elsewhere") == []
 
 
 REBOOT = "for VirtualMachine 9A44D1B7-52C6-4B0E-8C1D-77E0A9F3B602"
@@ -70,7 +70,7 @@ ROLE_REBOOT = "for VirtualMachine 2B3C4D5E-6677-4889-9AAB-CCDDEEFF0008"
             "2017-03-01.A-availability-set",
             "app-b",
             None,
-            id="so a machine of the preview that looks for its plain name hears nothing",
+            id="so a machine of the preview that looks for its plain name finds nothing",
         ),
         pytest.param(
             "2017-03-01.F-cloud-service",
@@ -81,6 +81,6 @@ ROLE_REBOOT = "for VirtualMachine 2B3C4D5E-6677-4889-9AAB-CCDDEEFF0008"
     ],
 )
 def test_what_the_loop_says_first(sequence: str, this_host: str, first: str | None) -> None:
-    lines = heard(DOCUMENTS / f"{sequence}.jsonl", this_host)
+    lines = printed(DOCUMENTS / f"{sequence}.jsonl", this_host)
 
     assert next(iter(lines), None) == first

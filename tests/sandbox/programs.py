@@ -100,8 +100,8 @@ int main(void) {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Somebody:
-    """Who runs the programs, and the interpreter that they can read."""
+class ProgramUser:
+    """The user that runs the programs, and an interpreter that this user can read."""
 
     user: int | None
     interpreter: str
@@ -109,21 +109,23 @@ class Somebody:
 
 
 @cache
-def somebody() -> Somebody:
-    """Return an ordinary user, even where the tests are root's; root if nobody else can read the package."""
+def program_user() -> ProgramUser:
+    """Return an ordinary user, also for tests run by root; root if no other user can read the package."""
     if os.geteuid() != 0:
-        return Somebody(user=None, interpreter=sys.executable)
+        return ProgramUser(user=None, interpreter=sys.executable)
     packages = os.pathsep.join([str(Path(fairwarning.__file__).parents[1]), *site.getsitepackages()])
-    for one in (
-        Somebody(user=NOBODY, interpreter=sys.executable),
-        Somebody(user=NOBODY, interpreter="/usr/bin/python3", path=packages),
+    for candidate in (
+        ProgramUser(user=NOBODY, interpreter=sys.executable),
+        ProgramUser(user=NOBODY, interpreter="/usr/bin/python3", path=packages),
     ):
         with contextlib.suppress(OSError):
-            needs = [one.interpreter, "-c", "import httpx2, msgspec, fairwarning.cli"]
-            tried = subprocess.run(needs, user=NOBODY, group=NOBODY, extra_groups=[], env=_with(one.path))
+            needs = [candidate.interpreter, "-c", "import httpx2, msgspec, fairwarning.cli"]
+            tried = subprocess.run(
+                needs, user=NOBODY, group=NOBODY, extra_groups=[], env=_with(candidate.path)
+            )
             if tried.returncode == 0:
-                return one
-    return Somebody(user=None, interpreter=sys.executable)
+                return candidate
+    return ProgramUser(user=None, interpreter=sys.executable)
 
 
 def _with(path: str) -> Mapping[str, str]:
@@ -132,7 +134,7 @@ def _with(path: str) -> Mapping[str, str]:
 
 def python(code: str, *words: str) -> tuple[str, ...]:
     """Return the words that run a script, apart from the environment."""
-    return (somebody().interpreter, "-I", "-c", code, *words)
+    return (program_user().interpreter, "-I", "-c", code, *words)
 
 
 def present(program: tuple[str, ...] | str) -> tuple[str, ...]:
@@ -152,7 +154,7 @@ class Exec:
 
     def words(self, *program: str, isolate: bool = False, vm: str = VM) -> list[str]:
         """Return the whole command line."""
-        interpreter = somebody().interpreter
+        interpreter = program_user().interpreter
         start = [interpreter, str(FORBIDDING), *self.forbidden, "--"] if self.forbidden else []
         mode = ["--isolate"] if isolate else []
         ours = [interpreter, "-W", "error", "-m", "fairwarning", "exec", "--vm", vm, *mode]
@@ -164,10 +166,10 @@ class Exec:
 
     def popen(self, words: list[str], stdin: int) -> "subprocess.Popen[str]":
         """Start a command line as an ordinary user, with the server in its environment."""
-        user = somebody().user
+        user = program_user().user
         return subprocess.Popen(
             words,
-            env={**_with(somebody().path), "FAIRWARNING_URL": self.operator},
+            env={**_with(program_user().path), "FAIRWARNING_URL": self.operator},
             user=user,
             group=user,
             extra_groups=None if user is None else [],

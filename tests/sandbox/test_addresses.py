@@ -1,4 +1,4 @@
-"""What is turned aside, and what it is turned into."""
+"""Which addresses are redirected, and the address that replaces them."""
 
 import socket
 import struct
@@ -52,5 +52,5 @@ def test_only_the_hard_coded_addresses_are_turned_aside(sockaddr: bytes, ours: b
         pytest.param(v6("::ffff:169.254.169.254", 80), v6("::ffff:127.0.0.1", 8101), id="IPv6"),
     ],
 )
-def test_an_address_written_over_keeps_its_family_and_length(sockaddr: bytes, expected: bytes) -> None:
-    assert ENDPOINT.written_over(sockaddr) == expected
+def test_a_replaced_address_keeps_its_family_and_length(sockaddr: bytes, expected: bytes) -> None:
+    assert ENDPOINT.replace_in(sockaddr) == expected

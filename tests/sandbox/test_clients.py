@@ -1,4 +1,4 @@
-"""Programs that nobody changed reach their machine's endpoint at the address they have hard-coded."""
+"""Unmodified programs reach their machine's endpoint at the address that they have hard-coded."""
 
 import socket
 import subprocess
@@ -82,13 +82,13 @@ def test_a_static_program_in_isolation_finds_its_machine(isolating: Exec, static
 
 @pytest.mark.slow
 @pytest.mark.needs("javac")
-def test_both_clients_of_java_find_their_machine(redirecting: Exec, shelf: Path) -> None:
-    (shelf / "Ask.java").write_text(JAVA)
-    subprocess.run(["javac", "-d", shelf, shelf / "Ask.java"], check=True)
-    for built in shelf.glob("*.class"):
+def test_both_clients_of_java_find_their_machine(redirecting: Exec, public_directory: Path) -> None:
+    (public_directory / "Ask.java").write_text(JAVA)
+    subprocess.run(["javac", "-d", public_directory, public_directory / "Ask.java"], check=True)
+    for built in public_directory.glob("*.class"):
         built.chmod(0o644)
 
-    done = redirecting.run("java", "-cp", str(shelf), "Ask")
+    done = redirecting.run("java", "-cp", str(public_directory), "Ask")
 
     assert (done.code, done.stdout.split()) == (0, [VM, VM]), done.stderr
 

@@ -1,4 +1,4 @@
-"""On machines that forbid something, a program still runs, or a person is told why not; never a traceback."""
+"""On machines with restrictions, a program still runs, or an error explains why not; never a traceback."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_without_user_namespaces_isolate_says_so_and_goes_on_in_the_default_mode
     done = replace(redirecting, forbidden=("unshare",)).run(*present(CURL), isolate=True)
 
     assert (done.code, done.stdout) == (0, VM)
-    assert done.stderr == f"{NO_NAMESPACES}; going on without --isolate: the network is this machine's\n"
+    assert done.stderr == f"{NO_NAMESPACES}; continuing without --isolate, in the network of this machine\n"
 
 
 @pytest.mark.parametrize("client", [pytest.param(CURL, id="curl"), pytest.param(ASYNCIO, id="asyncio")])
@@ -33,25 +33,23 @@ def test_where_sockets_cannot_be_taken_over_a_program_finds_its_machine(
     assert (done.code, done.stdout.strip(), done.stderr) == (0, VM, "")
 
 
-def test_where_sockets_cannot_be_taken_over_the_address_is_written_over(
-    redirecting: Exec, static: Path
-) -> None:
+def test_where_sockets_cannot_be_taken_over_the_address_is_rewritten(redirecting: Exec, static: Path) -> None:
     done = replace(redirecting, forbidden=("pidfd_getfd",)).run(str(static))
 
     assert (done.code, done.stdout.strip()) == (0, VM)
     assert done.stderr == "the address was written over\n"
 
 
-def test_without_seccomp_the_default_mode_explains_itself(anywhere: Exec) -> None:
-    done = replace(anywhere, forbidden=("seccomp",)).run("true")
+def test_without_seccomp_the_default_mode_explains_itself(unchecked_exec: Exec) -> None:
+    done = replace(unchecked_exec, forbidden=("seccomp",)).run("true")
 
     assert (done.code, done.stdout) == (1, "")
-    said = done.stderr.splitlines()
-    assert said[:2] == [
+    lines = done.stderr.splitlines()
+    assert lines[:2] == [
         f"error: {NO_SECCOMP}",
         "hint: --isolate may work: it needs user namespaces instead",
     ]
-    assert said[2].startswith("hint: let the program connect to http://127.0.0.1:")
+    assert lines[2].startswith("hint: let the program connect to http://127.0.0.1:")
 
 
 def test_exec_inside_exec_explains_itself(redirecting: Exec) -> None:
@@ -67,19 +65,19 @@ def test_without_seccomp_isolate_works(isolating: Exec) -> None:
     assert (done.code, done.stdout, done.stderr) == (0, VM, "")
 
 
-def test_where_nothing_is_allowed_both_reasons_are_given(anywhere: Exec) -> None:
-    done = replace(anywhere, forbidden=("seccomp", "unshare")).run("true", isolate=True)
+def test_where_nothing_is_allowed_both_reasons_are_given(unchecked_exec: Exec) -> None:
+    done = replace(unchecked_exec, forbidden=("seccomp", "unshare")).run("true", isolate=True)
 
     assert (done.code, done.stdout) == (1, "")
     assert NO_NAMESPACES in done.stderr
     assert f"error: {NO_SECCOMP}\n" in done.stderr
 
 
-def test_a_machine_that_does_not_exist_is_refused(anywhere: Exec) -> None:
-    done = anywhere.run("true", vm="nowhere")
+def test_a_machine_that_does_not_exist_is_refused(unchecked_exec: Exec) -> None:
+    done = unchecked_exec.run("true", vm="nowhere")
 
     assert done.code == 1
-    assert done.stderr.startswith("error: no machine is called nowhere")
+    assert done.stderr.startswith("error: no machine named nowhere")
     assert "hint: fairwarning vms lists the machines\n" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Seen from outside, the supervisor is the program: signals go in, the exit code comes out, nothing stays."""
+"""The supervisor forwards signals and the exit code, and leaves no process behind."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ import pytest
 from tests.cli.server import until
 from tests.sandbox.programs import Exec, python
 
-#: Leaves a daemon behind that belongs to nobody, says who is who, and waits.
+#: Leaves an orphaned daemon behind, prints the process ids, and waits.
 FAMILY = """
 import os, signal, sys, time
 reader, writer = os.pipe()
@@ -158,14 +158,14 @@ def test_the_tree_dies_with_a_supervisor_that_is_killed(mode: tuple[Exec, bool])
     with started(exec_, *python(FAMILY, "600"), isolate=isolate) as process:
         family = list(map(int, next_line(process).split()))
         process.kill()
-        until(lambda: not any(map(alive, family)), "the program, its keeper and its daemon are gone")
+        until(lambda: not any(map(alive, family)), "the program, its reaper and its daemon are gone")
 
 
-def test_the_tree_dies_with_a_keeper_that_is_killed(mode: tuple[Exec, bool]) -> None:
+def test_the_tree_dies_with_a_reaper_that_is_killed(mode: tuple[Exec, bool]) -> None:
     exec_, isolate = mode
     with started(exec_, *python(FAMILY, "600"), isolate=isolate) as process:
-        program, keeper, daemon = map(int, next_line(process).split())
-        os.kill(keeper, signal.SIGKILL)
+        program, reaper, daemon = map(int, next_line(process).split())
+        os.kill(reaper, signal.SIGKILL)
         code = process.wait(timeout=20)
 
         assert code == 128 + signal.SIGKILL

@@ -15,19 +15,19 @@ from tests.chaos.players import Game
 from tests.cli.server import free_port, up
 
 FLEET = ("--scale-set", "web=4", "--availability-set", "app=3", "--vm", "db", "--spot-vm", "batch")
-#: How many ports above the base a server may take: the operator, machines, and management at 443.
+#: The number of ports above the base that a server may use: operator, machines, and management at 443.
 SPAN = 450
 
 
 def rampage(scratch: Path, kills: int, clock: str) -> Ledger:
-    """Kill a server so many times; return what was learned."""
+    """Kill a server so many times and return the ledger."""
     chance, names, ledger = random.Random(f"{clock}{kills}"), count(), Ledger()
     time = ("--clock", "manual") if clock == "manual" else ("--speed", "120")
     words = ("--data", str(scratch / "data"), "--port-base", str(free_port(SPAN)), "--start-enabled", *time)
     for number in range(kills + 1):
-        room = scratch / str(number)  # the ready file of a killed server stays behind
-        room.mkdir()
-        with up(room, *words, *FLEET) as server:
+        directory = scratch / str(number)  # the ready file of a killed server stays behind
+        directory.mkdir()
+        with up(directory, *words, *FLEET) as server:
             game = Game(server, ledger, chance, token(server), clock == "manual", names)
             asyncio.run(game.run(to_the_death=number < kills))
         if ledger.violations:
@@ -43,7 +43,7 @@ def test_fifty_kills_break_no_promise(tmp_path: Path, clock: str) -> None:
     ledger = rampage(tmp_path, 50, clock)
 
     assert ledger.violations == []
-    # The run was worth its time: everything that can be lost was there to be lost.
+    # The run tested something: everything that could be lost existed.
     assert min(map(len, (ledger.announced, ledger.approved, ledger.created, ledger.cancelled))) > 50
     assert ledger.deletions
 

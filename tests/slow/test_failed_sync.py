@@ -1,4 +1,4 @@
-"""A server whose disk fails says so, promises nothing it does not know, and goes on once the disk does."""
+"""A server whose disk fails reports it, confirms nothing uncertain, and continues once the disk works."""
 
 import json
 import subprocess
@@ -63,7 +63,7 @@ def test_a_server_whose_syncs_fail_promises_nothing_and_recovers_by_itself(tmp_p
         shown = events(server)
 
     assert status == 503
-    assert "whether the change was kept is unknown" in said
+    assert "it is unknown whether the change was stored" in said
     assert sick[0] == 503
     assert "changes cannot be kept" in sick[1]
     assert again[0] == 503

@@ -16,7 +16,7 @@ from tests.cli.server import Server, up
 
 ROUNDS = 50
 SETS, SIZE = 10, 10
-#: How many events each of the hundred clients has to approve in a round; the rate limit lets five through.
+#: The number of events that each of the hundred clients approves in a round; the throttle allows five.
 EACH = 3
 FLEET = tuple(word for number in range(SETS) for word in ("--scale-set", f"s{number}={SIZE}"))
 APPROVALS = "/metadata/scheduledevents?api-version=2020-07-01"
@@ -24,7 +24,7 @@ PAGE = 1000
 
 
 class Line(TypedDict):
-    """One line of the history."""
+    """A line of the history."""
 
     seq: int
     kind: str
@@ -33,34 +33,34 @@ class Line(TypedDict):
 
 
 class Page(TypedDict):
-    """What the history answers."""
+    """A page of the history."""
 
     history: list[Line]
     next: int | None
 
 
 class Made(TypedDict):
-    """An event that was caused."""
+    """An event that the request caused."""
 
     id: str
 
 
 class Caused(TypedDict):
-    """What causing answers."""
+    """The answer to a request that triggers events."""
 
     events: list[Made]
 
 
 @dataclass
 class Approved:
-    """What the clients of one round were told, and when the server has to die."""
+    """The answers to the clients of one round, and when to kill the server."""
 
     last_words: int
     answered: dict[str, str] = field(default_factory=dict)
     refused: list[int] = field(default_factory=list)
     time_is_up: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def told(self, event: str, by: str, status: int) -> None:
+    def record_answer(self, event: str, by: str, status: int) -> None:
         if status != 200:
             self.refused.append(status)
         else:
@@ -94,7 +94,7 @@ class Connection:
 
 
 async def announce(server: Server) -> dict[str, list[str]]:
-    """Give every machine some events of its own; return their ids by machine."""
+    """Trigger some events on every machine; return their ids by machine."""
 
     async def one_set(names: list[str]) -> list[tuple[str, str]]:
         operator = Connection(server.ready["operator"])
@@ -118,13 +118,13 @@ async def announce(server: Server) -> dict[str, list[str]]:
 
 
 async def approve(server: Server, name: str, events: Sequence[str], round_: Approved) -> None:
-    """Approve one event after the other, until all are or the server is no more."""
+    """Approve one event after another until all are approved or the server is killed."""
     guest = Connection(server.ready["metadata"][name])
     try:
         for event in events:
             body = json.dumps({"StartRequests": [{"EventId": event}]}).encode()
             status, _ = await guest.ask("POST", APPROVALS, body)
-            round_.told(event, name, status)
+            round_.record_answer(event, name, status)
     except (OSError, asyncio.IncompleteReadError):
         pass  # the connection died with the server: nothing was answered
     finally:
@@ -132,7 +132,7 @@ async def approve(server: Server, name: str, events: Sequence[str], round_: Appr
 
 
 async def approve_until_killed(server: Server, chance: random.Random) -> Approved:
-    """Let every machine approve at once and kill the server in the middle of it."""
+    """Let every machine approve at the same time, and kill the server meanwhile."""
     events = await announce(server)
     round_ = Approved(last_words=chance.randrange(1, SETS * SIZE * EACH))
     clients = [asyncio.create_task(approve(server, *one, round_)) for one in events.items()]
@@ -143,7 +143,7 @@ async def approve_until_killed(server: Server, chance: random.Random) -> Approve
 
 
 async def history(server: Server, after: int) -> list[Line]:
-    """Return every line of the history behind ``after``."""
+    """Return the lines of the history after line ``after``."""
     operator = Connection(server.ready["operator"])
     lines: list[Line] = []
     start: int | None = after
@@ -158,12 +158,12 @@ async def history(server: Server, after: int) -> list[Line]:
 
 
 def servers(scratch: Path) -> Iterator[Server]:
-    """Yield one server after the other, all of them on the same data directory."""
+    """Yield one server after another, all on the same data directory."""
     words = ("--data", str(scratch / "data"), "--start-enabled", "--speed", "1000", *FLEET)
     for number in count():
-        room = scratch / str(number)  # the ready file of a killed server stays behind
-        room.mkdir()
-        with up(room, *words) as server:
+        directory = scratch / str(number)  # the ready file of a killed server stays behind
+        directory.mkdir()
+        with up(directory, *words) as server:
             yield server
             server.process.kill()
             server.process.wait()
@@ -190,5 +190,5 @@ def test_every_approval_that_was_answered_is_there_after_the_server_was_killed(t
             break
         before = asyncio.run(approve_until_killed(server, chance))
 
-    # The server was killed in the middle of things, not after the last answer.
+    # The server was killed during the round, not after the last answer.
     assert cut_short > ROUNDS / 2

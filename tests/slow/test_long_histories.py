@@ -1,4 +1,4 @@
-"""Many more steps of each state machine: what the few thousand of every build may not meet."""
+"""Many more steps of each state machine than in every build."""
 
 import pytest
 from hypothesis import settings

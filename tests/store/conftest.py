@@ -1,4 +1,4 @@
-"""What every test of the stores may ask for."""
+"""Fixtures for the tests of the stores."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.store.stories import Stage, Story
 
 @pytest.fixture(params=STORES)
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
-    """Play a story on a fresh store."""
+    """Run a story on a new store."""
 
     async def scene(story: Story) -> None:
         async with opened(request.param, tmp_path) as store:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairwarning.core.changes import EventChanged, Published, What
+from fairwarning.core.changes import EventChanged, EventMilestone, Published
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.ports import Commit
 from fairwarning.store.sqlite import DATABASE, SqliteStore
@@ -16,12 +16,12 @@ from tests.store.stores import NOTHING, commit, event, made
 
 WAL = f"{DATABASE}-wal"
 
-#: What a store gives back, as far as anybody can ask for it.
+#: Everything that can be read from a store.
 State = tuple[object, ...]
 
 
 async def fill(store: SqliteStore, rounds: int) -> None:
-    """Keep scopes, machines, events, documents, notes and a journal, in many commits."""
+    """Store scopes, machines, events, documents, notes and a journal, in many commits."""
     scopes = dict(NOTHING)
     for name in ("web", "db"):
         first = commit(scopes, *made(name, *(f"{name}_{number}" for number in range(8))))
@@ -30,7 +30,7 @@ async def fill(store: SqliteStore, rounds: int) -> None:
     for number in range(rounds):
         kept = event("web", number, "web_1", "web_2")
         changes = (
-            EventChanged(scope=ScopeId("web"), event=kept, what=What.SCHEDULED, by="operator"),
+            EventChanged(scope=ScopeId("web"), event=kept, what=EventMilestone.SCHEDULED, by="operator"),
             Published(scope=ScopeId("web"), incarnation=8 + number),
         )
         step = commit(scopes, *changes)
@@ -41,7 +41,7 @@ async def fill(store: SqliteStore, rounds: int) -> None:
 
 
 async def state(store: SqliteStore) -> State:
-    """Return everything a store holds."""
+    """Return everything in a store."""
     scopes = await store.load()
     return (
         [(scope, list(scope.machines.items()), list(scope.events.items())) for scope in scopes.values()],
@@ -62,7 +62,7 @@ async def read(directory: Path) -> State:
 
 @dataclass(frozen=True)
 class Sample:
-    """A directory as a server left it, and what it holds."""
+    """A data directory that a server left behind, and its contents."""
 
     directory: Path
     state: State
@@ -73,7 +73,7 @@ class Sample:
 
 
 def closed(directory: Path, rounds: int = 12) -> Sample:
-    """Return what a server leaves that was stopped."""
+    """Return the directory of a stopped server."""
 
     async def scene() -> State:
         store = await SqliteStore.open(directory)
@@ -87,7 +87,7 @@ def closed(directory: Path, rounds: int = 12) -> Sample:
 
 
 def killed(directory: Path, rounds: int = 12) -> Sample:
-    """Return what a server leaves that was killed: the last commits are in the log alone."""
+    """Return the directory of a killed server: the last commits are only in the log."""
 
     async def scene() -> State:
         store = await SqliteStore.open(directory / "running")
@@ -105,7 +105,7 @@ def killed(directory: Path, rounds: int = 12) -> Sample:
 
 @dataclass(frozen=True)
 class Damage:
-    """One way to damage one file."""
+    """A way to damage a file."""
 
     name: str
     file: str
@@ -119,13 +119,13 @@ class Damage:
 
 
 def flips(sample: Sample, file: str, count: int, seed: int) -> Sequence[Damage]:
-    """Return single flipped bits all over a file."""
+    """Return damages that flip a single bit, all over a file."""
     chance, content = random.Random(seed), (sample.directory / file).read_bytes()
     return [_flip(file, content, chance.randrange(len(content)), chance.randrange(8)) for _ in range(count)]
 
 
 def header_flips(sample: Sample, file: str, length: int) -> Sequence[Damage]:
-    """Return every flipped bit of the beginning of a file."""
+    """Return damages that flip a single bit, for each bit at the beginning of a file."""
     content = (sample.directory / file).read_bytes()
     return [_flip(file, content, at, bit) for at in range(length) for bit in range(8)]
 
@@ -135,7 +135,7 @@ def _flip(file: str, content: bytes, at: int, bit: int) -> Damage:
 
 
 def overwritten(sample: Sample, file: str, count: int, seed: int) -> Sequence[Damage]:
-    """Return pages of zeros and short runs of bytes that are no text."""
+    """Return damages that overwrite a page with zeros, or a few bytes with invalid text."""
     chance, size = random.Random(seed), (sample.directory / file).stat().st_size
     pages = [Damage(f"{file} page {at} zeroed", file, at, bytes(4096)) for at in range(0, size, 4096)]
     noise = [

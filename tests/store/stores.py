@@ -1,4 +1,4 @@
-"""Every store there is, and commits to give them."""
+"""All stores, and commits for them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -11,13 +11,13 @@ from fairwarning.core.model import (
     BarrierId,
     Event,
     EventId,
-    Facts,
+    EventSource,
+    EventType,
     HostId,
-    Kind,
     Machine,
     ScopeId,
     ScopeKind,
-    Source,
+    ScopeProperties,
     VmName,
 )
 from fairwarning.engine.ports import Commit, Entry, Store
@@ -49,7 +49,7 @@ async def opened(kind: str, directory: Path) -> AsyncIterator[Store]:
 
 
 def commit(before: Scopes, *changes: Change) -> Commit:
-    """Return what the engine hands to a store when ``changes`` are decided on ``before``."""
+    """Return the commit of ``changes`` that were decided on ``before``."""
     after = evolve(before, changes)
     moved = touched(changes)
     return Commit(
@@ -61,8 +61,8 @@ def commit(before: Scopes, *changes: Change) -> Commit:
 
 
 def made(scope: str, *names: str) -> tuple[Change, ...]:
-    """Return the changes that bring up a scope with machines of these names."""
-    facts = Facts(id=ScopeId(scope), kind=ScopeKind.SCALE_SET, set_name=scope, enabled_at=NOON)
+    """Return the changes that create a scope with machines of these names."""
+    facts = ScopeProperties(id=ScopeId(scope), kind=ScopeKind.SCALE_SET, set_name=scope, enabled_at=NOON)
     return (
         ScopeMade(scope=facts.id, facts=facts, incarnation=7, by="operator"),
         *(MachineChanged(scope=facts.id, machine=machine(scope, name)) for name in names),
@@ -78,8 +78,8 @@ def event(scope: str, number: int, *names: str) -> Event:
         id=EventId(f"E{number}"),
         scope=ScopeId(scope),
         cause="restart",
-        kind=Kind.REBOOT,
-        source=Source.USER,
+        kind=EventType.REBOOT,
+        source=EventSource.USER,
         resources=tuple(map(VmName, names)),
         description="",
         duration=-1,
@@ -90,5 +90,5 @@ def event(scope: str, number: int, *names: str) -> Event:
 
 
 def replayed(entries: Sequence[Entry]) -> Scopes:
-    """Return the scopes that the journal tells of, versions left out."""
+    """Return the scopes that the journal leads to, without their versions."""
     return apply(NOTHING, [line.change for line in entries if not isinstance(line.change, Note)])

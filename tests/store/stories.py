@@ -1,11 +1,11 @@
-"""Stories that every store is told: what may happen in two scopes, and when."""
+"""Stories that run on every store: what happens in two scopes, and when."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from fairwarning.core.changes import EventChanged, MachineChanged, What
-from fairwarning.core.model import ScopeId, Status
+from fairwarning.core.changes import EventChanged, EventMilestone, MachineChanged
+from fairwarning.core.model import EventStatus, ScopeId
 from fairwarning.engine.ports import Store
 from tests.store.stores import NOTHING, commit, event, machine, made
 
@@ -16,13 +16,13 @@ Story = Callable[[Store], Coroutine[None, None, None]]
 Stage = Callable[[Story], None]
 
 
-def happened(number: int, what: What = What.SCHEDULED) -> EventChanged:
+def happened(number: int, what: EventMilestone = EventMilestone.SCHEDULED) -> EventChanged:
     return EventChanged(scope=WEB, event=event("web", number, "a"), what=what, by="operator")
 
 
 def gone(number: int) -> EventChanged:
-    over = replace(event("web", number, "a"), status=Status.GONE)
-    return EventChanged(scope=WEB, event=over, what=What.FINISHED, by="platform")
+    over = replace(event("web", number, "a"), status=EventStatus.GONE)
+    return EventChanged(scope=WEB, event=over, what=EventMilestone.FINISHED, by="platform")
 
 
 DB_MADE = commit(NOTHING, *made("db"))

@@ -1,4 +1,4 @@
-"""Every store keeps the same promises. A new store joins by joining STORES."""
+"""The contract of all stores; a new store is tested by adding it to STORES."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -8,39 +8,49 @@ import pytest
 from fairwarning.core.changes import (
     Change,
     EventChanged,
-    FactsChanged,
+    EventMilestone,
     MachineChanged,
     MachineRemoved,
     Published,
     ScopeMade,
+    ScopePropertiesChanged,
     ScopeRemoved,
-    What,
     evolve,
 )
-from fairwarning.core.errors import Conflict
-from fairwarning.core.model import Approvals, Facts, Model, Power, ScopeId, ScopeKind, Status, VmName, Walk
+from fairwarning.core.errors import ConflictError
+from fairwarning.core.model import (
+    ApprovalSettings,
+    EventStatus,
+    MachineModel,
+    PowerState,
+    Rollout,
+    ScopeId,
+    ScopeKind,
+    ScopeProperties,
+    VmName,
+)
 from fairwarning.engine.ports import Commit, Store
 from tests.store.stores import NOTHING, commit, event, machine, made
 from tests.store.stories import DB, DB_MADE, DB_MOVED, NOON, WEB, Stage, gone, happened
 
-FULL_FACTS = Facts(
+FULL_FACTS = ScopeProperties(
     id=WEB,
     kind=ScopeKind.FLEXIBLE_SET,
     set_name="web",
     zone="2",
-    model=Model(number=3, terminate_notice=timedelta(minutes=5, microseconds=1)),
-    approvals=Approvals(user_reboot=True, all_instances_down=False),
+    model=MachineModel(number=3, terminate_notice=timedelta(minutes=5, microseconds=1)),
+    approvals=ApprovalSettings(user_reboot=True, all_instances_down=False),
     enabled_at=NOON,
     polled_at=NOON + timedelta(seconds=1),
     deleting=True,
-    walk=Walk(id="w", cause="host-update", domains=(0, 2), current=1, notice=timedelta(seconds=90)),
+    walk=Rollout(id="w", cause="host-update", domains=(0, 2), current=1, notice=timedelta(seconds=90)),
 )
 FULL_MACHINE = replace(
-    machine("web", "ü b"), power=Power.STOPPED, tags=(("team", "a\n"), ("", "")), model=FULL_FACTS.model
+    machine("web", "ü b"), power=PowerState.STOPPED, tags=(("team", "a\n"), ("", "")), model=FULL_FACTS.model
 )
 FULL_EVENT = replace(
     event("web", 1, "ü b"),
-    status=Status.STARTED,
+    status=EventStatus.STARTED,
     approved_by="ü b",
     started_at=NOON,
     withdraw_at=NOON,
@@ -52,7 +62,7 @@ FULL_EVENT = replace(
 FULL: tuple[Change, ...] = (
     ScopeMade(scope=WEB, facts=FULL_FACTS, incarnation=12, by="operator"),
     MachineChanged(scope=WEB, machine=FULL_MACHINE, by="operator"),
-    EventChanged(scope=WEB, event=FULL_EVENT, what=What.STARTED, by="ü b", reason="because"),
+    EventChanged(scope=WEB, event=FULL_EVENT, what=EventMilestone.STARTED, by="ü b", reason="because"),
     Published(scope=WEB, incarnation=13),
 )
 
@@ -80,9 +90,9 @@ def test_scopes_machines_and_events_come_back_in_the_order_they_came_to_be(play:
     async def story(store: Store) -> None:
         first = commit(NOTHING, *made("web", "c", "a", "b"))
         await store.commit([first, commit(NOTHING, *made("db", "d"))])
-        again = MachineChanged(scope=WEB, machine=replace(machine("web", "c"), power=Power.STOPPED))
+        again = MachineChanged(scope=WEB, machine=replace(machine("web", "c"), power=PowerState.STOPPED))
         await store.commit([commit(first.after, happened(9), happened(3), happened(5), again)])
-        await store.commit([commit(await store.load(), happened(9, What.SHOWN))])
+        await store.commit([commit(await store.load(), happened(9, EventMilestone.SHOWN))])
 
         loaded = await store.load()
 
@@ -129,7 +139,7 @@ def test_a_commit_on_a_stale_version_is_refused(play: Stage) -> None:
         await store.commit([first])
         await store.commit([commit(first.after, happened(1))])
 
-        with pytest.raises(Conflict) as refusal:
+        with pytest.raises(ConflictError) as refusal:
             await store.commit([commit(first.after, happened(2))])
 
         assert (refusal.value.scope, refusal.value.expected) == (WEB, 1)
@@ -155,7 +165,7 @@ def test_of_a_batch_with_one_stale_commit_nothing_is_kept(play: Stage, bad: Comm
         batch = [second, commit(second.after, happened(2))]
         batch.insert(place, bad)
 
-        with pytest.raises(Conflict):
+        with pytest.raises(ConflictError):
             await store.commit(batch)
 
         assert await store.load() == before
@@ -210,7 +220,7 @@ def test_changed_facts_are_kept(play: Stage) -> None:
     async def story(store: Store) -> None:
         start = commit(NOTHING, *made("web"))
         facts = replace(start.after[WEB].facts, polled_at=NOON)
-        then = commit(start.after, FactsChanged(scope=WEB, facts=facts, by="a"))
+        then = commit(start.after, ScopePropertiesChanged(scope=WEB, facts=facts, by="a"))
         await store.commit([start])
         await store.commit([then])
 
@@ -238,7 +248,7 @@ def test_documents_are_kept_with_the_commit_they_belong_to(play: Stage) -> None:
         await store.commit([Commit(at=NOON, changes=(), documents={"a": None, "c": "3", "b": "4"})])
         stale = Commit(at=NOON, changes=(), documents={"d": "5"}, expected={WEB: 7})
 
-        with pytest.raises(Conflict):
+        with pytest.raises(ConflictError):
             await store.commit([stale])
 
         assert list((await store.documents()).items()) == [("b", "4"), ("c", "3")]

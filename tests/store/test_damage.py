@@ -1,4 +1,4 @@
-"""A damaged database is refused, or gives back exactly what was kept: never anything else."""
+"""A damaged database is refused, or returns exactly what was stored: never anything else."""
 
 import asyncio
 import shutil
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import FairWarningError
-from fairwarning.store.errors import DatabaseDamaged
+from fairwarning.store.errors import DatabaseDamagedError
 from fairwarning.store.examine import examine
-from fairwarning.store.migrate import ChangedMigration
+from fairwarning.store.migrate import ChangedMigrationError
 from fairwarning.store.sqlite import DATABASE
 from tests.store.damage import (
     WAL,
@@ -36,7 +36,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Sample:
 
 
 def served_wrongly(sample: Sample, damages: Iterable[Damage], scratch: Path) -> list[str]:
-    """Return the damages after which a store gives back what was never kept, or fails as it should not."""
+    """Return the damages after which a store returns wrong data, or fails with the wrong error."""
     wrong = []
     for damage in damages:
         directory = sample.copy(scratch / "copy")
@@ -45,9 +45,9 @@ def served_wrongly(sample: Sample, damages: Iterable[Damage], scratch: Path) -> 
             found = asyncio.run(read(directory))
             if found != sample.state:
                 wrong.append(f"{damage.name}: a state that was never kept")
-        except (DatabaseDamaged, ChangedMigration):
+        except (DatabaseDamagedError, ChangedMigrationError):
             pass
-        except Exception as problem:  # whatever it is, it is not what was promised
+        except Exception as problem:  # any other error breaks the contract
             wrong.append(f"{damage.name}: {problem!r}")
         shutil.rmtree(directory)
     return wrong
@@ -147,7 +147,7 @@ def test_what_was_lost_is_missed(left: Sample, tmp_path: Path, lose: Callable[[P
     directory = left.copy(tmp_path / "copy")
     lose(directory)
 
-    with pytest.raises(DatabaseDamaged) as refusal:
+    with pytest.raises(DatabaseDamagedError) as refusal:
         asyncio.run(read(directory))
 
     assert str(directory / DATABASE) in str(refusal.value)

@@ -1,4 +1,4 @@
-"""What a store says and does when its disk fails."""
+"""How a store reacts to a failing disk."""
 
 import asyncio
 import resource
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.store.errors import DatabaseDamaged, StoreFailed, UnknownOutcomeError
+from fairwarning.store.errors import DatabaseDamagedError, StoreFailedError, UnknownOutcomeError
 from fairwarning.store.marker import read_marker
 from fairwarning.store.sqlite import DATABASE, SqliteStore
 from tests.store.damage import WAL, fill, state
@@ -28,7 +28,7 @@ def with_store(directory: Path, story: Callable[[SqliteStore], Coroutine[None, N
 
 @contextmanager
 def no_larger_files(size: int) -> Iterator[None]:
-    """Let every write behind ``size`` fail, as a broken disk does."""
+    """Let every write beyond ``size`` fail, as a broken disk does."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -54,7 +54,9 @@ def test_a_full_disk_is_named_with_its_path_and_what_is_free(tmp_path: Path) -> 
         await store._writer.work(lambda database: database.execute("PRAGMA max_page_count = 1").close())
         large = commit(NOTHING, *made("new", *(f"m{number}" for number in range(100))))
 
-        with pytest.raises(StoreFailed, match=r"database or disk is full; [\d.]+ MB are free") as refusal:
+        with pytest.raises(
+            StoreFailedError, match=r"database or disk is full; [\d.]+ MB are free"
+        ) as refusal:
             await store.commit([large])
 
         assert str(tmp_path / DATABASE) in str(refusal.value)
@@ -69,7 +71,9 @@ def test_a_commit_that_failed_at_its_end_may_have_been_kept_and_the_error_says_s
         await fill(store, 2)
         with (
             no_larger_files((tmp_path / WAL).stat().st_size),
-            pytest.raises(UnknownOutcomeError, match="whether the change was kept is unknown") as refusal,
+            pytest.raises(
+                UnknownOutcomeError, match="it is unknown whether the change was stored"
+            ) as refusal,
         ):
             await store.commit([NEW])
 
@@ -85,7 +89,7 @@ def test_after_such_a_failure_the_store_reads_anew_what_is_true_and_goes_on(tmp_
         await fail_to_commit(store, tmp_path)
         scopes = await store.load()
 
-        # Whatever was unknown is known now, and on the disk: the log has been emptied into the database.
+        # The outcome is known now, and on the disk: the log has been copied into the database file.
         assert (tmp_path / WAL).stat().st_size == 0
         if "new" not in scopes:
             await store.commit([NEW])
@@ -100,9 +104,9 @@ def test_until_it_can_be_read_anew_nothing_is_answered_from_it(tmp_path: Path) -
         await fail_to_commit(store, tmp_path)
         with no_larger_files(0):
             for _ in range(2):
-                with pytest.raises(StoreFailed):
+                with pytest.raises(StoreFailedError):
                     await store.load()
-                with pytest.raises(StoreFailed):
+                with pytest.raises(StoreFailedError):
                     await store.commit([NEW])
 
         assert "web" in await store.load()
@@ -117,7 +121,7 @@ def test_what_was_changed_meanwhile_is_found_when_it_is_read_anew(tmp_path: Path
         content = (tmp_path / DATABASE).read_bytes()
         (tmp_path / DATABASE).write_bytes(content[:4096] + bytes(len(content) - 4096))
         (tmp_path / WAL).write_bytes(b"")
-        with pytest.raises((DatabaseDamaged, StoreFailed)):
+        with pytest.raises((DatabaseDamagedError, StoreFailedError)):
             await store.load()
 
     with_store(tmp_path, story)

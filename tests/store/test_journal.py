@@ -1,12 +1,12 @@
-"""Every store keeps the same journal: numbered, read in pages, with what was refused."""
+"""The journal is the same in every store: numbered, read in pages, with refused commands."""
 
 from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.changes import EventChanged, ScopeRemoved, What
-from fairwarning.core.errors import Conflict
-from fairwarning.core.history import Deed, Refused, Remark
+from fairwarning.core.changes import EventChanged, EventMilestone, ScopeRemoved
+from fairwarning.core.errors import ConflictError
+from fairwarning.core.history import ActionNote, CommandRefused, OperatorAction
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.engine.ports import Commit, Entry, Store
 from tests.store.stores import NOTHING, commit, event, made
@@ -46,7 +46,7 @@ def test_a_refused_batch_leaves_no_gap_in_the_numbers(play: Stage) -> None:
     async def story(store: Store) -> None:
         first = commit(NOTHING, *made("web"))
         await store.commit([first])
-        with pytest.raises(Conflict):
+        with pytest.raises(ConflictError):
             await store.commit([first])
 
         ((line,),) = await store.commit([commit(first.after, happened(1))])
@@ -78,7 +78,7 @@ def test_the_journal_is_read_in_pages(play: Stage, page: dict[str, int], expecte
 
 
 def test_the_journal_of_one_event_holds_what_was_done_and_what_was_refused(play: Stage) -> None:
-    note = Refused(
+    note = CommandRefused(
         scope=WEB,
         asked="cancel",
         reason="it has started",
@@ -101,7 +101,7 @@ def test_the_journal_of_one_event_holds_what_was_done_and_what_was_refused(play:
 
 
 def test_the_journal_of_one_scope_holds_what_happened_in_it_and_nothing_else(play: Stage) -> None:
-    note = Refused(scope=WEB, asked="restart", reason="no machine is called x", by="operator")
+    note = CommandRefused(scope=WEB, asked="restart", reason="no machine named x", by="operator")
 
     async def story(store: Store) -> None:
         web = commit(NOTHING, *made("web", "a"), happened(1))
@@ -123,7 +123,9 @@ def test_the_journal_of_one_scope_holds_what_happened_in_it_and_nothing_else(pla
 
 def test_the_journal_of_one_event_in_one_scope_leaves_out_its_part_in_others(play: Stage) -> None:
     async def story(store: Store) -> None:
-        elsewhere = EventChanged(scope=DB, event=event("db", 1, "x"), what=What.SCHEDULED, by="operator")
+        elsewhere = EventChanged(
+            scope=DB, event=event("db", 1, "x"), what=EventMilestone.SCHEDULED, by="operator"
+        )
         web = commit(NOTHING, *made("web", "a"), happened(1))
         await store.commit([web, commit(NOTHING, *made("db", "x"), elsewhere), commit(web.after, gone(1))])
 
@@ -135,7 +137,7 @@ def test_the_journal_of_one_event_in_one_scope_leaves_out_its_part_in_others(pla
 
 
 def test_a_refusal_moves_no_version(play: Stage) -> None:
-    note = Refused(scope=WEB, asked="restart", reason="no machine is called x", by="operator")
+    note = CommandRefused(scope=WEB, asked="restart", reason="no machine named x", by="operator")
 
     async def story(store: Store) -> None:
         start = commit(NOTHING, *made("web"))
@@ -147,15 +149,15 @@ def test_a_refusal_moves_no_version(play: Stage) -> None:
     play(story)
 
 
-def test_a_remark_is_kept_and_changes_nothing(play: Stage) -> None:
-    fault = Remark(
-        deed=Deed.FAULT,
+def test_a_note_is_stored_and_changes_nothing(play: Stage) -> None:
+    fault = ActionNote(
+        deed=OperatorAction.FAULT,
         detail="429 for 30s",
         by="operator",
         scope=WEB,
         machines=(MachineRef(WEB, VmName("a")),),
     )
-    moved = Remark(deed=Deed.ADVANCED, detail="by 5m", by="operator")
+    moved = ActionNote(deed=OperatorAction.ADVANCED, detail="by 5m", by="operator")
 
     async def story(store: Store) -> None:
         start = commit(NOTHING, *made("web", "a"))
@@ -170,7 +172,7 @@ def test_a_remark_is_kept_and_changes_nothing(play: Stage) -> None:
 
 def test_a_refused_request_that_is_no_text_does_not_sink_the_batch(play: Stage) -> None:
     half = EventId("\ud83d")
-    note = Refused(scope=WEB, asked="approve", reason=f"no event {half}", by="web_0", event=half)
+    note = CommandRefused(scope=WEB, asked="approve", reason=f"no event {half}", by="web_0", event=half)
 
     async def story(store: Store) -> None:
         start = commit(NOTHING, *made("web"))

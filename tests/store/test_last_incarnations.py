@@ -1,4 +1,4 @@
-"""The last incarnation of every set that was removed is kept, whatever else is forgotten about it."""
+"""The last incarnation of every removed set is stored, even after its journal lines are pruned."""
 
 from contextlib import closing
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 from fairwarning.core.changes import ScopeRemoved
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.ports import Store
-from fairwarning.store.checks import rows_of
+from fairwarning.store.checks import select_rows
 from fairwarning.store.connection import connect
 from fairwarning.store.migrate import migrate, migrations
-from fairwarning.store.rows import intact
+from fairwarning.store.rows import verified_rows
 from tests.store.stores import NOTHING, commit, made
 from tests.store.stories import Stage
 
@@ -36,7 +36,7 @@ def test_the_highest_incarnation_of_a_removed_set_is_kept(play: Stage, together:
     play(story)
 
 
-#: Sets as a journal of the third schema tells of them: scope, kind and what the line says.
+#: Lines of a journal of schema 3 about sets: scope, kind and body.
 LINES = (
     ("web", "ScopeMade", '{"scope":"web","facts":{"set_name":"web","group":""},"incarnation":1}'),
     ("web", "Published", '{"scope":"web","incarnation":6}'),
@@ -58,6 +58,6 @@ def test_a_database_from_before_learns_the_last_incarnations_from_its_journal(tm
 
         migrate(database, migrations())
 
-        rows = list(intact("last_incarnation", database.execute(rows_of("last_incarnation"))))
+        rows = list(verified_rows("last_incarnation", database.execute(select_rows("last_incarnation"))))
     kept = {set_id.decode(): incarnation for set_id, incarnation, _ in rows}
     assert kept == {"web": 6, "lab/db": 4, "old": 3}

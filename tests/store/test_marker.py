@@ -1,4 +1,4 @@
-"""The file that says which database belongs to a directory."""
+"""The marker: the file that says which database belongs to a data directory."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.store.errors import DatabaseDamaged, WrongDatabaseError
+from fairwarning.store.errors import DatabaseDamagedError, WrongDatabaseError
 from fairwarning.store.marker import MARKER, Marker, MarkerFile, read_marker
 from fairwarning.store.migrate import migrate, migrations
 from fairwarning.store.rows import COLUMNS
@@ -65,7 +65,7 @@ def test_every_flipped_bit_of_it_is_noticed(whole: Sample) -> None:
 
     for at in range(len(content)):
         path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
-        with pytest.raises(DatabaseDamaged, match=f"{MARKER} beside it"):
+        with pytest.raises(DatabaseDamagedError, match=f"{MARKER} beside it"):
             asyncio.run(read(whole.directory))
 
 
@@ -75,7 +75,7 @@ def test_a_copy_of_the_database_alone_is_noticed_and_taken_once_the_file_is_gone
     assert marker is not None
     (earlier.directory / MARKER).write_bytes(Marker(marker.database, marker.commits + 3).encode())
 
-    with pytest.raises(WrongDatabaseError, match="older than what was here: its last 3 changes are missing"):
+    with pytest.raises(WrongDatabaseError, match="it is an older copy: the last 3 changes are missing"):
         asyncio.run(read(earlier.directory))
     (earlier.directory / MARKER).unlink()
 
@@ -96,7 +96,7 @@ def test_a_number_that_only_grows_keeps_the_file_as_long_as_it_was(whole: Sample
 
 
 def as_it_was_before_checksums(directory: Path) -> None:
-    """Take a directory back to what an earlier version wrote."""
+    """Turn a directory into what an earlier version wrote."""
     (directory / MARKER).unlink()
     with closing(sqlite3.connect(directory / DATABASE, isolation_level=None)) as database:
         database.execute("ATTACH ':memory:' AS old")
@@ -132,5 +132,5 @@ def test_text_that_was_damaged_before_there_were_checksums_is_named(whole: Sampl
     path = whole.directory / DATABASE
     path.write_bytes(path.read_bytes().replace(b"id of web_1", b"id of we\xff\xff1"))
 
-    with pytest.raises(DatabaseDamaged, match="has a text in it that is not UTF-8"):
+    with pytest.raises(DatabaseDamagedError, match="contains text that is not UTF-8"):
         asyncio.run(read(whole.directory))

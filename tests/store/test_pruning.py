@@ -1,4 +1,4 @@
-"""Every store forgets the same: the oldest lines, a slice at a time, and none that anybody needs."""
+"""Pruning is the same in every store: the oldest lines, a slice at a time, and no needed line."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairwarning.core.history import Deed, Remark
+from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import EventId
 from fairwarning.engine.ports import Commit, Entry, Store
 from fairwarning.store.entries import event_of
@@ -19,14 +19,14 @@ from fairwarning.store.sqlite import SqliteStore
 from tests.conftest import NOON
 from tests.store.stores import NOTHING, commit, made
 from tests.store.stories import Stage, gone, happened
-from tests.store.test_replay import HISTORIES, Player, Step, Told, in_order
+from tests.store.test_replay import HISTORIES, Outcome, Player, Step, in_order
 
 HOUR = timedelta(hours=1)
 
 
-def remarks(count: int, hour: int = 0) -> Commit:
-    """Return a commit of lines about nothing in particular."""
-    line = Remark(deed=Deed.SPEED, detail="x" * 200, by="alice")
+def notes(count: int, hour: int = 0) -> Commit:
+    """Return a commit of notes."""
+    line = ActionNote(deed=OperatorAction.SPEED, detail="x" * 200, by="alice")
     return Commit(at=NOON + hour * HOUR, changes=(line,) * count)
 
 
@@ -36,7 +36,7 @@ async def numbers(store: Store) -> list[int]:
 
 def test_what_is_older_goes_a_slice_at_a_time(play: Stage) -> None:
     async def story(store: Store) -> None:
-        await store.commit([remarks(5), remarks(5, hour=2)])
+        await store.commit([notes(5), notes(5, hour=2)])
 
         passed = [await store.prune(NOON + HOUR, 3, ()) for _ in range(3)]
 
@@ -50,7 +50,7 @@ def test_what_is_older_goes_a_slice_at_a_time(play: Stage) -> None:
 def test_a_whole_journal_has_not_been_pruned(play: Stage) -> None:
     async def story(store: Store) -> None:
         assert await store.prune(None, 10, ()) == 0
-        await store.commit([remarks(1)])
+        await store.commit([notes(1)])
         assert await store.prune(None, 10, ()) == 0
         assert (await store.pruned(), await numbers(store)) == (0, [1])
 
@@ -59,11 +59,11 @@ def test_a_whole_journal_has_not_been_pruned(play: Stage) -> None:
 
 def test_the_newest_line_stays_and_no_number_is_given_again(play: Stage) -> None:
     async def story(store: Store) -> None:
-        await store.commit([remarks(9)])
+        await store.commit([notes(9)])
         await store.prune(None, 100, (), spare=0)
         before = await store.newest()
 
-        ((line,),) = await store.commit([remarks(1)])
+        ((line,),) = await store.commit([notes(1)])
 
         assert before is not None
         assert (before.seq, line.seq) == (9, 10)
@@ -75,7 +75,7 @@ def test_the_newest_line_stays_and_no_number_is_given_again(play: Stage) -> None
 
 def test_as_many_lines_stay_as_are_spared(play: Stage) -> None:
     async def story(store: Store) -> None:
-        await store.commit([remarks(9)])
+        await store.commit([notes(9)])
 
         await store.prune(None, 100, (), spare=4)
 
@@ -88,12 +88,12 @@ def test_what_an_unfinished_event_needs_stays_until_it_is_over(play: Stage) -> N
     async def story(store: Store) -> None:
         first = commit(NOTHING, *made("web", "a"), happened(1), happened(2))
         over = commit(first.after, gone(2))
-        await store.commit([first, over, remarks(3)])
+        await store.commit([first, over, notes(3)])
 
         await store.prune(None, 100, ())
         during = await store.journal(event=EventId("E1"))
         left = await numbers(store)
-        await store.commit([commit(over.after, gone(1)), remarks(1)])
+        await store.commit([commit(over.after, gone(1)), notes(1)])
         await store.prune(None, 100, ())
 
         assert [line.seq for line in during] == [3]
@@ -103,10 +103,10 @@ def test_what_an_unfinished_event_needs_stays_until_it_is_over(play: Stage) -> N
     play(story)
 
 
-def test_what_somebody_asks_to_keep_stays(play: Stage) -> None:
+def test_lines_of_events_to_keep_stay(play: Stage) -> None:
     async def story(store: Store) -> None:
         first = commit(NOTHING, *made("web", "a"), happened(1), happened(2))
-        await store.commit([first, commit(first.after, gone(1), gone(2)), remarks(1)])
+        await store.commit([first, commit(first.after, gone(1), gone(2)), notes(1)])
 
         await store.prune(None, 100, {EventId("E1")})
 
@@ -117,7 +117,7 @@ def test_what_somebody_asks_to_keep_stays(play: Stage) -> None:
 
 def test_a_line_that_is_not_older_keeps_all_that_follow(play: Stage) -> None:
     async def story(store: Store) -> None:
-        await store.commit([remarks(2), remarks(1, hour=3), remarks(2), remarks(1)])
+        await store.commit([notes(2), notes(1, hour=3), notes(2), notes(1)])
 
         assert await store.prune(NOON + HOUR, 100, ()) == 2
         assert await numbers(store) == [3, 4, 5, 6]
@@ -125,10 +125,10 @@ def test_a_line_that_is_not_older_keeps_all_that_follow(play: Stage) -> None:
     play(story)
 
 
-def test_what_was_pruned_takes_no_room(play: Stage) -> None:
+def test_pruned_lines_take_no_space(play: Stage) -> None:
     async def story(store: Store) -> None:
         empty = await store.size()
-        await store.commit([remarks(2000)])
+        await store.commit([notes(2000)])
         full = await store.size()
 
         await store.prune(None, 2000, ())
@@ -142,14 +142,14 @@ def test_what_was_pruned_takes_no_room(play: Stage) -> None:
 def test_where_the_journal_begins_is_known_after_a_restart(tmp_path: Path) -> None:
     async def story() -> tuple[int, list[int], int]:
         store = await SqliteStore.open(tmp_path)
-        await store.commit([remarks(9)])
+        await store.commit([notes(9)])
         await store.prune(None, 5, ())
         await store.close()
         store = await SqliteStore.open(tmp_path)
-        ((line,),) = await store.commit([remarks(1)])
-        told = await store.pruned(), await numbers(store), line.seq
+        ((line,),) = await store.commit([notes(1)])
+        result = await store.pruned(), await numbers(store), line.seq
         await store.close()
-        return told
+        return result
 
     assert asyncio.run(story()) == (5, [6, 7, 8, 9, 10], 10)
 
@@ -157,13 +157,13 @@ def test_where_the_journal_begins_is_known_after_a_restart(tmp_path: Path) -> No
 def test_free_pages_are_used_again(tmp_path: Path) -> None:
     async def story() -> tuple[int, int]:
         store = await SqliteStore.open(tmp_path)
-        await store.commit([remarks(3000)])
+        await store.commit([notes(3000)])
         await store.close()
         before = (tmp_path / "fairwarning.db").stat().st_size
         store = await SqliteStore.open(tmp_path)
         for _ in range(5):
             await store.prune(None, 3000, ())
-            await store.commit([remarks(3000)])
+            await store.commit([notes(3000)])
         await store.close()
         return before, (tmp_path / "fairwarning.db").stat().st_size
 
@@ -172,11 +172,11 @@ def test_free_pages_are_used_again(tmp_path: Path) -> None:
     assert after < before * 1.2
 
 
-# -- whatever happens
+# -- random histories
 
 
 class ForgetfulMemory(MemoryStore):
-    """A store that prunes all it may with every commit, a few lines at a time."""
+    """A store that prunes as much as possible with every commit, a few lines at a time."""
 
     most = 3
 
@@ -198,17 +198,17 @@ class ForgetfulSqlite(SqliteStore):
 
 
 async def always(store: Store) -> Store:
-    """Return a store that outlasts its closing."""
+    """Return a store that survives its closing."""
     return store
 
 
-def forget_in_memory(history: Sequence[Step], most: int) -> Told:
+def forget_in_memory(history: Sequence[Step], most: int) -> Outcome:
     store = ForgetfulMemory()
     store.most = most
     return asyncio.run(Player(lambda: always(store)).play(history))
 
 
-def forget_on_disk(history: Sequence[Step], most: int) -> Told:
+def forget_on_disk(history: Sequence[Step], most: int) -> Outcome:
     async def opened() -> Store:
         store = await ForgetfulSqlite.open(Path(directory))
         assert isinstance(store, ForgetfulSqlite)
@@ -219,8 +219,8 @@ def forget_on_disk(history: Sequence[Step], most: int) -> Told:
         return asyncio.run(Player(opened).play(history))
 
 
-def check(history: Sequence[Step], pruned: Told) -> None:
-    """Compare what is left of a history where it was pruned with what is left where it was not."""
+def check(history: Sequence[Step], pruned: Outcome) -> None:
+    """Compare a pruned history with the same history that was not pruned."""
     store = MemoryStore()
     whole = asyncio.run(Player(lambda: always(store)).play(history))
     needed = {event for scope in whole.kept.values() for event in scope.events}
@@ -257,7 +257,7 @@ def test_a_journal_pruned_to_its_last_line_goes_on_as_if_nothing_had_happened(
 ) -> None:
     async def story(store: Store) -> None:
         first = commit(NOTHING, *made("web", "a"))
-        await store.commit([first, remarks(lines)])
+        await store.commit([first, notes(lines)])
         await store.prune(None, 100, ())
 
         ((line,),) = await store.commit([commit(first.after, happened(1))])

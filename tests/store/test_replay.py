@@ -1,4 +1,4 @@
-"""Whatever happens to a fleet: rows, journal and memory tell the same story, in every store."""
+"""After any history, rows, journal and memory agree, in every store."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,21 +12,22 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import Scopes
 from fairwarning.core.commands import (
-    Add,
+    AddMachines,
     Approve,
     Cancel,
     ChangeModel,
     Command,
-    Make,
+    CreateSet,
+    DeleteScopes,
     Poll,
-    Remove,
     Schedule,
     SetPower,
-    StartWalk,
-    StopWalk,
+    StartRollout,
+    StopRollout,
     Upgrade,
 )
 from fairwarning.core.errors import FairWarningError
@@ -35,7 +36,7 @@ from fairwarning.core.model import (
     Event,
     EventId,
     MachineRef,
-    Power,
+    PowerState,
     Scope,
     ScopeId,
     ScopeKind,
@@ -43,12 +44,11 @@ from fairwarning.core.model import (
     derive_id,
 )
 from fairwarning.core.policy import Policy
-from fairwarning.core.scope import Blueprint
-from fairwarning.drivers.simulated import Fault, Mishap, SimulatedDriver
+from fairwarning.drivers.simulated import InjectedMishap, Mishap, SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Entry, Store
-from fairwarning.engine.travel import travel
+from fairwarning.engine.time_control import advance_to
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SqliteStore
 from tests.conftest import NOON
@@ -62,11 +62,11 @@ BLUEPRINTS = (
     Blueprint(name="batch", count=2, spot=True),
 )
 LEAPS = (timedelta(seconds=3), timedelta(seconds=40), timedelta(minutes=6), timedelta(hours=25))
-FAULTY = {VmName("web_0"): Fault(Mishap.FAILS), VmName("app-1"): Fault(Mishap.HANGS)}
+FAULTY = {VmName("web_0"): InjectedMishap(Mishap.FAILS), VmName("app-1"): InjectedMishap(Mishap.HANGS)}
 
 
 class Step(NamedTuple):
-    """Something to do, and two numbers that pick whom to do it to."""
+    """An action, and two numbers that select its targets."""
 
     action: str
     one: int
@@ -74,7 +74,7 @@ class Step(NamedTuple):
 
 
 class Stage:
-    """The fleet as one step finds it."""
+    """The fleet before a step."""
 
     def __init__(self, scopes: Mapping[ScopeId, Scope], number: str, step: Step) -> None:
         self.scopes = sorted(scopes)
@@ -97,7 +97,7 @@ class Stage:
 
 
 def make(stage: Stage) -> Command:
-    return Make(seed=stage.id, blueprint=BLUEPRINTS[stage.one % len(BLUEPRINTS)])
+    return CreateSet(seed=stage.id, blueprint=BLUEPRINTS[stage.one % len(BLUEPRINTS)])
 
 
 def schedule(stage: Stage) -> Command | None:
@@ -127,7 +127,7 @@ def poll(stage: Stage) -> Command | None:
 
 
 def power(stage: Stage) -> Command | None:
-    state = (Power.RUNNING, Power.STOPPED)[stage.other % 2]
+    state = (PowerState.RUNNING, PowerState.STOPPED)[stage.other % 2]
     return SetPower(machine=stage.machine(stage.one), power=state) if stage.machines else None
 
 
@@ -144,18 +144,30 @@ ACTIONS: Mapping[str, Callable[[Stage], Command | None]] = {
     "poll": poll,
     "power": power,
     "upgrade": upgrade,
-    "add": lambda stage: Add(seed=stage.id, scope=stage.scope(), count=1 + stage.other % 2),
-    "remove": lambda stage: Remove(id=stage.id, scopes=(stage.scope(),), force=stage.other % 2 == 0),
+    "add": lambda stage: AddMachines(seed=stage.id, scope=stage.scope(), count=1 + stage.other % 2),
+    "remove": lambda stage: DeleteScopes(id=stage.id, scopes=(stage.scope(),), force=stage.other % 2 == 0),
     "model": lambda stage: ChangeModel(scopes=(stage.scope(),), terminate_notice=2 * MINUTES),
-    "walk": lambda stage: StartWalk(id=stage.id, scope=stage.scope()),
-    "stop": lambda stage: StopWalk(scope=stage.scope()),
+    "walk": lambda stage: StartRollout(id=stage.id, scope=stage.scope()),
+    "stop": lambda stage: StopRollout(scope=stage.scope()),
 }
-#: Twice in the hat is what makes things happen: machines, events, time.
-HAT = (*ACTIONS, "make", "schedule", "schedule", "approve", "poll", "leap", "leap", "crowd", "reopen", "away")
+#: Actions on machines, events and time are twice as likely.
+CHOICES = (
+    *ACTIONS,
+    "make",
+    "schedule",
+    "schedule",
+    "approve",
+    "poll",
+    "leap",
+    "leap",
+    "crowd",
+    "reopen",
+    "away",
+)
 CROWD = ("schedule", "approve", "poll", "power", "approve nothing")
 NUMBERS = st.integers(0, 199)
-STEPS = st.builds(Step, st.sampled_from(HAT), NUMBERS, NUMBERS)
-#: Somebody listens to the first machines there are; else everything happens unannounced.
+STEPS = st.builds(Step, st.sampled_from(CHOICES), NUMBERS, NUMBERS)
+#: The first machines are polled; without a poll nothing would be announced.
 PROLOGUE = (
     *(Step("make", number, 0) for number in range(3)),
     *(Step("poll", number, 0) for number in range(9)),
@@ -163,8 +175,8 @@ PROLOGUE = (
 HISTORIES = st.lists(STEPS, min_size=5, max_size=30).map(lambda steps: (*PROLOGUE, *steps))
 
 
-class Told(NamedTuple):
-    """What is left when a history has been lived through."""
+class Outcome(NamedTuple):
+    """The state after a history."""
 
     kept: Scopes
     seen: Scopes
@@ -172,17 +184,17 @@ class Told(NamedTuple):
 
 
 class Player:
-    """Lives through a history on one kind of store."""
+    """Runs a history on one kind of store."""
 
     def __init__(self, open_store: Callable[[], Awaitable[Store]]) -> None:
         self._open_store = open_store
         self._clock = ManualClock(NOON)
 
-    async def play(self, history: Sequence[Step]) -> Told:
+    async def play(self, history: Sequence[Step]) -> Outcome:
         engine = await self._start()
         for number, step in enumerate(history):
             if step.action == "leap":
-                await travel(engine, self._clock, self._clock.now() + LEAPS[step.one % len(LEAPS)])
+                await advance_to(engine, self._clock, self._clock.now() + LEAPS[step.one % len(LEAPS)])
             elif step.action in ("reopen", "away"):
                 await self._stop(engine)
                 if step.action == "away":
@@ -194,13 +206,15 @@ class Player:
             else:
                 await act(engine, str(number), step)
         await engine.close()
-        told = Told(await engine.store.load(), engine.scopes(), await engine.store.journal(limit=100_000))
+        outcome = Outcome(
+            await engine.store.load(), engine.scopes(), await engine.store.journal(limit=100_000)
+        )
         await engine.store.close()
-        return told
+        return outcome
 
     async def _start(self) -> Engine:
         driver = SimulatedDriver()
-        driver.faults.update(FAULTY)
+        driver.mishaps.update(FAULTY)
         engine = Engine(await self._open_store(), self._clock, driver, Policy())
         await engine.open()
         return engine
@@ -217,8 +231,8 @@ async def act(engine: Engine, number: str, step: Step) -> None:
             await engine.handle(command)
 
 
-def lived_through(history: Sequence[Step]) -> Mapping[str, Told]:
-    """Return what each store makes of a history."""
+def run_on_all_stores(history: Sequence[Step]) -> Mapping[str, Outcome]:
+    """Return the state of each store after a history."""
 
     async def remembered() -> Store:
         return memory
@@ -236,17 +250,19 @@ def in_order(scopes: Scopes) -> list[tuple[Scope, list[str], list[str]]]:
 
 
 def from_journal(lines: Sequence[Entry]) -> Scopes:
-    """Return the scopes that the journal tells of; a scope is as old as the last line about it."""
+    """Return the scopes that the journal leads to; the last line of a scope has its version."""
     versions = {line.change.scope: line.version for line in lines if not isinstance(line.change, Note)}
     return {one: replace(scope, version=versions[one]) for one, scope in replayed(lines).items()}
 
 
 @given(HISTORIES)
 def test_replaying_the_journal_gives_what_is_stored_and_every_store_agrees(history: Sequence[Step]) -> None:
-    told = lived_through(history)
+    outcomes = run_on_all_stores(history)
 
-    for one in told.values():
-        assert sorted(in_order(one.kept), key=str) == sorted(in_order(from_journal(one.lines)), key=str)
-        assert in_order(one.kept) == in_order(one.seen)
-    assert in_order(told["sqlite"].kept) == in_order(told["memory"].kept)
-    assert list(told["sqlite"].lines) == list(told["memory"].lines)
+    for outcome in outcomes.values():
+        assert sorted(in_order(outcome.kept), key=str) == sorted(
+            in_order(from_journal(outcome.lines)), key=str
+        )
+        assert in_order(outcome.kept) == in_order(outcome.seen)
+    assert in_order(outcomes["sqlite"].kept) == in_order(outcomes["memory"].kept)
+    assert list(outcomes["sqlite"].lines) == list(outcomes["memory"].lines)

@@ -1,4 +1,4 @@
-"""What only a store on disk has to promise."""
+"""The properties of the store on disk, beyond the contract of all stores."""
 
 import asyncio
 import sqlite3
@@ -11,20 +11,26 @@ from typing import TypeVar, get_args
 
 import pytest
 
-from fairwarning.core.changes import Change, EventChanged, ScopeRemoved, What
+from fairwarning.core.changes import Change, EventChanged, EventMilestone, ScopeRemoved
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.history import Note
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.errors import (
-    DatabaseDamaged,
-    DataDirectoryInUse,
-    DataDirectoryUnusable,
-    StoreFailed,
+    DatabaseDamagedError,
+    DataDirectoryInUseError,
+    DataDirectoryUnusableError,
+    StoreFailedError,
 )
 from fairwarning.store.marker import MARKER
-from fairwarning.store.migrate import ChangedMigration, Migration, NewerDatabase, migrate, migrations
-from fairwarning.store.rows import COLUMNS, KINDS, row_checksum
+from fairwarning.store.migrate import (
+    ChangedMigrationError,
+    Migration,
+    NewerDatabaseError,
+    migrate,
+    migrations,
+)
+from fairwarning.store.rows import COLUMNS, KIND_OF, KINDS, row_checksum
 from fairwarning.store.sqlite import DATABASE, LINES, SqliteStore
 from tests.store.stores import NOTHING, commit, event, made
 
@@ -33,7 +39,9 @@ WEB = ScopeId("web")
 
 
 def kept(number: int) -> EventChanged:
-    return EventChanged(scope=WEB, event=event("web", number, "a"), what=What.SCHEDULED, by="operator")
+    return EventChanged(
+        scope=WEB, event=event("web", number, "a"), what=EventMilestone.SCHEDULED, by="operator"
+    )
 
 
 def with_store(directory: Path, story: Callable[[SqliteStore], Coroutine[None, None, T]]) -> T:
@@ -55,7 +63,7 @@ async def filled(store: SqliteStore) -> Commit:
 
 
 def edit(directory: Path, *statements: str) -> None:
-    """Change the database behind the store's back, as somebody would who knows about checksums."""
+    """Change the database without the store, with correct checksums."""
     with closing(sqlite3.connect(directory / DATABASE, isolation_level=None)) as database:
         database.create_function("row_checksum", -1, row_checksum)
         reseal = [
@@ -167,7 +175,7 @@ def test_a_closed_store_says_so_and_leaves_no_thread(tmp_path: Path) -> None:
         store = await SqliteStore.open(tmp_path)
         await store.close()
         await store.close()
-        with pytest.raises(StoreFailed, match="is not open"):
+        with pytest.raises(StoreFailedError, match="is not open"):
             await store.load()
 
     asyncio.run(story())
@@ -177,7 +185,7 @@ def test_a_closed_store_says_so_and_leaves_no_thread(tmp_path: Path) -> None:
 
 def test_a_data_directory_serves_one_server_at_a_time(tmp_path: Path) -> None:
     async def story(_: SqliteStore) -> None:
-        with pytest.raises(DataDirectoryInUse) as refusal:
+        with pytest.raises(DataDirectoryInUseError) as refusal:
             await SqliteStore.open(tmp_path)
 
         assert str(refusal.value) == f"data directory {tmp_path} is in use by another server"
@@ -195,7 +203,7 @@ def test_a_data_directory_is_made_when_missing(tmp_path: Path) -> None:
 def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
 
-    with pytest.raises(DataDirectoryUnusable, match="taken cannot be used: "):
+    with pytest.raises(DataDirectoryUnusableError, match="taken cannot be used: "):
         with_store(tmp_path / "taken", filled)
 
 
@@ -243,7 +251,7 @@ def test_a_damaged_database_is_named(tmp_path: Path, damage: Callable[[Path], No
         await store.load()
         await store.journal()
 
-    with pytest.raises(DatabaseDamaged, match=f"database {tmp_path / DATABASE} is damaged: "):
+    with pytest.raises(DatabaseDamagedError, match=f"database {tmp_path / DATABASE} is damaged: "):
         with_store(tmp_path, read)
 
 
@@ -251,7 +259,7 @@ def test_a_database_that_cannot_be_written_fails_without_keeping_anything(tmp_pa
     async def story(store: SqliteStore) -> None:
         first = await filled(store)
         edit(tmp_path, "CREATE TRIGGER full BEFORE INSERT ON journal BEGIN SELECT raise(ABORT, 'full'); END")
-        with pytest.raises(StoreFailed, match="failed: full"):
+        with pytest.raises(StoreFailedError, match="failed: full"):
             await store.commit([commit(first.after, kept(3))])
 
         assert await store.load() == first.after
@@ -284,7 +292,8 @@ def test_what_is_looked_for_often_is_found_by_index(
 
 
 def test_every_kind_of_change_can_be_read_back() -> None:
-    assert set(KINDS) == {kind.__name__ for kind in (*get_args(Change), *get_args(Note))}
+    assert set(KIND_OF) == {*get_args(Change), *get_args(Note)}
+    assert set(KINDS) == set(KIND_OF.values())
 
 
 def test_a_journal_from_before_machines_had_askers_is_read_still(tmp_path: Path) -> None:
@@ -305,7 +314,7 @@ def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with_store(tmp_path, filled)
     edit(tmp_path, "PRAGMA user_version = 99", "INSERT INTO migration VALUES (99, '0099-later', '')")
 
-    with pytest.raises(NewerDatabase, match="schema 99, this version knows schemas up to") as refusal:
+    with pytest.raises(NewerDatabaseError, match="schema 99, this version knows schemas up to") as refusal:
         with_store(tmp_path, filled)
 
     assert refusal.value.found == 99
@@ -337,7 +346,7 @@ def test_migrations_run_once_each_and_in_order(tmp_path: Path) -> None:
 def test_a_migration_that_was_edited_after_it_ran_is_refused(tmp_path: Path) -> None:
     bring_up(tmp_path / "x", FIRST)
 
-    with pytest.raises(ChangedMigration, match="migration 0001-first has changed since") as refusal:
+    with pytest.raises(ChangedMigrationError, match="migration 0001-first has changed since") as refusal:
         bring_up(tmp_path / "x", replace(FIRST, sql=f"{FIRST.sql} "), SECOND)
 
     assert isinstance(refusal.value, FairWarningError)
@@ -380,7 +389,7 @@ def test_what_a_killed_server_left_readable_is_made_private(tmp_path: Path) -> N
         assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_who_reads_sees_the_last_commit_while_another_is_being_written(tmp_path: Path) -> None:
+def test_a_reader_sees_the_last_commit_while_another_is_being_written(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> list[int]:
         first = await filled(store)
         with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as other:

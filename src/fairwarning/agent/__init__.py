@@ -1,6 +1,6 @@
-"""What runs inside a guest: hears the warning, gets the machine ready, says so, and puts it back to work.
+"""The agent that runs inside a guest: it drains the machine before an event, approves, and recovers.
 
-Needs the standard library and ``core``, nothing else, so that it can be dropped on any machine as one file.
-Start reading at ``plan.py``, which decides everything; ``loop.py`` does what it says, ``journal.py``
-remembers it across the very reboot it prepared for, and ``hooks/`` are what can be done to get ready.
+It needs the standard library, ``core`` and ``formats``, so that it can be installed on any machine as one
+file. Start reading at ``plan.py``, which decides; ``loop.py`` carries the plan out, ``journal.py`` keeps
+the state across the reboot that the agent prepares for, and ``hooks/`` act on the machine.
 """

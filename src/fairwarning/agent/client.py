@@ -1,46 +1,48 @@
-"""Speaks to the metadata endpoint: patient with a service that is being updated, and never too often.
+"""HTTP from the agent: the client of the metadata endpoint, and one deadline for a whole exchange.
 
-Proxies are never used (D-05): ``http.client`` knows none.
+The client retries while the service is being updated (C-02) and stays below the request limit (R-10). Proxies
+are never used (D-05): ``http.client`` ignores them.
 """
 
+import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from urllib.parse import urlsplit
 
-from fairwarning.agent.clock import Clock
-from fairwarning.agent.deadline import deadline
+from fairwarning.agent.clock import AgentClock
+from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document, parse_instant
+from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, render_start_request
+from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Unreadable, moment, read
-from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import EVENTS_PATH, TRANSIENT, start_request
 
-NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+NAME_PATH = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
-#: C-02: switching the feature on may take two minutes; later answers come quickly.
+#: C-02: the first answer may take two minutes, because it enables the feature; later answers come quickly.
 FIRST_TIMEOUT, TIMEOUT = timedelta(seconds=120), timedelta(seconds=5)
 BACK_OFF = tuple(timedelta(seconds=seconds) for seconds in (1, 2, 4, 8, 16))
-#: How long to leave a server alone that says that the request itself is wrong.
+#: The pause after an answer that says that the request itself is wrong.
 AFTER_REFUSAL = timedelta(seconds=60)
-#: R-10: more than five requests in a second are throttled, over all that ask from this machine.
+#: R-10: more than five requests per second are throttled, counted over all programs of this machine.
 BETWEEN_REQUESTS = timedelta(milliseconds=250)
-#: How long a server that offers it holds an answer back until something changes.
+#: How long a server that offers long polling may hold an answer back until the document changes.
 LONG_POLL = timedelta(seconds=20)
-#: Clocks that differ by less are taken for the same: dates on the wire have whole seconds.
+#: A smaller difference between two clocks is ignored: dates on the wire have whole seconds.
 SAME_TIME = timedelta(seconds=3)
 LARGEST_ANSWER = 4 * 1024 * 1024
 OFFERS_WAIT = "IMDS/fairwarning"
 
 
-class Unavailable(FairWarningError):
-    """The endpoint does not answer as it should at this moment; that says nothing about events."""
+class UnavailableError(FairWarningError):
+    """The endpoint gives no usable answer at the moment; this says nothing about events."""
 
 
-class Refused(FairWarningError):
-    """The endpoint understood the request and will not have it; asking again would not help."""
+class RefusedError(FairWarningError):
+    """The endpoint refuses the request; a retry would be refused too."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"the endpoint answers {status}: {text or 'no reason given'}")
@@ -48,131 +50,165 @@ class Refused(FairWarningError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back."""
+class MetadataReply:
+    """An answer of the endpoint."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
+@contextmanager
+def deadline(connection: HTTPConnection, length: timedelta) -> Iterator[None]:
+    """Close ``connection`` at the end of the block, and cut it if the block takes longer than ``length``.
+
+    A socket's own timeout restarts with every byte, so a server that sends one byte every few seconds could
+    hold a client for hours. This deadline holds for the exchange as a whole.
+
+    Raises:
+        TimeoutError: the block took too long; an answer that was cut off may look complete.
+    """
+    expired = threading.Event()
+    alarm = threading.Timer(length.total_seconds(), _shut_down, [connection, expired])
+    alarm.daemon = True
+    alarm.start()
+    try:
+        yield
+        if expired.is_set():
+            raise TimeoutError("the answer took too long")
+    except (OSError, HTTPException):
+        if expired.is_set():
+            raise TimeoutError("the answer took too long") from None
+        raise
+    finally:
+        alarm.cancel()
+        connection.close()
+
+
+def _shut_down(connection: HTTPConnection, expired: threading.Event) -> None:
+    expired.set()
+    # A connection that has no socket yet is still connecting; the socket's own timeout ends that.
+    with suppress(AttributeError, OSError):
+        connection.sock.shutdown(socket.SHUT_RDWR)
+
+
 class MetadataClient:
-    """One machine's line to the endpoint; safe to use from several threads."""
+    """The client of one machine's metadata endpoint; safe to use from several threads."""
 
     def __init__(
         self,
         endpoint: str,
-        clock: Clock,
+        clock: AgentClock,
         *,
         version: str = NEWEST,
         poll: timedelta = BACK_OFF[0],
-        patience: timedelta = FIRST_TIMEOUT,
+        first_timeout: timedelta = FIRST_TIMEOUT,
     ) -> None:
-        self._where = urlsplit(endpoint)
-        self._path = f"{self._where.path.rstrip('/')}{EVENTS_PATH}?api-version={version}"
+        self._base = urlsplit(endpoint)
+        self._path = f"{self._base.path.rstrip('/')}{EVENTS_PATH}?api-version={version}"
         self._clock = clock
         self._poll = poll
-        self._patience = patience
-        self._pace = threading.Lock()
+        self._first_timeout = first_timeout
+        self._slot_lock = threading.Lock()
         self._next_at = clock.elapsed()
         self._etag = ""
-        self._waits = False
+        self._offers_wait = False
         self._answered = False
         self._failures = 0
         self.pause = timedelta(0)
         self.offset = timedelta(0)
 
     def now(self) -> datetime:
-        """Return the time on the endpoint's calendar: the one in which NotBefore is written."""
+        """Return the time by the endpoint's clock, which NotBefore refers to."""
         return self._clock.now() + self.offset
 
     def name(self) -> str:
-        """Return what the endpoint calls this machine (C-05).
+        """Return the name that the endpoint has for this machine (C-05).
 
         Raises:
-            Unavailable: it could not be learned now.
+            UnavailableError: the endpoint did not return a name.
         """
         try:
-            reply = self._ask("GET", f"{self._where.path.rstrip('/')}{NAME}", timeout=self._timeout())
+            reply = self._request("GET", f"{self._base.path.rstrip('/')}{NAME_PATH}", timeout=self._timeout())
             _check(reply)
-        except Refused as problem:
-            raise Unavailable(f"the name of this machine is not told: {problem}") from None
+        except RefusedError as problem:
+            raise UnavailableError(f"the endpoint returned no machine name: {problem}") from None
         name = reply.body.decode(errors="replace").strip()
         if not name or len(name) > 256 or name.startswith(("{", "<")):
-            raise Unavailable("the name of this machine is not told: the answer is no name")
+            raise UnavailableError("the endpoint returned no machine name")
         return name
 
-    def get(self, path: str) -> Reply:
-        """Return whatever is answered at a path, good or bad.
+    def get(self, path: str) -> MetadataReply:
+        """Return the answer at a path, whatever its status.
 
         Raises:
-            Unavailable: nothing was answered.
+            UnavailableError: there was no answer.
         """
-        reply = self._ask("GET", f"{self._where.path.rstrip('/')}{path}", timeout=self._timeout())
+        reply = self._request("GET", f"{self._base.path.rstrip('/')}{path}", timeout=self._timeout())
         self._answered = self._answered or reply.status == 200
         return reply
 
-    def poll(self) -> Document | None:
-        """Return the document if it is another one than last time; ``pause`` then says when to ask again.
+    def poll(self) -> ObservedDocument | None:
+        """Return the document if it differs from the last one; ``pause`` then says when to poll again.
 
         Raises:
-            Unavailable: there was no good answer; the last document still stands (C-02).
-            Refused: the request itself is wrong.
+            UnavailableError: there was no usable answer; the last document still stands (C-02).
+            RefusedError: the request itself is wrong.
         """
         try:
             return self._poll_once()
-        except (Unavailable, Refused) as problem:
-            # What is answered after an outage may be another server's: it must not say "as you know".
+        except (UnavailableError, RefusedError) as problem:
+            # After an outage another server may answer, so the next poll asks for the whole document.
             self._etag = ""
-            self.pause = AFTER_REFUSAL if isinstance(problem, Refused) else back_off(self._failures)
+            self.pause = AFTER_REFUSAL if isinstance(problem, RefusedError) else back_off(self._failures)
             self._failures += 1
             raise
 
     def approve(self, event_id: EventId) -> None:
-        """Tell the endpoint that an event may start; tries again while the endpoint is away.
+        """Approve an event; retries while the endpoint is unavailable.
 
         Raises:
-            Unavailable: it could not be said in half a minute.
-            Refused: the endpoint does not know the event, or not any more (R-16).
+            UnavailableError: every attempt failed, over half a minute.
+            RefusedError: the endpoint does not know the event, or no longer does (R-16).
         """
-        body = start_request(event_id)
+        body = render_start_request(event_id)
         for length in (*BACK_OFF, None):
             try:
-                _check(self._ask("POST", self._path, body, timeout=TIMEOUT))
+                _check(self._request("POST", self._path, body, timeout=TIMEOUT))
                 return
-            except Unavailable:
+            except UnavailableError:
                 if length is None:
                     raise
                 self._clock.wait(length)
 
     def _timeout(self) -> timedelta:
-        return min(TIMEOUT, self._patience) if self._answered else self._patience
+        return min(TIMEOUT, self._first_timeout) if self._answered else self._first_timeout
 
-    def _poll_once(self) -> Document | None:
-        waiting = self._waits and bool(self._etag)
+    def _poll_once(self) -> ObservedDocument | None:
+        waiting = self._offers_wait and bool(self._etag)
         path = f"{self._path}&wait={LONG_POLL.seconds}" if waiting else self._path
         headers = {"If-None-Match": self._etag} if self._etag else {}
         timeout = self._timeout() + (LONG_POLL if waiting else timedelta(0))
         begun = self._clock.elapsed()
-        reply = self._ask("GET", path, timeout=timeout, headers=headers)
+        reply = self._request("GET", path, timeout=timeout, headers=headers)
         if reply.status != 304:
             _check(reply)
         try:
-            document = None if reply.status == 304 else read(reply.body)
-        except Unreadable as problem:
-            raise Unavailable(str(problem)) from None
+            document = None if reply.status == 304 else parse_document(reply.body)
+        except DocumentError as problem:
+            raise UnavailableError(str(problem)) from None
         self._answered = self._answered or document is not None
         self._failures = 0
         held = waiting and (document is not None or self._clock.elapsed() - begun >= LONG_POLL / 2)
         self.pause = timedelta(0) if held else self._poll
         if reply.status != 304:
             self._etag = reply.headers.get("etag", "") if document is not None else ""
-        self._waits = reply.headers.get("server", "") == OFFERS_WAIT
-        if self._waits and self._etag and not waiting:
+        self._offers_wait = reply.headers.get("server", "") == OFFERS_WAIT
+        if self._offers_wait and self._etag and not waiting:
             self.pause = timedelta(0)
         return document
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -180,48 +216,48 @@ class MetadataClient:
         *,
         timeout: timedelta,
         headers: Mapping[str, str] | None = None,
-    ) -> Reply:
-        self._take_turn()
-        line = HTTPConnection(
-            self._where.hostname or "", self._where.port or 80, timeout=timeout.total_seconds()
+    ) -> MetadataReply:
+        self._wait_for_slot()
+        connection = HTTPConnection(
+            self._base.hostname or "", self._base.port or 80, timeout=timeout.total_seconds()
         )
-        sent = {"Metadata": "true", "Connection": "close", **(headers or {})}
+        fields = {"Metadata": "true", "Connection": "close", **(headers or {})}
         if body is not None:
-            sent["Content-Type"] = "application/json"
+            fields["Content-Type"] = "application/json"
         try:
-            with deadline(line, timeout):
-                line.request(method, path, body, sent)
-                return self._receive(line.getresponse())
+            with deadline(connection, timeout):
+                connection.request(method, path, body, fields)
+                return self._receive(connection.getresponse())
         except (OSError, HTTPException) as problem:
-            raise Unavailable(
-                f"{self._where.netloc} does not answer: {problem or type(problem).__name__}"
+            raise UnavailableError(
+                f"{self._base.netloc} does not answer: {problem or type(problem).__name__}"
             ) from None
 
-    def _receive(self, response: HTTPResponse) -> Reply:
+    def _receive(self, response: HTTPResponse) -> MetadataReply:
         headers = {name.lower(): value for name, value in response.getheaders()}
-        date = moment(headers.get("date", ""))
+        date = parse_instant(headers.get("date", ""))
         if date is not None:
             offset = date - self._clock.now()
             self.offset = offset if abs(offset) > SAME_TIME else timedelta(0)
-        return Reply(response.status, headers, response.read(LARGEST_ANSWER))
+        return MetadataReply(response.status, headers, response.read(LARGEST_ANSWER))
 
-    def _take_turn(self) -> None:
-        with self._pace:
+    def _wait_for_slot(self) -> None:
+        with self._slot_lock:
             now = self._clock.elapsed()
-            turn = max(self._next_at, now)
-            self._next_at = turn + BETWEEN_REQUESTS
-        self._clock.wait(turn - now)
+            slot = max(self._next_at, now)
+            self._next_at = slot + BETWEEN_REQUESTS
+        self._clock.wait(slot - now)
 
 
 def back_off(failures: int) -> timedelta:
-    """Return how long to wait after a number of failures before this one (C-02)."""
+    """Return the pause after a failure that ``failures`` others preceded (C-02)."""
     return BACK_OFF[min(failures, len(BACK_OFF) - 1)]
 
 
-def _check(reply: Reply) -> None:
+def _check(reply: MetadataReply) -> None:
     if 200 <= reply.status < 300:
         return
     text = reply.body[:500].decode(errors="replace").strip()
     if reply.status in TRANSIENT or reply.status >= 500:
-        raise Unavailable(f"the endpoint answers {reply.status}: {text or 'no reason given'}")
-    raise Refused(reply.status, text)
+        raise UnavailableError(f"the endpoint answers {reply.status}: {text or 'no reason given'}")
+    raise RefusedError(reply.status, text)

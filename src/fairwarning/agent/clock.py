@@ -1,4 +1,4 @@
-"""The only place in the agent that reads a clock or waits for one."""
+"""The clock of the agent; no other module of the agent reads the time or sleeps."""
 
 import threading
 import time
@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
-class Clock(Protocol):
-    """Tells the time; tests bring their own."""
+class AgentClock(Protocol):
+    """A clock; tests have their own."""
 
     def now(self) -> datetime:
-        """Return the instant on the wall, in UTC."""
+        """Return the wall-clock time, in UTC."""
         ...
 
     def elapsed(self) -> timedelta:
-        """Return a reading that only ever grows, for measuring."""
+        """Return a monotonic time, for measuring."""
         ...
 
     def wait(self, length: timedelta, until: threading.Event | None = None) -> None:
@@ -22,15 +22,15 @@ class Clock(Protocol):
         ...
 
 
-class SystemClock:
-    """The machine's own clock."""
+class AgentSystemClock:
+    """The clock of the system."""
 
     def now(self) -> datetime:
-        """Return the instant on the wall, in UTC."""
+        """Return the wall-clock time, in UTC."""
         return datetime.now(UTC)
 
     def elapsed(self) -> timedelta:
-        """Return how long the machine has been up, or some such."""
+        """Return the monotonic time of the system."""
         return timedelta(seconds=time.monotonic())
 
     def wait(self, length: timedelta, until: threading.Event | None = None) -> None:

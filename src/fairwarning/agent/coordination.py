@@ -1,7 +1,7 @@
-"""Who speaks for the machines that one event names together.
+"""Which machine approves an event that names several machines.
 
-An approval counts for every machine an event names (R-18), so it must not be given before all of them are
-ready. Pure: what the others have said arrives as an argument, and so does the time.
+An approval counts for every machine that the event names (R-18), so it must not be sent before all of them
+are ready. Pure: the reports of the peers and the time are arguments.
 """
 
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
-from fairwarning.core.model import EventId, Kind
-from fairwarning.core.reading import Seen
+from fairwarning.core.document.parse import ObservedEvent
+from fairwarning.core.model import EventId, EventType
 
 
-class Mode(StrEnum):
-    """How machines that share an event agree."""
+class CoordinationMode(StrEnum):
+    """How the machines of one event agree on its approval."""
 
     OWN_ONLY = "own-only"
     LEADER = "leader"
@@ -23,62 +23,62 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What this machine knows of the others: since when each is ready for an event, and a reason to hold."""
+class Peers:
+    """What is known of the other machines: since when each is ready for an event, and a reason to hold."""
 
     ready: Mapping[tuple[EventId, str], datetime] = field(default_factory=lambda: MappingProxyType({}))
     known: frozenset[str] = frozenset()
     hold: str | None = None
 
 
-ALONE = Surroundings()
+NO_PEERS = Peers()
 
 
-def same(name: str, me: str) -> bool:
+def is_same_machine(name: str, me: str) -> bool:
     """Whether a resource names this machine (C-05)."""
-    mine = me.casefold()
-    return name.casefold() in (mine, f"_{mine}")
+    folded = me.casefold()
+    return name.casefold() in (folded, f"_{folded}")
 
 
-def plain(name: str) -> str:
-    """Return a resource's name in the spelling used for comparing."""
+def comparable(name: str) -> str:
+    """Return a resource's name in the spelling that comparisons use."""
     return name.casefold().removeprefix("_")
 
 
-def others(event: Seen, me: str) -> tuple[str, ...]:
-    """Return the other machines an event names."""
-    return tuple(plain(name) for name in event.resources if not same(name, me))
+def other_machines(event: ObservedEvent, me: str) -> tuple[str, ...]:
+    """Return the other machines that an event names."""
+    return tuple(comparable(name) for name in event.resources if not is_same_machine(name, me))
 
 
 def objection(
-    event: Seen,
+    event: ObservedEvent,
     me: str,
-    mode: Mode,
-    around: Surroundings,
+    mode: CoordinationMode,
+    peers: Peers,
     ready_at: datetime,
     takeover: timedelta,
     now: datetime,
 ) -> str | None:
-    """Return why this machine must not speak for all machines of the event yet, if there is a reason."""
-    rest = others(event, me)
-    if not rest:
+    """Return why this machine must not approve for all machines of the event yet; None if it may."""
+    others = other_machines(event, me)
+    if not others:
         return None
-    if mode is Mode.OWN_ONLY or event.known_kind is Kind.TERMINATE:
+    if mode is CoordinationMode.OWN_ONLY or event.known_kind is EventType.TERMINATE:
         # C-07, T-15: a Terminate is approved by its own machine alone.
-        return f"it names {', '.join(rest)} too, and this machine speaks only for itself"
-    # A leader whose neighbours cannot be asked answers for them: its hooks are given all the names.
-    asked = rest if mode is Mode.PEERS else tuple(name for name in rest if name in around.known)
-    unready = [name for name in asked if (event.key, name) not in around.ready]
+        return f"it also names {', '.join(others)}; this machine approves only events of its own"
+    # A leader is responsible for the machines without a peer address: its hooks get all the names.
+    required = others if mode is CoordinationMode.PEERS else [name for name in others if name in peers.known]
+    unready = [name for name in required if (event.key, name) not in peers.ready]
     if unready:
-        return f"{', '.join(unready)} has not said that it is ready"
-    rank = next((index for index, name in enumerate(event.resources) if same(name, me)), 0)
+        return f"{', '.join(unready)} has not reported ready"
+    rank = next((index for index, name in enumerate(event.resources) if is_same_machine(name, me)), 0)
     if rank == 0:
         return None
-    if mode is Mode.LEADER:
+    if mode is CoordinationMode.LEADER:
         return f"{event.resources[0]} is named first and approves"
-    # C-07: the next one named steps in when those before it are ready and yet stay silent.
-    all_ready = max([ready_at, *(around.ready[event.key, name] for name in rest)])
-    turn = all_ready + rank * takeover
-    if now < turn:
-        return f"{event.resources[0]} is named first; this machine takes over at {turn:%H:%M:%S}"
+    # C-07: the next machine takes over when those before it are ready but do not approve.
+    all_ready = max([ready_at, *(peers.ready[event.key, name] for name in others)])
+    takeover_at = all_ready + rank * takeover
+    if now < takeover_at:
+        return f"{event.resources[0]} is named first; this machine takes over at {takeover_at:%H:%M:%S}"
     return None

@@ -1,7 +1,7 @@
-"""Asks the network's DHCP server where the endpoint is, for machines outside a virtual network (D-01, D-02).
+"""Asks the DHCP server for the endpoint's address, on machines outside a virtual network (D-01, D-02).
 
-``discover`` and ``endpoint`` are pure; ``query`` opens the sockets, which takes root. Nothing is leased: the
-server's offer is read and left unanswered.
+``discover`` and ``endpoint`` are pure; ``query`` opens the sockets, which needs root. No address is leased:
+the server's offer is read and never answered.
 """
 
 import os
@@ -19,9 +19,9 @@ from typing import Final
 COOKIE: Final = bytes.fromhex("63825363")
 COOKIE_AT: Final = 0xEC
 OPTIONS_AT: Final = 0xF0
-#: An answer shorter than this has no room for an option.
+#: A shorter answer holds no option.
 SHORTEST: Final = 0xF6
-#: Relays may drop what is shorter than BOOTP's own packets; what follows the end is padding.
+#: Relays may drop packets that are shorter than BOOTP's; the bytes after the end option are padding.
 PADDED_TO: Final = 300
 
 ENDPOINT: Final = 245
@@ -29,13 +29,13 @@ _MESSAGE_TYPE, _DISCOVER, _PAD, _END = 53, 1, 0, 255
 _BROADCAST_FLAG: Final = 0x8000
 _SERVER, _CLIENT = 67, 68
 _ETHERNET: Final = "1"
-#: Other clients' answers are broadcast too; after so many of them we give up.
-PACKETS: Final = 100
+#: Answers to other clients are broadcast too; the query gives up after this many packets.
+MAX_PACKETS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An Ethernet interface, and the address it is known by to the server."""
+    """An Ethernet interface and its hardware address."""
 
     name: str
     mac: bytes
@@ -43,13 +43,13 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """How long to wait before asking, and whether the answer is to be broadcast."""
+    """An attempt: the wait before it, and whether the server shall broadcast its answer."""
 
     wait: timedelta
     broadcast: bool = True
 
 
-#: D-02. The first answer may come to the address we have; a machine without one hears only broadcasts.
+#: D-02. The first answer goes to the machine's own address; a machine without one receives only broadcasts.
 TRIES: Final = (
     Try(timedelta(0), broadcast=False),
     *(Try(timedelta(seconds=wait)) for wait in (10, 30, 60, 60)),
@@ -67,14 +67,14 @@ def discover(xid: bytes, mac: bytes, broadcast: bool) -> bytes:
 
 
 def endpoint(answer: bytes, xid: bytes, mac: bytes) -> IPv4Address | None:
-    """Return the address that ``answer`` offers, if it answers our question and has one."""
-    ours = (
+    """Return the address that ``answer`` offers, if it belongs to this query and has one."""
+    matches = (
         len(answer) >= SHORTEST
         and answer[4:8] == xid
         and answer[0x1C : 0x1C + len(mac)] == mac
         and answer[COOKIE_AT:OPTIONS_AT] == COOKIE
     )
-    return option_245(answer) if ours else None
+    return option_245(answer) if matches else None
 
 
 def option_245(packet: bytes) -> IPv4Address | None:
@@ -84,8 +84,8 @@ def option_245(packet: bytes) -> IPv4Address | None:
 
 
 def options(packed: bytes) -> dict[int, bytes]:
-    """Return the options by number; a list that is cut off ends where it is."""
-    found: dict[int, bytes] = {}
+    """Return the options by number; a truncated list ends at the truncation."""
+    values: dict[int, bytes] = {}
     at = 0
     while at < len(packed) and packed[at] != _END:
         if packed[at] == _PAD:
@@ -94,54 +94,54 @@ def options(packed: bytes) -> dict[int, bytes]:
         length = packed[at + 1] if at + 1 < len(packed) else 0
         value = packed[at + 2 : at + 2 + length]
         if len(value) == length:
-            found[packed[at]] = value
+            values[packed[at]] = value
         at += 2 + length
-    return found
+    return values
 
 
 def interfaces(root: Path = Path("/")) -> tuple[Interface, ...]:
     """Return the Ethernet interfaces that are not down."""
-    found = []
+    result = []
     for folder in sorted((root / "sys/class/net").glob("*")):
         with suppress(OSError, ValueError):
             kind, state, address = (
                 (folder / name).read_text().strip() for name in ("type", "operstate", "address")
             )
             if kind == _ETHERNET and state != "down":
-                found.append(Interface(folder.name, bytes.fromhex(address.replace(":", ""))))
-    return tuple(found)
+                result.append(Interface(folder.name, bytes.fromhex(address.replace(":", ""))))
+    return tuple(result)
 
 
 def query(
-    among: Iterable[Interface],
+    candidates: Iterable[Interface],
     tries: Sequence[Try] = TRIES,
     timeout: timedelta = TIMEOUT,
     stop: threading.Event | None = None,
 ) -> IPv4Address | None:
-    """Return the address the first server to answer offers; setting ``stop`` ends the waiting."""
+    """Return the address in the first server's offer; setting ``stop`` ends the query."""
     pause = stop or threading.Event()
-    asked = tuple(among)
-    for attempt in tries if asked else ():
+    usable = tuple(candidates)
+    for attempt in tries if usable else ():
         if pause.wait(attempt.wait.total_seconds()):
             return None
-        for interface in asked:
-            # An interface that cannot be asked, for want of rights or of a link, does not spoil the others.
+        for interface in usable:
+            # An interface without a link, or without permission, must not stop the query on the others.
             with suppress(OSError):
-                if found := _ask(interface, attempt.broadcast, timeout):
-                    return found
+                if offered := _ask(interface, attempt.broadcast, timeout):
+                    return offered
     return None
 
 
 def _ask(interface: Interface, broadcast: bool, timeout: timedelta) -> IPv4Address | None:
     xid = os.urandom(4)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.name.encode() + b"\0")
-        line.settimeout(timeout.total_seconds())
-        line.bind(("", _CLIENT))
-        line.sendto(discover(xid, interface.mac, broadcast), ("255.255.255.255", _SERVER))
-        for _ in range(PACKETS):
-            if found := endpoint(line.recv(2048), xid, interface.mac):
-                return found
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.name.encode() + b"\0")
+        channel.settimeout(timeout.total_seconds())
+        channel.bind(("", _CLIENT))
+        channel.sendto(discover(xid, interface.mac, broadcast), ("255.255.255.255", _SERVER))
+        for _ in range(MAX_PACKETS):
+            if offered := endpoint(channel.recv(2048), xid, interface.mac):
+                return offered
     return None

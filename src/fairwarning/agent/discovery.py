@@ -1,7 +1,7 @@
-"""Where the endpoint is, tried in the order of D-04 from what is certain to what is a guess.
+"""Finds the endpoint: tries addresses in the order of D-04, from the certain to the guessed.
 
-Everything but the probe and the DHCP query only reads files. The registry of Windows is not read: the agent
-does not run there.
+Apart from the probe and the DHCP query, discovery only reads files. The Windows registry is not read, because
+the agent does not run on Windows.
 """
 
 import http.client
@@ -16,36 +16,36 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fairwarning.agent import dhcp, leases
-from fairwarning.agent.clock import Clock
-from fairwarning.agent.deadline import deadline
-from fairwarning.core.errors import FairWarningError, Invalid
-from fairwarning.core.reading import Unreadable, read
-from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import EVENTS_PATH
+from fairwarning.agent.client import deadline
+from fairwarning.agent.clock import AgentClock
+from fairwarning.core.document.parse import DocumentError, parse_document
+from fairwarning.core.document.render import EVENTS_PATH
+from fairwarning.core.document.versions import NEWEST
+from fairwarning.core.errors import FairWarningError, InvalidError
 
-#: D-01: the address in a virtual network, and the one that option 245 normally holds.
+#: D-01: the address inside a virtual network, and the usual address outside of one.
 INSIDE: Final = IPv4Address("169.254.169.254")
 OUTSIDE: Final = IPv4Address("168.63.129.16")
-#: D-01: outside a virtual network one of these answers.
+#: D-01: outside a virtual network the endpoint answers at one of these ports.
 PORTS: Final = (80, 8080)
 
 VARIABLE: Final = "SCHEDULEDEVENTSIP"
-QUESTION: Final = f"{EVENTS_PATH}?api-version={NEWEST}"
-#: An address where nobody is must not use up the notice; one that answers may take its time at first (C-02).
-TO_CONNECT: Final = timedelta(seconds=3)
-TO_ANSWER: Final = timedelta(seconds=120)
-LONGEST_ANSWER: Final = 16_000_000
-#: What is tried when the time is nearly up is given this long: a timeout of zero would mean none at all.
-SHORTEST_TRY: Final = timedelta(milliseconds=100)
+EVENTS_QUERY: Final = f"{EVENTS_PATH}?api-version={NEWEST}"
+#: An unused address must not use up the notice; the first answer of an endpoint may take long (C-02).
+CONNECT_TIMEOUT: Final = timedelta(seconds=3)
+ANSWER_TIMEOUT: Final = timedelta(seconds=120)
+LARGEST_ANSWER: Final = 16_000_000
+#: The least that an attempt gets when the time is nearly up: a timeout of zero would mean none at all.
+MIN_TIMEOUT: Final = timedelta(milliseconds=100)
 
 
-class NoEndpoint(FairWarningError):
-    """Nobody answers at any address that was tried."""
+class NoEndpointError(FairWarningError):
+    """No address that was tried serves scheduled events."""
 
     status_hint = 503
 
     def __init__(self, tried: tuple[str, ...]) -> None:
-        super().__init__(f"no scheduled events at {', '.join(tried)}")
+        super().__init__(f"no endpoint found (tried {', '.join(tried)})")
         self.tried = tried
 
 
@@ -60,18 +60,18 @@ def discover(
     query: Callable[[], IPv4Address | None] | None = None,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> str:
-    """Return the base address of the endpoint: the setting as it is, else the first that answers the probe.
+    """Return the base address of the endpoint: the setting if there is one, else the first that answers.
 
     Raises:
-        Invalid: the setting is no address.
-        NoEndpoint: nobody answers; it may be worth asking again later.
+        InvalidError: the setting is not an address.
+        NoEndpointError: no address answers; a later attempt may succeed.
     """
     if setting is not None:
         return base_address(setting)
-    ask_manager = network_manager or show_dhcp
-    ask_network = query or (lambda: dhcp.query(dhcp.interfaces(root)))
+    read_network_manager = network_manager or show_dhcp
+    query_dhcp = query or (lambda: dhcp.query(dhcp.interfaces(root)))
     tried: list[str] = []
-    for candidate in _candidates(environment, root, now, ask_manager, ask_network):
+    for candidate in _candidates(environment, root, now, read_network_manager, query_dhcp):
         if candidate in tried:
             continue
         if out_of_time():
@@ -79,44 +79,46 @@ def discover(
         if probe(candidate):
             return candidate
         tried.append(candidate)
-    raise NoEndpoint(tuple(tried))
+    raise NoEndpointError(tuple(tried))
 
 
 def base_address(setting: str) -> str:
     """Return a setting as a base address: ``10.0.0.4:8101`` is ``http://10.0.0.4:8101``.
 
     Raises:
-        Invalid: it is no http address.
+        InvalidError: the setting is not an http address.
     """
     url = setting.strip() if "://" in setting else f"http://{setting.strip()}"
     with suppress(ValueError):
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.query:
             return url.rstrip("/")
-    raise Invalid("endpoint", f"{setting!r} is no http address")
+    raise InvalidError("endpoint", f"{setting!r} is not an http address")
 
 
-def answers(base: str, to_connect: timedelta = TO_CONNECT, to_answer: timedelta = TO_ANSWER) -> bool:
-    """Whether a document with events is served at ``base``, reached directly, past every proxy (D-05)."""
+def serves_events(
+    base: str, connect_timeout: timedelta = CONNECT_TIMEOUT, answer_timeout: timedelta = ANSWER_TIMEOUT
+) -> bool:
+    """Whether ``base`` serves a document, reached directly and not through a proxy (D-05)."""
     parts = urlsplit(base)
-    # D-05: this class knows nothing of proxies, whatever the environment says.
+    # D-05: this class ignores proxies, whatever the environment says.
     connection = http.client.HTTPConnection(
-        parts.hostname or "", parts.port, timeout=to_connect.total_seconds()
+        parts.hostname or "", parts.port, timeout=connect_timeout.total_seconds()
     )
     try:
-        with deadline(connection, to_answer):
+        with deadline(connection, answer_timeout):
             connection.connect()
-            connection.sock.settimeout(to_answer.total_seconds())
-            connection.request("GET", f"{parts.path}{QUESTION}", headers={"Metadata": "true"})
+            connection.sock.settimeout(answer_timeout.total_seconds())
+            connection.request("GET", f"{parts.path}{EVENTS_QUERY}", headers={"Metadata": "true"})
             answer = connection.getresponse()
-            return answer.status == 200 and read(answer.read(LONGEST_ANSWER)) is not None
-    except (OSError, http.client.HTTPException, Unreadable, ValueError):
+            return answer.status == 200 and parse_document(answer.read(LARGEST_ANSWER)) is not None
+    except (OSError, http.client.HTTPException, DocumentError, ValueError):
         return False
 
 
 def routed(root: Path) -> bool:
-    """Whether a route of its own, not just the default one, leads to the address outside (D-04)."""
-    wanted = int(OUTSIDE)
+    """Whether a route other than the default leads to the address outside a virtual network (D-04)."""
+    target = int(OUTSIDE)
     try:
         lines = (root / "proc/net/route").read_text().splitlines()
     except OSError:
@@ -125,7 +127,7 @@ def routed(root: Path) -> bool:
         with suppress(ValueError, IndexError):
             columns = line.split()
             destination, mask = _kernel_number(columns[1]), _kernel_number(columns[7])
-            if mask and wanted & mask == destination:
+            if mask and target & mask == destination:
                 return True
     return False
 
@@ -133,32 +135,32 @@ def routed(root: Path) -> bool:
 def search(
     setting: str | None,
     environment: Mapping[str, str],
-    clock: Clock,
+    clock: AgentClock,
     within: timedelta,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     root: Path = Path("/"),
-    answering: Callable[[str, timedelta, timedelta], bool] | None = None,
+    probe_with: Callable[[str, timedelta, timedelta], bool] | None = None,
 ) -> str:
-    """Return the base address of the endpoint while somebody waits: say what is tried, give up in time.
+    """Return the base address of the endpoint for a waiting person: report each attempt, give up in time.
 
     Raises:
-        Invalid: the setting is no address.
-        NoEndpoint: nobody answered within that time.
+        InvalidError: the setting is not an address.
+        NoEndpointError: no address answered within that time.
     """
     end = clock.elapsed() + within
 
     def left() -> timedelta:
-        return max(end - clock.elapsed(), SHORTEST_TRY)
+        return max(end - clock.elapsed(), MIN_TIMEOUT)
 
     def probe(base: str) -> bool:
-        tell(f"trying {base}")
-        return (answering or answers)(base, min(TO_CONNECT, left()), left())
+        report(f"trying {base}")
+        return (probe_with or serves_events)(base, min(CONNECT_TIMEOUT, left()), left())
 
     def query() -> IPv4Address | None:
-        among = dhcp.interfaces(root)
-        if among:
-            tell(f"asking DHCP on {', '.join(one.name for one in among)}")
-        return dhcp.query(among, dhcp.TRIES[:1], left() / (len(among) + 1))
+        interfaces = dhcp.interfaces(root)
+        if interfaces:
+            report(f"asking DHCP on {', '.join(interface.name for interface in interfaces)}")
+        return dhcp.query(interfaces, dhcp.TRIES[:1], left() / (len(interfaces) + 1))
 
     return discover(
         setting,
@@ -173,10 +175,12 @@ def search(
 
 
 def show_dhcp(within: timedelta = timedelta(seconds=10)) -> bytes:
-    """Return what NetworkManager says of its leases; nothing where it does not run."""
-    words = ["nmcli", "--fields", "DHCP4", "device", "show"]
+    """Return the leases as NetworkManager prints them; nothing if it does not run."""
+    command = ["nmcli", "--fields", "DHCP4", "device", "show"]
     try:
-        return subprocess.run(words, capture_output=True, timeout=within.total_seconds(), check=False).stdout
+        return subprocess.run(
+            command, capture_output=True, timeout=within.total_seconds(), check=False
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return b""
 
@@ -185,20 +189,20 @@ def _candidates(
     environment: Mapping[str, str],
     root: Path,
     now: datetime,
-    ask_manager: Callable[[], bytes],
-    ask_network: Callable[[], IPv4Address | None],
+    read_network_manager: Callable[[], bytes],
+    query_dhcp: Callable[[], IPv4Address | None],
 ) -> Iterator[str]:
-    """Yield the base addresses in the order of D-04; what is costly to learn is asked when its turn comes."""
+    """Yield the base addresses in the order of D-04; a costly source is read only when its turn comes."""
     yield f"http://{INSIDE}"
     with suppress(ValueError):
         yield from _outside(IPv4Address(environment.get(VARIABLE, "").strip()))
     for leased in leases.find(root, now):
         yield from _outside(leased)
-    if managed := leases.nmcli(ask_manager(), now):
+    if managed := leases.nmcli(read_network_manager(), now):
         yield from _outside(managed)
     if routed(root):
         yield from _outside(OUTSIDE)
-    if offered := ask_network():
+    if offered := query_dhcp():
         yield from _outside(offered)
     yield from _outside(OUTSIDE)
 
@@ -209,5 +213,5 @@ def _outside(address: IPv4Address) -> Iterator[str]:
 
 
 def _kernel_number(digits: str) -> int:
-    # The kernel prints addresses as the number they are in memory.
+    # The kernel prints an address as a number in host byte order.
     return int.from_bytes(int(digits, 16).to_bytes(4, sys.byteorder), "big")

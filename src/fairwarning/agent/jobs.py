@@ -1,7 +1,7 @@
-"""What takes its time: hooks, approvals and questions to neighbours, each run beside the loop.
+"""Work that takes time: hooks, approvals and questions to peers, each run in a thread of its own.
 
-A job blocks, never raises, and ends in a message that the loop takes. What it changes on the way is in the
-journal before it is done, so a crash in the middle of a job is as good as its beginning.
+A job blocks, never raises, and returns a message for the loop. The tokens of its hooks are in the journal
+before the job ends, so a job that a crash interrupts can run again from its beginning.
 """
 
 import json
@@ -14,22 +14,21 @@ from http.client import HTTPConnection, HTTPException
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from fairwarning.agent.client import Refused, Unavailable
-from fairwarning.agent.coordination import plain
-from fairwarning.agent.deadline import deadline
-from fairwarning.agent.hooks import UNREPORTED, Hook, Occasion, Outcome, program
+from fairwarning.agent.client import RefusedError, UnavailableError, deadline
+from fairwarning.agent.coordination import comparable
+from fairwarning.agent.hooks import UNREPORTED, Hook, HookContext, HookOutcome, program
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.plan import Record, Work
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Seen
 
-#: How long a neighbour may take to answer, and the command that says whether others are healthy.
-ASKING, CHECKING = timedelta(seconds=2), timedelta(seconds=30)
+#: The time limits of a peer's answer, and of the command that checks whether other machines are healthy.
+PEER_TIMEOUT, CHECK_TIMEOUT = timedelta(seconds=2), timedelta(seconds=30)
 LARGEST_ANSWER = 1024 * 1024
 
 
-class Verdict(StrEnum):
-    """What became of an approval."""
+class ApprovalVerdict(StrEnum):
+    """The result of an approval."""
 
     ACCEPTED = "accepted"
     HELD = "held"
@@ -39,28 +38,28 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The endpoint answered; nothing stands for nothing new."""
+    """The endpoint answered; no document means that it has not changed."""
 
-    document: Document | None
+    document: ObservedDocument | None
 
 
 @dataclass(frozen=True, slots=True)
 class PollFailed:
-    """The endpoint did not answer; what was known still stands (C-02)."""
+    """The endpoint did not answer; the last document still stands (C-02)."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class Nameless:
-    """The endpoint did not say what this machine is called; until it does, nothing can be done."""
+    """The endpoint returned no machine name; until it does, the agent can only wait."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The endpoint said what this machine is called."""
+    """The endpoint returned the name of this machine."""
 
     name: str
 
@@ -71,21 +70,21 @@ class Finished:
 
     key: EventId
     work: Work
-    outcome: Outcome
+    outcome: HookOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An approval was sent, or held back."""
+    """An approval was sent, or held back by the check."""
 
     key: EventId
-    verdict: Verdict
+    verdict: ApprovalVerdict
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Neighbours said which events they are ready for."""
+    """Peers reported the events that they are ready for."""
 
     ready: Mapping[str, frozenset[EventId]]
 
@@ -96,84 +95,84 @@ Now: TypeAlias = Callable[[], datetime]
 
 
 class Approver(Protocol):
-    """Who can tell the service that an event may start."""
+    """The part of the metadata client that approvals need."""
 
     def approve(self, event_id: EventId) -> None:
-        """Say so."""
+        """Approve an event."""
 
     def now(self) -> datetime:
-        """Return the time on the calendar in which NotBefore is written."""
+        """Return the time by the endpoint's clock, which NotBefore refers to."""
 
 
-def prepare(steps: tuple[Hook, ...], occasion: Occasion, journal: Journal, now: Now) -> Finished:
-    """Run the steps in order, up to the first that fails; each one's token is on disk when it has ended."""
-    key = occasion.event.key
+def prepare(steps: tuple[Hook, ...], context: HookContext, journal: Journal, now: Now) -> Finished:
+    """Run the steps in order, up to the first that fails; the token of each goes into the journal."""
+    key = context.event.key
     for hook in steps:
         remembered = journal.records[key].tokens.get(hook.name)
         if remembered is None:
-            journal.amend(key, partial(_token, hook.name, UNREPORTED))
-        outcome = _run(hook, occasion, remembered, now)
-        journal.amend(key, partial(_token, hook.name, outcome.token))
+            journal.amend(key, partial(_with_token, hook.name, UNREPORTED))
+        outcome = _run(hook, context, remembered, now)
+        journal.amend(key, partial(_with_token, hook.name, outcome.token))
         if not outcome.ok:
             return Finished(key, Work.PREPARE, outcome)
-    return Finished(key, Work.PREPARE, Outcome(True, "prepared"))
+    return Finished(key, Work.PREPARE, HookOutcome(True, "prepared"))
 
 
-def recover(steps: tuple[Hook, ...], occasion: Occasion, tokens: Mapping[str, str], now: Now) -> Finished:
-    """Run every step, whatever becomes of the others: as much as possible goes back to work."""
-    outcomes = [_run(hook, occasion, tokens.get(hook.name), now) for hook in steps]
+def recover(steps: tuple[Hook, ...], context: HookContext, tokens: Mapping[str, str], now: Now) -> Finished:
+    """Run every step, even after a failure, so that as much as possible returns to work."""
+    outcomes = [_run(hook, context, tokens.get(hook.name), now) for hook in steps]
     failed = [outcome.message for outcome in outcomes if not outcome.ok]
-    outcome = Outcome(not failed, "; ".join(failed) or "recovered")
-    return Finished(occasion.event.key, Work.RECOVER, outcome)
+    outcome = HookOutcome(not failed, "; ".join(failed) or "recovered")
+    return Finished(context.event.key, Work.RECOVER, outcome)
 
 
 def approve(
-    event: Seen, endpoint: Approver, check: tuple[str, ...], environment: Mapping[str, str]
+    event: ObservedEvent, endpoint: Approver, check: tuple[str, ...], environment: Mapping[str, str]
 ) -> Answered:
-    """Approve an event, unless a check says that this is the last healthy machine."""
+    """Approve an event, unless the check fails: this may be the last healthy machine."""
     if check:
-        result = program.run(check, CHECKING, environment)
+        result = program.run(check, CHECK_TIMEOUT, environment)
         if not result.ok:
-            return Answered(event.key, Verdict.HELD, result.message)
+            return Answered(event.key, ApprovalVerdict.HELD, result.message)
     try:
         endpoint.approve(event.id)
-    except Refused as problem:
-        return Answered(event.key, Verdict.REFUSED, str(problem))
-    except Unavailable as problem:
-        return Answered(event.key, Verdict.UNAVAILABLE, str(problem))
-    return Answered(event.key, Verdict.ACCEPTED)
+    except RefusedError as problem:
+        return Answered(event.key, ApprovalVerdict.REFUSED, str(problem))
+    except UnavailableError as problem:
+        return Answered(event.key, ApprovalVerdict.UNAVAILABLE, str(problem))
+    return Answered(event.key, ApprovalVerdict.ACCEPTED)
 
 
-def ask(neighbours: Mapping[str, str]) -> Heard:
-    """Ask neighbours what they are ready for; one that does not answer has said nothing."""
-    return Heard({name: _ready(name, url) for name, url in neighbours.items()})
+def ask_peers(peers: Mapping[str, str]) -> Heard:
+    """Ask peers what they are ready for; a peer that does not answer is ready for nothing."""
+    return Heard({name: _ready_events(name, url) for name, url in peers.items()})
 
 
-def _run(hook: Hook, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+def _run(hook: Hook, context: HookContext, remembered: str | None, now: Now) -> HookOutcome:
     try:
-        return hook.run(occasion, remembered, now)
+        return hook.run(context, remembered, now)
     except Exception as problem:
-        # The outermost frame of a worker: a hook with a bug is a hook that failed, not the end of the agent.
-        return Outcome(False, f"{hook.name} broke: {problem!r}")
+        # The outermost frame of a worker: a bug in a hook counts as a failed hook and must not end the agent.
+        return HookOutcome(False, f"{hook.name} raised {problem!r}")
 
 
-def _token(name: str, token: str | None, record: Record) -> Record:
-    rest = {known: value for known, value in record.tokens.items() if known != name}
-    return replace(record, tokens=rest if token is None else {**rest, name: token})
+def _with_token(name: str, token: str | None, record: Record) -> Record:
+    others = {hook: value for hook, value in record.tokens.items() if hook != name}
+    return replace(record, tokens=others if token is None else {**others, name: token})
 
 
-def _ready(name: str, url: str) -> frozenset[EventId]:
-    where = urlsplit(url)
-    line = HTTPConnection(where.hostname or "", where.port or 80, timeout=ASKING.total_seconds())
+def _ready_events(name: str, url: str) -> frozenset[EventId]:
+    base = urlsplit(url)
+    connection = HTTPConnection(base.hostname or "", base.port or 80, timeout=PEER_TIMEOUT.total_seconds())
     try:
-        with deadline(line, ASKING):
-            line.request("GET", f"{where.path}/peer", headers={"Connection": "close"})
-            answer = line.getresponse()
-            said: object = json.loads(answer.read(LARGEST_ANSWER)) if answer.status == 200 else None
+        with deadline(connection, PEER_TIMEOUT):
+            connection.request("GET", f"{base.path}/peer", headers={"Connection": "close"})
+            answer = connection.getresponse()
+            report: object = json.loads(answer.read(LARGEST_ANSWER)) if answer.status == 200 else None
     except (OSError, HTTPException, ValueError, RecursionError):
         return frozenset()
-    # An address that answers with another machine's name says nothing about the one that was asked.
-    if not isinstance(said, dict) or plain(str(said.get("machine"))) != name:
+    # An answer with the name of another machine says nothing about this peer.
+    if not isinstance(report, dict) or comparable(str(report.get("machine"))) != name:
         return frozenset()
-    ready = said.get("ready")
+    ready = report.get("ready")
     return frozenset(EventId(str(key).upper()) for key in ready) if isinstance(ready, list) else frozenset()

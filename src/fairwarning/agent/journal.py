@@ -1,8 +1,14 @@
-"""What the agent remembers, on disk: it survives the very reboot it prepared for (C-11).
+"""The agent's journal: records on disk that survive the reboot the agent prepared for (C-11).
 
-One line of JSON per step, each with the whole record of its event: the last line of an event tells all. A
-line is on the disk before what it announces is begun. What a crash may tear is the last line, and what that
-one announced was not begun.
+The file holds one line of JSON per step. A line carries the whole record of its event, so the last line of
+an event is all that counts, and a line ``"record": null`` ends the event.
+
+Crash safety rests on three rules. A line is synced to disk before the work that it announces starts, so
+work that has started is always in the journal. A crash can tear only the last line; a torn line is skipped,
+and its work has not started. The file is compacted by writing a new file, syncing it, and renaming it over
+the old one, so a reader finds the old content or the new content, never a mixture.
+
+A lock file makes sure that only one agent writes; it is held as long as the journal is open.
 """
 
 import fcntl
@@ -16,28 +22,28 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from fairwarning.agent.plan import Record, Step
+from fairwarning.agent.plan import EventStep, Record
+from fairwarning.core.document.parse import ObservedEvent
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Seen
-from fairwarning.core.wire import Json
 
-#: After this many lines the journal is written afresh, with what is still of interest.
-MOST_LINES = 1000
+#: After this many lines the journal is compacted.
+MAX_LINES = 1000
 
-TRIES, BETWEEN_TRIES = 4, timedelta(milliseconds=50)
+LOCK_ATTEMPTS, LOCK_RETRY_INTERVAL = 4, timedelta(milliseconds=50)
 
 
-class StateInUse(FairWarningError):
-    """Another agent works with this state directory."""
+class StateInUseError(FairWarningError):
+    """Another agent uses this state directory."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(f"another agent works with {folder}")
+        super().__init__(f"another agent uses {folder}")
         self.folder = folder
 
 
 class Journal:
-    """The records of one machine; only one agent at a time may write them."""
+    """The records of one machine; one agent at a time may write them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -46,74 +52,74 @@ class Journal:
         self._lines = 0
         self._lock = -1
         self._file = -1
-        self._turn = threading.Lock()
+        self._mutex = threading.Lock()
 
     @property
     def records(self) -> Mapping[EventId, Record]:
-        """What is remembered now, oldest first."""
-        with self._turn:
+        """The records as they are now, oldest first."""
+        with self._mutex:
             return MappingProxyType(dict(self._records))
 
     def __enter__(self) -> Self:
-        """Take the state directory for this process, and read what was remembered.
+        """Lock the state directory for this process, and read the records.
 
         Raises:
-            StateInUse: another agent has it.
+            StateInUseError: another agent holds the lock.
         """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
         self._lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        if not _taken(self._lock):
+        if not _acquire(self._lock):
             os.close(self._lock)
-            raise StateInUse(self._folder)
-        self._records = recall(self._folder)
-        self._rewrite()
+            raise StateInUseError(self._folder)
+        self._records = read_records(self._folder)
+        self._compact()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the next agent have it."""
+        """Close the journal and release the lock."""
         os.close(self._file)
         os.close(self._lock)
 
-    def keep(self, record: Record) -> None:
-        """Remember a record in place of the one its event had; it is on the disk when this returns."""
-        with self._turn:
-            self._keep(record)
+    def write(self, record: Record) -> None:
+        """Write the record of an event; it is on disk when this returns."""
+        with self._mutex:
+            self._write(record)
 
     def amend(self, key: EventId, change: Callable[[Record], Record]) -> None:
-        """Change what is remembered of an event, if it is."""
-        with self._turn:
+        """Change the record of an event, if there is one."""
+        with self._mutex:
             record = self._records.get(key)
             if record is not None and (changed := change(record)) != record:
-                self._keep(changed)
+                self._write(changed)
 
     def forget(self, key: EventId) -> None:
-        """Remember that an event is over and done with."""
-        with self._turn:
+        """Delete the record of an event."""
+        with self._mutex:
             self._append(key, None)
             self._records.pop(key, None)
 
-    def _keep(self, record: Record) -> None:
-        self._append(record.event.key, _spell(record))
+    def _write(self, record: Record) -> None:
+        self._append(record.event.key, _encode(record))
         self._records[record.event.key] = record
 
     def _append(self, key: EventId, record: Json) -> None:
-        if self._lines >= MOST_LINES:
-            self._rewrite()
+        if self._lines >= MAX_LINES:
+            self._compact()
         _write_all(self._file, _line(key, record))
         os.fsync(self._file)
         self._lines += 1
 
-    def _rewrite(self) -> None:
-        """Write afresh what is still of interest, beside the old file, and put it in its place whole."""
-        fresh = self._path.with_suffix(".new")
-        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)
+    def _compact(self) -> None:
+        """Replace the file by one that holds the current records only."""
+        new_path = self._path.with_suffix(".new")
+        file = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)
         try:
-            _write_all(file, b"".join(_line(key, _spell(record)) for key, record in self._records.items()))
+            _write_all(file, b"".join(_line(key, _encode(record)) for key, record in self._records.items()))
             os.fsync(file)
-            fresh.replace(self._path)
-            _sync_folder(self._folder)
+            new_path.replace(self._path)
+            _sync_directory(self._folder)
         except OSError:
             os.close(file)
             raise
@@ -123,8 +129,8 @@ class Journal:
         self._lines = len(self._records)
 
 
-def recall(folder: Path) -> dict[EventId, Record]:
-    """Return what the journal in a folder tells; a line that cannot be read tells nothing."""
+def read_records(folder: Path) -> dict[EventId, Record]:
+    """Return the records in the journal of a folder; unreadable lines are skipped."""
     records: dict[EventId, Record] = {}
     try:
         text = (folder / "journal.jsonl").read_bytes()
@@ -133,8 +139,8 @@ def recall(folder: Path) -> dict[EventId, Record]:
     for line in text.split(b"\n"):
         with suppress(ValueError, KeyError, TypeError):
             entry: dict[str, Json] = json.loads(line)
-            key, spelled = EventId(str(entry["key"])), entry["record"]
-            record = _read(spelled) if isinstance(spelled, dict) else None
+            key, members = EventId(str(entry["key"])), entry["record"]
+            record = _decode(members) if isinstance(members, dict) else None
             records.pop(key, None)
             if record is not None:
                 records[key] = record
@@ -142,7 +148,7 @@ def recall(folder: Path) -> dict[EventId, Record]:
 
 
 def in_use(folder: Path) -> bool:
-    """Whether an agent works with a state directory at this moment."""
+    """Whether an agent is using a state directory."""
     try:
         lock = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -156,13 +162,13 @@ def in_use(folder: Path) -> bool:
     return False
 
 
-def _taken(lock: int) -> bool:
-    # Whoever asks ``in_use`` holds the lock for an instant, and must not keep an agent from starting.
-    for _ in range(TRIES):
+def _acquire(lock: int) -> bool:
+    # ``in_use`` holds the lock for an instant, which must not keep an agent from starting.
+    for _ in range(LOCK_ATTEMPTS):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            threading.Event().wait(BETWEEN_TRIES.total_seconds())
+            threading.Event().wait(LOCK_RETRY_INTERVAL.total_seconds())
         else:
             return True
     return False
@@ -177,7 +183,7 @@ def _write_all(file: int, text: bytes) -> None:
         text = text[os.write(file, text) :]
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_directory(folder: Path) -> None:
     directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory)
@@ -185,7 +191,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(directory)
 
 
-def _spell(record: Record) -> dict[str, Json]:
+def _encode(record: Record) -> dict[str, Json]:
     event = record.event
     return {
         "id": event.id,
@@ -208,40 +214,40 @@ def _spell(record: Record) -> dict[str, Json]:
     }
 
 
-def _read(spelled: dict[str, Json]) -> Record:
+def _decode(members: dict[str, Json]) -> Record:
     def text(name: str) -> str:
-        value = spelled[name]
+        value = members[name]
         if not isinstance(value, str):
             raise TypeError(name)
         return value
 
     def number(name: str) -> int:
-        value = spelled[name]
+        value = members[name]
         if not isinstance(value, int):
             raise TypeError(name)
         return value
 
-    resources, tokens = spelled["resources"], spelled["tokens"]
+    resources, tokens = members["resources"], members["tokens"]
     if not isinstance(resources, list) or not isinstance(tokens, dict):
         raise TypeError("record")
-    event = Seen(
+    event = ObservedEvent(
         id=EventId(text("id")),
         status=text("status"),
         kind=text("kind"),
         resources=tuple(str(name) for name in resources),
-        not_before=None if spelled["not_before"] is None else datetime.fromisoformat(text("not_before")),
+        not_before=None if members["not_before"] is None else datetime.fromisoformat(text("not_before")),
         source=text("source"),
         description=text("description"),
-        duration=None if spelled["duration"] is None else number("duration"),
+        duration=None if members["duration"] is None else number("duration"),
     )
     return Record(
         event=event,
         rule=text("rule"),
-        step=Step(text("step")),
+        step=EventStep(text("step")),
         at=datetime.fromisoformat(text("at")),
-        drains=bool(spelled["drains"]),
+        drains=bool(members["drains"]),
         attempts=number("attempts"),
-        approved=bool(spelled["approved"]),
+        approved=bool(members["approved"]),
         refused=text("refused"),
         problem=text("problem"),
         tokens={name: str(token) for name, token in tokens.items()},

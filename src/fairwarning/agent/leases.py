@@ -1,6 +1,7 @@
-"""The leases that a machine's own DHCP client has written down: the endpoint's address without asking (D-03).
+"""Reads the endpoint's address from the lease files of the machine's DHCP client (D-03).
 
-The parsers are pure; ``find`` reads the files. What Windows keeps is not read: the agent does not run there.
+The parsers are pure; ``find`` reads the files. Windows leases are not read, because the agent does not run
+there.
 """
 
 import re
@@ -27,34 +28,34 @@ _NMCLI = re.compile(rb"\b(?:unknown|private|option)_245\s*=\s*(\S+)\s*$", re.MUL
 
 
 def dhclient(text: bytes, now: datetime) -> IPv4Address | None:
-    """Return the address in the last lease of a dhclient file that has not expired and names one."""
-    found = None
+    """Return the address in the last lease of a dhclient file that has one and has not expired."""
+    result = None
     for block in _blocks(text):
         matches = [match[1] for line in block if (match := _OPTION.match(line))]
         if matches and not _expired(block, now):
-            found = address(matches[-1]) or found
-    return found
+            result = address(matches[-1]) or result
+    return result
 
 
 def networkd(text: bytes, now: datetime) -> IPv4Address | None:
-    """Return the address in a lease of systemd-networkd, which removes those that expire."""
+    """Return the address in a lease of systemd-networkd, which removes expired leases."""
     match = _NETWORKD.search(text)
     return address(match[1]) if match else None
 
 
 def nmcli(text: bytes, now: datetime) -> IPv4Address | None:
-    """Return the address in what ``nmcli --fields DHCP4 device show`` prints."""
+    """Return the address in the output of ``nmcli --fields DHCP4 device show``."""
     match = _NMCLI.search(text)
     return address(match[1]) if match else None
 
 
 def packet(content: bytes, now: datetime) -> IPv4Address | None:
-    """Return the address in a lease of dhcpcd, which keeps the server's packet as it came."""
+    """Return the address in a lease of dhcpcd, which stores the server's packet."""
     return dhcp.option_245(content)
 
 
 def address(value: bytes) -> IPv4Address | None:
-    """Return the address a lease writes as hex groups, hex digits, dotted, or four bytes, some escaped."""
+    """Return an address written as hex groups, hex digits, dotted, or four bytes, some of them escaped."""
     if _HEX_GROUPS.fullmatch(value):
         return IPv4Address(bytes(int(group, 16) for group in value.split(b":")))
     if _HEX_DIGITS.fullmatch(value):
@@ -69,39 +70,39 @@ def address(value: bytes) -> IPv4Address | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a system keeps its leases, and how they are written."""
+class LeaseFiles:
+    """The lease files of a system, and the parser of their format."""
 
     pattern: str
     parse: Parser
 
 
 #: In the order in which they are read.
-PLACES: Final[Mapping[str, tuple[Place, ...]]] = {
-    "Debian, older Ubuntu": (Place("var/lib/dhcp/dhclient*.leases", dhclient),),
-    "RHEL, CentOS 6": (Place("var/lib/dhclient/dhclient-*.leases", dhclient),),
+LEASE_FILES: Final[Mapping[str, tuple[LeaseFiles, ...]]] = {
+    "Debian, older Ubuntu": (LeaseFiles("var/lib/dhcp/dhclient*.leases", dhclient),),
+    "RHEL, CentOS 6": (LeaseFiles("var/lib/dhclient/dhclient-*.leases", dhclient),),
     "RHEL 7+, SUSE": (
-        Place("var/lib/dhclient/dhclient-*.lease", dhclient),
-        Place("var/lib/NetworkManager/dhclient-*.lease", dhclient),
+        LeaseFiles("var/lib/dhclient/dhclient-*.lease", dhclient),
+        LeaseFiles("var/lib/NetworkManager/dhclient-*.lease", dhclient),
     ),
-    "systemd-networkd": (Place("run/systemd/netif/leases/*", networkd),),
-    "OpenBSD": (Place("var/db/dhclient.leases.*", dhclient),),
-    "cloud-init": (Place("run/dhclient.lease", dhclient),),
-    "dhcpcd": (Place("var/lib/dhcpcd/*.lease", packet), Place("var/db/dhcpcd/*.lease", packet)),
+    "systemd-networkd": (LeaseFiles("run/systemd/netif/leases/*", networkd),),
+    "OpenBSD": (LeaseFiles("var/db/dhclient.leases.*", dhclient),),
+    "cloud-init": (LeaseFiles("run/dhclient.lease", dhclient),),
+    "dhcpcd": (LeaseFiles("var/lib/dhcpcd/*.lease", packet), LeaseFiles("var/db/dhcpcd/*.lease", packet)),
 }
 
 
 def find(root: Path, now: datetime) -> Iterator[IPv4Address]:
-    """Yield the addresses that the leases below ``root`` name; what cannot be read is passed over."""
-    for places in PLACES.values():
-        for place in places:
-            for path in sorted(root.glob(place.pattern)):
+    """Yield the addresses in the leases below ``root``; unreadable files are skipped."""
+    for sources in LEASE_FILES.values():
+        for source in sources:
+            for path in sorted(root.glob(source.pattern)):
                 try:
-                    found = place.parse(path.read_bytes(), now)
+                    leased = source.parse(path.read_bytes(), now)
                 except OSError:
                     continue
-                if found:
-                    yield found
+                if leased:
+                    yield leased
 
 
 def _blocks(text: bytes) -> Iterator[list[bytes]]:
@@ -125,7 +126,7 @@ def _expired(block: list[bytes], now: datetime) -> bool:
         if epoch := _EPOCH.match(expiry):
             return datetime.fromtimestamp(int(epoch[1]), UTC) <= now
     except (ValueError, OverflowError):
-        return True  # a date that is none: the lease is not to be trusted
+        return True  # an invalid date: do not trust the lease
     return expiry != b"never"
 
 

@@ -1,6 +1,6 @@
-"""The agent's own command line: it must work where only Python is.
+"""The agent's own command line; it needs nothing but the standard library.
 
-Exit codes: 0 done, 1 refused or failed, 2 the command line makes no sense, 3 no endpoint answers.
+Exit codes: 0 done, 1 refused or failed, 2 usage error, 3 no endpoint answers.
 """
 
 import argparse
@@ -14,137 +14,140 @@ from datetime import timedelta
 from pathlib import Path
 
 from fairwarning import __version__
-from fairwarning.agent import logs, report
-from fairwarning.agent.client import MetadataClient, Refused, Unavailable
-from fairwarning.agent.clock import SystemClock
-from fairwarning.agent.discovery import SHORTEST_TRY, NoEndpoint, search
-from fairwarning.agent.journal import Journal, in_use, recall
-from fairwarning.agent.service import Service
-from fairwarning.agent.settings import DEFAULT_FILE, Settings, address, load
+from fairwarning.agent import report, telemetry
+from fairwarning.agent.client import MetadataClient, RefusedError, UnavailableError
+from fairwarning.agent.clock import AgentSystemClock
+from fairwarning.agent.discovery import MIN_TIMEOUT, NoEndpointError, search
+from fairwarning.agent.journal import Journal, in_use, read_records
+from fairwarning.agent.service import AgentService
+from fairwarning.agent.settings import DEFAULT_FILE, AgentSettings, address, load
 from fairwarning.core.errors import FairWarningError
 
-#: How long `explain` looks for an endpoint and waits for its answer: a person is waiting for it.
-GIVE_UP = timedelta(seconds=10)
+#: How long `explain` looks for an endpoint and waits for its answer; a person is waiting.
+EXPLAIN_TIMEOUT = timedelta(seconds=10)
 
 EPILOG = f"""\
 Example:
-    %(prog)s check --config agent.toml     is the file right, and what would happen?
-    %(prog)s run --config agent.toml       work until SIGTERM; SIGHUP reads the file again
-    %(prog)s explain                       why is nothing approved?
+    %(prog)s check -c agent.toml    check the settings
+    %(prog)s run -c agent.toml      run the agent; SIGHUP reads the settings again
+    %(prog)s explain                show why an event is not approved
 
-Without --config: {DEFAULT_FILE} if it is there; else no rules: watch, approve short freezes only.
+Without --config, the agent reads {DEFAULT_FILE}.
+Without that file it has no rules: it watches, and approves only short freezes.
 """
 
 
-def main(words: Sequence[str] | None = None, program: str = "fairwarning-agent") -> int:
-    """Do what the command line says and return the exit code."""
-    asked = _parser(program).parse_args(words)
-    command: Callable[[argparse.Namespace, Mapping[str, str]], int] = asked.command
+def main(arguments: Sequence[str] | None = None, program: str = "fairwarning-agent") -> int:
+    """Run the command line and return the exit code."""
+    options = _parser(program).parse_args(arguments)
+    command: Callable[[argparse.Namespace, Mapping[str, str]], int] = options.command
     try:
-        return command(asked, os.environ)
-    except (NoEndpoint, Unavailable, Refused) as problem:
-        _complain(str(problem), "hint: --endpoint http://ADDRESS:PORT names the endpoint")
+        return command(options, os.environ)
+    except (NoEndpointError, UnavailableError, RefusedError) as problem:
+        _print_error(str(problem), "hint: --endpoint http://ADDRESS:PORT sets the endpoint")
         return 3
     except FairWarningError as problem:
-        return _complain(str(problem))
+        return _print_error(str(problem))
     except OSError as problem:
-        return _complain(str(problem), "hint: --state DIR keeps the journal elsewhere")
+        return _print_error(str(problem), "hint: --state DIR puts the journal elsewhere")
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Prepare this machine for what is coming, approve, and put it back to work.",
+        description="Drain this machine before an event, approve the event, and return the machine to work.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"fairwarning-agent {__version__}")
     commands = parser.add_subparsers(required=True, metavar="run|check|status|explain")
     for name, (command, text) in _COMMANDS.items():
-        one = commands.add_parser(name, help=text, description=text)
-        one.set_defaults(command=command)
-        one.add_argument("-c", "--config", type=Path, help=f"the agent's file (default: {DEFAULT_FILE})")
-        one.add_argument("--endpoint", help="base address of the endpoint, instead of looking for it")
-        one.add_argument("--state", type=Path, help="where the journal is kept")
+        subparser = commands.add_parser(name, help=text, description=text)
+        subparser.set_defaults(command=command)
+        subparser.add_argument("-c", "--config", type=Path, help=f"settings file (default: {DEFAULT_FILE})")
+        subparser.add_argument("--endpoint", help="base address of the endpoint (default: discovered)")
+        subparser.add_argument("--state", type=Path, help="directory of the journal")
         if name == "run":
-            one.add_argument("--dry-run", action="store_true", help="only say what would be done")
+            subparser.add_argument(
+                "--dry-run", action="store_true", help="log what would be done; do nothing"
+            )
     return parser
 
 
-def _settings(asked: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
-    path: Path | None = asked.config
+def _settings(options: argparse.Namespace, environment: Mapping[str, str]) -> AgentSettings:
+    path: Path | None = options.config
     if path is None and not DEFAULT_FILE.exists():
-        settings = Settings()
+        settings = AgentSettings()
     else:
         settings = load(path or DEFAULT_FILE, environment)
-    if asked.endpoint is not None:
-        settings = replace(settings, endpoint=address("--endpoint", asked.endpoint))
-    if asked.state is not None:
-        settings = replace(settings, state=asked.state)
+    if options.endpoint is not None:
+        settings = replace(settings, endpoint=address("--endpoint", options.endpoint))
+    if options.state is not None:
+        settings = replace(settings, state=options.state)
     return settings
 
 
-def _run(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    logs.to_stderr()
-    settings = _settings(asked, environment)
+def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    telemetry.log_to_stderr()
+    settings = _settings(options, environment)
     with ExitStack() as stack:
-        # A rehearsal must not make the real agent believe that something has been done.
-        scratch = stack.enter_context(tempfile.TemporaryDirectory()) if asked.dry_run else None
+        # A dry run must not leave records that the real agent would believe.
+        scratch = stack.enter_context(tempfile.TemporaryDirectory()) if options.dry_run else None
         journal = stack.enter_context(Journal(Path(scratch) if scratch else settings.state))
-        Service(
-            lambda: _settings(asked, environment),
+        AgentService(
+            lambda: _settings(options, environment),
             journal,
-            SystemClock(),
+            AgentSystemClock(),
             environment,
-            dry_run=asked.dry_run,
+            dry_run=options.dry_run,
         ).run()
     return 0
 
 
-def _check(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    settings = _settings(asked, environment)
-    for line in report.rehearse(settings, settings.machine or "this-machine", SystemClock().now()):
+def _check(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    settings = _settings(options, environment)
+    for line in report.rehearse(settings, settings.machine or "this-machine", AgentSystemClock().now()):
         print(line)
-    return max((_complain(problem) for problem in report.problems(settings, environment)), default=0)
+    return max((_print_error(problem) for problem in report.problems(settings, environment)), default=0)
 
 
-def _status(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    folder = _settings(asked, environment).state
-    for line in report.recall(recall(folder), in_use(folder)):
+def _status(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    folder = _settings(options, environment).state
+    for line in report.status(read_records(folder), in_use(folder)):
         print(line)
     return 0
 
 
-def _explain(asked: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    settings, clock = _settings(asked, environment), SystemClock()
-    end = clock.elapsed() + GIVE_UP
-    endpoint = search(settings.endpoint, environment, clock, GIVE_UP, _mention)
-    _mention(f"asking {endpoint}")
-    patience = max(end - clock.elapsed(), SHORTEST_TRY)
-    client = MetadataClient(endpoint, clock, version=settings.version, patience=patience)
+def _explain(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    settings, clock = _settings(options, environment), AgentSystemClock()
+    end = clock.elapsed() + EXPLAIN_TIMEOUT
+    endpoint = search(settings.endpoint, environment, clock, EXPLAIN_TIMEOUT, _print_progress)
+    _print_progress(f"asking {endpoint}")
+    time_left = max(end - clock.elapsed(), MIN_TIMEOUT)
+    client = MetadataClient(endpoint, clock, version=settings.version, first_timeout=time_left)
     document, me = client.poll(), settings.machine or client.name()
-    working = in_use(settings.state)
-    records = recall(settings.state)
-    for line in report.explain(document, records, me, settings, client.now(), working, environment):
+    running = in_use(settings.state)
+    records = read_records(settings.state)
+    for line in report.explain(document, records, me, settings, client.now(), running, environment):
         print(line)
     return 0
 
 
-def _mention(what: str) -> None:
-    print(f"fairwarning-agent: {what}", file=sys.stderr)
+def _print_progress(text: str) -> None:
+    print(f"fairwarning-agent: {text}", file=sys.stderr)
 
 
-def _complain(problem: str, *hints: str) -> int:
+def _print_error(problem: str, *hints: str) -> int:
     for line in (f"fairwarning-agent: {problem}", *hints):
         print(line, file=sys.stderr)
     return 1
 
 
 _COMMANDS: Mapping[str, tuple[Callable[[argparse.Namespace, Mapping[str, str]], int], str]] = {
-    "run": (_run, "work until told to stop"),
-    "check": (_check, "check the file, and rehearse what would happen per type of event"),
-    "status": (_status, "show what the agent remembers"),
-    "explain": (_explain, "say what is done about each event now, and why"),
+    "run": (_run, "run the agent until SIGTERM"),
+    "check": (_check, "check the settings, and show what each type of event would trigger"),
+    "status": (_status, "show the events in the journal of the agent"),
+    "explain": (_explain, "show what the agent does about each event, and why"),
 }
 
 

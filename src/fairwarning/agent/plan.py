@@ -1,7 +1,13 @@
-"""What the agent should do next, decided from what it has seen and what it remembers.
+"""What the agent does next, as a pure function of the document, the journal, the rules and the time.
 
-Nothing here talks to the network, runs a hook or reads a clock. ``loop`` does what ``plan`` says, writes down
-how it went and asks again; a crash between any two of these leads to the same question with the same answer.
+``plan`` returns at least one action for every event: prepare, approve, recover, or wait. The loop carries
+the actions out, writes the outcome into the journal and asks again. Because the plan depends on nothing
+else, a crash between any two of these steps leads to the same question, and so to the same answer.
+
+Waiting is an action with a reason, because doing nothing is the answer that people ask about: why is this
+event not approved? ``_OBSTACLES`` lists every reason not to approve, in the order of precedence; the first
+one that applies is the reason in the log and in ``fairwarning agent explain``. A new condition is a new
+function there, never a silent ``return``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,17 +17,17 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeAlias
 
-from fairwarning.agent.coordination import ALONE, Mode, Surroundings, objection, same
+from fairwarning.agent.coordination import NO_PEERS, CoordinationMode, Peers, is_same_machine, objection
 from fairwarning.agent.rules import Consent, Rule, choose
-from fairwarning.core.model import EventId, Kind
-from fairwarning.core.reading import Document, Seen
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
+from fairwarning.core.model import EventId, EventType
 
-#: Recovering is tried again until it works, each time after twice the pause, up to this many doublings.
-LONGEST_PAUSE = 5
+#: A failed recovery is repeated until it succeeds; the pause doubles with each failure, at most this often.
+MAX_DOUBLINGS = 5
 
 
-class Step(StrEnum):
-    """How far this machine has got with one event; every record starts and ends in the journal."""
+class EventStep(StrEnum):
+    """The progress of this machine with one event, as written in the journal."""
 
     PREPARING = "preparing"
     READY = "ready"
@@ -30,7 +36,7 @@ class Step(StrEnum):
 
 
 class Work(StrEnum):
-    """What may be under way at this moment; forgotten in a crash, on purpose."""
+    """A job that is running; not in the journal, so a crash starts it again."""
 
     PREPARE = "prepare"
     APPROVE = "approve"
@@ -39,11 +45,11 @@ class Work(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What is remembered of one event from its first sight until the machine has recovered from it."""
+    """The journal's record of one event, kept until the machine has recovered from it."""
 
-    event: Seen
+    event: ObservedEvent
     rule: str
-    step: Step
+    step: EventStep
     at: datetime
     drains: bool = False
     attempts: int = 0
@@ -55,115 +61,113 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What the agent remembers (``records``) and what it is doing right now (``busy``)."""
+    """The records of the journal, and the jobs that are running (``busy``)."""
 
     records: Mapping[EventId, Record] = field(default_factory=lambda: MappingProxyType({}))
     busy: frozenset[tuple[EventId, Work]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """What the owner of the machine has decided."""
+class AgentPolicy:
+    """The rules and settings that decide what the agent does."""
 
     rules: tuple[Rule, ...] = ()
     freeze_threshold: int = 9
     margin: timedelta = timedelta(0)
     pause: timedelta = timedelta(seconds=20)
-    mode: Mode = Mode.OWN_ONLY
+    mode: CoordinationMode = CoordinationMode.OWN_ONLY
     takeover: timedelta = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepare:
-    """Get the machine ready for the event."""
+class PrepareAction:
+    """Run the hooks that prepare the machine for an event."""
 
-    event: Seen
+    event: ObservedEvent
     rule: Rule
     why: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Approve:
-    """Tell the service that the event need not wait for this machine."""
+class ApproveAction:
+    """Approve an event."""
 
-    event: Seen
+    event: ObservedEvent
     why: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Recover:
-    """The event has gone; put the machine back to work."""
+class RecoverAction:
+    """Run the hooks that return the machine to work; the event is over."""
 
     record: Record
     why: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """There is nothing to do about this event now."""
+class WaitAction:
+    """Do nothing about an event now."""
 
-    event: Seen
+    event: ObservedEvent
     why: str = field(default="", compare=False)
 
 
-Action: TypeAlias = Prepare | Approve | Recover | Wait
+Action: TypeAlias = PrepareAction | ApproveAction | RecoverAction | WaitAction
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One event with everything that bears on it."""
+    """One event with everything that its actions depend on."""
 
-    event: Seen
+    event: ObservedEvent
     record: Record | None
     rule: Rule
     busy: frozenset[Work]
     drained: frozenset[EventId]
     me: str
-    policy: Policy
-    around: Surroundings
+    policy: AgentPolicy
+    peers: Peers
     now: datetime
 
 
 def plan(
-    document: Document | None,
+    document: ObservedDocument | None,
     memory: Memory,
     me: str | None,
-    policy: Policy,
+    policy: AgentPolicy,
     now: datetime,
-    around: Surroundings = ALONE,
+    peers: Peers = NO_PEERS,
 ) -> tuple[Action, ...]:
-    """Return what is due now: for each event at least one action, be it to wait.
+    """Return the actions that are due now, at least one per event.
 
-    No document means no information (C-03): nothing is known to have gone, and nothing is done.
+    Without a document nothing is known (C-03): no event counts as over, and every action is to wait.
     """
     if document is None or me is None:
-        why = (
-            "no document has been read yet"
-            if document is None
-            else "the name of this machine is not known yet"
-        )
-        return tuple(Wait(record.event, why) for record in memory.records.values())
+        why = "no document has been read yet" if document is None else "the name of this machine is unknown"
+        return tuple(WaitAction(record.event, why) for record in memory.records.values())
     listed = {event.key: event for event in document.events}
     drained_for = frozenset(key for key, record in memory.records.items() if key in listed and record.drains)
     actions: list[Action] = []
     for key, event in listed.items():
         record = memory.records.get(key)
-        if record is None and not any(same(name, me) for name in event.resources):
+        if record is None and not any(is_same_machine(name, me) for name in event.resources):
             actions.append(
-                Wait(event, f"it names {', '.join(event.resources) or 'nobody'}, not this machine")
+                WaitAction(event, f"it names {', '.join(event.resources) or 'no machine'}, not this machine")
             )
             continue
         rule = choose(event, policy.rules, policy.freeze_threshold)
-        case = _Case(event, record, rule, _at(memory, key), drained_for, me, policy, around, now)
-        actions.extend(_present(case))
+        case = _Case(event, record, rule, _running_work(memory, key), drained_for, me, policy, peers, now)
+        actions.extend(_actions_for_listed(case))
     for key, record in memory.records.items():
         if key not in listed:
-            actions.append(_gone(record, _at(memory, key), drained_for, policy.pause, now))
+            actions.append(
+                _action_for_gone(record, _running_work(memory, key), drained_for, policy.pause, now)
+            )
     return tuple(actions)
 
 
-def deadline(event: Seen, margin: timedelta, now: datetime) -> datetime | None:
-    """Return when preparing must have ended: a margin before the event may start, if that is known (C-09)."""
+def deadline(event: ObservedEvent, margin: timedelta, now: datetime) -> datetime | None:
+    """Return when preparing must end: a margin before NotBefore, if that is known and ahead (C-09)."""
     if event.not_before is None or event.started:
         return None
     for limit in (event.not_before - margin, event.not_before):
@@ -173,23 +177,23 @@ def deadline(event: Seen, margin: timedelta, now: datetime) -> datetime | None:
 
 
 def drained(memory: Memory) -> bool:
-    """Whether work has been taken off this machine, or is being taken off."""
+    """Whether this machine is drained or being drained."""
     return any(record.drains for record in memory.records.values())
 
 
-def _at(memory: Memory, key: EventId) -> frozenset[Work]:
-    return frozenset(work for busy, work in memory.busy if busy == key)
+def _running_work(memory: Memory, key: EventId) -> frozenset[Work]:
+    return frozenset(work for event, work in memory.busy if event == key)
 
 
-def _present(case: _Case) -> Iterator[Action]:
-    preparing = _preparation(case)
-    if preparing is not None:
-        yield preparing
-    objecting = _obstacle(case)
-    if objecting is None:
-        yield Approve(case.event, f"rule {case.rule.name} approves {case.rule.approve}")
-    elif preparing is None:
-        yield Wait(case.event, objecting)
+def _actions_for_listed(case: _Case) -> Iterator[Action]:
+    preparation = _preparation(case)
+    if preparation is not None:
+        yield preparation
+    obstacle = _obstacle(case)
+    if obstacle is None:
+        yield ApproveAction(case.event, f"rule {case.rule.name} approves {case.rule.approve}")
+    elif preparation is None:
+        yield WaitAction(case.event, obstacle)
 
 
 def _preparation(case: _Case) -> Action | None:
@@ -197,74 +201,85 @@ def _preparation(case: _Case) -> Action | None:
     if case.busy & {Work.PREPARE, Work.RECOVER}:
         return None
     if record is None:
-        # C-12: a status that is not known starts nothing. C-09: Started may be the first that is seen.
-        return Prepare(event, case.rule, "it is new") if event.scheduled or event.started else None
-    if record.step is Step.RECOVERING:
+        # C-12: an unknown status starts nothing. C-09: an event may be Started when it first appears.
+        handled = event.scheduled or event.started
+        return PrepareAction(event, case.rule, "the event is new") if handled else None
+    if record.step is EventStep.RECOVERING:
         return _recovery(
-            record, case.drained, case.policy.pause, case.now, "the event is back: recovers first"
+            record, case.drained, case.policy.pause, case.now, "the event is back: recover first"
         )
-    if record.step is Step.PREPARING:
-        return Prepare(event, case.rule, "preparing was interrupted")
-    if _uncovered(case):
-        return Prepare(event, case.rule, f"rule {case.rule.name} covers it now")
+    if record.step is EventStep.PREPARING:
+        return PrepareAction(event, case.rule, "preparing was interrupted")
+    if _newly_covered(case):
+        return PrepareAction(event, case.rule, f"rule {case.rule.name} covers it now")
     tries = case.rule.tries if event.scheduled else 0
-    if record.step is Step.FAILED and record.attempts < tries and case.now >= record.at + case.policy.pause:
-        return Prepare(event, case.rule, f"try {record.attempts + 1} of {tries}")
+    if (
+        record.step is EventStep.FAILED
+        and record.attempts < tries
+        and case.now >= record.at + case.policy.pause
+    ):
+        return PrepareAction(event, case.rule, f"try {record.attempts + 1} of {tries}")
     return None
 
 
-def _uncovered(case: _Case) -> bool:
-    """Whether the rules were changed so that an event that was only watched is now prepared for."""
+def _newly_covered(case: _Case) -> bool:
+    """Whether the rules have changed so that a drain now covers an event that was only watched."""
     return case.record is not None and case.rule.drains and not case.record.drains and case.event.scheduled
 
 
-def _gone(
+def _action_for_gone(
     record: Record, busy: frozenset[Work], drained: frozenset[EventId], pause: timedelta, now: datetime
 ) -> Action:
     if busy:
-        return Wait(record.event, f"it has gone; {', '.join(sorted(busy))} is still under way")
-    unseen = "" if record.event.started else " without having been seen to start"
-    return _recovery(record, drained, pause, now, f"it has gone{unseen}")
+        return WaitAction(record.event, f"it is gone; {', '.join(sorted(busy))} is still running")
+    start = "" if record.event.started else "; its start was not observed"
+    return _recovery(record, drained, pause, now, f"it is gone{start}")
 
 
 def _recovery(
     record: Record, drained: frozenset[EventId], pause: timedelta, now: datetime, why: str
 ) -> Action:
-    # Putting the machine back to work for one event must not undo what another one still needs (C-10).
-    needed = sorted(drained - {record.event.key})
-    if record.drains and needed:
-        return Wait(record.event, f"it has gone; recovers when {', '.join(needed)} has gone too")
-    if record.step is Step.RECOVERING and record.attempts:
-        again = record.at + pause * 2 ** min(record.attempts - 1, LONGEST_PAUSE)
-        if now < again:
-            return Wait(record.event, f"recovering failed: {record.problem}; again at {again:%H:%M:%S}")
-    return Recover(record, why)
+    # C-10: recovering from one event must not undo the drain that another event still needs.
+    others = sorted(drained - {record.event.key})
+    if record.drains and others:
+        return WaitAction(
+            record.event, f"it is gone; this machine recovers once {', '.join(others)} is gone too"
+        )
+    if record.step is EventStep.RECOVERING and record.attempts:
+        retry_at = record.at + pause * 2 ** min(record.attempts - 1, MAX_DOUBLINGS)
+        if now < retry_at:
+            return WaitAction(
+                record.event, f"recovering failed: {record.problem}; retry at {retry_at:%H:%M:%S}"
+            )
+    return RecoverAction(record, why)
 
 
 def _obstacle(case: _Case) -> str | None:
-    """Return the first thing that stands between this event and its approval."""
+    """Return the first reason not to approve an event; None if there is none."""
     return next((why for check in _OBSTACLES if (why := check(case)) is not None), None)
 
 
 def _not_named(case: _Case) -> str | None:
-    named = any(same(name, case.me) for name in case.event.resources)
-    return None if named else "it does not name this machine any more"
+    named = any(is_same_machine(name, case.me) for name in case.event.resources)
+    return None if named else "it no longer names this machine"
 
 
 def _nothing_to_approve(case: _Case) -> str | None:
-    # C-12: advice to drain; there is nothing that would wait for an answer.
-    return "it is a recommendation: nothing to approve" if case.event.known_kind is Kind.REBALANCE else None
+    # C-12: a recommendation to drain; no impact waits for an approval.
+    if case.event.known_kind is EventType.REBALANCE:
+        return "it is a recommendation: there is nothing to approve"
+    return None
 
 
 def _not_waiting(case: _Case) -> str | None:
     if case.event.started:
-        return "it has started; this machine stays as it is until the event has gone"
-    return None if case.event.scheduled else f"its status {case.event.status!r} is not known"
+        return "it has started; this machine stays as it is until the event is gone"
+    return None if case.event.scheduled else f"its status {case.event.status!r} is unknown"
 
 
-def _already_said(case: _Case) -> str | None:
+def _already_sent(case: _Case) -> str | None:
     if Work.APPROVE in case.busy:
-        return "the approval is on its way"
+        return "the approval is being sent"
     if case.record is None:
         return None
     if case.record.refused:
@@ -276,36 +291,41 @@ def _never(case: _Case) -> str | None:
     return f"rule {case.rule.name} never approves" if case.rule.approve is Consent.NEVER else None
 
 
-def _unprepared(case: _Case) -> str | None:
+def _not_prepared(case: _Case) -> str | None:
     if case.rule.approve is Consent.IMMEDIATELY:
         return None
     record = case.record
-    if record is None or record.step is Step.PREPARING or Work.PREPARE in case.busy or _uncovered(case):
+    if (
+        record is None
+        or record.step is EventStep.PREPARING
+        or Work.PREPARE in case.busy
+        or _newly_covered(case)
+    ):
         return "this machine is not ready: preparing"
-    if record.step is Step.RECOVERING:
+    if record.step is EventStep.RECOVERING:
         return "this machine is not ready: recovering"
-    if record.step is Step.FAILED and case.rule.approve is not Consent.ALWAYS:
+    if record.step is EventStep.FAILED and case.rule.approve is not Consent.ALWAYS:
         return f"preparing failed, so it is not approved: {record.problem}"
     return None
 
 
-def _unagreed(case: _Case) -> str | None:
+def _peers_not_ready(case: _Case) -> str | None:
     ready_at = case.now if case.record is None else case.record.at
     policy = case.policy
-    return objection(case.event, case.me, policy.mode, case.around, ready_at, policy.takeover, case.now)
+    return objection(case.event, case.me, policy.mode, case.peers, ready_at, policy.takeover, case.now)
 
 
-def _held(case: _Case) -> str | None:
-    return case.around.hold
+def _held_by_check(case: _Case) -> str | None:
+    return case.peers.hold
 
 
 _OBSTACLES: tuple[Callable[[_Case], str | None], ...] = (
     _not_named,
     _nothing_to_approve,
     _not_waiting,
-    _already_said,
+    _already_sent,
     _never,
-    _unprepared,
-    _unagreed,
-    _held,
+    _not_prepared,
+    _peers_not_ready,
+    _held_by_check,
 )

@@ -1,4 +1,4 @@
-"""Writes down what an endpoint shows its machine, and touches nothing: it never approves."""
+"""Records the documents that an endpoint shows its machine; it only reads and never approves."""
 
 import json
 from collections.abc import Callable
@@ -6,133 +6,144 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fairwarning.agent.client import MetadataClient, Reply, Unavailable, back_off
-from fairwarning.agent.clock import Clock
-from fairwarning.core import durations
-from fairwarning.core.errors import Invalid
-from fairwarning.core.recording import Recorded, recorded
-from fairwarning.core.wire import EVENTS_PATH, Json
+from fairwarning.agent.client import MetadataClient, MetadataReply, UnavailableError, back_off
+from fairwarning.agent.clock import AgentClock
+from fairwarning.core.document.recording import RecordedDocument, record_document
+from fairwarning.core.document.render import EVENTS_PATH, Json
+from fairwarning.core.errors import InvalidError
+from fairwarning.formats import durations
 
-#: However long a server wants to be left alone, its events are looked at again after this.
-LONGEST_REST = timedelta(minutes=5)
+#: The longest pause between polls, whatever Retry-After says.
+MAX_PAUSE = timedelta(minutes=5)
 
-#: The least by which two documents of a recording are apart.
+#: The least difference between the times of two documents.
 TICK = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is to be recorded: in which api-version, how often to look, and for how long."""
+class RecordingRequest:
+    """What to record: the api-version, how often to poll, and for how long."""
 
     version: str
     every: timedelta
-    lasts: timedelta = durations.LONGEST
+    lasts: timedelta = durations.LONGEST_DURATION
+    #: Whether an endpoint that does not answer the first request is waited for.
+    wait_for_first: bool = True
 
 
-class Troubled(Unavailable):
-    """What was answered is no document; says how long the endpoint wants to be left alone."""
+class TroubledError(UnavailableError):
+    """The answer is not a document; ``pause`` is how long the endpoint asks to wait."""
 
-    def __init__(self, problem: str, rest: timedelta = timedelta(0)) -> None:
+    def __init__(self, problem: str, pause: timedelta = timedelta(0)) -> None:
         super().__init__(problem)
-        self.rest = rest
+        self.pause = pause
 
 
 class Recorder:
-    """Hands over every document that differs from the one before, for as long as it is wanted."""
+    """Passes on every document that differs from the one before."""
 
     def __init__(
         self,
-        line: MetadataClient,
-        clock: Clock,
+        client: MetadataClient,
+        clock: AgentClock,
         *,
-        keep: Callable[[Recorded], None],
+        keep: Callable[[RecordedDocument], None],
         tell: Callable[[str], None],
-        last: Recorded | None = None,
+        last: RecordedDocument | None = None,
     ) -> None:
-        self._line = line
+        self._client = client
         self._clock = clock
         self._keep = keep
         self._tell = tell
         self._last = last
-        #: When the last look was by the endpoint's calendar, and what measures time since.
-        self._looked = None if last is None else (last.at + TICK, clock.elapsed())
+        #: The last poll: its time by the endpoint's clock, and by the monotonic clock.
+        self._last_poll = None if last is None else (last.at + TICK, clock.elapsed())
         self._machine: str | None = None
         self._failures = 0
         self._problem = ""
+        self._must_answer = False
 
-    def run(self, wish: Wish) -> None:
-        """Look at the document once, and again and again until time is up."""
-        end = self._clock.elapsed() + wish.lasts
-        rest = left = timedelta(0)
-        while rest <= left:
-            self._clock.wait(rest)
-            rest = max(self._look(wish.version), wish.every)
+    def run(self, request: RecordingRequest) -> None:
+        """Poll the document at least once, and until the time is up.
+
+        Raises:
+            UnavailableError: the first poll failed, and the request does not wait for it.
+        """
+        self._must_answer = not request.wait_for_first
+        end = self._clock.elapsed() + request.lasts
+        pause = left = timedelta(0)
+        while pause <= left:
+            self._clock.wait(pause)
+            pause = max(self._poll(request.version), request.every)
             left = end - self._clock.elapsed()
         self._clock.wait(left)
 
-    def _look(self, version: str) -> timedelta:
-        """Take one look, and return how long to rest at least."""
+    def _poll(self, version: str) -> timedelta:
+        """Poll once, and return the least pause before the next poll."""
         try:
-            one = self._document(version)
-        except Unavailable as problem:
-            return self._complain(problem)
+            document = self._document(version)
+        except UnavailableError as problem:
+            if self._must_answer:
+                raise
+            return self._report_problem(problem)
+        self._must_answer = False
         if self._problem:
             self._tell("the endpoint answers again")
         self._problem, self._failures = "", 0
-        if self._is_new(one) and self._is_new(named := replace(one, machine=self._name())):
+        if self._is_new(document) and self._is_new(named := replace(document, machine=self._name())):
             self._keep(named)
             self._last = named
         return timedelta(0)
 
-    def _is_new(self, one: Recorded) -> bool:
-        return self._last is None or not self._last.same(one)
+    def _is_new(self, document: RecordedDocument) -> bool:
+        return self._last is None or not self._last.same(document)
 
-    def _document(self, version: str) -> Recorded:
-        reply = self._line.get(f"{EVENTS_PATH}?api-version={version}")
+    def _document(self, version: str) -> RecordedDocument:
+        reply = self._client.get(f"{EVENTS_PATH}?api-version={version}")
         if reply.status != 200 or not reply.body.strip():
-            raise Troubled(_told(reply), _rest(reply))
+            raise TroubledError(_describe(reply), _requested_pause(reply))
         try:
             document: Json = json.loads(reply.body.decode("utf-8-sig"))
-            return recorded(self._instant(), self._machine, version, document)
+            return record_document(self._instant(), self._machine, version, document)
         except (ValueError, RecursionError):
-            raise Troubled("the endpoint answers what is not JSON") from None
-        except Invalid as problem:
-            raise Troubled(f"the endpoint answers no document: {problem}") from None
+            raise TroubledError("the endpoint's answer is not JSON") from None
+        except InvalidError as problem:
+            raise TroubledError(f"the endpoint's answer is not a document: {problem}") from None
 
     def _instant(self) -> datetime:
-        """Return what the endpoint's calendar says, but let no less time pass than really does.
+        """Return the time by the endpoint's clock, advanced by at least the time that has really passed.
 
-        Its seconds are whole, and a manual clock stands still: documents must not fall into one instant.
+        That clock has whole seconds, and a manual clock stands still; two documents must differ in time.
         """
-        at, elapsed = self._line.now(), self._clock.elapsed()
-        if self._looked is not None:
-            before, then = self._looked
-            at = max(at, before + (elapsed - then))
-        self._looked = (at, elapsed)
+        at, elapsed = self._client.now(), self._clock.elapsed()
+        if self._last_poll is not None:
+            last_at, last_elapsed = self._last_poll
+            at = max(at, last_at + (elapsed - last_elapsed))
+        self._last_poll = (at, elapsed)
         return at
 
     def _name(self) -> str | None:
-        """Return the machine's name; who does not tell it is asked again with the next document."""
+        """Return the machine's name; if the endpoint returns none, the next document asks again."""
         if self._machine is None:
-            with suppress(Unavailable):
-                self._machine = self._line.name()
+            with suppress(UnavailableError):
+                self._machine = self._client.name()
         return self._machine
 
-    def _complain(self, problem: Unavailable) -> timedelta:
+    def _report_problem(self, problem: UnavailableError) -> timedelta:
         if str(problem) != self._problem:
             self._tell(f"{problem}; trying again")
         self._problem = str(problem)
         self._failures += 1
-        asked = problem.rest if isinstance(problem, Troubled) else timedelta(0)
-        return max(back_off(self._failures - 1), asked)
+        requested = problem.pause if isinstance(problem, TroubledError) else timedelta(0)
+        return max(back_off(self._failures - 1), requested)
 
 
-def _told(reply: Reply) -> str:
+def _describe(reply: MetadataReply) -> str:
     text = reply.body[:200].decode(errors="replace").strip()
-    return f"the endpoint answers {reply.status}: {text or 'nothing'}"
+    return f"the endpoint answers {reply.status}: {text or 'empty body'}"
 
 
-def _rest(reply: Reply) -> timedelta:
-    asked = reply.headers.get("retry-after", "")
-    seconds = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 9 else 0
-    return min(timedelta(seconds=seconds), LONGEST_REST)
+def _requested_pause(reply: MetadataReply) -> timedelta:
+    value = reply.headers.get("retry-after", "")
+    seconds = int(value) if value.isascii() and value.isdecimal() and len(value) < 9 else 0
+    return min(timedelta(seconds=seconds), MAX_PAUSE)

@@ -1,4 +1,4 @@
-"""What the agent can say about itself to people: its file, its memory, and why it waits."""
+"""Reports for people: what the settings would do, what the journal holds, and why the agent waits."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -6,47 +6,47 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from shutil import which
 
-from fairwarning.agent.coordination import Mode, Surroundings, others
-from fairwarning.agent.hooks import Occasion, program
-from fairwarning.agent.jobs import CHECKING, ask
+from fairwarning.agent.coordination import CoordinationMode, Peers, other_machines
+from fairwarning.agent.hooks import HookContext, program
+from fairwarning.agent.jobs import CHECK_TIMEOUT, ask_peers
 from fairwarning.agent.plan import (
     Action,
-    Approve,
+    ApproveAction,
+    EventStep,
     Memory,
-    Prepare,
+    PrepareAction,
     Record,
-    Recover,
-    Step,
-    Wait,
+    RecoverAction,
+    WaitAction,
     Work,
     deadline,
     plan,
 )
 from fairwarning.agent.rules import choose
-from fairwarning.agent.settings import Settings
-from fairwarning.core.model import EventId, Kind
-from fairwarning.core.reading import Document, Seen
+from fairwarning.agent.settings import AgentSettings
+from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
+from fairwarning.core.model import EventId, EventType
 
-#: What people are told the agent is about to do.
+#: The verb for each action.
 _VERBS: Mapping[type[Action], str] = {
-    Prepare: "prepare",
-    Approve: "approve",
-    Recover: "recover",
-    Wait: "wait",
+    PrepareAction: "prepare",
+    ApproveAction: "approve",
+    RecoverAction: "recover",
+    WaitAction: "wait",
 }
-#: The notice each kind of event gives at best.
-_NOTICE: Mapping[Kind, timedelta] = {
-    Kind.FREEZE: timedelta(minutes=15),
-    Kind.REBOOT: timedelta(minutes=15),
-    Kind.REDEPLOY: timedelta(minutes=10),
-    Kind.PREEMPT: timedelta(seconds=30),
-    Kind.TERMINATE: timedelta(minutes=5),
-    Kind.REBALANCE: timedelta(0),
+#: The longest notice that each type of event gives.
+_NOTICE: Mapping[EventType, timedelta] = {
+    EventType.FREEZE: timedelta(minutes=15),
+    EventType.REBOOT: timedelta(minutes=15),
+    EventType.REDEPLOY: timedelta(minutes=10),
+    EventType.PREEMPT: timedelta(seconds=30),
+    EventType.TERMINATE: timedelta(minutes=5),
+    EventType.REBALANCE: timedelta(0),
 }
 
 
-def rehearse(settings: Settings, machine: str, now: datetime) -> Iterator[str]:
-    """Yield what would happen per type of event; hooks only describe themselves."""
+def rehearse(settings: AgentSettings, machine: str, now: datetime) -> Iterator[str]:
+    """Yield what each type of event would trigger; hooks run dry."""
     for event in _examples(machine, now):
         policy = settings.policy
         rule = choose(event, policy.rules, policy.freeze_threshold)
@@ -55,39 +55,39 @@ def rehearse(settings: Settings, machine: str, now: datetime) -> Iterator[str]:
         steps = settings.steps_of(rule.name)
         limit = deadline(event, policy.margin, now)
         for hook in steps.prepare:
-            told = hook.run(Occasion(event, "prepare", machine, limit, True), None, lambda: now)
-            yield f"  prepare: {told.message}"
+            outcome = hook.run(HookContext(event, "prepare", machine, limit, True), None, lambda: now)
+            yield f"  prepare: {outcome.message}"
         for hook in steps.recover:
-            told = hook.run(Occasion(event, "recover", machine, None, True), None, lambda: now)
-            yield f"  recover: {told.message}"
+            outcome = hook.run(HookContext(event, "recover", machine, None, True), None, lambda: now)
+            yield f"  recover: {outcome.message}"
         if not (steps.prepare or steps.recover):
             yield "  nothing to run"
 
 
-def problems(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield what would go wrong once an event comes: types nobody announces, programs that are not there."""
-    known = {kind.casefold(): str(kind) for kind in Kind}
+def problems(settings: AgentSettings, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield what would fail when an event comes: unknown event types, programs that are not installed."""
+    known = {kind.casefold(): str(kind) for kind in EventType}
     for rule in settings.policy.rules:
         for name in sorted(rule.types - known.keys()):
             close = get_close_matches(name, known, n=1)
-            meant = f"did you mean {known[close[0]]}?" if close else f"known are {', '.join(known.values())}"
-            yield f"{rule.name}: there is no type of event {name!r}; {meant}"
+            hint = f"did you mean {known[close[0]]}?" if close else f"known are {', '.join(known.values())}"
+            yield f"{rule.name}: unknown event type {name!r} ({hint})"
         steps = settings.steps_of(rule.name)
         for hook in (*steps.prepare, *steps.recover):
             needed = hook.program()
             if needed is not None and not _installed(needed, environment):
-                yield f"{rule.name}: {hook.describe()}: there is no program {needed}"
+                yield f"{rule.name}: {hook.describe()}: program {needed} not found"
     if settings.check and not _installed(settings.check[0], environment):
-        yield f"agent.check: there is no program {settings.check[0]}"
+        yield f"agent.check: program {settings.check[0]} not found"
 
 
 def _installed(program_name: str, environment: Mapping[str, str]) -> bool:
     return which(program_name, path=environment.get("PATH")) is not None
 
 
-def recall(records: Mapping[EventId, Record], working: bool) -> Iterator[str]:
-    """Yield what is remembered, one line per event."""
-    yield "an agent is running" if working else "no agent is running"
+def status(records: Mapping[EventId, Record], running: bool) -> Iterator[str]:
+    """Yield the records of the journal, one line per event."""
+    yield "an agent is running" if running else "no agent is running"
     for key, record in records.items():
         event = record.event
         words = [f"{key} {event.kind} of {', '.join(event.resources)}:", record.step.value]
@@ -95,50 +95,54 @@ def recall(records: Mapping[EventId, Record], working: bool) -> Iterator[str]:
         words += [f"({record.problem})"] if record.problem else []
         yield f"{' '.join(words)}, since {record.at:%Y-%m-%d %H:%M:%S} by rule {record.rule}"
     if not records:
-        yield "no event is being dealt with"
+        yield "no events in the journal"
 
 
 def explain(
-    document: Document | None,
+    document: ObservedDocument | None,
     records: Mapping[EventId, Record],
     me: str | None,
-    settings: Settings,
+    settings: AgentSettings,
     now: datetime,
-    working: bool,
+    running: bool,
     environment: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield for each event what is done about it now, and why."""
+    """Yield what is done about each event now, and why."""
     busy: frozenset[tuple[EventId, Work]] = frozenset()
-    if working:
-        # What is begun in the journal is under way in the agent that runs.
-        steps = {Step.PREPARING: Work.PREPARE, Step.RECOVERING: Work.RECOVER}
-        busy = frozenset((key, steps[one.step]) for key, one in records.items() if one.step in steps)
-    around, memory = _ask(document, me, settings, now), Memory(records=records, busy=busy)
-    actions = plan(document, memory, me, settings.policy, now, around)
-    if settings.check and any(isinstance(action, Approve) for action in actions):
-        result = program.run(settings.check, CHECKING, environment)
+    if running:
+        # A step that the journal shows as begun is running in that agent.
+        steps = {EventStep.PREPARING: Work.PREPARE, EventStep.RECOVERING: Work.RECOVER}
+        busy = frozenset((key, steps[record.step]) for key, record in records.items() if record.step in steps)
+    peers, memory = _ask_peers(document, me, settings, now), Memory(records=records, busy=busy)
+    actions = plan(document, memory, me, settings.policy, now, peers)
+    if settings.check and any(isinstance(action, ApproveAction) for action in actions):
+        result = program.run(settings.check, CHECK_TIMEOUT, environment)
         hold = None if result.ok else f"the check says hold: {result.message}"
-        actions = plan(document, memory, me, settings.policy, now, replace(around, hold=hold))
+        actions = plan(document, memory, me, settings.policy, now, replace(peers, hold=hold))
     for action in actions:
-        event = action.record.event if isinstance(action, Recover) else action.event
+        event = action.record.event if isinstance(action, RecoverAction) else action.event
         yield f"{event.key} {event.kind} {event.status}: {_VERBS[type(action)]}: {action.why}"
     if not actions:
-        yield "no event is announced"
+        yield "no events"
 
 
-def _ask(document: Document | None, me: str | None, settings: Settings, now: datetime) -> Surroundings:
-    if document is None or me is None or settings.policy.mode is Mode.OWN_ONLY:
-        return Surroundings()
-    names = {name for event in document.events for name in others(event, me) if name in settings.peers}
-    heard = ask({name: settings.peers[name] for name in sorted(names)})
-    ready = {(key, name): now for name, keys in heard.ready.items() for key in keys}
-    return Surroundings(ready=ready, known=frozenset(settings.peers))
+def _ask_peers(
+    document: ObservedDocument | None, me: str | None, settings: AgentSettings, now: datetime
+) -> Peers:
+    if document is None or me is None or settings.policy.mode is CoordinationMode.OWN_ONLY:
+        return Peers()
+    names = {
+        name for event in document.events for name in other_machines(event, me) if name in settings.peers
+    }
+    reports = ask_peers({name: settings.peers[name] for name in sorted(names)})
+    ready = {(key, name): now for name, keys in reports.ready.items() for key in keys}
+    return Peers(ready=ready, known=frozenset(settings.peers))
 
 
-def _examples(machine: str, now: datetime) -> Iterator[Seen]:
+def _examples(machine: str, now: datetime) -> Iterator[ObservedEvent]:
     for kind, notice in _NOTICE.items():
-        for duration in (5, 30) if kind is Kind.FREEZE else (None,):
-            yield Seen(
+        for duration in (5, 30) if kind is EventType.FREEZE else (None,):
+            yield ObservedEvent(
                 id=EventId("00000000-0000-0000-0000-000000000000"),
                 status="Scheduled",
                 kind=kind.value,

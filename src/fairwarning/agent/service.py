@@ -1,72 +1,105 @@
-"""The agent at work: a thread that polls, a thread per job, and the loop between them.
+"""The agent as a service: a thread that polls, a thread per job, and the loop that connects them.
 
-Everything reaches the loop through one inbox, so that what the agent remembers has one writer of decisions.
+All messages reach the loop through one inbox, so only one thread makes decisions. systemd learns through its
+notify protocol that the agent is ready, alive or stopping.
 """
 
 import logging
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from fairwarning.agent import report
-from fairwarning.agent.client import MetadataClient, Refused, Unavailable, back_off
-from fairwarning.agent.clock import Clock
-from fairwarning.agent.discovery import NoEndpoint, answers, discover
-from fairwarning.agent.face import listening
-from fairwarning.agent.figures import Figures
+from fairwarning.agent.client import MetadataClient, RefusedError, UnavailableError, back_off
+from fairwarning.agent.clock import AgentClock
+from fairwarning.agent.discovery import NoEndpointError, discover, serves_events
 from fairwarning.agent.hooks import SettingsError
+from fairwarning.agent.http_server import listening
 from fairwarning.agent.jobs import Job, Message, Named, Nameless, Polled, PollFailed
 from fairwarning.agent.journal import Journal
 from fairwarning.agent.loop import Agent, Snapshot
-from fairwarning.agent.notify import Supervisor
-from fairwarning.agent.settings import Settings
+from fairwarning.agent.settings import AgentSettings
+from fairwarning.agent.telemetry import AgentMetrics
 
 LOG = logging.getLogger("fairwarning.agent")
 
-#: The loop turns at least this often, and is taken for stuck after the longer time.
-BEAT, STUCK = timedelta(seconds=1), timedelta(seconds=60)
+#: The loop turns at least this often, and counts as stuck after the longer time.
+TURN_INTERVAL, STUCK_AFTER = timedelta(seconds=1), timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """The file is to be read again."""
+    """A request to read the settings again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The agent is to end."""
+    """A request to stop the agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A thread came to an end that nobody foresaw."""
+    """A thread ended with an unexpected error."""
 
     problem: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The endpoint has been found."""
+    """The search for the endpoint succeeded."""
 
     client: MetadataClient
 
 
-Note: TypeAlias = Message | Broken | Found | Reload | Stop
+ServiceMessage: TypeAlias = Message | Broken | Found | Reload | Stop
 
 
-class Service:
+class Supervisor:
+    """The service manager behind NOTIFY_SOCKET; without one, nothing is sent."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        # A leading @ stands for the zero byte of an abstract socket.
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+
+    def ready(self, text: str) -> None:
+        """Report that the agent has started."""
+        self._send(f"READY=1\nSTATUS={text}")
+
+    def alive(self, text: str) -> None:
+        """Report that the loop still turns, and the state of the agent."""
+        self._send(f"WATCHDOG=1\nSTATUS={text}")
+
+    def stopping(self) -> None:
+        """Report that the agent is stopping."""
+        self._send("STOPPING=1")
+
+    def _send(self, message: str) -> None:
+        if not self._address:
+            return
+        # A manager that no longer listens is no reason to stop watching the machine.
+        with (
+            suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel,
+        ):
+            channel.settimeout(1.0)
+            channel.sendto(message.encode(), self._address)
+
+
+class AgentService:
     """An agent with its threads."""
 
     def __init__(
         self,
-        load: Callable[[], Settings],
+        load: Callable[[], AgentSettings],
         journal: Journal,
-        clock: Clock,
+        clock: AgentClock,
         environment: Mapping[str, str],
         *,
         dry_run: bool = False,
@@ -77,20 +110,20 @@ class Service:
         self._clock = clock
         self._environment = environment
         self._dry_run = dry_run
-        self._inbox: SimpleQueue[Note] = SimpleQueue()
+        self._inbox: SimpleQueue[ServiceMessage] = SimpleQueue()
         self._ended = threading.Event()
-        self._turned = clock.elapsed()
-        self.figures = Figures()
+        self._last_turn = clock.elapsed()
+        self.metrics = AgentMetrics()
         self.snapshot = Snapshot(waits={}, records=journal.records)
         self._supervisor = Supervisor(environment)
 
     @property
     def turning(self) -> bool:
         """Whether the loop has turned lately."""
-        return self._clock.elapsed() - self._turned < STUCK
+        return self._clock.elapsed() - self._last_turn < STUCK_AFTER
 
     def run(self) -> None:
-        """Work until asked to stop; SIGHUP reads the file again."""
+        """Run until SIGTERM or SIGINT; SIGHUP reads the settings again."""
         with ExitStack() as stack:
             stack.enter_context(self._signals())
             if self._settings.listen is not None:
@@ -98,7 +131,7 @@ class Service:
                 LOG.info("listening", extra={"host": self._settings.listen[0], "port": port})
             self._warn_of_problems()
             self._supervisor.ready("looking for the endpoint")
-            self._beside(self._watch, "poll")
+            self._start_thread(self._poll_endpoint, "poll")
             self._turn_until_stopped()
             self._ended.set()
             self._supervisor.stopping()
@@ -106,104 +139,104 @@ class Service:
     def _turn_until_stopped(self) -> None:
         agent: Agent | None = None
         while True:
-            for note in self._notes():
-                match note:
+            for message in self._messages():
+                match message:
                     case Stop():
                         return
                     case Broken(problem=problem):
-                        # Blind or stuck, it must not look alive: the next agent goes on from the journal.
+                        # The agent must not look alive without it; the next agent continues from the journal.
                         raise problem
                     case Found(client=client):
-                        agent = self._begin(client)
+                        agent = self._create_agent(client)
                     case Reload():
                         self._reload(agent)
                     case _:
                         if agent is not None:
-                            agent.take(note)
+                            agent.receive(message)
             if agent is not None:
                 agent.turn()
                 self.snapshot = agent.snapshot
-            self._turned = self._clock.elapsed()
-            self._supervisor.alive(_state(self.snapshot, agent is not None))
+            self._last_turn = self._clock.elapsed()
+            self._supervisor.alive(_status(self.snapshot, agent is not None))
 
-    def _notes(self) -> Iterator[Note]:
-        """Yield what has come in, after waiting a beat for the first of it."""
+    def _messages(self) -> Iterator[ServiceMessage]:
+        """Yield the messages in the inbox, after waiting at most one interval for the first."""
         try:
-            yield self._inbox.get(timeout=BEAT.total_seconds())
+            yield self._inbox.get(timeout=TURN_INTERVAL.total_seconds())
             while True:
                 yield self._inbox.get_nowait()
         except Empty:
             return
 
-    def _begin(self, client: MetadataClient) -> Agent:
+    def _create_agent(self, client: MetadataClient) -> Agent:
         return Agent(
             self._settings,
             self._journal,
             client,
             self._start,
-            figures=self.figures,
+            metrics=self.metrics,
             environment=self._environment,
             dry_run=self._dry_run,
         )
 
     def _start(self, job: Job) -> None:
-        self._beside(lambda: self._inbox.put(job()), "job")
+        self._start_thread(lambda: self._inbox.put(job()), "job")
 
-    def _beside(self, work: Callable[[], None], name: str) -> None:
-        def guarded() -> None:
+    def _start_thread(self, work: Callable[[], None], name: str) -> None:
+        def run_guarded() -> None:
             try:
                 work()
             except Exception as problem:
                 self._inbox.put(Broken(problem))
 
-        threading.Thread(target=guarded, name=name, daemon=True).start()
+        threading.Thread(target=run_guarded, name=name, daemon=True).start()
 
     def _reload(self, agent: Agent | None) -> None:
         try:
-            fresh = self._load()
+            settings = self._load()
         except SettingsError as problem:
             LOG.error("reload_refused", extra={"problem": str(problem)})
             return
-        self._settings = fresh
+        self._settings = settings
         self._warn_of_problems()
         if agent is not None:
-            agent.settings = fresh
-        LOG.info("reloaded", extra={"rules": len(fresh.policy.rules)})
+            agent.settings = settings
+        LOG.info("reloaded", extra={"rules": len(settings.policy.rules)})
 
     def _warn_of_problems(self) -> None:
         for problem in report.problems(self._settings, self._environment):
             LOG.warning("settings_problem", extra={"problem": problem})
 
-    def _watch(self) -> None:
-        """Find the endpoint, then poll it until the end."""
-        client = self._find()
+    def _poll_endpoint(self) -> None:
+        """Find the endpoint, then poll it until the service stops."""
+        client = self._find_endpoint()
         if client is None:
             return
-        named = self._settings.machine is not None
+        name_known = self._settings.machine is not None
         while not self._ended.is_set():
             try:
                 self._inbox.put(Polled(client.poll()))
-            except (Unavailable, Refused) as problem:
+            except (UnavailableError, RefusedError) as problem:
                 self._inbox.put(PollFailed(str(problem)))
-            named = named or self._ask_name(client)
+            name_known = name_known or self._ask_name(client)
             self._clock.wait(client.pause, self._ended)
 
     def _ask_name(self, client: MetadataClient) -> bool:
         try:
             self._inbox.put(Named(client.name()))
-        except Unavailable as problem:
+        except UnavailableError as problem:
             self._inbox.put(Nameless(str(problem)))
             return False
         return True
 
-    def _find(self) -> MetadataClient | None:
+    def _find_endpoint(self) -> MetadataClient | None:
         failures = 0
         while not self._ended.is_set():
             try:
                 endpoint = discover(
-                    self._settings.endpoint, self._environment, answers, now=self._clock.now()
+                    self._settings.endpoint, self._environment, serves_events, now=self._clock.now()
                 )
-            except NoEndpoint as problem:
+            except NoEndpointError as problem:
                 LOG.warning("no_endpoint", extra={"problem": str(problem)})
                 self._clock.wait(back_off(failures), self._ended)
                 failures += 1
@@ -218,24 +251,24 @@ class Service:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        notes: Mapping[signal.Signals, Note] = {
+        messages: Mapping[signal.Signals, ServiceMessage] = {
             signal.SIGTERM: Stop(),
             signal.SIGINT: Stop(),
             signal.SIGHUP: Reload(),
         }
-        before = {
-            number: signal.signal(number, lambda *_, note=note: self._inbox.put(note))
-            for number, note in notes.items()
+        previous_handlers = {
+            number: signal.signal(number, lambda *_, message=message: self._inbox.put(message))
+            for number, message in messages.items()
         }
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in previous_handlers.items():
                 signal.signal(number, handler)
 
 
-def _state(snapshot: Snapshot, found: bool) -> str:
-    if not found:
+def _status(snapshot: Snapshot, endpoint_found: bool) -> str:
+    if not endpoint_found:
         return "looking for the endpoint"
-    place = "drained" if snapshot.drained else "at work"
-    return f"{snapshot.machine or 'not named yet'} is {place}; events: {len(snapshot.records)}"
+    state = "drained" if snapshot.drained else "at work"
+    return f"{snapshot.machine or 'not named yet'} is {state}; events: {len(snapshot.records)}"

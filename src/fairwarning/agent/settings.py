@@ -1,8 +1,8 @@
-"""The agent's one file, read and checked before anything is done with it.
+"""The agent's settings: a TOML file, read and checked as a whole.
 
 [agent]            endpoint, machine, state, listen, poll, api_version, margin, freeze_threshold, pause,
                    coordination, takeover, check
-[agent.peers]      the name of another machine = where its agent listens
+[agent.peers]      the name of another machine = the address of its agent
 [[rule]]           name, types, sources, min_duration, max_duration, resources, approve, tries,
                    prepare = [steps], recover = [steps]
 """
@@ -14,25 +14,25 @@ from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 
-from fairwarning.agent.coordination import Mode, plain
+from fairwarning.agent.coordination import CoordinationMode, comparable
 from fairwarning.agent.discovery import base_address
-from fairwarning.agent.hooks import BARE, Hook, SettingsError, parse
+from fairwarning.agent.hooks import DEFAULT_ENVIRONMENT, Hook, SettingsError, parse
 from fairwarning.agent.hooks.options import Options, text, words
-from fairwarning.agent.plan import Policy
+from fairwarning.agent.plan import AgentPolicy
 from fairwarning.agent.rules import Consent, Rule
-from fairwarning.core import durations
-from fairwarning.core.errors import Invalid
-from fairwarning.core.versions import NEWEST
+from fairwarning.core.document.versions import NEWEST
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.inputs import parse_duration
 
 DEFAULT_FILE = Path("/etc/fairwarning/agent.toml")
 DEFAULT_STATE = Path("/var/lib/fairwarning-agent")
 
-#: C-01: whoever asks more seldom misses the warning of an eviction.
+#: C-01: a slower poll can miss the 30 seconds of an eviction.
 SLOWEST_POLL = timedelta(seconds=10)
-#: Steps that only tell somebody leave the machine at work.
-TELLING = frozenset({"log", "notify"})
+#: Hooks that only report; a rule with no other hooks does not drain the machine.
+REPORTING_HOOKS = frozenset({"log", "notify"})
 
-_AGENT = (
+_AGENT_KEYS = (
     "endpoint",
     "machine",
     "state",
@@ -47,7 +47,7 @@ _AGENT = (
     "check",
     "peers",
 )
-_RULE = (
+_RULE_KEYS = (
     "name",
     "types",
     "sources",
@@ -63,15 +63,15 @@ _RULE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What a rule does before and after."""
+    """The hooks of a rule, before and after an event."""
 
     prepare: tuple[Hook, ...] = ()
     recover: tuple[Hook, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Everything the owner of the machine has decided."""
+class AgentSettings:
+    """The settings of an agent."""
 
     endpoint: str | None = None
     machine: str | None = None
@@ -79,45 +79,47 @@ class Settings:
     listen: tuple[str, int] | None = None
     poll: timedelta = timedelta(seconds=1)
     version: str = NEWEST
-    policy: Policy = field(default_factory=Policy)
+    policy: AgentPolicy = field(default_factory=AgentPolicy)
     steps: Mapping[str, Steps] = field(default_factory=lambda: MappingProxyType({}))
     check: tuple[str, ...] = ()
     peers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def steps_of(self, rule: str) -> Steps:
-        """Return what a rule does; the default rules, and rules that are no more, do nothing."""
+        """Return the hooks of a rule; default rules and removed rules have none."""
         return self.steps.get(rule, Steps())
 
 
-def load(path: Path, environment: Mapping[str, str] = BARE) -> Settings:
-    """Return what a file says.
+def load(path: Path, environment: Mapping[str, str] = DEFAULT_ENVIRONMENT) -> AgentSettings:
+    """Return the settings in a file.
 
     Raises:
-        SettingsError: the file cannot be read, or says something that makes no sense.
+        SettingsError: the file cannot be read, or is invalid.
     """
     try:
         content = tomllib.loads(path.read_text())
     except OSError as problem:
         raise SettingsError(str(path), f"cannot be read: {problem.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise SettingsError(str(path), f"is no TOML: {problem}") from None
-    return understand(content, environment)
+        raise SettingsError(str(path), f"is not valid TOML: {problem}") from None
+    return parse_settings(content, environment)
 
 
-def understand(content: Mapping[str, object], environment: Mapping[str, str] = BARE) -> Settings:
-    """Return what the content of a file says.
+def parse_settings(
+    content: Mapping[str, object], environment: Mapping[str, str] = DEFAULT_ENVIRONMENT
+) -> AgentSettings:
+    """Return the settings in the content of a file.
 
     Raises:
-        SettingsError: it makes no sense; the message names the field.
+        SettingsError: the content is invalid; the message names the field.
     """
     for name in content:
         if name not in ("agent", "rule"):
-            raise SettingsError(name, "is not known here; known are [agent] and [[rule]]")
-    given = content.get("agent", {})
-    agent = Options("agent", given, _AGENT)
-    raw: Mapping[str, object] = given if isinstance(given, Mapping) else {}
+            raise SettingsError(name, "unknown table (expected [agent] and [[rule]])")
+    table = content.get("agent", {})
+    agent = Options("agent", table, _AGENT_KEYS)
+    raw: Mapping[str, object] = table if isinstance(table, Mapping) else {}
     rules, steps = _rules(content.get("rule", []), environment)
-    return Settings(
+    return AgentSettings(
         endpoint=_endpoint(agent),
         machine=agent.text("machine"),
         state=Path(agent.text("state") or DEFAULT_STATE),
@@ -131,15 +133,22 @@ def understand(content: Mapping[str, object], environment: Mapping[str, str] = B
     )
 
 
-def _policy(agent: Options, raw: Mapping[str, object], rules: tuple[Rule, ...]) -> Policy:
-    plain_policy = Policy()
-    return Policy(
+def _policy(agent: Options, raw: Mapping[str, object], rules: tuple[Rule, ...]) -> AgentPolicy:
+    defaults = AgentPolicy()
+    return AgentPolicy(
         rules=rules,
-        freeze_threshold=_whole("agent.freeze_threshold", raw, plain_policy.freeze_threshold),
-        margin=_duration("agent.margin", raw, plain_policy.margin),
-        pause=_duration("agent.pause", raw, plain_policy.pause),
-        mode=Mode(_choice("agent.coordination", agent.text("coordination"), tuple(Mode), Mode.OWN_ONLY)),
-        takeover=_duration("agent.takeover", raw, plain_policy.takeover),
+        freeze_threshold=_whole_number("agent.freeze_threshold", raw, defaults.freeze_threshold),
+        margin=_duration("agent.margin", raw, defaults.margin),
+        pause=_duration("agent.pause", raw, defaults.pause),
+        mode=CoordinationMode(
+            _choice(
+                "agent.coordination",
+                agent.text("coordination"),
+                tuple(CoordinationMode),
+                CoordinationMode.OWN_ONLY,
+            )
+        ),
+        takeover=_duration("agent.takeover", raw, defaults.takeover),
     )
 
 
@@ -149,14 +158,14 @@ def _endpoint(agent: Options) -> str | None:
 
 
 def address(where: str, given: str) -> str:
-    """Return a base address as it is used.
+    """Return a base address in its normal form.
 
     Raises:
-        SettingsError: it is no plain http address; the message names ``where``.
+        SettingsError: the address is not plain http; the message names ``where``.
     """
     try:
         base = base_address(given)
-    except Invalid as refusal:
+    except InvalidError as refusal:
         raise SettingsError(where, refusal.problem) from None
     if not base.startswith("http://"):
         raise SettingsError(where, f"{given!r} must be plain http, as the endpoint of a machine is")
@@ -169,14 +178,16 @@ def _listen(agent: Options) -> tuple[str, int] | None:
         return None
     host, colon, port = given.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingsError("agent.listen", f"{given!r} is not like 127.0.0.1:9169")
+        raise SettingsError("agent.listen", f"invalid address {given!r} (expected e.g. 127.0.0.1:9169)")
     return host.strip("[]"), int(port)
 
 
 def _poll(raw: Mapping[str, object]) -> timedelta:
     length = _duration("agent.poll", raw, timedelta(seconds=1))
     if not timedelta(seconds=1) <= length <= SLOWEST_POLL:
-        raise SettingsError("agent.poll", "must be from 1s to 10s: an eviction gives 30 seconds at best")
+        raise SettingsError(
+            "agent.poll", "must be from 1s to 10s: an eviction gives at most 30 seconds of notice"
+        )
     return length
 
 
@@ -184,7 +195,7 @@ def _peers(given: object) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise SettingsError("agent.peers", "must be a table of names and addresses")
     return {
-        plain(str(name)): address(f"agent.peers.{name}", text(f"agent.peers.{name}", url))
+        comparable(str(name)): address(f"agent.peers.{name}", text(f"agent.peers.{name}", url))
         for name, url in given.items()
     }
 
@@ -196,7 +207,7 @@ def _rules(given: object, environment: Mapping[str, str]) -> tuple[tuple[Rule, .
     steps: dict[str, Steps] = {}
     for number, entry in enumerate(given, start=1):
         where = f"rule {number}"
-        options = Options(where, entry, _RULE)
+        options = Options(where, entry, _RULE_KEYS)
         raw: Mapping[str, object] = entry if isinstance(entry, Mapping) else {}
         name = options.text("name") or f"rule-{number}"
         if name in steps:
@@ -223,8 +234,10 @@ def _rule(where: str, name: str, options: Options, raw: Mapping[str, object], st
         approve=Consent(
             _choice(f"{where}.approve", options.text("approve"), tuple(Consent), Consent.AFTER_SUCCESS)
         ),
-        drains=any(hook.name.partition(" ")[0] not in TELLING for hook in (*steps.prepare, *steps.recover)),
-        tries=max(1, _whole(f"{where}.tries", raw, 1)),
+        drains=any(
+            hook.name.partition(" ")[0] not in REPORTING_HOOKS for hook in (*steps.prepare, *steps.recover)
+        ),
+        tries=max(1, _whole_number(f"{where}.tries", raw, 1)),
     )
 
 
@@ -250,7 +263,7 @@ def _choice(where: str, given: str | None, known: tuple[str, ...], default: str)
     return given
 
 
-def _whole(where: str, raw: Mapping[str, object], default: int) -> int:
+def _whole_number(where: str, raw: Mapping[str, object], default: int) -> int:
     value = raw.get(where.rpartition(".")[2], default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise SettingsError(where, "must be a whole number, zero or more")
@@ -258,17 +271,17 @@ def _whole(where: str, raw: Mapping[str, object], default: int) -> int:
 
 
 def _seconds(where: str, raw: Mapping[str, object]) -> int | None:
-    return _whole(where, raw, 0) if where.rpartition(".")[2] in raw else None
+    return _whole_number(where, raw, 0) if where.rpartition(".")[2] in raw else None
 
 
 def _duration(where: str, raw: Mapping[str, object], default: timedelta) -> timedelta:
-    """Return a duration: a text like 30s, or a whole number of seconds."""
+    """Return a duration: a string like 30s, or a whole number of seconds."""
     value = raw.get(where.rpartition(".")[2])
     if value is None:
         return default
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 86400:
         return timedelta(seconds=value)
     try:
-        return durations.parse(text(where, value), where)
-    except Invalid as refusal:
+        return parse_duration(text(where, value), where)
+    except InvalidError as refusal:
         raise SettingsError(refusal.field, refusal.problem) from None

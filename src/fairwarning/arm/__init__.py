@@ -1,4 +1,4 @@
-"""What az, the SDKs and portals call: the management face.
+"""The management API: what az, the SDKs and portals call.
 
 May import core, engine and its HTTP library; start with app.py.
 """

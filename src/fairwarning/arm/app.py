@@ -1,7 +1,7 @@
-"""The management face as an ASGI app: one door, behind which the tables of routes are.
+"""The management API as an ASGI app.
 
-The way in needs no token. Behind it the order of the checks is a promise: a token, the api-version, the
-subscription, the route, the body.
+Logging in and the image aliases need no token. All other requests are checked in a fixed order that clients
+may rely on: token, api-version, subscription, route, body.
 """
 
 import logging
@@ -18,41 +18,26 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from fairwarning.access import caller
-from fairwarning.arm import (
-    availability_sets,
-    cloud_services,
-    deployments,
-    groups,
-    images,
-    instances,
-    jsonc,
-    login,
-    lookups,
-    maintenance,
-    network,
-    operations,
-    operations_routes,
-    resources,
-    scalesets,
-    vms,
-)
-from fairwarning.arm.call import Call, Reply
+from fairwarning.access import client_address
+from fairwarning.arm import deployments, groups, login, maintenance, network, operations, resources
+from fairwarning.arm.catalog import routes as catalog
+from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.errors import AzureError, check_resource_name, translate
-from fairwarning.arm.room import SUBSCRIPTION, Room
-from fairwarning.arm.routing import Route, match
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.routing import ArmRoute, match
+from fairwarning.arm.templates import jsonc
 from fairwarning.arm.tokens import Tokens
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.wire import Json
 from fairwarning.engine.clock import new_event_id
 from fairwarning.throttle import Throttle
 
 log = logging.getLogger("fairwarning.arm")
 
-#: Everything that is answered to who shows a token.
-ROUTES: tuple[Route, ...] = (
-    *lookups.ROUTES,
-    *images.ROUTES,
+#: The routes that need a token.
+ROUTES: tuple[ArmRoute, ...] = (
+    *catalog.ROUTES,
     *groups.ROUTES,
     *resources.ROUTES,
     *network.ROUTES,
@@ -63,153 +48,158 @@ ROUTES: tuple[Route, ...] = (
     *availability_sets.ROUTES,
     *cloud_services.ROUTES,
     *maintenance.ROUTES,
-    *operations_routes.ROUTES,
+    *operations.ROUTES,
 )
 
-#: The largest bodies that are read: of a template and of a resource, as in Azure, and without a token.
+#: The largest bodies: a template, a resource (both as in Azure), and a request without a token.
 MOST_BYTES = 4 * 1024 * 1024
 MOST_RESOURCE_BYTES = 1024 * 1024
-MOST_OPEN_BYTES = 64 * 1024
+MOST_PUBLIC_BYTES = 64 * 1024
 
-#: The longest path and query that are looked at, and the most fields of a form.
+#: The longest URL (path and query), and the most fields of a form.
 LONGEST_URL = 8_192
 MOST_FIELDS = 100
 
-#: A body may hold a value for every so many bytes that it may have; reading more keeps everybody waiting.
+#: A body of at most n bytes may hold n / 16 values; decoding more would block the event loop for too long.
 BYTES_PER_VALUE = 16
 
-#: How deep a body may nest; a template inside a template inside a template needs about 40.
+#: How deep a body may nest; three templates inside each other need about 40 levels.
 DEEPEST = 128
 
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}(?:-[A-Za-z]+)?")
 _HOST = re.compile(r"[\w.\-]+(?::\d+)?|\[[\da-fA-F:]+\](?::\d+)?", re.ASCII)
 _SUBSCRIPTION = re.compile(r"/subscriptions/([^/]+)", re.IGNORECASE)
-#: What az sends to these paths may be almost JSON.
+#: Paths to which az sends JSON with comments.
 _TEMPLATE = re.compile(r"/deployments/[^/]+(?:/validate|/whatIf)?/?\Z", re.IGNORECASE)
-_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-Found = tuple[Route, Mapping[str, str]]
+_JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+RouteMatch = tuple[ArmRoute, Mapping[str, str]]
 _FORM = "application/x-www-form-urlencoded"
 
 
-class Unauthorized(AzureError):
-    """The request shows no token, or not one of ours; the challenge says what would help."""
+class UnauthorizedError(AzureError):
+    """The request has no valid token; the challenge says how to get one."""
 
     def __init__(self, code: str, message: str, challenge: str) -> None:
         super().__init__(401, code, message, headers=(("WWW-Authenticate", challenge),))
 
 
-class Reception:
-    """Answers every request: reads it, checks it, and hands it to its route."""
+class ArmApp:
+    """Reads a request, checks it, and passes it to the handler of its route."""
 
-    def __init__(self, room: Room, base_url: str, tokens: Tokens, throttle: Throttle) -> None:
-        self._room = room
+    def __init__(self, context: ArmContext, base_url: str, tokens: Tokens, throttle: Throttle) -> None:
+        self._context = context
         self._throttle = throttle
         self._base_url = base_url
         self._tokens = tokens
 
     @cached_property
-    def _open(self) -> tuple[Route, ...]:
-        return (*login.routes(self._tokens, self._throttle), *images.OPEN)
+    def _public_routes(self) -> tuple[ArmRoute, ...]:
+        return (*login.routes(self._tokens, self._throttle), *catalog.PUBLIC_ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; whatever goes wrong is told in Azure's shape."""
+        """Answer one request; every error is answered in Azure's shape."""
         if scope["type"] != "http":
             await WebSocketClose()(scope, receive, send)
             return
         request = Request(scope, receive)
         request_id = new_event_id().lower()
         try:
-            response = _response(await self._reply(request), request.method)
+            response = _http_response(await self._respond(request), request.method)
         except ClientDisconnect:
             return
         except FairWarningError as problem:
-            response = _refusal(translate(problem), request.method)
+            response = _error_response(translate(problem), request.method)
         except Exception:
             log.exception("request_failed request_id=%s path=%s", request_id, scope["path"])
-            message = f"The server failed; its log says more about request {request_id}."
-            response = _refusal(AzureError(500, "InternalServerError", message), request.method)
+            message = f"The server failed. Its log has the details of request {request_id}."
+            response = _error_response(AzureError(500, "InternalServerError", message), request.method)
         response.headers["x-ms-request-id"] = request_id
         await response(scope, receive, send)
 
-    async def _reply(self, request: Request) -> Reply:
+    async def _respond(self, request: Request) -> ArmResponse:
         path = _path(request)
-        opened = self._opened(request, path)
-        route, names = opened or await self._route(request, path)
-        most = MOST_OPEN_BYTES if opened is not None else _most(path)
-        body = await _body(request, most)
-        call = Call(
+        public = self._match_public(request, path)
+        route, names = public or await self._match(request, path)
+        limit = MOST_PUBLIC_BYTES if public is not None else _body_limit(path)
+        body = await _read_body(request, limit)
+        arm_request = ArmRequest(
             method=request.method,
             path=path,
             names=names,
             query=dict(request.query_params),
-            body=await self._read(body, most, request.headers.get("content-type", ""), path),
+            body=await self._decode(body, limit, request.headers.get("content-type", ""), path),
             base=self._base(request),
-            caller=caller(request.client),
+            caller=client_address(request.client),
         )
-        await operations.settle(self._room)
-        return await route.handler(self._room, call)
+        await operations.complete_finished(self._context)
+        return await route.handler(self._context, arm_request)
 
-    def _opened(self, request: Request, path: str) -> Found | None:
-        """Return the route of a request that needs no token, if it is one."""
+    def _match_public(self, request: Request, path: str) -> RouteMatch | None:
+        """Return the route of a request that needs no token; None for all other requests."""
         try:
-            return _matched(self._open, request.method, path)
+            return _match_route(self._public_routes, request.method, path)
         except AzureError as problem:
             if problem.status == 405:
                 raise
         return None
 
-    async def _route(self, request: Request, path: str) -> Found:
+    async def _match(self, request: Request, path: str) -> RouteMatch:
         await self._authorize(request)
         _check_version(request.query_params.get("api-version"))
         _check_subscription(path)
-        return _matched(ROUTES, request.method, path)
+        return _match_route(ROUTES, request.method, path)
 
     async def _authorize(self, request: Request) -> None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         base = self._base(request)
         if scheme.lower() != "bearer" or not token.strip():
             message = "Authentication failed: the request shows no bearer token."
-            raise Unauthorized("AuthenticationFailed", message, self._tokens.challenge(base, shown=False))
-        if not self._tokens.holds(token.strip()):
-            if not self._tokens.signed(token.strip()):
-                await self._throttle.wrong(caller(request.client))
-            message = "The access token has expired, or another server has made it."
-            raise Unauthorized(
-                "InvalidAuthenticationToken", message, self._tokens.challenge(base, shown=True)
+            raise UnauthorizedError(
+                "AuthenticationFailed", message, self._tokens.challenge(base, has_token=False)
+            )
+        if not self._tokens.is_valid(token.strip()):
+            if not self._tokens.is_signed(token.strip()):
+                await self._throttle.wrong_token(client_address(request.client))
+            message = "The access token has expired, or was issued by another server."
+            raise UnauthorizedError(
+                "InvalidAuthenticationToken", message, self._tokens.challenge(base, has_token=True)
             )
 
-    async def _read(self, body: bytes, most: int, content_type: str, path: str) -> Json:
+    async def _decode(self, body: bytes, limit: int, content_type: str, path: str) -> Json:
         if not body.strip():
             return None
         if content_type.partition(";")[0].strip().lower() == _FORM:
-            return _form(body)
+            return _decode_form(body)
         try:
-            return _decoded(body, most)
-        except _NO_JSON as problem:
-            fault = problem
+            return _decode_json(body, limit)
+        except _JSON_ERRORS as error:
+            problem = error
         if _TEMPLATE.search(path) is not None:
-            evaluator = self._room.evaluator
+            evaluator = self._context.evaluator
             evaluator.admit()
-            with suppress(*_NO_JSON):
-                # Templates of many comments take their time.
-                return _decoded(await evaluator.run(lambda: jsonc.strict(body.decode()).encode()), most)
-        raise AzureError(400, "InvalidRequestContent", f"The request content is not valid JSON: {fault}.")
+            with suppress(*_JSON_ERRORS):
+                # In a thread: a template with many comments takes long.
+                strict = await evaluator.run(lambda: jsonc.to_strict_json(body.decode()).encode())
+                return _decode_json(strict, limit)
+        raise AzureError(400, "InvalidRequestContent", f"The request content is not valid JSON: {problem}.")
 
     def _base(self, request: Request) -> str:
-        """Return our address as the client knows it: links must lead it back here."""
+        """Return the server's address as the client knows it, for links in responses."""
         host = request.headers.get("host", "")
         return f"https://{host}" if _HOST.fullmatch(host) else self._base_url
 
 
-def create_app(room: Room, *, base_url: str, tokens: Tokens, throttle: Throttle | None = None) -> Starlette:
-    """Return the app; ``base_url`` is for clients that do not say how they call us."""
+def create_app(
+    context: ArmContext, *, base_url: str, tokens: Tokens, throttle: Throttle | None = None
+) -> Starlette:
+    """Return the app; ``base_url`` is for clients that send no Host header."""
     app = Starlette()
-    # No pattern of the library matches every path that a client may write, line breaks included.
-    app.router.default = Reception(room, base_url, tokens, throttle or Throttle())
+    # Starlette's patterns do not match every path that a client may send, such as one with a line break.
+    app.router.default = ArmApp(context, base_url, tokens, throttle or Throttle())
     return app
 
 
-def _matched(routes: Iterable[Route], method: str, path: str) -> Found:
+def _match_route(routes: Iterable[ArmRoute], method: str, path: str) -> RouteMatch:
     routes = tuple(routes)
     try:
         route, names = match(routes, method, path)
@@ -218,7 +208,7 @@ def _matched(routes: Iterable[Route], method: str, path: str) -> Found:
             raise
         route, names = match(routes, "GET", path)
     for name in names.values():
-        # A slash that came in disguise would make another resource's id of this one's.
+        # An encoded slash would turn the id into that of another resource.
         check_resource_name(name)
         if "/" in name or not name.isprintable():
             raise AzureError(400, "InvalidResourceName", f"The resource name {name!r} is invalid.", name)
@@ -238,9 +228,9 @@ def _check_version(version: str | None) -> None:
 
 
 def _check_subscription(path: str) -> None:
-    found = _SUBSCRIPTION.match(path)
-    if found is not None and found[1].lower() != SUBSCRIPTION:
-        message = f"The subscription '{found[1]}' could not be found; there is only '{SUBSCRIPTION}'."
+    subscription = _SUBSCRIPTION.match(path)
+    if subscription is not None and subscription[1].lower() != SUBSCRIPTION:
+        message = f"The subscription '{subscription[1]}' could not be found; there is only '{SUBSCRIPTION}'."
         raise AzureError(404, "SubscriptionNotFound", message)
 
 
@@ -248,27 +238,27 @@ def _path(request: Request) -> str:
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     length = len(raw) + len(request.scope["query_string"])
     if length > LONGEST_URL:
-        message = f"The address of the request has {length} characters, more than {LONGEST_URL}."
+        message = f"The URL has {length} characters; at most {LONGEST_URL} are allowed."
         raise AzureError(414, "RequestUriTooLong", message)
     return re.sub(r"/{2,}", "/", raw.decode("latin-1"))
 
 
-def _most(path: str) -> int:
+def _body_limit(path: str) -> int:
     return MOST_BYTES if _TEMPLATE.search(path) is not None else MOST_RESOURCE_BYTES
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _read_body(request: Request, limit: int) -> bytes:
     body = bytearray()
     async with aclosing(request.stream()) as chunks:
         async for chunk in chunks:
             body += chunk
-            if len(body) > most:
-                message = f"The request content is larger than {most} bytes."
+            if len(body) > limit:
+                message = f"The request content is larger than {limit} bytes."
                 raise AzureError(413, "RequestContentTooLarge", message)
     return bytes(body)
 
 
-def _form(body: bytes) -> Json:
+def _decode_form(body: bytes) -> Json:
     try:
         fields = parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
@@ -277,15 +267,15 @@ def _form(body: bytes) -> Json:
     return dict(fields)
 
 
-def _decoded(body: bytes, most: int) -> Json:
+def _decode_json(body: bytes, limit: int) -> Json:
     brackets = body.count(b"[") + body.count(b"{")
-    if brackets + body.count(b",") > most // BYTES_PER_VALUE:
-        message = f"The request content has more than {most // BYTES_PER_VALUE} values."
+    if brackets + body.count(b",") > limit // BYTES_PER_VALUE:
+        message = f"The request content has more than {limit // BYTES_PER_VALUE} values."
         raise AzureError(400, "InvalidRequestContent", message)
-    read: Json = msgspec.json.decode(body)
+    document: Json = msgspec.json.decode(body)
     if brackets > DEEPEST:
-        _check_depth(read)
-    return read
+        _check_depth(document)
+    return document
 
 
 def _check_depth(document: Json) -> None:
@@ -293,27 +283,28 @@ def _check_depth(document: Json) -> None:
     for _ in range(DEEPEST):
         level = [
             inner
-            for one in level
-            if isinstance(one, list | dict)
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for value in level
+            if isinstance(value, list | dict)
+            for inner in (value.values() if isinstance(value, dict) else value)
         ]
     if level:
         message = f"The request content has more than {DEEPEST} levels of nesting."
         raise AzureError(400, "InvalidRequestContent", message)
 
 
-def _refusal(problem: AzureError, method: str) -> Response:
-    return _response(Reply(status=problem.status, body=problem.body(), headers=problem.headers), method)
+def _error_response(problem: AzureError, method: str) -> Response:
+    response = ArmResponse(status=problem.status, body=problem.body(), headers=problem.headers)
+    return _http_response(response, method)
 
 
-def _response(reply: Reply, method: str) -> Response:
-    empty = reply.body is None or method == "HEAD"
+def _http_response(arm_response: ArmResponse, method: str) -> Response:
+    is_empty = arm_response.body is None or method == "HEAD"
     response = Response(
-        b"" if empty else msgspec.json.encode(reply.body),
-        reply.status,
+        b"" if is_empty else msgspec.json.encode(arm_response.body),
+        arm_response.status,
         {"Cache-Control": "no-cache"},
-        None if empty else "application/json; charset=utf-8",
+        None if is_empty else "application/json; charset=utf-8",
     )
-    for name, value in reply.headers:
+    for name, value in arm_response.headers:
         response.headers.append(name, value)
     return response

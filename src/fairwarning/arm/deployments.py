@@ -1,7 +1,12 @@
-"""Template deployments: how az makes machines, and what they need, in one go.
+"""Template deployments: how az creates machines and the resources they need in one request.
 
-A deployment is carried out before its PUT is answered. What was left undone by a server that ended is taken
-up again when somebody asks how far it is. A deployment runs on for as long as the operations it began do.
+The PUT deploys the whole template before it is answered. Its document is stored first, with a member ``work``
+that holds the template and its parameters; at the end ``result`` takes the place of ``work``. A server that
+stops in between leaves ``work`` behind. The next GET of the deployment then deploys the template again, from
+the start: putting a resource twice has the effect of putting it once.
+
+The resources of a template may have started operations (see ``operations``). The deployment is ``Running``
+until all of them have ended, and fails if one of them did.
 """
 
 import hashlib
@@ -9,231 +14,239 @@ import json
 from dataclasses import replace
 from urllib.parse import quote
 
-from fairwarning.arm import availability_sets, cloud_services, operations, scalesets, vms
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm import operations
+from fairwarning.arm.compute import availability_sets, cloud_services, scalesets, vms
+from fairwarning.arm.context import ArmContext
+from fairwarning.arm.documents import Document, deep_merge, get_items, get_path
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.groups import standing
-from fairwarning.arm.places import page
-from fairwarning.arm.rollout import DEPLOYMENT, Puts, carry_out, checked, failure, items
-from fairwarning.arm.room import Document, Room
-from fairwarning.arm.routing import Route
-from fairwarning.arm.templates import Planned
+from fairwarning.arm.groups import require_active_group
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.resource_ids import paginate
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.arm.templates.deploy import DEPLOYMENT, Puts, check_and_plan, deploy, deployment_failed
+from fairwarning.arm.templates.plan import PlannedResource
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import derive_id
-from fairwarning.core.wire import Json
 from fairwarning.engine.clock import new_event_id
 
 _ALL = f"/subscriptions/{{subscription}}/resourceGroups/{{group}}/providers/{DEPLOYMENT}"
 _ONE = f"{_ALL}/{{name}}"
-_STEPS = "/subscriptions/{subscription}/resourceGroups/{group}/deployments/{name}/operations"
+_OPERATIONS = "/subscriptions/{subscription}/resourceGroups/{group}/deployments/{name}/operations"
 _SECRET = ("securestring", "secureobject")
 
 
-async def put(room: Room, call: Call) -> Reply:
+async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Deploy a template."""
-    group, name = standing(room, call.names["group"]), call.names["name"]
-    resource = _id(group, name)
-    if call.budget is None:
-        room.evaluator.admit()
-        call = replace(call, budget=room.evaluator.budget())
-    planned = await checked(room, call, group, PUTS)
-    lock = room.lock(resource)
+    group, name = require_active_group(context, request.names["group"]), request.names["name"]
+    resource = _deployment_id(group, name)
+    if request.budget is None:
+        context.evaluator.admit()
+        request = replace(request, budget=context.evaluator.budget())
+    resources = await check_and_plan(context, request, group, PUTS)
+    lock = context.lock(resource)
     if lock.locked():
         message = f"Unable to edit or replace deployment '{name}': the previous one is still active."
         raise AzureError(409, "DeploymentActive", message)
     async with lock:
-        known = room.document(resource)
-        document = _document(room, call, group, planned)
-        await room.keep({resource: document})
-        done = await carry_out(room, call, document, PUTS)
-    shown = await _shown(room, done)
-    facts = shown["properties"]
-    accepted: Document = {**(facts if isinstance(facts, dict) else {}), "provisioningState": "Accepted"}
-    accepted = {
-        word: accepted[word] for word in accepted if word not in ("outputs", "outputResources", "error")
-    }
-    where = f"{call.base}{resource}/operationStatuses/{_ticket(document)}?api-version={quote(call.version)}"
-    headers = (("Azure-AsyncOperation", where), operations.hint(room))
-    status = 201 if known is None else 200
-    return Reply(status=status, body={**shown, "properties": accepted}, headers=headers)
+        is_new = context.document(resource) is None
+        document = _document(context, request, group, resources)
+        await context.put_documents({resource: document})
+        deployed = await deploy(context, request, document, PUTS)
+    rendered = await _render(context, deployed)
+    properties = rendered["properties"]
+    accepted: Document = {**properties} if isinstance(properties, dict) else {}
+    accepted["provisioningState"] = "Accepted"
+    for result in ("outputs", "outputResources", "error"):
+        accepted.pop(result, None)
+    operation = f"{resource}/operationStatuses/{_operation_id(document)}"
+    url = f"{request.base}{operation}?api-version={quote(request.version)}"
+    headers = (("Azure-AsyncOperation", url), operations.retry_after_header(context))
+    body: Document = {**rendered, "properties": accepted}
+    return ArmResponse(status=201 if is_new else 200, body=body, headers=headers)
 
 
-async def get(room: Room, call: Call) -> Reply:
-    """Return a deployment: how far it is, and once it is done what it has to say."""
-    return Reply(body=await _shown(room, await _taken_up(room, call)))
+async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return a deployment: its state, and its outputs once it has succeeded."""
+    return ArmResponse(body=await _render(context, await _resume(context, request)))
 
 
-async def head(room: Room, call: Call) -> Reply:
-    """Say whether there is such a deployment."""
-    _known(room, call)
-    return Reply(status=204)
+async def head(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return 204 if the deployment exists."""
+    _require(context, request)
+    return ArmResponse(status=204)
 
 
-async def delete(room: Room, call: Call) -> Reply:
-    """Forget a deployment; what it has deployed stays."""
-    group = room.group(call.names["group"])
-    resource = _id(group, call.names["name"])
-    if room.document(resource) is not None:
-        await room.keep({resource: None})
-    return Reply(status=204)
+async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Delete a deployment; the resources it deployed stay."""
+    group = context.require_group(request.names["group"])
+    resource = _deployment_id(group, request.names["name"])
+    if context.document(resource) is not None:
+        await context.put_documents({resource: None})
+    return ArmResponse(status=204)
 
 
-async def listed(room: Room, call: Call) -> Reply:
+async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the deployments of a group."""
-    prefix = _id(room.group(call.names["group"]), "")
-    found = [(key, await _shown(room, one)) for key, one in room.documents(prefix)]
-    return page(call, ((key, shown.copy) for key, shown in found))
+    prefix = _deployment_id(context.require_group(request.names["group"]), "")
+    deployments = [(key, await _render(context, document)) for key, document in context.documents(prefix)]
+    return paginate(request, ((key, deployment.copy) for key, deployment in deployments))
 
 
-async def validate(room: Room, call: Call) -> Reply:
-    """Say what a template would deploy, or what is wrong with it."""
-    group = standing(room, call.names["group"])
-    room.evaluator.admit()
-    planned = await checked(room, call, group, PUTS)
-    document = _document(room, call, group, planned)
-    facts = document["properties"]
-    validated: list[Json] = [{"id": one.id} for one in planned]
-    told: Document = {**facts} if isinstance(facts, dict) else {}
-    told |= {"provisioningState": "Succeeded", "validatedResources": validated}
+async def validate(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return what a template would deploy, or what is wrong with it."""
+    group = require_active_group(context, request.names["group"])
+    context.evaluator.admit()
+    resources = await check_and_plan(context, request, group, PUTS)
+    document = _document(context, request, group, resources)
     del document["work"]
-    return Reply(body={**document, "properties": told})
+    ids: list[Json] = [{"id": resource.id} for resource in resources]
+    validated: Document = {"properties": {"provisioningState": "Succeeded", "validatedResources": ids}}
+    return ArmResponse(body=deep_merge(document, validated))
 
 
-async def status(room: Room, call: Call) -> Reply:
-    """Say how far a deployment is, as clients ask who wait for it."""
-    facts = (await _shown(room, await _taken_up(room, call)))["properties"]
-    state, error = child(facts, "provisioningState"), child(facts, "error")
-    again = (operations.hint(room),) if state == "Running" else ()
-    return Reply(body={"status": state} | ({} if error is None else {"error": error}), headers=again)
+async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the state of a deployment, for clients that poll it."""
+    properties = (await _render(context, await _resume(context, request)))["properties"]
+    state, error = get_path(properties, "provisioningState"), get_path(properties, "error")
+    headers = (operations.retry_after_header(context),) if state == "Running" else ()
+    return ArmResponse(body={"status": state} | ({} if error is None else {"error": error}), headers=headers)
 
 
-async def steps(room: Room, call: Call) -> Reply:
-    """Return what became of each resource of a deployment."""
-    document = await _taken_up(room, call)
-    found: list[Json] = []
-    for step in items(document, "result", "steps"):
-        found.append(
-            await _told(room, str(document["id"]), step, str(child(document, "properties", "timestamp")))
-        )
-    return Reply(body={"value": found})
+async def list_operations(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the outcome of each resource of a deployment."""
+    document = await _resume(context, request)
+    timestamp = str(get_path(document, "properties", "timestamp"))
+    rendered: list[Json] = [
+        await _render_operation(context, str(document["id"]), step, timestamp)
+        for step in get_items(document, "result", "steps")
+    ]
+    return ArmResponse(body={"value": rendered})
 
 
-async def _told(room: Room, deployment: str, step: Json, timestamp: str) -> Json:
-    error, resource = child(step, "error"), str(child(step, "id"))
-    running, _ = await _awaited(room, items(step, "operations"))
-    state = "Failed" if error is not None else "Running" if running else "Succeeded"
-    ticket = derive_id(deployment, resource).replace("-", "")[:16]
-    facts: Document = {
+async def _render_operation(context: ArmContext, deployment: str, step: Json, timestamp: str) -> Json:
+    error, resource = get_path(step, "error"), str(get_path(step, "id"))
+    is_running, _ = await _operation_results(context, get_items(step, "operations"))
+    state = "Failed" if error is not None else "Running" if is_running else "Succeeded"
+    operation_id = derive_id(deployment, resource).replace("-", "")[:16]
+    properties: Document = {
         "provisioningOperation": "Create",
         "provisioningState": state,
         "timestamp": timestamp,
         "statusCode": "OK" if error is None else "BadRequest",
         "targetResource": {
             "id": resource,
-            "resourceType": child(step, "type"),
+            "resourceType": get_path(step, "type"),
             "resourceName": resource.rpartition("/")[2],
         },
     }
     if error is not None:
-        facts["statusMessage"] = {"status": "Failed", "error": error}
-    return {"id": f"{deployment}/operations/{ticket}", "operationId": ticket, "properties": facts}
+        properties["statusMessage"] = {"status": "Failed", "error": error}
+    return {
+        "id": f"{deployment}/operations/{operation_id}",
+        "operationId": operation_id,
+        "properties": properties,
+    }
 
 
-async def _taken_up(room: Room, call: Call) -> Document:
-    """Return a deployment; one that nobody carries out any more is carried out now."""
-    document = _known(room, call)
-    lock = room.lock(str(document["id"]))
+async def _resume(context: ArmContext, request: ArmRequest) -> Document:
+    """Return a deployment; if an earlier server left it unfinished, deploy it now."""
+    document = _require(context, request)
+    lock = context.lock(str(document["id"]))
     if "work" not in document or lock.locked():
         return document
     async with lock:
-        return await carry_out(room, call, document, PUTS)
+        return await deploy(context, request, document, PUTS)
 
 
-async def _shown(room: Room, document: Document) -> Document:
-    """Return a deployment as clients see it."""
-    facts: Document = {}
-    given = document["properties"]
-    facts |= given if isinstance(given, dict) else {}
-    shown = {word: document[word] for word in ("id", "name", "type")}
+async def _render(context: ArmContext, document: Document) -> Document:
+    """Return a deployment as clients see it, without its template."""
+    stored = document["properties"]
+    properties: Document = {**stored} if isinstance(stored, dict) else {}
+    identity = {member: document[member] for member in ("id", "name", "type")}
     if "work" in document:
-        return {**shown, "properties": facts}
+        return {**identity, "properties": properties}
     result = document["result"]
-    running, problem = await _awaited(room, items(result, "operations"))
-    error = child(result, "error") or problem
-    state = "Running" if running else "Succeeded" if error is None else "Failed"
-    facts |= {"provisioningState": state, "duration": child(result, "duration")}
+    is_running, problem = await _operation_results(context, get_items(result, "operations"))
+    error = get_path(result, "error") or problem
+    state = "Running" if is_running else "Succeeded" if error is None else "Failed"
+    properties |= {"provisioningState": state, "duration": get_path(result, "duration")}
     if state == "Succeeded":
-        ids: list[Json] = [{"id": child(step, "id")} for step in items(result, "steps")]
-        facts |= {"outputs": child(result, "outputs"), "outputResources": ids}
+        ids: list[Json] = [{"id": get_path(step, "id")} for step in get_items(result, "steps")]
+        properties |= {"outputs": get_path(result, "outputs"), "outputResources": ids}
     if state == "Failed":
-        facts["error"] = error
-    return {**shown, "properties": facts}
+        properties["error"] = error
+    return {**identity, "properties": properties}
 
 
-async def _awaited(room: Room, waits: list[Json]) -> tuple[bool, Json]:
-    """Return whether any of the operations is under way, and what went wrong with those that ended."""
-    ends = [await operations.outcome(room, str(one)) for one in waits]
-    running = any(child(end, "status") == "InProgress" for end in ends)
-    errors = [error for end in ends if (error := child(end, "error")) is not None]
-    return running, failure(errors) if errors else None
+async def _operation_results(context: ArmContext, ids: list[Json]) -> tuple[bool, Json]:
+    """Return whether an operation is in progress, and the errors of those that ended."""
+    outcomes = [await operations.read_outcome(context, str(operation_id)) for operation_id in ids]
+    is_running = any(get_path(outcome, "status") == "InProgress" for outcome in outcomes)
+    errors = [error for outcome in outcomes if (error := get_path(outcome, "error")) is not None]
+    return is_running, deployment_failed(errors) if errors else None
 
 
-def _document(room: Room, call: Call, group: Document, planned: tuple[Planned, ...]) -> Document:
-    facts = child(call.fields(), "properties")
-    template, parameters = child(facts, "template"), child(facts, "parameters")
+def _document(
+    context: ArmContext, request: ArmRequest, group: Document, resources: tuple[PlannedResource, ...]
+) -> Document:
+    properties = get_path(request.fields(), "properties")
+    template, parameters = get_path(properties, "template"), get_path(properties, "parameters")
     digest = hashlib.sha256(json.dumps(template, sort_keys=True).encode()).digest()
     return {
-        "id": _id(group, call.names["name"]),
-        "name": call.names["name"],
+        "id": _deployment_id(group, request.names["name"]),
+        "name": request.names["name"],
         "type": DEPLOYMENT,
         "properties": {
             "templateHash": str(int.from_bytes(digest[:8])),
             "parameters": _parameters(template, parameters),
             "mode": "Incremental",
             "provisioningState": "Running",
-            "timestamp": operations.instant(room.engine.clock.now()),
+            "timestamp": operations.format_instant(context.engine.clock.now()),
             "duration": "PT0S",
             "correlationId": new_event_id().lower(),
-            "providers": _providers(planned),
+            "providers": _providers(resources),
             "dependencies": [],
         },
         "work": {"template": template, "parameters": parameters},
     }
 
 
-def _parameters(template: Json, given: Json) -> Json:
-    """Return what was given, without what must not be told."""
-    declared = child(template, "parameters")
-    shown: Document = {}
-    for name, declaration in declared.items() if isinstance(declared, dict) else ():
-        kind = str(child(declaration, "type"))
-        value = child(given, name, "value")
-        secret = kind.lower() in _SECRET
-        told: Document = {"type": kind[:1].upper() + kind[1:]}
-        shown[name] = told if secret else {**told, "value": value}
-    return shown
+def _parameters(template: Json, values: Json) -> Json:
+    """Return the parameters of a deployment, without the values of secrets."""
+    declarations = get_path(template, "parameters")
+    parameters: Document = {}
+    for name, declaration in declarations.items() if isinstance(declarations, dict) else ():
+        kind = str(get_path(declaration, "type"))
+        parameter: Document = {"type": kind[:1].upper() + kind[1:]}
+        if kind.lower() not in _SECRET:
+            parameter["value"] = get_path(values, name, "value")
+        parameters[name] = parameter
+    return parameters
 
 
-def _providers(planned: tuple[Planned, ...]) -> Json:
+def _providers(resources: tuple[PlannedResource, ...]) -> Json:
     kinds: dict[str, list[Json]] = {}
-    for namespace, _, kind in dict.fromkeys(one.type.partition("/") for one in planned):
+    for namespace, _, kind in dict.fromkeys(resource.type.partition("/") for resource in resources):
         kinds.setdefault(namespace, []).append({"resourceType": kind, "locations": [None]})
     return [{"namespace": namespace, "resourceTypes": types} for namespace, types in kinds.items()]
 
 
-def _known(room: Room, call: Call) -> Document:
-    document = room.document(_id(room.group(call.names["group"]), call.names["name"]))
+def _require(context: ArmContext, request: ArmRequest) -> Document:
+    document = context.document(
+        _deployment_id(context.require_group(request.names["group"]), request.names["name"])
+    )
     if document is None:
-        message = f"Deployment '{call.names['name']}' could not be found."
+        message = f"Deployment '{request.names['name']}' could not be found."
         raise AzureError(404, "DeploymentNotFound", message)
     return document
 
 
-def _id(group: Document, name: str) -> str:
+def _deployment_id(group: Document, name: str) -> str:
     return f"{group['id']}/providers/{DEPLOYMENT}/{name}"
 
 
-def _ticket(document: Document) -> str:
-    return str(child(document, "properties", "correlationId")).replace("-", "")
+def _operation_id(document: Document) -> str:
+    return str(get_path(document, "properties", "correlationId")).replace("-", "")
 
 
 PUTS: Puts = {
@@ -244,14 +257,14 @@ PUTS: Puts = {
     DEPLOYMENT.lower(): put,
 }
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", _ALL, listed),
-    Route("PUT", _ONE, put),
-    Route("GET", _ONE, get),
-    Route("HEAD", _ONE, head),
-    Route("DELETE", _ONE, delete),
-    Route("POST", f"{_ONE}/validate", validate),
-    Route("GET", f"{_ONE}/operations", steps),
-    Route("GET", _STEPS, steps),
-    Route("GET", f"{_ONE}/operationStatuses/{{operation}}", status),
+ROUTES: tuple[ArmRoute, ...] = (
+    ArmRoute("GET", _ALL, list_all),
+    ArmRoute("PUT", _ONE, put),
+    ArmRoute("GET", _ONE, get),
+    ArmRoute("HEAD", _ONE, head),
+    ArmRoute("DELETE", _ONE, delete),
+    ArmRoute("POST", f"{_ONE}/validate", validate),
+    ArmRoute("GET", f"{_ONE}/operations", list_operations),
+    ArmRoute("GET", _OPERATIONS, list_operations),
+    ArmRoute("GET", f"{_ONE}/operationStatuses/{{operation}}", get_status),
 )

@@ -1,10 +1,10 @@
-"""Refusals in the shape that az and the SDKs print: a code, a message, sometimes what it is about."""
+"""Errors in Azure's shape: a code, a message, sometimes a target; az and the SDKs print them."""
 
 from typing import Self
 
-from fairwarning.core.characters import hidden, shown
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.wire import Json
+from fairwarning.formats.hidden_characters import escape_hidden, first_hidden
 from fairwarning.throttle import TooManyGuessesError
 
 Headers = tuple[tuple[str, str], ...]
@@ -30,8 +30,8 @@ class AzureError(FairWarningError):
         return {"error": error}
 
 
-class InvalidTemplate(FairWarningError):
-    """The template cannot be deployed; says where in it and why."""
+class InvalidTemplateError(FairWarningError):
+    """The template cannot be deployed; ``place`` is the part of the template that is at fault."""
 
     status_hint = 400
 
@@ -41,37 +41,39 @@ class InvalidTemplate(FairWarningError):
         self.place = place
 
     def at(self, place: str) -> Self:
-        """Return the same problem with its place, unless a closer place is known already."""
+        """Return the same error with its place, unless a more precise place is already known."""
         return self if self.place else type(self)(self.problem, place)
 
 
 def not_found(kind: str, name: str, group: str) -> AzureError:
-    """Return the refusal of a resource that does not exist."""
-    where = f"The Resource '{kind}/{name}' under resource group '{group}' was not found."
-    return AzureError(404, "ResourceNotFound", where)
+    """Return the error for a resource that does not exist."""
+    message = f"The Resource '{kind}/{name}' under resource group '{group}' was not found."
+    return AzureError(404, "ResourceNotFound", message)
 
 
 def check_resource_name(name: str) -> None:
-    """Refuse a name with a character in it that cannot be seen."""
-    found = hidden(name)
-    if found is not None:
-        message = f"The resource name {shown(name)!r} is invalid: it has the character {found} in it."
-        raise AzureError(400, "InvalidResourceName", message, shown(name))
+    """Refuse a name that contains an invisible character."""
+    hidden = first_hidden(name)
+    if hidden is not None:
+        message = (
+            f"The resource name {escape_hidden(name)!r} is invalid: it has the character {hidden} in it."
+        )
+        raise AzureError(400, "InvalidResourceName", message, escape_hidden(name))
 
 
 def group_not_found(group: str) -> AzureError:
-    """Return the refusal of a resource group that does not exist."""
+    """Return the error for a resource group that does not exist."""
     return AzureError(404, "ResourceGroupNotFound", f"Resource group '{group}' could not be found.")
 
 
 def invalid(target: str, problem: str) -> AzureError:
-    """Return the refusal of a value."""
+    """Return the error for an invalid value."""
     return AzureError(
         400, "InvalidParameter", f"The value of parameter {target} is invalid: {problem}.", target
     )
 
 
-#: What a refusal of the core is called in Azure's words, by status.
+#: Azure's codes for errors of the core, by status.
 CODES = {
     400: "BadRequest",
     404: "ResourceNotFound",
@@ -84,7 +86,7 @@ CODES = {
 
 
 def translate(problem: FairWarningError) -> AzureError:
-    """Return a refusal of the core in Azure's words."""
+    """Return an error of the core as an error of Azure."""
     if isinstance(problem, AzureError):
         return problem
     status = problem.status_hint

@@ -1,18 +1,19 @@
-"""Resource groups: what holds everything else, and takes it along when it goes."""
+"""Resource groups; deleting one deletes everything in it."""
 
 from collections.abc import Iterable
 
 from fairwarning.arm import operations
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm.context import ArmContext, core_group, group_document, group_id
+from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.errors import AzureError, invalid
-from fairwarning.arm.room import Document, Room, core_group, group_document, group_id
-from fairwarning.arm.routing import Route
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.core.blueprint import check_name
 from fairwarning.core.changes import Change
-from fairwarning.core.commands import Remove
-from fairwarning.core.errors import Invalid
+from fairwarning.core.commands import DeleteScopes
+from fairwarning.core.document.render import Json
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import EventId, Scope, ScopeId, ScopeKind
-from fairwarning.core.scope import check_name
-from fairwarning.core.wire import Json
 from fairwarning.engine.clock import new_event_id
 
 _MOST_LETTERS = 90
@@ -20,7 +21,7 @@ _ALL = "/subscriptions/{subscription}/resourceGroups"
 _ONE = f"{_ALL}/{{group}}"
 _SCALE_SETS = "microsoft.compute/virtualmachinescalesets"
 _MACHINES = "microsoft.compute/virtualmachines"
-#: What ``forceDeletionTypes`` has to name for the machines of a scope to go unwarned.
+#: The type that ``forceDeletionTypes`` must name to delete a scope without warning its machines.
 _TYPES = {
     ScopeKind.SCALE_SET: _SCALE_SETS,
     ScopeKind.FLEXIBLE_SET: _SCALE_SETS,
@@ -30,121 +31,133 @@ _TYPES = {
 }
 
 
-def standing(room: Room, name: str) -> Document:
-    """Return a group that something can be put into, or refuse."""
-    group = room.group(name)
-    if child(group, "properties", "provisioningState") == "Deleting":
+def require_active_group(context: ArmContext, name: str) -> Document:
+    """Return a group in which resources can be created.
+
+    Raises:
+        AzureError: there is no such group, or it is being deleted.
+    """
+    group = context.require_group(name)
+    if get_path(group, "properties", "provisioningState") == "Deleting":
         message = f"The resource group '{name}' is in deprovisioning state and cannot perform this operation."
         raise AzureError(409, "ResourceGroupBeingDeleted", message)
     return group
 
 
-async def put(room: Room, call: Call) -> Reply:
-    """Make a group, or change its tags."""
-    name, body = call.names["group"], call.fields()
-    async with room.lock(group_id(name)):
-        if room.document(group_id(name)) is None:
+async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Create a group, or change its tags."""
+    name, body = request.names["group"], request.fields()
+    async with context.lock(group_id(name)):
+        if context.document(group_id(name)) is None:
             _check_name(name)
             group = group_document(name, _location(body), _tags(body.get("tags")))
-            await room.keep({group_id(name): group})
-            return Reply(status=201, body=group)
-        group = standing(room, name)
+            await context.put_documents({group_id(name): group})
+            return ArmResponse(status=201, body=group)
+        group = require_active_group(context, name)
         if "location" in body and _location(body) != group["location"]:
             message = (
                 f"Invalid resource group location '{body['location']}'. "
                 f"The Resource group already exists in location '{group['location']}'."
             )
             raise AzureError(409, "InvalidResourceGroupLocation", message)
-        return Reply(body=await _tagged(room, group, body.get("tags")))
+        return ArmResponse(body=await _set_tags(context, group, body.get("tags")))
 
 
-async def patch(room: Room, call: Call) -> Reply:
-    """Change the tags of a group, if the request speaks of them."""
-    name, body = call.names["group"], call.fields()
-    async with room.lock(group_id(name)):
-        group = standing(room, name)
-        return Reply(body=await _tagged(room, group, body["tags"]) if "tags" in body else group)
+async def patch(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Change the tags of a group, if the request has any."""
+    name, body = request.names["group"], request.fields()
+    async with context.lock(group_id(name)):
+        group = require_active_group(context, name)
+        return ArmResponse(body=await _set_tags(context, group, body["tags"]) if "tags" in body else group)
 
 
-async def get(room: Room, call: Call) -> Reply:
+async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return a group."""
-    return Reply(body=room.group(call.names["group"]))
+    return ArmResponse(body=context.require_group(request.names["group"]))
 
 
-async def head(room: Room, call: Call) -> Reply:
-    """Say whether there is such a group."""
-    room.group(call.names["group"])
-    return Reply(status=204)
+async def head(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return 204 if the group exists."""
+    context.require_group(request.names["group"])
+    return ArmResponse(status=204)
 
 
-async def listed(room: Room, call: Call) -> Reply:
+async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return all groups."""
     prefix = group_id("")
-    groups: list[Json] = [g for key, g in room.documents(prefix) if "/" not in key[len(prefix) :]]
-    return Reply(body={"value": groups})
+    groups: list[Json] = [group for key, group in context.documents(prefix) if "/" not in key[len(prefix) :]]
+    return ArmResponse(body={"value": groups})
 
 
-async def delete(room: Room, call: Call) -> Reply:
-    """Delete a group: its machines first, with their warnings, then everything else."""
-    name = call.names["group"]
-    async with room.lock(group_id(name)):
-        group = room.group(name)
+async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Delete a group: its machines first, with a warning, then all other resources."""
+    name = request.names["group"]
+    async with context.lock(group_id(name)):
+        group = context.require_group(name)
         resource = str(group["id"])
-        forced = {kind.strip().lower() for kind in call.query.get("forceDeletionTypes", "").split(",")}
-        scopes = [s for s in room.engine.scopes().values() if s.facts.group == core_group(name)]
-        unwarned = tuple(s.id for s in scopes if _TYPES[s.facts.kind] in forced)
-        warned = tuple(s.id for s in scopes if s.id not in unwarned)
+        forced = {kind.strip().lower() for kind in request.query.get("forceDeletionTypes", "").split(",")}
+        scopes = [
+            scope for scope in context.engine.scopes().values() if scope.facts.group == core_group(name)
+        ]
+        unwarned = tuple(scope.id for scope in scopes if _TYPES[scope.facts.kind] in forced)
+        warned = tuple(scope.id for scope in scopes if scope.id not in unwarned)
         operation = operations.Operation(
             id=new_event_id().lower(),
-            started_at=operations.instant(room.engine.clock.now()),
+            started_at=operations.format_instant(context.engine.clock.now()),
             events=(),
             resource=resource,
             removes=(f"{resource}/", resource),
             provider="Microsoft.Resources",
         )
         if unwarned:
-            command = Remove(id=new_event_id(), scopes=unwarned, force=True, by=call.by)
-            operation = operation.waiting_for(await room.handle(command))
-        return operations.accepted(room, call, await _remove(room, call, group, operation, warned))
+            command = DeleteScopes(id=new_event_id(), scopes=unwarned, force=True, by=request.by)
+            operation = operation.waiting_for(await context.handle(command))
+        return operations.accepted_response(
+            context, request, await _remove(context, request, group, operation, warned)
+        )
 
 
 async def _remove(
-    room: Room, call: Call, group: Document, operation: operations.Operation, scopes: tuple[ScopeId, ...]
+    context: ArmContext,
+    request: ArmRequest,
+    group: Document,
+    operation: operations.Operation,
+    scopes: tuple[ScopeId, ...],
 ) -> operations.Operation:
     deleting: Document = {**group, "properties": {"provisioningState": "Deleting"}}
-    told = operation.waiting_for((), _going(room.engine.scope(one) for one in scopes))
+    operation = operation.waiting_for((), _pending_deletes(context.engine.scope(scope) for scope in scopes))
 
-    def also(changes: tuple[Change, ...]) -> dict[str, Document | None]:
-        nonlocal told
-        told = told.waiting_for(changes)
-        return {told.key: told.document(), told.resource: deleting}
+    def build_documents(changes: tuple[Change, ...]) -> dict[str, Document | None]:
+        nonlocal operation
+        operation = operation.waiting_for(changes)
+        return {operation.key: operation.document(), operation.resource: deleting}
 
     if scopes:
-        await room.handle(Remove(id=new_event_id(), scopes=scopes, by=call.by), also)
+        await context.handle(DeleteScopes(id=new_event_id(), scopes=scopes, by=request.by), build_documents)
     else:
-        await room.keep(also(()))
-    return told
+        await context.put_documents(build_documents(()))
+    return operation
 
 
-def _going(scopes: Iterable[Scope]) -> Iterable[EventId]:
-    """Yield the events that delete machines already; nobody announces those again."""
-    return (e.id for scope in scopes for e in scope.events.values() if e.cause == "delete")
+def _pending_deletes(scopes: Iterable[Scope]) -> Iterable[EventId]:
+    """Return the events that already delete machines; they are not announced again."""
+    return (event.id for scope in scopes for event in scope.events.values() if event.cause == "delete")
 
 
-async def _tagged(room: Room, group: Document, tags: Json) -> Document:
+async def _set_tags(context: ArmContext, group: Document, tags: Json) -> Document:
     after: Document = {**group, "tags": _tags(tags)}
     if after != group:
-        await room.keep({str(group["id"]): after})
+        await context.put_documents({str(group["id"]): after})
     return after
 
 
 def _check_name(name: str) -> None:
     try:
         check_name(name)
-        acceptable = len(name) <= _MOST_LETTERS and not name.endswith(".")
-    except Invalid:
-        acceptable = False
-    if not acceptable:
+        is_valid = len(name) <= _MOST_LETTERS and not name.endswith(".")
+    except InvalidError:
+        is_valid = False
+    if not is_valid:
         message = (
             f"The provided resource group name '{name}' must be at most {_MOST_LETTERS} letters, digits, "
             "dots, dashes and underscores, and must not end with a dot."
@@ -168,11 +181,11 @@ def _tags(tags: Json) -> dict[str, Json]:
     return tags
 
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", _ALL, listed),
-    Route("PUT", _ONE, put),
-    Route("GET", _ONE, get),
-    Route("HEAD", _ONE, head),
-    Route("PATCH", _ONE, patch),
-    Route("DELETE", _ONE, delete),
+ROUTES: tuple[ArmRoute, ...] = (
+    ArmRoute("GET", _ALL, list_all),
+    ArmRoute("PUT", _ONE, put),
+    ArmRoute("GET", _ONE, get),
+    ArmRoute("HEAD", _ONE, head),
+    ArmRoute("PATCH", _ONE, patch),
+    ArmRoute("DELETE", _ONE, delete),
 )

@@ -1,39 +1,39 @@
-"""How clients find their way in: what there is at this address, and where tokens come from.
+"""Logging in: the endpoints of this cloud, and the authority that issues tokens.
 
-The authority is announced in the style of ADFS: clients then take our word for it, where they would ask Azure
-itself about any other.
+The authority is announced as ADFS. Clients accept an ADFS authority as it is; about any other they would ask
+Azure first, outside this machine.
 """
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from fairwarning.arm.call import Call, Reply
-from fairwarning.arm.room import TENANT, Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.context import TENANT, ArmContext
+from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.tokens import ACCESS, DEVICE, IDENTITY, LIFE, REFRESH, REFRESH_LIFE, Tokens
-from fairwarning.core.wire import Json, compact
+from fairwarning.core.document.render import Json, compact_json
 from fairwarning.throttle import Throttle
 
 NAME = "fairwarning"
-#: Nothing answers under these names; clients only want to know some.
-_NOWHERE = "fairwarning.test"
+#: Clients require these names but never use them; no server answers there.
+_UNUSED_DOMAIN = "fairwarning.test"
 _SUFFIXES: Mapping[str, Json] = {
-    "storage": f"core.{_NOWHERE}",
-    "keyVaultDns": f"vault.{_NOWHERE}",
-    "sqlServerHostname": f"database.{_NOWHERE}",
-    "acrLoginServer": f"acr.{_NOWHERE}",
-    "azureDataLakeStoreFileSystem": f"dls.{_NOWHERE}",
-    "azureDataLakeAnalyticsCatalogAndJob": f"dla.{_NOWHERE}",
+    "storage": f"core.{_UNUSED_DOMAIN}",
+    "keyVaultDns": f"vault.{_UNUSED_DOMAIN}",
+    "sqlServerHostname": f"database.{_UNUSED_DOMAIN}",
+    "acrLoginServer": f"acr.{_UNUSED_DOMAIN}",
+    "azureDataLakeStoreFileSystem": f"dls.{_UNUSED_DOMAIN}",
+    "azureDataLakeAnalyticsCatalogAndJob": f"dla.{_UNUSED_DOMAIN}",
 }
 
-Answer = Callable[[Tokens, Call], Reply]
+Grant = Callable[[Tokens, ArmRequest], ArmResponse]
 
 
-async def endpoints(room: Room, call: Call) -> Reply:
-    """Say what there is at this address, in the shape of the version asked for."""
-    shape = _SHAPES.get(call.version, _cloud)
-    return Reply(body=shape(call.base))
+async def get_endpoints(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the endpoints of this cloud, in the shape of the request's api-version."""
+    shape = _SHAPES.get(request.version, _cloud)
+    return ArmResponse(body=shape(request.base))
 
 
 def _cloud(base: str) -> Json:
@@ -77,11 +77,11 @@ _SHAPES: Mapping[str, Callable[[str], Json]] = {
 }
 
 
-async def configuration(room: Room, call: Call) -> Reply:
-    """Say where an authority gives its tokens; of ADFS at the old place, of any other at the new."""
-    authority = f"{call.base}/{call.names['tenant']}"
-    oauth = f"{authority}/oauth2" if call.names["tenant"].lower() == "adfs" else f"{authority}/oauth2/v2.0"
-    return Reply(
+async def get_configuration(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the endpoints of an authority: version 1 for ADFS, version 2.0 for all others."""
+    authority = f"{request.base}/{request.names['tenant']}"
+    oauth = f"{authority}/oauth2" if request.names["tenant"].lower() == "adfs" else f"{authority}/oauth2/v2.0"
+    return ArmResponse(
         body={
             "issuer": authority,
             "authorization_endpoint": f"{oauth}/authorize",
@@ -96,41 +96,42 @@ async def configuration(room: Room, call: Call) -> Reply:
     )
 
 
-async def instance(room: Room, call: Call) -> Reply:
-    """Say where the authority describes itself, to those who ask about it first."""
-    where = f"{call.base}/{TENANT}/v2.0/.well-known/openid-configuration"
-    return Reply(body={"tenant_discovery_endpoint": where, "api-version": "1.1", "metadata": []})
+async def get_instance_discovery(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return where the authority's configuration is, for clients that ask about the authority first."""
+    url = f"{request.base}/{TENANT}/v2.0/.well-known/openid-configuration"
+    return ArmResponse(body={"tenant_discovery_endpoint": url, "api-version": "1.1", "metadata": []})
 
 
-async def keys(room: Room, call: Call) -> Reply:
-    """Give no keys: nobody but us can check what we signed."""
-    return Reply(body={"keys": []})
+async def get_keys(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return no keys: tokens are signed with a secret, so only this server can check them."""
+    return ArmResponse(body={"keys": []})
 
 
-async def token(tokens: Tokens, throttle: Throttle, room: Room, call: Call) -> Reply:
-    """Give a token to who may have one; who shows the wrong secret waits for the answer."""
-    grant = _GRANTS.get(_said(call, "grant_type"))
+async def issue_token(
+    tokens: Tokens, throttle: Throttle, context: ArmContext, request: ArmRequest
+) -> ArmResponse:
+    """Issue a token; the throttle delays the response to a wrong secret."""
+    grant_type = _form_field(request, "grant_type")
+    grant = _GRANTS.get(grant_type)
     if grant is None:
-        return _refused(
-            "unsupported_grant_type", f"grant type {_said(call, 'grant_type')!r} is not known here"
-        )
-    reply = grant(tokens, call)
-    if reply.status >= 400:
-        await throttle.wrong(call.caller)
-    return reply
+        return _oauth_error("unsupported_grant_type", f"grant type {grant_type!r} is not supported")
+    response = grant(tokens, request)
+    if response.status >= 400:
+        await throttle.wrong_token(request.caller)
+    return response
 
 
-async def device_code(tokens: Tokens, room: Room, call: Call) -> Reply:
-    """Give a code that is as good as confirmed: there is nobody to ask."""
+async def issue_device_code(tokens: Tokens, context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Issue a device code that is already confirmed: no person has to enter it."""
     if tokens.secret is not None:
-        return _refused(
-            "unauthorized_client", "this server asks for its token; log in as a service principal"
+        return _oauth_error(
+            "unauthorized_client", "this server requires its token; log in as a service principal"
         )
-    return Reply(
+    return ArmResponse(
         body={
-            "device_code": tokens.make(call.base, use=DEVICE),
+            "device_code": tokens.make(request.base, use=DEVICE),
             "user_code": "FAIR-WARN",
-            "verification_uri": f"{call.base}/device",
+            "verification_uri": f"{request.base}/device",
             "expires_in": 900,
             "interval": 1,
             "message": "Nothing needs to be confirmed: you will be logged in within a second.",
@@ -138,27 +139,27 @@ async def device_code(tokens: Tokens, room: Room, call: Call) -> Reply:
     )
 
 
-def _client(tokens: Tokens, call: Call) -> Reply:
-    if not tokens.admits(_said(call, "client_secret")):
-        return _refused("invalid_client", "the client secret is not the token of this server", 401)
-    return Reply(body=_access(tokens, call))
+def _client(tokens: Tokens, request: ArmRequest) -> ArmResponse:
+    if not tokens.accepts_secret(_form_field(request, "client_secret")):
+        return _oauth_error("invalid_client", "the client secret is not the token of this server", 401)
+    return ArmResponse(body=_access(tokens, request))
 
 
-def _device(tokens: Tokens, call: Call) -> Reply:
-    # One client calls it by its old name.
-    code = _said(call, "device_code") or _said(call, "code")
-    if not tokens.holds(code, DEVICE):
-        return _refused("invalid_grant", "the device code is not one of ours")
-    return Reply(body=_for_a_person(tokens, call))
+def _device(tokens: Tokens, request: ArmRequest) -> ArmResponse:
+    # The older name of the field, which one client still sends.
+    code = _form_field(request, "device_code") or _form_field(request, "code")
+    if not tokens.is_valid(code, DEVICE):
+        return _oauth_error("invalid_grant", "the device code was not issued by this server")
+    return ArmResponse(body=_user_tokens(tokens, request))
 
 
-def _refresh(tokens: Tokens, call: Call) -> Reply:
-    if not tokens.holds(_said(call, "refresh_token"), REFRESH):
-        return _refused("invalid_grant", "the refresh token is not one of ours")
-    return Reply(body=_for_a_person(tokens, call))
+def _refresh(tokens: Tokens, request: ArmRequest) -> ArmResponse:
+    if not tokens.is_valid(_form_field(request, "refresh_token"), REFRESH):
+        return _oauth_error("invalid_grant", "the refresh token was not issued by this server")
+    return ArmResponse(body=_user_tokens(tokens, request))
 
 
-_GRANTS: Mapping[str, Answer] = {
+_GRANTS: Mapping[str, Grant] = {
     "client_credentials": _client,
     "device_code": _device,
     "urn:ietf:params:oauth:grant-type:device_code": _device,
@@ -166,10 +167,11 @@ _GRANTS: Mapping[str, Answer] = {
 }
 
 
-def _access(tokens: Tokens, call: Call) -> dict[str, Json]:
+def _access(tokens: Tokens, request: ArmRequest) -> dict[str, Json]:
     life = int(LIFE.total_seconds())
-    audience = _said(call, "resource") or _said(call, "scope").removesuffix("/.default") or call.base
-    subject = _said(call, "client_id") or "dev"
+    scope = _form_field(request, "scope").removesuffix("/.default")
+    audience = _form_field(request, "resource") or scope or request.base
+    subject = _form_field(request, "client_id") or "dev"
     return {
         "token_type": "Bearer",
         "expires_in": life,
@@ -178,38 +180,38 @@ def _access(tokens: Tokens, call: Call) -> dict[str, Json]:
     }
 
 
-def _for_a_person(tokens: Tokens, call: Call) -> dict[str, Json]:
-    who = base64.urlsafe_b64encode(compact({"uid": "dev", "utid": TENANT})).decode().rstrip("=")
+def _user_tokens(tokens: Tokens, request: ArmRequest) -> dict[str, Json]:
+    client_info = base64.urlsafe_b64encode(compact_json({"uid": "dev", "utid": TENANT})).decode().rstrip("=")
     return {
-        **_access(tokens, call),
-        "scope": _said(call, "scope"),
-        "client_info": who,
-        "id_token": tokens.make(_said(call, "client_id"), use=IDENTITY),
-        "refresh_token": tokens.make(call.base, use=REFRESH, life=REFRESH_LIFE),
+        **_access(tokens, request),
+        "scope": _form_field(request, "scope"),
+        "client_info": client_info,
+        "id_token": tokens.make(_form_field(request, "client_id"), use=IDENTITY),
+        "refresh_token": tokens.make(request.base, use=REFRESH, life=REFRESH_LIFE),
     }
 
 
-def _said(call: Call, name: str) -> str:
-    said = call.fields().get(name)
-    return said if isinstance(said, str) else ""
+def _form_field(request: ArmRequest, name: str) -> str:
+    value = request.fields().get(name)
+    return value if isinstance(value, str) else ""
 
 
-def _refused(error: str, description: str, status: int = 400) -> Reply:
-    return Reply(status=status, body={"error": error, "error_description": description})
+def _oauth_error(error: str, description: str, status: int = 400) -> ArmResponse:
+    return ArmResponse(status=status, body={"error": error, "error_description": description})
 
 
-def routes(tokens: Tokens, throttle: Throttle) -> tuple[Route, ...]:
-    """Return the routes that need no token, because they are the way to one."""
-    give: Callable[[Room, Call], Awaitable[Reply]] = partial(token, tokens, throttle)
-    code: Callable[[Room, Call], Awaitable[Reply]] = partial(device_code, tokens)
+def routes(tokens: Tokens, throttle: Throttle) -> tuple[ArmRoute, ...]:
+    """Return the routes of the login; they need no token."""
+    token: Handler = partial(issue_token, tokens, throttle)
+    device_code: Handler = partial(issue_device_code, tokens)
     return (
-        Route("GET", "/metadata/endpoints", endpoints),
-        Route("GET", "/{tenant}/.well-known/openid-configuration", configuration),
-        Route("GET", "/{tenant}/v2.0/.well-known/openid-configuration", configuration),
-        Route("GET", "/{tenant}/discovery/instance", instance),
-        Route("GET", "/{tenant}/discovery/keys", keys),
-        Route("POST", "/{tenant}/oauth2/token", give),
-        Route("POST", "/{tenant}/oauth2/v2.0/token", give),
-        Route("POST", "/{tenant}/oauth2/devicecode", code),
-        Route("POST", "/{tenant}/oauth2/v2.0/devicecode", code),
+        ArmRoute("GET", "/metadata/endpoints", get_endpoints),
+        ArmRoute("GET", "/{tenant}/.well-known/openid-configuration", get_configuration),
+        ArmRoute("GET", "/{tenant}/v2.0/.well-known/openid-configuration", get_configuration),
+        ArmRoute("GET", "/{tenant}/discovery/instance", get_instance_discovery),
+        ArmRoute("GET", "/{tenant}/discovery/keys", get_keys),
+        ArmRoute("POST", "/{tenant}/oauth2/token", token),
+        ArmRoute("POST", "/{tenant}/oauth2/v2.0/token", token),
+        ArmRoute("POST", "/{tenant}/oauth2/devicecode", device_code),
+        ArmRoute("POST", "/{tenant}/oauth2/v2.0/devicecode", device_code),
     )

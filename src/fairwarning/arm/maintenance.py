@@ -1,103 +1,104 @@
-"""Microsoft.Maintenance: approving scheduled events from outside the machine, and what is planned."""
+"""Microsoft.Maintenance: planned maintenance, and approving scheduled events from outside the machine."""
 
 import re
 from collections.abc import Iterator, Mapping
 
-from fairwarning.arm import places
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm import resource_ids
+from fairwarning.arm.context import ArmContext
+from fairwarning.arm.documents import get_path
 from fairwarning.arm.errors import AzureError, invalid
-from fairwarning.arm.operations import instant
-from fairwarning.arm.places import AVAILABILITY_SETS, GROUPED, SCALE_SETS, VMS
-from fairwarning.arm.room import Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.operations import format_instant
+from fairwarning.arm.resource_ids import AVAILABILITY_SETS, GROUP_PATH, SCALE_SETS, VMS
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.commands import Approve
-from fairwarning.core.model import Event, EventId, Kind, Source
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import Event, EventId, EventSource, EventType
 
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _TYPES = {name.lower(): name for name in (VMS, SCALE_SETS, AVAILABILITY_SETS)}
-#: What planned maintenance calls the impact of an event.
-_IMPACTS: Mapping[Kind, str] = {
-    Kind.FREEZE: "Freeze",
-    Kind.REBOOT: "Restart",
-    Kind.REDEPLOY: "Redeploy",
+#: The impact of an event, in the words of planned maintenance.
+_IMPACTS: Mapping[EventType, str] = {
+    EventType.FREEZE: "Freeze",
+    EventType.REBOOT: "Restart",
+    EventType.REDEPLOY: "Redeploy",
 }
 
 
-async def acknowledge(room: Room, call: Call) -> Reply:
-    """Approve one event."""
-    _check_id(call.names["event"])
-    if not await _approve(room, call, call.names["event"]):
+async def acknowledge(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Approve an event."""
+    _check_id(request.names["event"])
+    if not await _approve(context, request, request.names["event"]):
         raise AzureError(404, "InvalidScheduledEventId", "Scheduled event not found")
-    return Reply(body={"value": "Successfully approved scheduled event"})
+    return ArmResponse(body={"value": "Successfully approved scheduled event"})
 
 
-async def acknowledge_list(room: Room, call: Call) -> Reply:
-    """Approve several events; where some are not there the answer says which."""
-    asked = child(call.fields(), "value")
-    if not isinstance(asked, list) or not asked or not all(isinstance(one, str) for one in asked):
+async def acknowledge_list(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Approve several events; the response names the events that do not exist."""
+    value = get_path(request.fields(), "value")
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
         raise invalid("value", "it must be a list of the ids of scheduled events")
-    ids = [str(one) for one in asked]
-    for one in ids:
-        _check_id(one)
-    done = [(one, await _approve(room, call, one)) for one in ids]
-    if all(approved for _, approved in done):
-        return Reply(body={"value": "Successfully approved scheduled events"})
+    ids = [str(item) for item in value]
+    for event_id in ids:
+        _check_id(event_id)
+    results = [(event_id, await _approve(context, request, event_id)) for event_id in ids]
+    if all(approved for _, approved in results):
+        return ArmResponse(body={"value": "Successfully approved scheduled events"})
     details: list[Json] = [
-        {"target": one, "code": "OK", "message": "Successfully approved scheduled event"}
+        {"target": event_id, "code": "OK", "message": "Successfully approved scheduled event"}
         if approved
-        else {"target": one, "code": "InvalidScheduledEventId", "message": "Scheduled event not found"}
-        for one, approved in done
+        else {"target": event_id, "code": "InvalidScheduledEventId", "message": "Scheduled event not found"}
+        for event_id, approved in results
     ]
     message = "Some of the scheduled events could not be approved; the details say which."
     error: Json = {"code": "MultiStatusResponse", "message": message, "details": details}
-    return Reply(status=207, body={"error": error})
+    return ArmResponse(status=207, body={"error": error})
 
 
-async def updates(room: Room, call: Call) -> Reply:
-    """Show the maintenance of the platform that is planned or under way."""
-    resource = places.resource_id(call.names["group"], _type(call), call.names["name"])
-    shown: list[Json] = [
+async def updates(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the platform maintenance that is planned or in progress."""
+    resource = resource_ids.resource_id(request.names["group"], _type(request), request.names["name"])
+    maintenance: list[Json] = [
         {
             "maintenanceScope": "Host",
             "impactType": _IMPACTS[event.kind],
             "status": "Pending" if event.waiting else "InProgress",
             "impactDurationInSec": max(event.duration, 0),
-            "notBefore": instant(event.not_before),
+            "notBefore": format_instant(event.not_before),
             "properties": {"resourceId": resource},
         }
-        for event in _events(room, call)
-        if event.source is Source.PLATFORM and event.kind in _IMPACTS
+        for event in _events(context, request)
+        if event.source is EventSource.PLATFORM and event.kind in _IMPACTS
     ]
-    return Reply(body={"value": shown})
+    return ArmResponse(body={"value": maintenance})
 
 
-async def _approve(room: Room, call: Call, event_id: str) -> bool:
-    wanted = EventId(event_id.upper())
-    event = next((one for one in _events(room, call) if one.id == wanted), None)
+async def _approve(context: ArmContext, request: ArmRequest, event_id: str) -> bool:
+    canonical = EventId(event_id.upper())
+    event = next((event for event in _events(context, request) if event.id == canonical), None)
     if event is None:
         return False
-    await room.handle(Approve(scope=event.scope, ids=(event.id,), by=call.by))
+    await context.handle(Approve(scope=event.scope, ids=(event.id,), by=request.by))
     return True
 
 
-def _events(room: Room, call: Call) -> Iterator[Event]:
-    """Yield the events of the resource: of a set all, of a machine those that name it."""
-    kind = _type(call)
+def _events(context: ArmContext, request: ArmRequest) -> Iterator[Event]:
+    """Yield the events of the resource: all events of a set, or those that name the machine."""
+    kind = _type(request)
     if kind == VMS:
-        machine = places.demand_vm(room, call)
-        for event in room.engine.scope(machine.scope).events.values():
+        machine = resource_ids.require_vm(context, request)
+        for event in context.engine.scope(machine.scope).events.values():
             if machine.name in event.resources:
                 yield event
         return
-    for scope in places.demand(room, kind, call.names["group"], call.names["name"]):
+    for scope in resource_ids.require(context, kind, request.names["group"], request.names["name"]):
         yield from scope.events.values()
 
 
-def _type(call: Call) -> str:
-    kind = _TYPES.get(call.names["type"].lower())
+def _type(request: ArmRequest) -> str:
+    kind = _TYPES.get(request.names["type"].lower())
     if kind is None:
-        message = f"Resources of type {call.names['type']} have no scheduled events."
+        message = f"Resources of type {request.names['type']} have no scheduled events."
         raise AzureError(400, "InvalidResourceType", message, "resourceType")
     return kind
 
@@ -108,10 +109,10 @@ def _check_id(event_id: str) -> None:
         raise AzureError(400, "InvalidScheduledEventId", message, "scheduledEventId")
 
 
-_RESOURCE = f"{GROUPED}/{{type}}/{{name}}/providers/Microsoft.Maintenance"
+_RESOURCE = f"{GROUP_PATH}/{{type}}/{{name}}/providers/Microsoft.Maintenance"
 
-ROUTES: tuple[Route, ...] = (
-    Route("POST", f"{_RESOURCE}/scheduledevents/{{event}}/acknowledge", acknowledge),
-    Route("POST", f"{_RESOURCE}/scheduledevents", acknowledge_list),
-    Route("GET", f"{_RESOURCE}/updates", updates),
+ROUTES: tuple[ArmRoute, ...] = (
+    ArmRoute("POST", f"{_RESOURCE}/scheduledevents/{{event}}/acknowledge", acknowledge),
+    ArmRoute("POST", f"{_RESOURCE}/scheduledevents", acknowledge_list),
+    ArmRoute("GET", f"{_RESOURCE}/updates", updates),
 )

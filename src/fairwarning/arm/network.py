@@ -1,7 +1,7 @@
-"""Networks, addresses, disks and whatever else machines are made with: documents that are only kept.
+"""Networks, addresses, disks and other resources that are stored but have no behaviour.
 
-Nothing here decides anything. What Azure would fill in is filled in: ids, addresses, states.
-What has a path of its own inside a network resource (a subnet, a rule) is an item of one of its lists.
+A document is stored as the client sent it, plus what Azure fills in: id, name, type, addresses, state. Parts
+of a network resource with paths of their own (a subnet, a rule) are items of a list in that resource.
 """
 
 import re
@@ -10,20 +10,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import unquote
 
-from fairwarning.arm.call import Call, Reply, child, merged
-from fairwarning.arm.coercion import coerce
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext
+from fairwarning.arm.documents import Document, deep_merge, get_items, get_path
 from fairwarning.arm.errors import AzureError, invalid, not_found
-from fairwarning.arm.groups import standing
-from fairwarning.arm.places import page, vm, vm_id
-from fairwarning.arm.room import SUBSCRIPTION, Document, Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.groups import require_active_group
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.resource_ids import find_vm, paginate, vm_id
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.arm.templates.coercion import coerce
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import derive_id
-from fairwarning.core.wire import Json
 
 _NETWORK = "Microsoft.Network"
 _INTERFACES = f"{_NETWORK}/networkInterfaces"
 _ANY = "{kind}"
-#: What is kept, by namespace and kind; the rest of Microsoft.Compute is more than a document.
+#: The stored types, by namespace and kind; the other types of Microsoft.Compute have modules of their own.
 STORED: tuple[tuple[str, str], ...] = (
     (_NETWORK, _ANY),
     ("Microsoft.Storage", _ANY),
@@ -42,10 +43,10 @@ STORED: tuple[tuple[str, str], ...] = (
     ("Microsoft.Compute", "capacityReservationGroups"),
     ("Microsoft.Compute", "virtualMachines/{machine}/extensions"),
 )
-#: How Azure writes the names that clients write in several ways.
+#: Azure's spelling of names that clients spell in several ways.
 _SPELLINGS = {
-    word.lower(): word
-    for word in (
+    name.lower(): name
+    for name in (
         *(namespace for namespace, _ in STORED),
         *(kind for _, kind in STORED if kind.isalpha()),
         *("applicationGateways", "inboundNatRules", "loadBalancers", "natGateways", "networkInterfaces"),
@@ -59,8 +60,8 @@ _GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)", re.IGNORECAS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a document belongs; a list has one kind more than it has names."""
+class NetworkResource:
+    """The path of a document, or of a list; a list has one kind more than it has names."""
 
     root: str
     group: str
@@ -71,218 +72,223 @@ class Place:
 
     @property
     def type(self) -> str:
-        """What the document is of."""
+        """The type of the resource."""
         return "/".join((self.namespace, *self.kinds))
 
     @property
     def id(self) -> str:
         """The path of the document, or of the list."""
-        steps = [f"/{kind}/{name}" for kind, name in zip(self.kinds, self.names, strict=False)]
+        segments = [f"/{kind}/{name}" for kind, name in zip(self.kinds, self.names, strict=False)]
         rest = "" if len(self.kinds) == len(self.names) else f"/{self.kinds[-1]}"
-        return f"{self.root}/providers/{self.namespace}{''.join(steps)}{rest}"
+        return f"{self.root}/providers/{self.namespace}{''.join(segments)}{rest}"
 
     @property
-    def holder(self) -> str | None:
-        """The path of the resource whose list the document is an item of, if it is one."""
+    def parent(self) -> str | None:
+        """The id of the resource that holds the document as an item of a list; None for other documents."""
         if self.namespace != _NETWORK or len(self.kinds) == 1:
             return None
         return f"{self.root}/providers/{self.namespace}/{self.kinds[0]}/{self.names[0]}"
 
-    def known_as(self, document: Document | None) -> "Place":
-        """Return the same place, in the spelling it was first called by."""
+    def with_stored_name(self, document: Document | None) -> "NetworkResource":
+        """Return the same resource with its name spelled as it was created."""
         return self if document is None else replace(self, names=(*self.names[:-1], str(document["name"])))
 
-    def missing(self) -> AzureError:
-        """Return the refusal of a document that is not there."""
+    def not_found_error(self) -> AzureError:
+        """Return the error for a missing document."""
         return not_found(self.type, "/".join(self.names), self.group)
 
 
-def keeps(kind: str) -> bool:
-    """Whether documents of a type are kept here."""
-    wanted = kind.lower().split("/")
+def is_stored_type(kind: str) -> bool:
+    """Whether resources of a type are stored by this module."""
+    segments = kind.lower().split("/")
     for namespace, kinds in STORED:
-        known = [namespace.lower(), *(step for step in kinds.lower().split("/") if step != "{machine}")]
-        deep = _DEEPEST if namespace == _NETWORK else 2
-        if wanted == known or (kinds == _ANY and wanted[0] == known[0] and 2 <= len(wanted) <= deep):
+        stored = [namespace.lower(), *(kind for kind in kinds.lower().split("/") if kind != "{machine}")]
+        deepest = _DEEPEST if namespace == _NETWORK else 2
+        if segments == stored:
+            return True
+        if kinds == _ANY and segments[0] == stored[0] and 2 <= len(segments) <= deepest:
             return True
     return False
 
 
-def place(room: Room, call: Call, *, make: bool = False) -> Place:
-    """Return what a path means; whatever is to be made there needs a group that stands."""
-    found = _PATH.fullmatch(re.sub(r"/{2,}", "/", unquote(call.path)).rstrip("/"))
-    if found is None:
-        raise AzureError(404, "NotFound", f"No resource answers at {call.path}.")
-    root, location, group = f"/subscriptions/{SUBSCRIPTION}", "", _GROUP.match(found[1])
+def parse_resource(context: ArmContext, request: ArmRequest, *, create: bool = False) -> NetworkResource:
+    """Return the resource in the path of a request; to create it, its group must not be in deletion."""
+    path = _PATH.fullmatch(re.sub(r"/{2,}", "/", unquote(request.path)).rstrip("/"))
+    if path is None:
+        raise AzureError(404, "NotFound", f"No resource answers at {request.path}.")
+    root, location, group = f"/subscriptions/{SUBSCRIPTION}", "", _GROUP.match(path[1])
     if group is not None:
-        document = standing(room, group[1]) if make else room.group(group[1])
-        root = f"{document['id']}{found[1][group.end() :]}"
+        document = require_active_group(context, group[1]) if create else context.require_group(group[1])
+        root = f"{document['id']}{path[1][group.end() :]}"
         location = str(document["location"])
-    steps = found[3].split("/")
-    return Place(
+    segments = path[3].split("/")
+    return NetworkResource(
         root=root,
         group="" if group is None else group[1],
         location=location,
-        namespace=_spelled(found[2]),
-        kinds=tuple(map(_spelled, steps[0::2])),
-        names=tuple(steps[1::2]),
+        namespace=_canonical(path[2]),
+        kinds=tuple(map(_canonical, segments[0::2])),
+        names=tuple(segments[1::2]),
     )
 
 
-async def put(room: Room, call: Call) -> Reply:
-    """Keep a document in the place of what was there."""
-    where = place(room, call, make=True)
-    body = coerce(call.fields())
-    async with room.lock(where.holder or where.id):
-        if where.holder is not None:
-            return await _put_item(room, where, where.holder, body)
-        old = room.document(where.id)
-        after = completed(where.known_as(old), body)
-        await room.keep({where.id: after})
-        # A disk that was created would surprise the clients; a network never does.
-        return Reply(status=201 if old is None and where.namespace == _NETWORK else 200, body=after)
+async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Store a document, in place of the old one."""
+    resource = parse_resource(context, request, create=True)
+    body = coerce(request.fields())
+    async with context.lock(resource.parent or resource.id):
+        if resource.parent is not None:
+            return await _put_item(context, resource, resource.parent, body)
+        old = context.document(resource.id)
+        after = complete_document(resource.with_stored_name(old), body)
+        await context.put_documents({resource.id: after})
+        # Clients expect 201 for a new network, but 200 for a new disk.
+        return ArmResponse(status=201 if old is None and resource.namespace == _NETWORK else 200, body=after)
 
 
-async def patch(room: Room, call: Call) -> Reply:
-    """Lay a document over what is there."""
-    where = place(room, call, make=True)
-    async with room.lock(where.id):
-        known = room.document(where.id)
-        if known is None:
-            raise where.missing()
-        after = completed(where.known_as(known), merged(known, coerce(call.fields())))
-        await room.keep({where.id: after})
-        return Reply(body=after)
+async def patch(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Merge a document into the stored one."""
+    resource = parse_resource(context, request, create=True)
+    async with context.lock(resource.id):
+        old = context.document(resource.id)
+        if old is None:
+            raise resource.not_found_error()
+        merged = deep_merge(old, coerce(request.fields()))
+        after = complete_document(resource.with_stored_name(old), merged)
+        await context.put_documents({resource.id: after})
+        return ArmResponse(body=after)
 
 
-async def get(room: Room, call: Call) -> Reply:
+async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return a document."""
-    where = place(room, call)
-    if where.holder is None:
-        found: Json = _shown(room.document(where.id), _owners(room, where))
+    resource = parse_resource(context, request)
+    if resource.parent is None:
+        document: Json = _with_owner(context.document(resource.id), _owners(context, resource))
     else:
-        items = _items(room, where, where.holder)
-        found = next((item for item in items if _called(item, where.names[-1])), None)
-    if not found:
-        raise where.missing()
-    return Reply(body=found)
+        items = _items(_parent(context, resource.parent), resource)
+        document = next((item for item in items if _has_name(item, resource.names[-1])), None)
+    if not document:
+        raise resource.not_found_error()
+    return ArmResponse(body=document)
 
 
-async def delete(room: Room, call: Call) -> Reply:
-    """Forget a document; what is not there is gone already."""
-    where = place(room, call)
-    async with room.lock(where.holder or where.id):
-        if where.holder is not None:
-            return await _delete_item(room, where, where.holder)
-        if room.document(where.id) is None:
-            return Reply(status=204)
-        await room.keep({where.id: None})
-        return Reply()
+async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Delete a document; 204 if there is none."""
+    resource = parse_resource(context, request)
+    async with context.lock(resource.parent or resource.id):
+        if resource.parent is not None:
+            return await _delete_item(context, resource, resource.parent)
+        if context.document(resource.id) is None:
+            return ArmResponse(status=204)
+        await context.put_documents({resource.id: None})
+        return ArmResponse()
 
 
-async def listed(room: Room, call: Call) -> Reply:
-    """Return all documents of a type, of a group or of the subscription."""
-    where = place(room, call)
-    if where.holder is not None:
-        return Reply(body={"value": [*_items(room, where, where.holder)]})
-    prefix = f"{where.id}/" if where.group else f"{where.root}/"
-    wanted = where.type.lower()
-    owners = _owners(room, where)
-    found = (one for _, one in room.documents(prefix) if str(one.get("type")).lower() == wanted)
-    return page(call, ((str(one["id"]), partial(_shown, one, owners)) for one in found))
+async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the documents of a type, in a group or in the subscription."""
+    resource = parse_resource(context, request)
+    if resource.parent is not None:
+        return ArmResponse(body={"value": _items(_parent(context, resource.parent), resource)})
+    prefix = f"{resource.id}/" if resource.group else f"{resource.root}/"
+    owners = _owners(context, resource)
+    documents = (
+        document
+        for _, document in context.documents(prefix)
+        if str(document.get("type")).lower() == resource.type.lower()
+    )
+    return paginate(
+        request, ((str(document["id"]), partial(_with_owner, document, owners)) for document in documents)
+    )
 
 
-def completed(where: Place, body: Json) -> Document:
-    """Return a document with what Azure fills in."""
+def complete_document(resource: NetworkResource, body: Json) -> Document:
+    """Return a document with the members that Azure fills in."""
     document = dict(body) if isinstance(body, dict) else {}
-    facts = document.get("properties")
-    if facts is not None and not isinstance(facts, dict):
+    properties = document.get("properties")
+    if properties is not None and not isinstance(properties, dict):
         raise invalid("properties", "it must be an object")
-    facts = {**(facts or {}), "provisioningState": "Succeeded"}
-    if where.namespace == _NETWORK:
-        facts = {name: _list(f"{where.id}/{name}", value) for name, value in facts.items()}
-        facts = _FILLED.get(where.type, _as_it_is)(where.id, facts)
-    told: Document = {"id": where.id, "name": where.names[-1], "type": where.type}
-    location = document.get("location") or where.location
-    return {**document, **told, **({"location": location} if location else {}), "properties": facts}
+    properties = {**(properties or {}), "provisioningState": "Succeeded"}
+    if resource.namespace == _NETWORK:
+        properties = {name: _list(f"{resource.id}/{name}", value) for name, value in properties.items()}
+        properties = _DEFAULTS.get(resource.type, _unchanged)(resource.id, properties)
+    identity: Document = {"id": resource.id, "name": resource.names[-1], "type": resource.type}
+    location = document.get("location") or resource.location
+    return {**document, **identity, **({"location": location} if location else {}), "properties": properties}
 
 
-def _owners(room: Room, where: Place) -> Mapping[str, str]:
-    """Return the machines that interfaces belong to; only the machines' documents know."""
+def _owners(context: ArmContext, resource: NetworkResource) -> Mapping[str, str]:
+    """Return the ids of machines by the ids of their interfaces; only the machines' documents link both."""
     owners: dict[str, str] = {}
-    if where.type != _INTERFACES:
+    if resource.type != _INTERFACES:
         return owners
-    for key, document in room.documents(f"/subscriptions/{SUBSCRIPTION}/resourceGroups/"):
+    for key, document in context.documents(f"/subscriptions/{SUBSCRIPTION}/resourceGroups/"):
         group, _, machine = key.partition("/providers/microsoft.compute/virtualmachines/")
         if not machine or "/" in machine:
             continue
-        living = vm(room, group.rpartition("/")[2], machine)
-        attached = child(document, "properties", "networkProfile", "networkInterfaces")
-        if living is not None and isinstance(attached, list):
-            owners |= {str(child(one, "id")).lower(): vm_id(room, living) for one in attached}
+        vm = find_vm(context, group.rpartition("/")[2], machine)
+        interfaces = get_items(document, "properties", "networkProfile", "networkInterfaces")
+        if vm is not None:
+            owners |= {str(get_path(interface, "id")).lower(): vm_id(context, vm) for interface in interfaces}
     return owners
 
 
-def _shown(document: Document | None, owners: Mapping[str, str]) -> Document:
-    facts = child(document, "properties")
-    if document is None or not isinstance(facts, dict) or str(document["id"]).lower() not in owners:
+def _with_owner(document: Document | None, owners: Mapping[str, str]) -> Document:
+    properties = get_path(document, "properties")
+    if document is None or not isinstance(properties, dict) or str(document["id"]).lower() not in owners:
         return document or {}
     owner: Document = {"id": owners[str(document["id"]).lower()]}
-    return {**document, "properties": {**facts, "virtualMachine": owner}}
+    return {**document, "properties": {**properties, "virtualMachine": owner}}
 
 
-async def _put_item(room: Room, where: Place, holder: str, body: Json) -> Reply:
-    known, name = _holder(room, where, holder), where.names[-1]
-    new = not any(_called(item, name) for item in _items(room, where, holder))
+async def _put_item(context: ArmContext, resource: NetworkResource, parent: str, body: Json) -> ArmResponse:
+    document, name = _parent(context, parent), resource.names[-1]
+    old_items = _items(document, resource)
+    is_new = not any(_has_name(old, name) for old in old_items)
     item: Document = {**(body if isinstance(body, dict) else {}), "name": name}
-    items = [item if _called(old, name) else old for old in _items(room, where, holder)]
-    after = _with_items(where, known, [*items, item] if new else items)
-    await room.keep({holder: after})
-    found = next(one for one in _listed(after, where.kinds[-1]) if _called(one, name))
-    return Reply(status=201 if new else 200, body=found)
+    items = [item if _has_name(old, name) else old for old in old_items]
+    after = _with_items(resource, document, [*items, item] if is_new else items)
+    await context.put_documents({parent: after})
+    stored = next(item for item in _items(after, resource) if _has_name(item, name))
+    return ArmResponse(status=201 if is_new else 200, body=stored)
 
 
-async def _delete_item(room: Room, where: Place, holder: str) -> Reply:
-    known = room.document(holder)
-    if known is None or not any(_called(item, where.names[-1]) for item in _listed(known, where.kinds[-1])):
-        return Reply(status=204)
-    left = [item for item in _listed(known, where.kinds[-1]) if not _called(item, where.names[-1])]
-    await room.keep({holder: _with_items(where, known, left)})
-    return Reply()
+async def _delete_item(context: ArmContext, resource: NetworkResource, parent: str) -> ArmResponse:
+    document = context.document(parent)
+    items = [] if document is None else _items(document, resource)
+    remaining = [item for item in items if not _has_name(item, resource.names[-1])]
+    if document is None or len(remaining) == len(items):
+        return ArmResponse(status=204)
+    await context.put_documents({parent: _with_items(resource, document, remaining)})
+    return ArmResponse()
 
 
-def _with_items(where: Place, known: Document, items: list[Json]) -> Document:
-    facts = known.get("properties")
-    facts = dict(facts) if isinstance(facts, dict) else {}
-    wanted = where.kinds[-1]
-    list_name = next((name for name in facts if name.lower() == wanted.lower()), wanted)
-    facts[list_name] = _list(f"{known['id']}/{list_name}", items)
-    return {**known, "properties": facts}
+def _with_items(resource: NetworkResource, document: Document, items: list[Json]) -> Document:
+    properties = document.get("properties")
+    properties = dict(properties) if isinstance(properties, dict) else {}
+    kind = resource.kinds[-1]
+    list_name = next((name for name in properties if name.lower() == kind.lower()), kind)
+    properties[list_name] = _list(f"{document['id']}/{list_name}", items)
+    return {**document, "properties": properties}
 
 
-def _holder(room: Room, where: Place, holder: str) -> Document:
-    known = room.document(holder)
-    if known is None:
-        message = f"Nothing can be done inside of '{holder}': it was not found."
+def _parent(context: ArmContext, parent: str) -> Document:
+    document = context.document(parent)
+    if document is None:
+        message = f"The parent resource '{parent}' was not found."
         raise AzureError(404, "ParentResourceNotFound", message)
-    return known
+    return document
 
 
-def _items(room: Room, where: Place, holder: str) -> list[Json]:
-    return _listed(_holder(room, where, holder), where.kinds[-1])
+def _items(document: Document, resource: NetworkResource) -> list[Json]:
+    return get_items(document, "properties", resource.kinds[-1])
 
 
-def _listed(document: Document, name: str) -> list[Json]:
-    found = child(document, "properties", name)
-    return found if isinstance(found, list) else []
-
-
-def _called(item: Json, name: str) -> bool:
-    return str(child(item, "name")).lower() == name.lower()
+def _has_name(item: Json, name: str) -> bool:
+    return str(get_path(item, "name")).lower() == name.lower()
 
 
 def _list(path: str, value: Json) -> Json:
-    """Return a list of named items as parts of their resource; anything else as it is."""
+    """Return a list with ids and states in its named items; any other value unchanged."""
     if not isinstance(value, list):
         return value
     return [_item(path, item) for item in value]
@@ -291,71 +297,79 @@ def _list(path: str, value: Json) -> Json:
 def _item(path: str, item: Json) -> Json:
     if not isinstance(item, dict) or not isinstance(item.get("name"), str):
         return item
-    facts = item.get("properties")
-    facts = facts if isinstance(facts, dict) else {}
-    facts = {**facts, "provisioningState": "Succeeded"}
-    return {**item, "id": f"{path}/{item['name']}", "properties": facts}
+    properties = item.get("properties")
+    properties = properties if isinstance(properties, dict) else {}
+    properties = {**properties, "provisioningState": "Succeeded"}
+    return {**item, "id": f"{path}/{item['name']}", "properties": properties}
 
 
-def _spelled(word: str) -> str:
-    return _SPELLINGS.get(word.lower(), word)
+def _canonical(name: str) -> str:
+    return _SPELLINGS.get(name.lower(), name)
 
 
-def _bytes(*parts: str) -> bytes:
+def _derived_bytes(*parts: str) -> bytes:
     return bytes.fromhex(derive_id(*(part.lower() for part in parts)).replace("-", ""))
 
 
-def _interface(resource: str, facts: Document) -> Document:
-    address = _bytes(resource)
-    hardware = "-".join(("00", "0D", "3A", *(f"{byte:02X}" for byte in address[:3])))
-    configurations = facts.get("ipConfigurations")
-    listed = configurations if isinstance(configurations, list) else []
-    filled: list[Json] = [_configuration(number, one) for number, one in enumerate(listed)]
-    return {**facts, "macAddress": facts.get("macAddress") or hardware, "ipConfigurations": filled}
+def _interface(resource: str, properties: Document) -> Document:
+    octets = _derived_bytes(resource)[:3]
+    address = "-".join(("00", "0D", "3A", *(f"{octet:02X}" for octet in octets)))
+    configurations = properties.get("ipConfigurations")
+    completed: list[Json] = [
+        _configuration(number, configuration)
+        for number, configuration in enumerate(configurations if isinstance(configurations, list) else [])
+    ]
+    return {
+        **properties,
+        "macAddress": properties.get("macAddress") or address,
+        "ipConfigurations": completed,
+    }
 
 
 def _configuration(number: int, configuration: Json) -> Json:
     if not isinstance(configuration, dict):
         return configuration
-    facts = configuration.get("properties")
-    facts = facts if isinstance(facts, dict) else {}
-    octets = _bytes("private", str(configuration.get("id")))
+    properties = configuration.get("properties")
+    properties = properties if isinstance(properties, dict) else {}
+    octets = _derived_bytes("private", str(configuration.get("id")))
     address = f"10.{octets[0]}.{octets[1]}.{4 + octets[2] % 250}"
-    told: Document = {"privateIPAllocationMethod": "Dynamic", "primary": number == 0}
-    told |= {**facts, "privateIPAddress": facts.get("privateIPAddress") or address}
-    return {**configuration, "properties": told}
+    completed: Document = {"privateIPAllocationMethod": "Dynamic", "primary": number == 0}
+    completed |= {**properties, "privateIPAddress": properties.get("privateIPAddress") or address}
+    return {**configuration, "properties": completed}
 
 
-def _public_address(resource: str, facts: Document) -> Document:
-    octets = _bytes("public", resource)
+def _public_address(resource: str, properties: Document) -> Document:
+    octets = _derived_bytes("public", resource)
     address = f"198.{18 + octets[0] % 2}.{octets[1]}.{4 + octets[2] % 250}"
-    told: Document = {"publicIPAddressVersion": "IPv4", "publicIPAllocationMethod": "Dynamic"}
-    return {**told, **facts, "ipAddress": facts.get("ipAddress") or address}
+    defaults: Document = {"publicIPAddressVersion": "IPv4", "publicIPAllocationMethod": "Dynamic"}
+    return {**defaults, **properties, "ipAddress": properties.get("ipAddress") or address}
 
 
-def _as_it_is(resource: str, facts: Document) -> Document:
-    return facts
+def _unchanged(resource: str, properties: Document) -> Document:
+    return properties
 
 
-#: Filled in by type, always the same for the same resource.
-_FILLED: Mapping[str, Callable[[str, Document], Document]] = {
+#: Fills in properties by type; the values depend on the id of the resource alone.
+_DEFAULTS: Mapping[str, Callable[[str, Document], Document]] = {
     _INTERFACES: _interface,
     f"{_NETWORK}/publicIPAddresses": _public_address,
 }
 
 
-def _routes(namespace: str, kind: str) -> tuple[Route, ...]:
+def _routes(namespace: str, kind: str) -> tuple[ArmRoute, ...]:
     subscription = f"/subscriptions/{{subscription}}/providers/{namespace}/{kind}"
     group = f"/subscriptions/{{subscription}}/resourceGroups/{{group}}/providers/{namespace}/{kind}"
     item, inside = f"{group}/{{name}}", f"{group}/{{name}}/{{list}}"
-    routes = [Route("GET", subscription, listed), Route("GET", group, listed)]
-    routes += [Route("GET", item, get), Route("PUT", item, put), Route("DELETE", item, delete)]
-    routes.append(Route("PATCH", item, patch))
+    routes = [ArmRoute("GET", subscription, list_all), ArmRoute("GET", group, list_all)]
+    routes += [ArmRoute("GET", item, get), ArmRoute("PUT", item, put), ArmRoute("DELETE", item, delete)]
+    routes.append(ArmRoute("PATCH", item, patch))
     if namespace == _NETWORK:
         part = f"{inside}/{{item}}"
-        routes += [Route("GET", inside, listed), Route("GET", part, get)]
-        routes += [Route("PUT", part, put), Route("DELETE", part, delete)]
+        routes += [ArmRoute("GET", inside, list_all), ArmRoute("GET", part, get)]
+        routes += [ArmRoute("PUT", part, put), ArmRoute("DELETE", part, delete)]
     return tuple(routes)
 
 
-ROUTES: tuple[Route, ...] = tuple(route for namespace, kind in STORED for route in _routes(namespace, kind))
+ROUTES: tuple[ArmRoute, ...] = tuple(
+    route for namespace, kind in STORED for route in _routes(namespace, kind)
+)

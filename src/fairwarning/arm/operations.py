@@ -1,8 +1,12 @@
-"""What az waits for: an operation is under way for as long as its events are.
+"""Long-running operations: what a client polls until its request is done.
 
-An operation keeps no state of its own but the events it waits for and the documents that go with them, so a
-server that was restarted knows how far it is. What is over is found to be so when somebody asks: ``settle``
-comes before the answer to every request.
+An operation rests on scheduled events. It is in progress while at least one of its events exists; after
+that, the journal says how the events ended. A cancelled event makes the operation ``Canceled``, anything
+else ``Succeeded``. The document of an operation holds the ids of its events and the documents to delete once
+it succeeds, and no progress. That is why an operation survives a restart of the server.
+
+No timer completes operations. ``complete_finished`` runs before every response: it deletes the documents that
+finished operations leave behind, and forgets operations that ended more than ``RETENTION`` ago.
 """
 
 import asyncio
@@ -13,26 +17,28 @@ from datetime import datetime, timedelta
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext
+from fairwarning.arm.documents import Document, get_items, get_path
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.room import SUBSCRIPTION, Document, Room
-from fairwarning.core.changes import Change, EventChanged, What
-from fairwarning.core.errors import UnknownEvent
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.core.changes import Change, EventChanged, EventMilestone
+from fairwarning.core.document.render import Json
+from fairwarning.core.errors import UnknownEventError
 from fairwarning.core.model import EventId
-from fairwarning.core.wire import Json
 
 PREFIX = "operation:"
-#: How long an operation is remembered after it was first seen to be over; also how often one looks.
-KEPT = timedelta(hours=1)
-_BEGUN = frozenset({What.SCHEDULED, What.STARTED})
+#: How long a finished operation can still be looked up, and how often finished operations are looked for.
+RETENTION = timedelta(hours=1)
+_BEGUN = frozenset({EventMilestone.SCHEDULED, EventMilestone.STARTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Something a client waits for.
+    """A request that takes its time.
 
-    ``removes`` are the documents that go once all is done, by id; an id with a slash at its end means all
-    that is below it.
+    ``removes`` are the keys of the documents that are deleted once the operation succeeds; a key that ends
+    with a slash stands for all documents below it.
     """
 
     id: str
@@ -44,16 +50,16 @@ class Operation:
 
     @property
     def key(self) -> str:
-        """Where the operation is kept."""
+        """The key of the operation's document."""
         return f"{PREFIX}{self.id}".lower()
 
     def waiting_for(self, changes: Iterable[Change], more: Iterable[EventId] = ()) -> "Operation":
-        """Return the same operation, waiting also for the events a decision has begun."""
+        """Return the same operation with more events: ``more``, and those that the changes began."""
         begun = {c.event.id for c in changes if isinstance(c, EventChanged) and c.what in _BEGUN}
         return replace(self, events=tuple(sorted({*self.events, *begun, *more})))
 
     def document(self) -> Document:
-        """Return what is kept of it."""
+        """Return the operation as it is stored."""
         return {
             "started_at": self.started_at,
             "events": [*self.events],
@@ -62,224 +68,240 @@ class Operation:
         }
 
 
-class Ledger:
-    """What is under way, by the resource it is about and by everything above that."""
+class OperationRegistry:
+    """The operations of a context, by resource and by every parent of that resource."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.lock = asyncio.Lock()
-        self.closing: dict[str, Operation] = {}
-        self._below: dict[str, dict[str, Operation]] = defaultdict(dict)
-        self._ages: deque[tuple[datetime, Operation, bool]] = deque()
+        #: Operations whose documents are not deleted yet.
+        self.removing: dict[str, Operation] = {}
+        self._by_resource: dict[str, dict[str, Operation]] = defaultdict(dict)
+        #: When each operation is looked at next, and whether it was already finished the last time.
+        self._expirations: deque[tuple[datetime, Operation, bool]] = deque()
         for operation in operations:
             self.add(operation)
 
     def add(self, operation: Operation) -> None:
-        """Know an operation."""
-        for resource in _lineage(operation.resource):
-            self._below[resource][operation.key] = operation
+        """Add an operation."""
+        for resource in _with_parents(operation.resource):
+            self._by_resource[resource][operation.key] = operation
         if operation.removes:
-            self.closing[operation.key] = operation
-        self._ages.append((datetime.fromisoformat(operation.started_at) + KEPT, operation, False))
+            self.removing[operation.key] = operation
+        self._expirations.append((datetime.fromisoformat(operation.started_at) + RETENTION, operation, False))
 
-    def busy(self, room: Room, resource: str) -> bool:
-        """Whether anything is under way there; what is over is forgotten on the way."""
-        known = self._below.get(resource.lower(), {})
-        while known:
-            oldest = next(iter(known.values()))
-            if pending(room, oldest.events):
+    def is_busy(self, context: ArmContext, resource: str) -> bool:
+        """Whether an operation on the resource is in progress; finished ones leave the index on the way."""
+        operations = self._by_resource.get(resource.lower(), {})
+        while operations:
+            oldest = next(iter(operations.values()))
+            if any_pending(context, oldest.events):
                 return True
-            self._forget(oldest)
+            self._remove(oldest)
         return False
 
-    def stale(self, room: Room, now: datetime) -> list[str]:
-        """Return the keys of operations that nobody will ask about any more, and forget them."""
-        found: list[str] = []
-        while self._ages and self._ages[0][0] <= now:
-            _, operation, seen = self._ages.popleft()
-            over = operation.key not in self.closing and not pending(room, operation.events)
-            if over and seen:
-                self._forget(operation)
-                found.append(operation.key)
+    def pop_stale(self, context: ArmContext, now: datetime) -> list[str]:
+        """Remove the operations that ended long ago and return their keys."""
+        stale: list[str] = []
+        while self._expirations and self._expirations[0][0] <= now:
+            _, operation, was_finished = self._expirations.popleft()
+            is_finished = operation.key not in self.removing and not any_pending(context, operation.events)
+            if is_finished and was_finished:
+                self._remove(operation)
+                stale.append(operation.key)
             else:
-                # Hours may pass between two questions of a client where somebody moves the clock.
-                self._ages.append((now + KEPT, operation, over))
-        return found
+                # Under a manual clock hours may pass between two polls of a client.
+                self._expirations.append((now + RETENTION, operation, is_finished))
+        return stale
 
-    def _forget(self, operation: Operation) -> None:
-        for resource in _lineage(operation.resource):
-            there = self._below.get(resource, {})
-            there.pop(operation.key, None)
-            if not there:
-                self._below.pop(resource, None)
-
-
-#: Of each room that is open; read from its documents when it is first asked for.
-_LEDGERS: WeakKeyDictionary[Room, Ledger] = WeakKeyDictionary()
+    def _remove(self, operation: Operation) -> None:
+        for resource in _with_parents(operation.resource):
+            operations = self._by_resource.get(resource, {})
+            operations.pop(operation.key, None)
+            if not operations:
+                self._by_resource.pop(resource, None)
 
 
-def ledger(room: Room) -> Ledger:
-    """Return what a room has under way."""
-    found = _LEDGERS.get(room)
-    if found is None:
-        found = Ledger(_read(key, known) for key, known in room.documents(PREFIX))
-        _LEDGERS[room] = found
-    return found
+#: The registry of each open context, built from its documents on first use.
+_REGISTRIES: WeakKeyDictionary[ArmContext, OperationRegistry] = WeakKeyDictionary()
 
 
-def begun(operation_id: str, resource: str, changes: Iterable[Change], now: datetime) -> Operation:
-    """Return the operation that waits for the events a decision has begun."""
-    operation = Operation(id=operation_id, started_at=instant(now), events=(), resource=resource)
+def registry_of(context: ArmContext) -> OperationRegistry:
+    """Return the operations of a context."""
+    registry = _REGISTRIES.get(context)
+    if registry is None:
+        registry = OperationRegistry(_parse(key, document) for key, document in context.documents(PREFIX))
+        _REGISTRIES[context] = registry
+    return registry
+
+
+def new_operation(operation_id: str, resource: str, changes: Iterable[Change], now: datetime) -> Operation:
+    """Return an operation that waits for the events that the changes began."""
+    operation = Operation(id=operation_id, started_at=format_instant(now), events=(), resource=resource)
     return operation.waiting_for(changes)
 
 
-def accepted(room: Room, call: Call, operation: Operation) -> Reply:
-    """Return the answer to a POST or DELETE that takes its time."""
-    ledger(room).add(operation)
-    url = _url(call, operation)
-    headers = (("Azure-AsyncOperation", url), ("Location", f"{url}&monitor=true"), hint(room))
-    return Reply(status=202, headers=headers)
+def accepted_response(context: ArmContext, request: ArmRequest, operation: Operation) -> ArmResponse:
+    """Return the response to a POST or DELETE that started an operation."""
+    registry_of(context).add(operation)
+    url = _url(request, operation)
+    location = ("Location", f"{url}&monitor=true")
+    headers = (("Azure-AsyncOperation", url), location, retry_after_header(context))
+    return ArmResponse(status=202, headers=headers)
 
 
-def created(room: Room, call: Call, operation: Operation, document: Json, *, new: bool) -> Reply:
-    """Return the answer to a PUT or PATCH; without a Location, or az would read its result from there."""
-    ledger(room).add(operation)
-    if not pending(room, operation.events):
-        return Reply(status=201 if new else 200, body=document)
-    headers = (("Azure-AsyncOperation", _url(call, operation)), hint(room))
-    return Reply(status=201 if new else 200, body=document, headers=headers)
+def created_response(
+    context: ArmContext, request: ArmRequest, operation: Operation, document: Json, *, new: bool
+) -> ArmResponse:
+    """Return the response to a PUT or PATCH; with a Location, az would read its result from there."""
+    registry_of(context).add(operation)
+    status = 201 if new else 200
+    if not any_pending(context, operation.events):
+        return ArmResponse(status=status, body=document)
+    headers = (("Azure-AsyncOperation", _url(request, operation)), retry_after_header(context))
+    return ArmResponse(status=status, body=document, headers=headers)
 
 
-async def status(room: Room, call: Call) -> Reply:
-    """Say how far an operation is."""
-    await settle(room)
-    told = await outcome(room, call.names["operation"])
-    if told is None:
-        message = f"Operation {call.names['operation']} was not found."
+async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the progress of an operation."""
+    await complete_finished(context)
+    outcome = await read_outcome(context, request.names["operation"])
+    if outcome is None:
+        message = f"Operation {request.names['operation']} was not found."
         raise AzureError(404, "NotFound", message)
-    under_way = told["status"] == "InProgress"
-    again = (hint(room),) if under_way else ()
-    if call.query.get("monitor") == "true":
-        return Reply(status=202 if under_way else 200, headers=again)
-    return Reply(body=told, headers=again)
+    in_progress = outcome["status"] == "InProgress"
+    headers = (retry_after_header(context),) if in_progress else ()
+    if request.query.get("monitor") == "true":
+        return ArmResponse(status=202 if in_progress else 200, headers=headers)
+    return ArmResponse(body=outcome, headers=headers)
 
 
-async def outcome(room: Room, operation_id: str) -> Document | None:
-    """Return how far an operation is and how it ended; None if nobody knows of it any more."""
+async def read_outcome(context: ArmContext, operation_id: str) -> Document | None:
+    """Return the status of an operation, and its end if it has one; None for an unknown operation."""
     key = f"{PREFIX}{operation_id}".lower()
-    known = room.document(key)
-    if known is None:
+    document = context.document(key)
+    if document is None:
         return None
-    told: Document = {"startTime": known["started_at"], "status": "InProgress", "name": operation_id}
-    if key in ledger(room).closing or pending(room, _events(known)):
-        return told
-    return told | await _verdict(room, _read(key, known))
+    outcome: Document = {"startTime": document["started_at"], "status": "InProgress", "name": operation_id}
+    if key in registry_of(context).removing or any_pending(context, _events(document)):
+        return outcome
+    return outcome | await _end(context, _parse(key, document))
 
 
-async def settle(room: Room) -> None:
-    """Let go of the documents of what is gone by now, and of operations that ended long ago."""
-    book = ledger(room)
-    if any(True for _ in _over(room, book)):
-        async with book.lock:
-            for operation in list(_over(room, book)):
-                await _conclude(room, book, operation)
-    stale = book.stale(room, room.engine.clock.now())
+async def complete_finished(context: ArmContext) -> None:
+    """Delete the documents that finished operations remove, and operations that ended long ago."""
+    registry = registry_of(context)
+    if any(True for _ in _finished(context, registry)):
+        async with registry.lock:
+            for operation in list(_finished(context, registry)):
+                await _complete(context, registry, operation)
+    stale = registry.pop_stale(context, context.engine.clock.now())
     if stale:
-        await room.keep(dict.fromkeys(stale))
+        await context.put_documents(dict.fromkeys(stale))
 
 
-def needed(documents: Iterable[tuple[str, Document]]) -> set[EventId]:
-    """Return the events whose lines in the journal say how operations ended that are still remembered."""
-    return {event for key, known in documents if key.startswith(PREFIX) for event in _events(known)}
+def required_events(documents: Iterable[tuple[str, Document]]) -> set[EventId]:
+    """Return the events whose journal lines still decide how an operation ended."""
+    return {event for key, document in documents if key.startswith(PREFIX) for event in _events(document)}
 
 
-def pending(room: Room, events: Iterable[EventId]) -> bool:
-    """Whether any of the events is still there."""
-    return any(_there(room, event) for event in events)
+def any_pending(context: ArmContext, events: Iterable[EventId]) -> bool:
+    """Whether at least one of the events still exists."""
+    return any(_exists(context, event) for event in events)
 
 
-def busy(room: Room, resource: str) -> bool:
-    """Whether an operation on the resource, or on something below it, is under way."""
-    return ledger(room).busy(room, resource)
+def is_busy(context: ArmContext, resource: str) -> bool:
+    """Whether an operation on the resource, or on a resource below it, is in progress."""
+    return registry_of(context).is_busy(context, resource)
 
 
-def hint(room: Room) -> tuple[str, str]:
-    """Return the header that says when to ask again; without one clients wait for half a minute."""
-    return room.pace.header, room.pace.value
+def retry_after_header(context: ArmContext) -> tuple[str, str]:
+    """Return the header that says when to poll again; without it clients wait for half a minute."""
+    return context.retry_after.header, context.retry_after.value
 
 
-def instant(moment: datetime) -> str:
-    """Write an instant as Azure does."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def format_instant(instant: datetime) -> str:
+    """Return an instant as Azure writes it."""
+    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _over(room: Room, book: Ledger) -> Iterator[Operation]:
-    return (one for one in book.closing.values() if not pending(room, one.events))
+def _finished(context: ArmContext, registry: OperationRegistry) -> Iterator[Operation]:
+    return (
+        operation for operation in registry.removing.values() if not any_pending(context, operation.events)
+    )
 
 
-async def _conclude(room: Room, book: Ledger, operation: Operation) -> None:
-    verdict = await _verdict(room, operation)
-    left: dict[str, Document | None] = {operation.key: replace(operation, removes=()).document()}
+async def _complete(context: ArmContext, registry: OperationRegistry, operation: Operation) -> None:
+    end = await _end(context, operation)
+    updates: dict[str, Document | None] = {operation.key: replace(operation, removes=()).document()}
     for resource in operation.removes:
-        known = room.document(resource)
-        if verdict["status"] == "Succeeded":
-            below = room.documents(resource) if resource.endswith("/") else ()
-            left |= {key: None for key, _ in below} | {resource: None}
-        elif child(known, "properties", "provisioningState") == "Deleting" and known is not None:
-            left[resource] = {**known, "properties": {"provisioningState": "Succeeded"}}
-    await room.keep(left)
-    book.closing.pop(operation.key, None)
+        document = context.document(resource)
+        if end["status"] == "Succeeded":
+            below = context.documents(resource) if resource.endswith("/") else ()
+            updates |= {key: None for key, _ in below} | {resource: None}
+        elif get_path(document, "properties", "provisioningState") == "Deleting" and document is not None:
+            updates[resource] = {**document, "properties": {"provisioningState": "Succeeded"}}
+    await context.put_documents(updates)
+    registry.removing.pop(operation.key, None)
 
 
-async def _verdict(room: Room, operation: Operation) -> Document:
-    """Return how it ended and when; an event that was withdrawn takes its operation along."""
-    ended = datetime.fromisoformat(operation.started_at)
+async def _end(context: ArmContext, operation: Operation) -> Document:
+    """Return how a finished operation ended, and when; one cancelled event cancels the operation."""
+    ended_at = datetime.fromisoformat(operation.started_at)
     for event in operation.events:
-        lines = await room.engine.store.journal(event=event)
-        last = next((e for e in reversed(lines) if isinstance(e.change, EventChanged)), None)
+        lines = await context.engine.store.journal(event=event)
+        last = next((line for line in reversed(lines) if isinstance(line.change, EventChanged)), None)
         if last is None or not isinstance(last.change, EventChanged):
             continue
-        ended = max(ended, last.at)
-        if last.change.what is What.CANCELLED:
+        ended_at = max(ended_at, last.at)
+        if last.change.what is EventMilestone.CANCELLED:
             message = f"Scheduled event {event} was cancelled by {last.change.by}."
             error: Document = {"code": "OperationCanceled", "message": message}
-            return {"endTime": instant(ended), "status": "Canceled", "error": error}
-    return {"endTime": instant(ended), "status": "Succeeded"}
+            return {"endTime": format_instant(ended_at), "status": "Canceled", "error": error}
+    return {"endTime": format_instant(ended_at), "status": "Succeeded"}
 
 
-def _there(room: Room, event: EventId) -> bool:
+def _exists(context: ArmContext, event: EventId) -> bool:
     try:
-        room.engine.directory.event(event)
-    except UnknownEvent:
+        context.engine.directory.event(event)
+    except UnknownEventError:
         return False
     return True
 
 
-def _lineage(resource: str) -> Iterator[str]:
+def _with_parents(resource: str) -> Iterator[str]:
     path = resource.lower().rstrip("/")
     while path:
         yield path
         path = path.rpartition("/")[0]
 
 
-def _read(key: str, known: Document) -> Operation:
-    removes = child(known, "removes")
+def _parse(key: str, document: Document) -> Operation:
     return Operation(
         id=key.removeprefix(PREFIX),
-        started_at=str(known["started_at"]),
-        events=_events(known),
-        resource=str(known["resource"]),
-        removes=tuple(str(one) for one in removes) if isinstance(removes, list) else (),
+        started_at=str(document["started_at"]),
+        events=_events(document),
+        resource=str(document["resource"]),
+        removes=tuple(str(resource) for resource in get_items(document, "removes")),
     )
 
 
-def _events(known: Document) -> tuple[EventId, ...]:
-    found = child(known, "events")
-    return tuple(EventId(str(event)) for event in found) if isinstance(found, list) else ()
+def _events(document: Document) -> tuple[EventId, ...]:
+    return tuple(EventId(str(event)) for event in get_items(document, "events"))
 
 
-def _url(call: Call, operation: Operation) -> str:
-    version = quote(call.version or "2024-07-01")
+def _url(request: ArmRequest, operation: Operation) -> str:
+    version = quote(request.version or "2024-07-01")
     return (
-        f"{call.base}/subscriptions/{SUBSCRIPTION}/providers/{operation.provider}/locations/westeurope"
+        f"{request.base}/subscriptions/{SUBSCRIPTION}/providers/{operation.provider}/locations/westeurope"
         f"/operations/{operation.id}?api-version={version}"
     )
+
+
+ROUTES: tuple[ArmRoute, ...] = tuple(
+    ArmRoute(
+        "GET",
+        f"/subscriptions/{{subscription}}/providers/{provider}/locations/{{location}}/operations/{{operation}}",
+        get_status,
+    )
+    for provider in ("Microsoft.Compute", "Microsoft.Resources")
+)

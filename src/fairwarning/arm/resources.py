@@ -1,77 +1,85 @@
-"""Everything there is, whatever it is: the lists that generic clients start from."""
+"""Lists of resources of all types, as generic clients ask for them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 
-from fairwarning.arm.call import Call, Reply, child
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext
+from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.places import KINDS, VMS, page, set_id, vm_id
-from fairwarning.arm.room import SUBSCRIPTION, Document, Room
-from fairwarning.arm.routing import Route
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.resource_ids import SCOPE_KINDS, VMS, paginate, set_id, vm_id
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import Scope, ScopeKind
-from fairwarning.core.wire import Json
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
 _CLAUSE = re.compile(r"\s*(\w+)\s+eq\s+'((?:[^']|'')*)'\s*", re.IGNORECASE)
 _AND = re.compile(r"(?<!\s)\s++and\s++(?=\w++\s++eq\s)", re.IGNORECASE)
 _RESOURCE = re.compile(r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/([^/]+/[^/]+)/[^/]+")
-_NEVER_LISTED = frozenset({"microsoft.resources/deployments"})
-_SHOWN = ("id", "name", "type", "location", "kind", "sku", "zones", "identity", "tags", "managedBy")
-#: What the core knows to be there or not, whatever a document says.
-_LIVING = frozenset(f"Microsoft.Compute/{kind}".lower() for kind in KINDS)
+_UNLISTED_TYPES = frozenset({"microsoft.resources/deployments"})
+_SUMMARY_MEMBERS = ("id", "name", "type", "location", "kind", "sku", "zones", "identity", "tags", "managedBy")
+#: Types whose resources are scopes and machines of the core; a document alone does not make one of them.
+_CORE_TYPES = frozenset(f"Microsoft.Compute/{kind}".lower() for kind in SCOPE_KINDS)
 
-Test = Callable[[Document], bool]
+Predicate = Callable[[Document], bool]
 
 
-async def listed(room: Room, call: Call) -> Reply:
-    """Return all resources of a group or of the subscription that the filter lets through."""
-    group = call.names.get("group")
+async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the resources of a group, or of the subscription, that match the filter."""
+    group = request.names.get("group")
     if group is not None:
-        room.group(group)
-    tests = list(_tests(call.query.get("$filter", "")))
-    found = (one for one in everything(room) if group is None or _group(one) == group.lower())
-    return page(call, ((str(one["id"]), partial(dict, one)) for one in found if all(t(one) for t in tests)))
+        context.require_group(group)
+    predicates = list(_parse_filter(request.query.get("$filter", "")))
+    matching = (
+        resource
+        for resource in iterate_resources(context)
+        if group is None or _group(resource) == group.lower()
+        if all(matches(resource) for matches in predicates)
+    )
+    return paginate(request, ((str(resource["id"]), partial(dict, resource)) for resource in matching))
 
 
-def everything(room: Room) -> Iterator[Document]:
-    """Yield every resource that stands by itself, in short."""
-    for resource in dict.fromkeys(chain.from_iterable(_ids(room, s) for s in room.engine.scopes().values())):
-        yield _short(room, resource)
-    for key, document in room.documents(f"/subscriptions/{SUBSCRIPTION}/"):
-        found = _RESOURCE.fullmatch(key)
-        if found is not None and found[1] not in _LIVING | _NEVER_LISTED:
-            yield {name: document[name] for name in _SHOWN if name in document}
+def iterate_resources(context: ArmContext) -> Iterator[Document]:
+    """Yield a summary of every top-level resource."""
+    for resource in dict.fromkeys(
+        chain.from_iterable(_ids(context, s) for s in context.engine.scopes().values())
+    ):
+        yield _summary(context, resource)
+    for key, document in context.documents(f"/subscriptions/{SUBSCRIPTION}/"):
+        parts = _RESOURCE.fullmatch(key)
+        if parts is not None and parts[1] not in _CORE_TYPES | _UNLISTED_TYPES:
+            yield {name: document[name] for name in _SUMMARY_MEMBERS if name in document}
 
 
-def _ids(room: Room, scope: Scope) -> Iterator[str]:
+def _ids(context: ArmContext, scope: Scope) -> Iterator[str]:
     if scope.facts.kind is not ScopeKind.STANDALONE:
-        yield set_id(room, scope)
-    if scope.facts.kind in KINDS[VMS]:
-        yield from (vm_id(room, machine) for machine in scope.machines.values())
+        yield set_id(context, scope)
+    if scope.facts.kind in SCOPE_KINDS[VMS]:
+        yield from (vm_id(context, machine) for machine in scope.machines.values())
 
 
-def _short(room: Room, resource: str) -> Document:
+def _summary(context: ArmContext, resource: str) -> Document:
     group, _, rest = resource.partition("/providers/")
     kind, _, name = rest.rpartition("/")
-    location = child(room.document(group), "location")
-    told: Document = {"id": resource, "name": name, "type": kind, "location": location, "tags": {}}
-    known = room.document(resource) or {}
-    return told | {word: known[word] for word in _SHOWN if word in known}
+    location = get_path(context.document(group), "location")
+    summary: Document = {"id": resource, "name": name, "type": kind, "location": location, "tags": {}}
+    document = context.document(resource) or {}
+    return summary | {member: document[member] for member in _SUMMARY_MEMBERS if member in document}
 
 
-def _tests(text: str) -> Iterator[Test]:
+def _parse_filter(text: str) -> Iterator[Predicate]:
     for clause in _AND.split(text) if text.strip() else ():
-        found = _CLAUSE.fullmatch(clause)
-        if found is None or found[1].lower() not in _FILTERS:
+        parts = _CLAUSE.fullmatch(clause)
+        if parts is None or parts[1].lower() not in _FILTERS:
             message = f"The filter '{text}' is not supported: it must be clauses like resourceType eq '...'."
             raise AzureError(400, "InvalidFilterInQueryString", message)
-        yield _test(_FILTERS[found[1].lower()], found[2].replace("''", "'").lower())
+        yield _equals(_FILTERS[parts[1].lower()], parts[2].replace("''", "'").lower())
 
 
-def _test(values: Callable[[Document], list[str]], wanted: str) -> Test:
-    return lambda document: wanted in values(document)
+def _equals(values: Callable[[Document], list[str]], expected: str) -> Predicate:
+    return lambda document: expected in values(document)
 
 
 def _group(document: Document) -> str:
@@ -83,7 +91,7 @@ def _member(name: str) -> Callable[[Document], list[str]]:
 
 
 def _tags(document: Document) -> dict[str, Json]:
-    tags = child(document, "tags")
+    tags = get_path(document, "tags")
     return tags if isinstance(tags, dict) else {}
 
 
@@ -97,7 +105,7 @@ _FILTERS: Mapping[str, Callable[[Document], list[str]]] = {
 }
 
 
-ROUTES: tuple[Route, ...] = (
-    Route("GET", f"{_SUBSCRIPTION}/resources", listed),
-    Route("GET", f"{_SUBSCRIPTION}/resourceGroups/{{group}}/resources", listed),
+ROUTES: tuple[ArmRoute, ...] = (
+    ArmRoute("GET", f"{_SUBSCRIPTION}/resources", list_all),
+    ArmRoute("GET", f"{_SUBSCRIPTION}/resourceGroups/{{group}}/resources", list_all),
 )

@@ -1,4 +1,4 @@
-"""Paths as Azure's clients write them: in any case, with doubled slashes, with percent signs."""
+"""Routes: paths match in any case, with doubled slashes and percent signs, as Azure's clients send them."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import unquote
 
-from fairwarning.arm.call import Handler
 from fairwarning.arm.errors import AzureError
+from fairwarning.arm.messages import Handler
 
 
 @dataclass(frozen=True)
-class Route:
-    """A method, a path with ``{names}`` in it, and who answers."""
+class ArmRoute:
+    """A method, a path with ``{names}`` in it, and the handler of its requests."""
 
     method: str
     template: str
@@ -20,7 +20,7 @@ class Route:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The path as an expression that ignores case."""
+        """The path as a regular expression that ignores case."""
         parts = re.split(r"\{(\w+)\}", self.template)
         text = "".join(
             f"(?P<{part}>[^/]+)" if number % 2 else re.escape(part) for number, part in enumerate(parts)
@@ -28,22 +28,22 @@ class Route:
         return re.compile(text, re.IGNORECASE)
 
 
-def match(routes: Iterable[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
-    """Return the route that answers, and what the path calls things by.
+def match(routes: Iterable[ArmRoute], method: str, path: str) -> tuple[ArmRoute, Mapping[str, str]]:
+    """Return the route of a request, and the names in its path.
 
     Raises:
-        AzureError: nothing answers here, or nothing that knows this method.
+        AzureError: no route has this path, or none of them this method.
     """
-    plain = re.sub(r"/{2,}", "/", path).rstrip("/") or "/"
+    normalized = re.sub(r"/{2,}", "/", path).rstrip("/") or "/"
     allowed: list[str] = []
     for route in routes:
-        found = route.pattern.fullmatch(plain)
-        if found is None:
+        matched = route.pattern.fullmatch(normalized)
+        if matched is None:
             continue
         if route.method == method:
-            return route, {name: unquote(value) for name, value in found.groupdict().items()}
+            return route, {name: unquote(value) for name, value in matched.groupdict().items()}
         allowed.append(route.method)
     if allowed:
         message = f"The requested resource does not support http method '{method}'."
         raise AzureError(405, "HttpMethodNotAllowed", message)
-    raise AzureError(404, "NotFound", f"No resource answers at {plain}.")
+    raise AzureError(404, "NotFound", f"No resource answers at {normalized}.")

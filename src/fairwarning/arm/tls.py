@@ -1,7 +1,11 @@
-"""The certificate of the management face: clients speak to it by TLS only.
+"""The certificates of the management API, which clients reach over TLS only.
 
-A certificate authority of our own signs it. Its key is kept beside it, so that clients that trust it go on
-doing so after a restart; the server's own certificate is made at every start, for the names it has then.
+Azure's tools accept no plain HTTP, and no public authority signs certificates for loopback. So this server
+has an authority of its own, and clients are given its certificate to trust. The authority's key and
+certificate stay in the data directory: clients that trust the authority keep trusting it after a restart. The
+server's own certificate is issued anew at every start, for the names that the server has then.
+
+An authority that would expire before the certificates it signs, or whose key does not fit, is replaced.
 """
 
 import logging
@@ -29,7 +33,7 @@ log = logging.getLogger("fairwarning.arm")
 
 CA_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=397)
-#: Clocks of clients may be behind ours.
+#: The clocks of clients may be behind the server's.
 _LEEWAY = timedelta(days=1)
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -37,14 +41,14 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """Files: the authority that clients are to trust, and what the server shows and proves itself by."""
+    """Files: the certificate of the authority, and the chain and the key of the server."""
 
     ca: Path
     chain: Path
     key: Path
 
     def context(self) -> ssl.SSLContext:
-        """Return what a server needs to speak TLS."""
+        """Return the TLS settings of the server."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.chain, self.key)
         return context
@@ -57,24 +61,24 @@ class _Authority:
 
 
 def certificates(directory: Path, hosts: Iterable[str], now: datetime) -> Certificates:
-    """Return certificates for a server at these names, by the authority kept here or a new one."""
+    """Return certificates for a server with these names, signed by the stored authority or a new one."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     ca, ca_key = directory / "ca.pem", directory / "ca-key.pem"
-    authority = _kept(ca, ca_key, now)
+    authority = _load_authority(ca, ca_key, now)
     if authority is None:
         authority = _new_authority(now)
         _write(ca_key, _private(authority.key))
         _write(ca, _public(authority.certificate), mode=0o644)
     key = ec.generate_private_key(ec.SECP256R1())
-    leaf = _leaf(authority, key, dict.fromkeys((*LOCAL, *hosts)), now)
-    made = Certificates(ca=ca, chain=directory / "server.pem", key=directory / "server-key.pem")
-    _write(made.key, _private(key))
-    _write(made.chain, _public(leaf) + _public(authority.certificate), mode=0o644)
-    return made
+    certificate = _server_certificate(authority, key, dict.fromkeys((*LOCAL, *hosts)), now)
+    files = Certificates(ca=ca, chain=directory / "server.pem", key=directory / "server-key.pem")
+    _write(files.key, _private(key))
+    _write(files.chain, _public(certificate) + _public(authority.certificate), mode=0o644)
+    return files
 
 
-def _kept(ca: Path, ca_key: Path, now: datetime) -> _Authority | None:
-    """Return the authority that is kept, unless it will run out before what it signs now."""
+def _load_authority(ca: Path, ca_key: Path, now: datetime) -> _Authority | None:
+    """Return the stored authority, unless it expires before a certificate that it signs now."""
     try:
         certificate = x509.load_pem_x509_certificate(ca.read_bytes())
         key = load_pem_private_key(ca_key.read_bytes(), None)
@@ -83,8 +87,12 @@ def _kept(ca: Path, ca_key: Path, now: datetime) -> _Authority | None:
     except (ValueError, TypeError) as problem:
         log.warning("authority_unreadable path=%s problem=%s", ca, problem)
         return None
-    lasts = certificate.not_valid_before_utc <= now and now + LIFE <= certificate.not_valid_after_utc
-    if isinstance(key, ec.EllipticCurvePrivateKey) and key.public_key() == certificate.public_key() and lasts:
+    is_current = certificate.not_valid_before_utc <= now and now + LIFE <= certificate.not_valid_after_utc
+    if (
+        is_current
+        and isinstance(key, ec.EllipticCurvePrivateKey)
+        and key.public_key() == certificate.public_key()
+    ):
         return _Authority(certificate, key)
     log.warning("authority_replaced path=%s", ca)
     return None
@@ -103,7 +111,7 @@ def _new_authority(now: datetime) -> _Authority:
     return _Authority(certificate, key)
 
 
-def _leaf(
+def _server_certificate(
     authority: _Authority, key: ec.EllipticCurvePrivateKey, hosts: Iterable[str], now: datetime
 ) -> x509.Certificate:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairwarning")])
@@ -163,9 +171,9 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Put a file there, whole, that nobody else could read on the way."""
-    half = path.with_name(f".{path.name}.new")
-    half.unlink(missing_ok=True)
-    with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+    """Write a file atomically; other users cannot read it at any moment."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
-    half.replace(path)
+    temporary.replace(path)

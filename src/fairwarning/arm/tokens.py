@@ -1,8 +1,12 @@
-"""Tokens that clients show with every request, signed by a key that outlives the server.
+"""The tokens that clients send with every request.
 
-A token is good for as long as its signature and its time are; who it was made for is not looked at again. One
-that another server signed, or that has run out, is answered with a challenge that az and the SDKs understand:
-fetch a new one and try again.
+A token is a JWT, signed with a key in the store, so tokens survive a restart of the server. A token is valid
+while its signature and its expiry are; its audience and its subject are not checked. The ``use`` claim keeps
+access tokens, refresh tokens, identity tokens and device codes apart.
+
+A client with an expired token, or with a token of another server, gets a challenge in ``WWW-Authenticate``
+that az and the SDKs understand: fetch a new token and try again. The server's secret, if it has one, is part
+of the signing key: a new secret invalidates all tokens.
 """
 
 import base64
@@ -11,13 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from fairwarning.arm.room import TENANT
-from fairwarning.core.wire import Json, compact
+from fairwarning.arm.context import TENANT
+from fairwarning.core.document.render import Json, compact_json
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.ports import Store
 
 LIFE = timedelta(days=1)
-#: How long a client may go on fetching tokens without showing its secret again.
+#: How long a client can fetch new tokens without sending its secret again.
 REFRESH_LIFE = timedelta(days=90)
 
 ISSUER = f"https://login.fairwarning.test/{TENANT}/"
@@ -25,12 +29,12 @@ USER = "dev@fairwarning.test"
 ACCESS, IDENTITY, REFRESH, DEVICE = "access", "identity", "refresh", "device"
 
 _ALGORITHM = "HS256"
-_NOTE = "arm-key"
+_KEY_NAME = "arm-key"
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Makes tokens and knows its own; with a ``secret``, only who shows it is given one."""
+    """Issues and checks tokens; with a ``secret``, only clients that send it get tokens."""
 
     key: str = field(repr=False)
     now: Callable[[], datetime]
@@ -38,15 +42,15 @@ class Tokens:
 
     def make(self, audience: str, *, use: str = ACCESS, subject: str = "dev", life: timedelta = LIFE) -> str:
         """Return a signed token."""
-        import jwt  # loaded with the first token: starting a server must not wait for it
+        import jwt  # imported with the first token, to start the server faster
 
-        made = int(self.now().timestamp())
+        issued_at = int(self.now().timestamp())
         claims = {
             "aud": audience,
             "iss": ISSUER,
-            "iat": made,
-            "nbf": made,
-            "exp": made + int(life.total_seconds()),
+            "iat": issued_at,
+            "nbf": issued_at,
+            "exp": issued_at + int(life.total_seconds()),
             "tid": TENANT,
             "oid": subject,
             "sub": subject,
@@ -59,14 +63,16 @@ class Tokens:
         }
         return jwt.encode(claims, self._signing_key, algorithm=_ALGORITHM)
 
-    def holds(self, token: str, use: str = ACCESS) -> bool:
-        """Whether we made this token, for this use, and it has not run out."""
+    def is_valid(self, token: str, use: str = ACCESS) -> bool:
+        """Whether this server issued the token, for this use, and it has not expired."""
         claims = self._claims(token)
-        until = claims.get("exp")
-        return claims.get("use") == use and isinstance(until, int) and self.now().timestamp() < until
+        expires_at = claims.get("exp")
+        return (
+            claims.get("use") == use and isinstance(expires_at, int) and self.now().timestamp() < expires_at
+        )
 
-    def signed(self, token: str) -> bool:
-        """Whether we made this token, for whatever use and however long ago: nobody has guessed it."""
+    def is_signed(self, token: str) -> bool:
+        """Whether this server issued the token, for any use and at any time: the token is no guess."""
         return bool(self._claims(token))
 
     def _claims(self, token: str) -> Mapping[str, Json]:
@@ -77,52 +83,52 @@ class Tokens:
                 token,
                 self._signing_key,
                 algorithms=[_ALGORITHM],
-                # Time is an argument here: the library would read the clock itself.
+                # is_valid() checks the expiry, by its own clock; the library would read the system clock.
                 options={"verify_aud": False, "verify_exp": False, "verify_nbf": False, "verify_iat": False},
             )
         except jwt.PyJWTError:
             return {}
         return claims
 
-    def admits(self, secret: str) -> bool:
-        """Whether a client that shows this secret is given tokens."""
+    def accepts_secret(self, secret: str) -> bool:
+        """Whether a client with this secret gets tokens."""
         return self.secret is None or hmac.compare_digest(secret.encode(), self.secret.encode())
 
     @property
     def _signing_key(self) -> str:
-        # A server that is given another secret no longer knows the tokens of those who had the old one.
+        # A new secret invalidates the tokens that were issued under the old one.
         return self.key + (self.secret or "")
 
-    def challenge(self, base: str, *, shown: bool) -> str:
-        """Return what tells a client where tokens come from; if it has shown one, that it needs another."""
-        where = f'Bearer authorization_uri="{base}/adfs"'
-        if not shown:
-            return f'{where}, error="invalid_token"'
-        wanted: Json = {"essential": True, "value": str(int(self.now().timestamp()))}
-        claims = base64.b64encode(compact({"access_token": {"nbf": wanted}})).decode()
-        return f'{where}, error="insufficient_claims", claims="{claims}"'
+    def challenge(self, base: str, *, has_token: bool) -> str:
+        """Return the challenge: where to get a token, or, if the client sent one, that it needs another."""
+        bearer = f'Bearer authorization_uri="{base}/adfs"'
+        if not has_token:
+            return f'{bearer}, error="invalid_token"'
+        not_before: Json = {"essential": True, "value": str(int(self.now().timestamp()))}
+        claims = base64.b64encode(compact_json({"access_token": {"nbf": not_before}})).decode()
+        return f'{bearer}, error="insufficient_claims", claims="{claims}"'
 
 
-async def signed_by(store: Store, now: Callable[[], datetime], secret: str | None) -> Tokens:
-    """Return the tokens of the server that keeps its state here."""
-    key = await store.noted(_NOTE)
+async def load_tokens(store: Store, now: Callable[[], datetime], secret: str | None) -> Tokens:
+    """Return the tokens of the server with this store; the first call creates the key."""
+    key = await store.noted(_KEY_NAME)
     if key is None:
-        # Two ids of 122 random bits each: more than the signature can make use of.
+        # Two ids of 122 random bits each.
         key = f"{new_event_id()}{new_event_id()}"
-        await store.note(_NOTE, key)
+        await store.note(_KEY_NAME, key)
     return Tokens(key, now, secret)
 
 
 def machine_token(tokens: Tokens, machine: str, resource: str) -> Mapping[str, Json]:
-    """Return what a machine is given that asks for a token of its identity; numbers are text there."""
-    made, life = int(tokens.now().timestamp()), int(LIFE.total_seconds())
+    """Return a token of a machine's identity, as the metadata API answers: numbers are strings."""
+    issued_at, life = int(tokens.now().timestamp()), int(LIFE.total_seconds())
     return {
         "access_token": tokens.make(resource, subject=machine),
         "client_id": machine,
         "expires_in": str(life),
-        "expires_on": str(made + life),
+        "expires_on": str(issued_at + life),
         "ext_expires_in": str(life),
-        "not_before": str(made),
+        "not_before": str(issued_at),
         "resource": resource,
         "token_type": "Bearer",
     }

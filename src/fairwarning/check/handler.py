@@ -1,4 +1,4 @@
-"""The handler on one machine: its folder, its environment, and its runs."""
+"""The handler on one machine: its process, its folder and its environment."""
 
 import asyncio
 import os
@@ -12,101 +12,101 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fairwarning.check import cell
-from fairwarning.check.notebook import Notebook
+from fairwarning.check import sandbox_child
+from fairwarning.check.background import OUTPUT_LIMIT, OutputTail
+from fairwarning.check.observation_log import ObservationLog
 from fairwarning.check.observations import Life, Phase
-from fairwarning.check.tail import KEPT, Tail
 
 HOOK = Path(__file__).with_name("hook.py")
 
-#: How long a handler may take to end when asked to.
+#: The time between SIGTERM and SIGKILL.
 GRACE = timedelta(seconds=2)
 
 
 @dataclass(slots=True, kw_only=True)
 class Handler:
-    """One machine's handler, now and again."""
+    """The handler of one machine; it can be started again after it ended."""
 
     machine: str
     command: Sequence[str]
     environment: Mapping[str, str]
     port: int
-    notebook: Notebook
-    complaints: int
-    printed: Tail = field(default_factory=Tail)
+    log: ObservationLog
+    error_fd: int
+    output: OutputTail = field(default_factory=OutputTail)
     _process: asyncio.subprocess.Process | None = None
     _watch: asyncio.Task[None] | None = None
-    _ours: bool = False
+    _ended_by_step: bool = False
 
     @property
     def running(self) -> bool:
-        """Whether it runs."""
+        """Whether the handler is running."""
         return self._watch is not None and not self._watch.done()
 
     @property
     def problem(self) -> str | None:
-        """Why it could not be run at all, if so."""
-        return os.pread(self.complaints, KEPT, 0).decode(errors="replace") or None
+        """Why the handler could not be run; None if it could."""
+        return os.pread(self.error_fd, OUTPUT_LIMIT, 0).decode(errors="replace") or None
 
     async def start(self) -> None:
-        """Run it, in a sandbox whose endpoint is ours; one that runs already is left alone."""
+        """Start the handler in a sandbox, unless it is running."""
         if self.running:
             return
-        self._ours = False
+        self._ended_by_step = False
         self._process = await asyncio.create_subprocess_exec(
-            *cell.words(self.port, self.complaints, self.command),
-            pass_fds=(self.complaints,),
+            *sandbox_child.command_line(self.port, self.error_fd, self.command),
+            pass_fds=(self.error_fd,),
             env=dict(self.environment),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        life = Life(machine=self.machine, begun=self.notebook.now())
-        self._watch = asyncio.create_task(self._live(self._process, life))
+        life = Life(machine=self.machine, begun=self.log.now())
+        self._watch = asyncio.create_task(self._watch_run(self._process, life))
 
     async def kill(self) -> None:
-        """End it at once, as a crash or a reboot does, and return when all of it is gone."""
+        """Kill the handler, as a crash or a reboot does, and wait until all its processes are gone."""
         await self._end(signal.SIGKILL)
 
     async def stop(self) -> None:
-        """Ask it to end, and insist after a while."""
+        """Stop the handler with SIGTERM, and with SIGKILL if it does not end."""
         await self._end(signal.SIGTERM, GRACE)
         await self.kill()
 
-    async def _end(self, how: signal.Signals, patience: timedelta | None = None) -> None:
+    async def _end(self, number: signal.Signals, grace: timedelta | None = None) -> None:
         if self._process is None or self._watch is None or self._watch.done():
             return
-        self._ours = True
+        self._ended_by_step = True
         with suppress(ProcessLookupError):
-            self._process.send_signal(how)
-        within = None if patience is None else patience.total_seconds()
-        await asyncio.wait((self._watch,), timeout=within)
+            self._process.send_signal(number)
+        timeout = None if grace is None else grace.total_seconds()
+        await asyncio.wait((self._watch,), timeout=timeout)
 
-    async def _live(self, process: asyncio.subprocess.Process, life: Life) -> None:
-        number = self.notebook.live(life)
-        # The pipe ends with the last process that holds it, so nothing is left of the handler then.
-        await self.printed.follow(process.stdout)
+    async def _watch_run(self, process: asyncio.subprocess.Process, life: Life) -> None:
+        number = self.log.put_life(life)
+        # The pipe ends when the last process that holds it ends, so no process of the handler is left then.
+        await self.output.follow(process.stdout)
         code = await process.wait()
-        ended = replace(life, ended=self.notebook.now(), code=code, ours=self._ours)
-        self.notebook.live(ended, number)
+        ended = replace(life, ended=self.log.now(), code=code, ended_by_step=self._ended_by_step)
+        self.log.put_life(ended, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What a handler finds on its machine."""
+class HandlerEnvironment:
+    """The folder, the hooks and the variables of a handler."""
 
     machine: str
     folder: Path
-    call: str
+    hook_url: str
 
     @property
     def work(self) -> Path:
-        """Where it may leave files; they survive the machine's reboot."""
+        """The folder for the handler's files; they survive a reboot."""
         return self.folder / "work"
 
     @property
-    def words(self) -> dict[str, str]:
-        """What stands for what in its command line."""
+    def placeholders(self) -> dict[str, str]:
+        """The placeholders of the handler's command line, and their values."""
         return {
             "vm": self.machine,
             "work": str(self.work),
@@ -116,28 +116,28 @@ class Place:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What its environment tells it."""
+        """The environment variables of the handler."""
         renamed = {"vm": "machine"}
-        return {f"FAIRWARNING_{renamed.get(n, n).upper()}": value for n, value in self.words.items()}
+        return {f"FAIRWARNING_{renamed.get(n, n).upper()}": value for n, value in self.placeholders.items()}
 
     @property
     def _url(self) -> str:
-        return f"{self.call}/{quote(self.machine, safe='')}"
+        return f"{self.hook_url}/{quote(self.machine, safe='')}"
 
-    def furnish(self) -> None:
-        """Make the folder, with a hook for each phase."""
+    def create(self) -> None:
+        """Create the folder, with a hook program for each phase."""
         self.work.mkdir(parents=True)
-        where = urlsplit(self._url)
+        url = urlsplit(self._url)
         for phase in Phase:
-            words = (sys.executable, "-I", "-S", HOOK, where.hostname, where.port, f"{where.path}/{phase}")
-            script = f'#!/bin/sh\nexec {shlex.join(map(str, words))} "${{1:-$FAIRWARNING_EVENT_ID}}"\n'
+            command = (sys.executable, "-I", "-S", HOOK, url.hostname, url.port, f"{url.path}/{phase}")
+            script = f'#!/bin/sh\nexec {shlex.join(map(str, command))} "${{1:-$FAIRWARNING_EVENT_ID}}"\n'
             path = self.folder / phase.value
             path.write_text(script, encoding="utf-8")
             path.chmod(0o755)
 
-    def filled(self, command: Sequence[str]) -> tuple[str, ...]:
-        """Return a command line with the names in braces replaced."""
-        filled = list(command)
-        for name, value in self.words.items():
-            filled = [word.replace(f"{{{name}}}", value) for word in filled]
-        return tuple(filled)
+    def expand(self, command: Sequence[str]) -> tuple[str, ...]:
+        """Return a command line with its placeholders replaced."""
+        expanded = list(command)
+        for name, value in self.placeholders.items():
+            expanded = [word.replace(f"{{{name}}}", value) for word in expanded]
+        return tuple(expanded)

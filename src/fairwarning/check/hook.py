@@ -1,6 +1,6 @@
-"""The hook that a handler is offered: a program that asks the play how it ends.
+"""The hook program that a handler runs: it asks the hook server for its outcome.
 
-It is run by its path, by an interpreter without site packages, because a handler must not wait for it.
+It runs by its path, in an interpreter without site packages, so that it starts quickly.
 Usage: hook.py HOST PORT PATH [EVENT].
 """
 
@@ -11,10 +11,10 @@ _REQUEST = "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\nConnection: clo
 
 
 def main(host: str, port: str, path: str, event: str = "") -> int:
-    """Return 0 if the machine is as it should be now, else 1."""
-    with socket.create_connection((host, int(port))) as line:
-        line.sendall(_REQUEST.format(f"{path}/{event}", host).encode())
-        answer = line.recv(64)
+    """Call the hook server; return 0 if the hook succeeded, else 1."""
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(_REQUEST.format(f"{path}/{event}", host).encode())
+        answer = connection.recv(64)
     return 0 if answer.split(b" ")[1:2] == [b"200"] else 1
 
 

@@ -1,4 +1,16 @@
-"""Whether a handler did what a scenario expects: pure functions from observations to verdicts."""
+"""Judges a handler: pure functions from the observations of a scenario to verdicts on its expectations.
+
+Every expectation has a function that yields findings for one machine and, where it is about events, one
+event. No finding means that the expectation is met. A finding says one of two things. *Broken* means that
+the observations prove a violation; its sentence names the machine, the event and the times. *Not shown*
+means that the observations prove neither a violation nor its absence: the handler runs no observable hook,
+the event was never announced, or the scenario ended too early. The two must not be confused: a handler is
+unsafe only for what it was seen to do, and safe only for what could be seen. The verdict on an expectation
+is its worst finding.
+
+A handler that was never served a document proves nothing, so only the broken expectations of such a run
+count.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,8 +18,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
-from fairwarning.check.observations import Announced, Asked, Observed, Phase
-from fairwarning.check.pace import Pace
+from fairwarning.check.observations import Asked, CausedEvent, Observed, Phase
 from fairwarning.check.scenario import (
     AboutEvents,
     Approves,
@@ -23,45 +34,46 @@ from fairwarning.check.scenario import (
     Recovers,
     Scenario,
     StaysDrained,
+    Timing,
 )
 
-#: C-01: the rule that whoever never asks breaks.
+#: C-01: the rule that a handler without a poll breaks.
 ASKS, ASKS_RULE = "asks", "C-01"
 
-#: How much of an answer is repeated.
-LONGEST_ANSWER = 120
+#: How much of an answer is quoted.
+MAX_QUOTE = 120
 
-_NOTHING = timedelta(0)
+_ZERO = timedelta(0)
 
 
-class Outcome(StrEnum):
-    """What is known about an expectation."""
+class ExpectationOutcome(StrEnum):
+    """The outcome of an expectation."""
 
     MET = "met"
     NOT_SHOWN = "not shown"
     BROKEN = "broken"
 
 
-def worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return the worst of these; of none, that all is met."""
-    return max(outcomes, key=list(Outcome).index, default=Outcome.MET)
+def worst(outcomes: Iterable[ExpectationOutcome]) -> ExpectationOutcome:
+    """Return the worst outcome; without any, the expectation is met."""
+    return max(outcomes, key=list(ExpectationOutcome).index, default=ExpectationOutcome.MET)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was seen, and what it means."""
+    """An observation that counts against an expectation, or leaves it open."""
 
-    outcome: Outcome
+    outcome: ExpectationOutcome
     sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is known about one expectation, with the sentences that say why."""
+    """The outcome of one expectation, with the reasons."""
 
     expect: str
     rule: str
-    outcome: Outcome
+    outcome: ExpectationOutcome
     sentences: tuple[str, ...] = ()
 
 
@@ -72,68 +84,74 @@ class _Case:
     machine: str
     scenario: Scenario
     observed: Observed
-    pace: Pace
+    timing: Timing
 
     @property
     def lives(self) -> tuple[tuple[timedelta, timedelta], ...]:
-        """The whiles during which the handler ran."""
-        mine = (one for one in self.observed.lives if one.machine == self.machine)
-        return tuple((one.begun, self.observed.ended if one.ended is None else one.ended) for one in mine)
+        """The periods in which the handler ran."""
+        lives = (life for life in self.observed.lives if life.machine == self.machine)
+        return tuple(
+            (life.begun, self.observed.ended if life.ended is None else life.ended) for life in lives
+        )
 
 
 _Findings: TypeAlias = Iterator[Finding]
 
 
-def judge(scenario: Scenario, observed: Observed, pace: Pace) -> tuple[Verdict, ...]:
-    """Return a verdict on each expectation; if a handler was never served, on that and on what it broke."""
-    verdicts = tuple(_verdict(one, scenario, observed, pace) for one in scenario.expect)
-    silent = [name for name in scenario.handlers if not any(one.served for one in observed.of(name))]
-    if not silent:
+def judge(scenario: Scenario, observed: Observed, timing: Timing) -> tuple[Verdict, ...]:
+    """Return the verdicts; if a handler was never served, that and the broken expectations only."""
+    verdicts = tuple(_verdict(expected, scenario, observed, timing) for expected in scenario.expect)
+    unserved = [
+        name for name in scenario.handlers if not any(request.served for request in observed.requests(name))
+    ]
+    if not unserved:
         return verdicts
-    sentences = tuple("; ".join(_never_served(name, observed)) for name in silent)
-    asks = Verdict(expect=ASKS, rule=ASKS_RULE, outcome=Outcome.BROKEN, sentences=sentences)
-    return (asks, *(one for one in verdicts if one.outcome is Outcome.BROKEN))
+    sentences = tuple("; ".join(_never_served(name, observed)) for name in unserved)
+    asks = Verdict(expect=ASKS, rule=ASKS_RULE, outcome=ExpectationOutcome.BROKEN, sentences=sentences)
+    return (asks, *(verdict for verdict in verdicts if verdict.outcome is ExpectationOutcome.BROKEN))
 
 
 def _never_served(machine: str, observed: Observed) -> Iterator[str]:
-    asked = list(observed.of(machine))
+    requests = list(observed.requests(machine))
     yield f"{machine} was not served a document in {_long(observed.ended)}"
-    yield f"requests: {len(asked)}"
-    # Whoever asks too often is told so in the end; what it was told before that says more.
-    for last in ([one for one in asked if one.final] or asked)[-1:]:
-        yield "the last one was not answered" if last.status is None else f"it was told {_said(last)}"
+    yield f"requests: {len(requests)}"
+    # A handler that polls too often ends up with 429; the final answer before that explains more.
+    for last in ([request for request in requests if request.final] or requests)[-1:]:
+        yield "the last request was not answered" if last.status is None else f"the answer was {_quote(last)}"
     for life in observed.lives:
-        if life.machine == machine and life.code is not None and not life.ours:
+        if life.machine == machine and life.code is not None and not life.ended_by_step:
             yield f"it ended with exit code {life.code}"
             return
 
 
-def _said(asked: Asked) -> str:
-    text = " ".join(asked.answer.decode(errors="replace").split())[:LONGEST_ANSWER]
-    return f"{asked.status}: {text}" if text else f"{asked.status}"
+def _quote(request: Asked) -> str:
+    text = " ".join(request.answer.decode(errors="replace").split())[:MAX_QUOTE]
+    return f"{request.status}: {text}" if text else f"{request.status}"
 
 
-def _verdict(expected: Expected, scenario: Scenario, observed: Observed, pace: Pace) -> Verdict:
+def _verdict(expected: Expected, scenario: Scenario, observed: Observed, timing: Timing) -> Verdict:
     cases = [
-        _Case(name, scenario, observed, pace)
+        _Case(name, scenario, observed, timing)
         for name in scenario.handlers
         if expected.machine in (None, name)
     ]
     findings = [finding for case in cases for finding in _find(expected, case)]
-    if observed.untaken and not findings:
+    if observed.steps_left and not findings:
         findings = [_cut_short(scenario, observed)]
-    outcome = worst(one.outcome for one in findings)
+    outcome = worst(finding.outcome for finding in findings)
     return Verdict(
         expect=str(type(expected).__struct_config__.tag),
         rule=expected.rule,
         outcome=outcome,
-        sentences=tuple(dict.fromkeys(one.sentence for one in findings if one.outcome is outcome)),
+        sentences=tuple(
+            dict.fromkeys(finding.sentence for finding in findings if finding.outcome is outcome)
+        ),
     )
 
 
 def _cut_short(scenario: Scenario, observed: Observed) -> Finding:
-    left = f"{observed.untaken} of its {len(scenario.steps)} steps"
-    return _not_shown(f"the play was over after {_long(observed.ended)}, without {left}")
+    steps = f"{observed.steps_left} of its {len(scenario.steps)} steps"
+    return _not_shown(f"the scenario ended after {_long(observed.ended)} and did not run {steps}")
 
 
 def _find(expected: Expected, case: _Case) -> _Findings:
@@ -145,14 +163,14 @@ def _find(expected: Expected, case: _Case) -> _Findings:
         case KeepsRunning():
             yield from _keeps_running(case)
         case _:
-            events = [one for one in case.observed.events if expected.event in (None, one.label)]
+            events = [event for event in case.observed.events if expected.event in (None, event.label)]
             if not events:
                 yield _not_shown(f"{expected.event or 'an event'} was never announced")
             for event in events:
                 yield from _about(expected, case, event)
 
 
-def _about(expected: AboutEvents, case: _Case, event: Announced) -> _Findings:
+def _about(expected: AboutEvents, case: _Case, event: CausedEvent) -> _Findings:
     match expected:
         case Approves():
             yield from _approves(expected, case, event)
@@ -174,19 +192,19 @@ def _about(expected: AboutEvents, case: _Case, event: Announced) -> _Findings:
             assert_never(expected)
 
 
-def _approves(expected: Approves, case: _Case, event: Announced) -> _Findings:
+def _approves(expected: Approves, case: _Case, event: CausedEvent) -> _Findings:
     observed, me = case.observed, case.machine
     if me not in event.resources:
         return
-    since = observed.announced(event.id) or _NOTHING
+    since = observed.announced(event.id) or _ZERO
     if expected.since == "healed":
         since = max((since, *(spell.ended for spell in observed.spells)))
-    accepted = next((one for one in observed.approvals(me, event.id) if one.accepted), None)
-    within = None if expected.within is None else case.pace.length(expected.within)
+    accepted = next((request for request in observed.approvals(me, event.id) if request.accepted), None)
+    within = None if expected.within is None else case.timing.length(expected.within)
     started = observed.first(event.id, "started")
     if accepted is None:
         until = observed.ended if started is None else started
-        yield _broken(f"{me} did not approve {event.label} in {_long(max(until - since, _NOTHING))}")
+        yield _broken(f"{me} did not approve {event.label} in {_long(max(until - since, _ZERO))}")
     elif within is not None and accepted.begun - since > within:
         took = _long(accepted.begun - since)
         yield _broken(f"{me} approved {event.label} only after {took}, not within {_long(within)}")
@@ -196,17 +214,17 @@ def _approves(expected: Approves, case: _Case, event: Announced) -> _Findings:
         )
 
 
-def _never_approves(case: _Case, event: Announced) -> _Findings:
-    for one in case.observed.approvals(case.machine, event.id)[:1]:
-        since = one.begun - (case.observed.announced(event.id) or _NOTHING)
+def _never_approves(case: _Case, event: CausedEvent) -> _Findings:
+    for approval in case.observed.approvals(case.machine, event.id)[:1]:
+        since = approval.begun - (case.observed.announced(event.id) or _ZERO)
         yield _broken(
             f"{case.machine} approved {event.label} of {', '.join(event.resources)}, {_long(since)} "
             f"after it was announced"
         )
 
 
-def _approves_once(case: _Case, event: Announced) -> _Findings:
-    final = [one for one in case.observed.approvals(case.machine, event.id) if one.final]
+def _approves_once(case: _Case, event: CausedEvent) -> _Findings:
+    final = [request for request in case.observed.approvals(case.machine, event.id) if request.final]
     if len(final) > 1:
         over = _long(final[-1].begun - final[0].begun)
         yield _broken(
@@ -215,152 +233,154 @@ def _approves_once(case: _Case, event: Announced) -> _Findings:
         )
 
 
-def _approves_only_after_drain(case: _Case, event: Announced) -> _Findings:
-    accepted = [one for one in case.observed.approvals(case.machine, event.id) if one.accepted][:1]
-    for approval in accepted:
+def _approves_only_after_drain(case: _Case, event: CausedEvent) -> _Findings:
+    approvals = case.observed.approvals(case.machine, event.id)
+    for approval in [request for request in approvals if request.accepted][:1]:
         for machine in case.scenario.handlers:
             if machine in event.resources:
                 yield from _drained_before(approval, machine, case, event)
 
 
-def _drained_before(approval: Asked, machine: str, case: _Case, event: Announced) -> _Findings:
+def _drained_before(approval: Asked, machine: str, case: _Case, event: CausedEvent) -> _Findings:
     me, drains = case.machine, case.observed.hooked(machine, Phase.DRAIN, event.id)
-    if any(one.ok and one.ended is not None and one.ended <= approval.begun for one in drains):
+    if any(drain.ok and drain.ended is not None and drain.ended <= approval.begun for drain in drains):
         return
-    whose = "it" if machine == me else machine
-    later = [one.ended for one in drains if one.ok and one.ended is not None]
+    subject = "it" if machine == me else machine
+    later = [drain.ended for drain in drains if drain.ok and drain.ended is not None]
     if later:
         early = _long(min(later) - approval.begun)
         yield _broken(f"{me} approved {event.label} {early} before the drain of {machine} ended")
-    elif any(one.ended is not None for one in drains):
+    elif any(drain.ended is not None for drain in drains):
         yield _broken(f"{me} approved {event.label} although the drain of {machine} failed")
     elif drains:
-        yield _broken(f"{me} approved {event.label} while the drain of {machine} was under way")
-    elif _shows(case.observed, machine):
-        yield _broken(f"{me} approved {event.label} before {whose} was drained at all")
+        yield _broken(f"{me} approved {event.label} while the drain of {machine} was running")
+    elif _is_observable(case.observed, machine):
+        yield _broken(f"{me} approved {event.label} before {subject} was drained at all")
     else:
-        yield _not_shown(f"{me} approved {event.label}; whether {whose} was drained was not to be seen")
+        yield _not_shown(f"{me} approved {event.label}; whether {subject} was drained could not be observed")
 
 
-def _never_drains(case: _Case, event: Announced) -> _Findings:
+def _never_drains(case: _Case, event: CausedEvent) -> _Findings:
     if case.observed.hooked(case.machine, Phase.DRAIN, event.id):
         yield _broken(f"{case.machine} was drained for {event.label} of {', '.join(event.resources)}")
-    elif not _shows(case.observed, case.machine):
-        yield _not_shown(f"whether {case.machine} was drained for {event.label} was not to be seen")
+    elif not _is_observable(case.observed, case.machine):
+        yield _not_shown(f"whether {case.machine} was drained for {event.label} could not be observed")
 
 
-def _reads(expected: Reads, case: _Case, event: Announced) -> _Findings:
-    within, read = case.pace.length(expected.within), case.observed.read(case.machine, event.id)
-    since = case.observed.announced(event.id) or _NOTHING
+def _reads(expected: Reads, case: _Case, event: CausedEvent) -> _Findings:
+    within, read = case.timing.length(expected.within), case.observed.read(case.machine, event.id)
+    since = case.observed.announced(event.id) or _ZERO
     if read is None:
-        yield _broken(f"{case.machine} never read of {event.label}")
+        yield _broken(f"{case.machine} never read a document with {event.label}")
     elif read - since > within:
         took = _long(read - since)
-        yield _broken(f"{case.machine} read of {event.label} only after {took}, not within {_long(within)}")
+        yield _broken(f"{case.machine} first read {event.label} after {took}, not within {_long(within)}")
 
 
-def _recovers(expected: Recovers, case: _Case, event: Announced) -> _Findings:
-    observed, me, within = case.observed, case.machine, case.pace.length(expected.within)
-    if not _shows(observed, me):
-        yield _not_shown(f"whether {me} was drained for {event.label} was not to be seen")
+def _recovers(expected: Recovers, case: _Case, event: CausedEvent) -> _Findings:
+    observed, me, within = case.observed, case.machine, case.timing.length(expected.within)
+    if not _is_observable(observed, me):
+        yield _not_shown(f"whether {me} was drained for {event.label} could not be observed")
         return
     gone = observed.gone(event.id)
     if not observed.hooked(me, Phase.DRAIN, event.id):
         return
     if gone is None:
-        yield _not_shown(f"{event.label} was not over when the play ended")
+        yield _not_shown(f"{event.label} was not over when the scenario ended")
         return
-    since = _free(case, gone)
-    recovered = [one.begun for one in observed.hooked(me, Phase.RECOVER, event.id) if one.begun >= gone]
+    since = _free_since(case, gone)
+    recovered = [hook.begun for hook in observed.hooked(me, Phase.RECOVER, event.id) if hook.begun >= gone]
     if recovered and recovered[0] - since > within:
         took = _long(recovered[0] - since)
-        yield _broken(f"{me} recovered from {event.label} only {took} after it had gone")
+        yield _broken(f"{me} recovered from {event.label} only {took} after it was gone")
     if not recovered:
-        waited = f"had not recovered {_long(observed.ended - since)} after {event.label} had gone"
-        enough = observed.ended - since >= within
-        yield _broken(f"{me} {waited}") if enough else _not_shown(f"{me} {waited}, when the play ended")
+        waited = observed.ended - since
+        sentence = f"{me} had not recovered {_long(waited)} after {event.label} was gone"
+        yield _broken(sentence) if waited >= within else _not_shown(f"{sentence}, when the scenario ended")
 
 
-def _free(case: _Case, gone: timedelta) -> timedelta:
-    """Return when nothing kept a machine from going back to work: no other event, and no reboot."""
+def _free_since(case: _Case, gone: timedelta) -> timedelta:
+    """Return when a machine was free to recover: no other event, and no reboot, held it back."""
     observed = case.observed
     for other in observed.events:
         came, went = observed.announced(other.id), observed.gone(other.id)
         if case.machine in other.resources and came is not None and went is not None and came < gone < went:
-            return _free(case, went)
+            return _free_since(case, went)
     return max((gone, *(begun for begun, ended in case.lives if ended > gone)))
 
 
-def _stays_drained(case: _Case, event: Announced) -> _Findings:
+def _stays_drained(case: _Case, event: CausedEvent) -> _Findings:
     observed, me = case.observed, case.machine
     drains = observed.hooked(me, Phase.DRAIN, event.id)
     if not drains:
-        if me in event.resources and not _shows(observed, me):
-            yield _not_shown(f"whether {me} was drained for {event.label} was not to be seen")
+        if me in event.resources and not _is_observable(observed, me):
+            yield _not_shown(f"whether {me} was drained for {event.label} could not be observed")
         return
     gone = observed.gone(event.id)
     until = observed.ended if gone is None else gone
-    for one in observed.hooks:
-        if one.machine == me and one.phase is Phase.RECOVER and drains[0].begun <= one.begun < until:
-            yield _broken(f"{me} went back to work {_long(until - one.begun)} before {event.label} had gone")
+    for hook in observed.hooks:
+        if hook.machine == me and hook.phase is Phase.RECOVER and drains[0].begun <= hook.begun < until:
+            yield _broken(f"{me} recovered {_long(until - hook.begun)} before {event.label} was gone")
             return
 
 
 def _asks_at_most(expected: AsksAtMost, case: _Case) -> _Findings:
-    spells = [one for one in case.observed.spells if one.machine == case.machine]
+    spells = [spell for spell in case.observed.spells if spell.machine == case.machine]
     if expected.during == "fault" and not spells:
-        yield _not_shown(f"the endpoint of {case.machine} never misbehaved")
+        yield _not_shown(f"the endpoint of {case.machine} never had a fault")
     times = [
-        one.begun
-        for one in case.observed.of(case.machine)
-        if expected.during == "always" or any(spell.begun <= one.begun <= spell.ended for spell in spells)
+        request.begun
+        for request in case.observed.requests(case.machine)
+        if expected.during == "always" or any(spell.begun <= request.begun <= spell.ended for spell in spells)
     ]
-    per = case.pace.length(expected.per)
+    per = case.timing.length(expected.per)
     for first, last in zip(times, times[expected.requests :], strict=False):
         if last - first < per:
             yield _broken(
                 f"{case.machine} sent {expected.requests + 1} requests within {_long(last - first)}, "
-                f"{_long(first)} into the play"
+                f"{_long(first)} into the scenario"
             )
             return
 
 
 def _keeps_asking(expected: KeepsAsking, case: _Case) -> _Findings:
-    within = case.pace.length(expected.within)
+    within = case.timing.length(expected.within)
     for begun, ended in case.lives:
-        asked = [one for one in case.observed.of(case.machine) if begun <= one.begun <= ended]
-        busy = begun
+        requests = [
+            request for request in case.observed.requests(case.machine) if begun <= request.begun <= ended
+        ]
+        busy_until = begun
         silences = []
-        for one in asked:
-            silences.append((busy, one.begun))
-            busy = max(busy, ended if one.ended is None else one.ended)
-        silences.append((busy, ended))
+        for request in requests:
+            silences.append((busy_until, request.begun))
+            busy_until = max(busy_until, ended if request.ended is None else request.ended)
+        silences.append((busy_until, ended))
         first, last = max(silences, key=lambda silence: silence[1] - silence[0])
         if last - first > within:
             yield _broken(
-                f"{case.machine} did not ask for {_long(last - first)}, from {_long(first)} into the play on"
+                f"{case.machine} sent no request for {_long(last - first)}, "
+                f"from {_long(first)} into the scenario"
             )
 
 
 def _keeps_running(case: _Case) -> _Findings:
-    for one in case.observed.lives:
-        if one.machine == case.machine and one.ended is not None and not one.ours:
-            yield _broken(
-                f"{case.machine} ended by itself {_long(one.ended)} into the play, with exit code {one.code}"
-            )
+    for life in case.observed.lives:
+        if life.machine == case.machine and life.ended is not None and not life.ended_by_step:
+            when = f"{_long(life.ended)} into the scenario"
+            yield _broken(f"{case.machine} ended by itself {when}, with exit code {life.code}")
 
 
-def _shows(observed: Observed, machine: str) -> bool:
-    """Whether a handler lets us see what it does to its machine."""
-    return any(one.machine == machine for one in observed.hooks)
+def _is_observable(observed: Observed, machine: str) -> bool:
+    """Whether a handler has run an observable hook on its machine."""
+    return any(hook.machine == machine for hook in observed.hooks)
 
 
 def _broken(sentence: str) -> Finding:
-    return Finding(Outcome.BROKEN, sentence)
+    return Finding(ExpectationOutcome.BROKEN, sentence)
 
 
 def _not_shown(sentence: str) -> Finding:
-    return Finding(Outcome.NOT_SHOWN, sentence)
+    return Finding(ExpectationOutcome.NOT_SHOWN, sentence)
 
 
 def _long(length: timedelta) -> str:

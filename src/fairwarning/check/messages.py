@@ -1,4 +1,4 @@
-"""HTTP/1.1 messages on a stream, as far as a bystander needs to understand them."""
+"""Reads HTTP/1.1 messages from a stream, as far as a recording proxy needs them."""
 
 import asyncio
 import socket
@@ -8,16 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-#: How much of a stream is kept while the end of a head is looked for.
+#: The longest head of a message.
 LARGEST_HEAD = 256 * 1024
 
 _END = b"\r\n\r\n"
-_AT_ONCE = struct.pack("ii", 1, 0)
+_LINGER_ZERO = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """The first line of a message and its headers, also as they were written."""
+class MessageHead:
+    """The first line of a message and its headers, parsed and as received."""
 
     raw: bytes
     words: tuple[str, str, str]
@@ -31,7 +31,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What follows a head: as it was sent, and what it says."""
+    """The body of a message: the bytes as received, and the decoded content."""
 
     raw: bytes
     content: bytes
@@ -40,12 +40,12 @@ class Body:
 NO_BODY = Body(b"", b"")
 
 
-class Malformed(ConnectionError):
-    """A body breaks off or makes no sense: nothing more can be understood on this connection."""
+class MalformedError(ConnectionError):
+    """A body is truncated or invalid, so the rest of the connection cannot be parsed."""
 
 
-async def read_head(stream: asyncio.StreamReader) -> Head | None:
-    """Return the next head; None if the stream ends, or holds nothing of the kind."""
+async def read_head(stream: asyncio.StreamReader) -> MessageHead | None:
+    """Return the next head; None if the stream ends or holds no head."""
     try:
         raw = await stream.readuntil(_END)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -53,22 +53,24 @@ async def read_head(stream: asyncio.StreamReader) -> Head | None:
     first, *lines = raw.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     a, b, c = (*first.split(" ", 2), "", "")[:3]
     pairs = (line.partition(":") for line in lines)
-    return Head(raw, (a, b, c), {name.strip().lower(): value.strip() for name, _, value in pairs})
+    return MessageHead(raw, (a, b, c), {name.strip().lower(): value.strip() for name, _, value in pairs})
 
 
-async def read_body(stream: asyncio.StreamReader, head: Head, *, otherwise: Literal["none", "rest"]) -> Body:
-    """Return the body that a head announces; without a length, there is none or it is the rest.
+async def read_body(
+    stream: asyncio.StreamReader, head: MessageHead, *, otherwise: Literal["none", "rest"]
+) -> Body:
+    """Return the body that a head announces; without a length it is empty or the rest of the stream.
 
     Raises:
-        Malformed: there is no telling where it ends.
+        MalformedError: the end of the body cannot be found.
     """
     try:
         return await _body(stream, head, otherwise)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as problem:
-        raise Malformed(f"the body of {' '.join(head.words)} cannot be read: {problem}") from problem
+        raise MalformedError(f"the body of {' '.join(head.words)} cannot be read: {problem}") from problem
 
 
-async def _body(stream: asyncio.StreamReader, head: Head, otherwise: Literal["none", "rest"]) -> Body:
+async def _body(stream: asyncio.StreamReader, head: MessageHead, otherwise: Literal["none", "rest"]) -> Body:
     if "chunked" in head.headers.get("transfer-encoding", "").lower():
         return await _chunks(stream)
     length = head.headers.get("content-length", "")
@@ -98,9 +100,9 @@ async def _trailer(stream: asyncio.StreamReader) -> bytes:
     return b"".join(lines)
 
 
-def cut(writer: asyncio.StreamWriter) -> None:
-    """Reset a connection: what was not sent is dropped, and the other side is told so."""
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Reset a connection; unsent bytes are dropped."""
     with suppress(OSError):
         raw: socket.socket = writer.get_extra_info("socket")
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_ZERO)
     writer.transport.abort()

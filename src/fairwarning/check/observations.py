@@ -1,6 +1,14 @@
-"""What was seen of a handler, and of the fleet around it, while a scenario was played.
+"""What was observed of a handler and of its fleet while a scenario ran.
 
-Instants count from the beginning of the play, in wall time.
+All times count from the beginning of the scenario, in wall time. Four sources contribute: the recording
+proxy (``Asked``: a request and its answer), the hook server (``Hooked``: a drain or a recovery), the
+server's history (``Happened``) and the process of the handler (``Life``). ``Spell`` and ``CausedEvent`` are
+what the steps did.
+
+Two questions have no direct answer in these records, and ``Observed`` answers them for the judge. When was
+an event over? At the first sign: the server's history, or a guest that reads a document without the event,
+because the handler cannot know more than that. Which event does a hook belong to, if it names none? To
+every event that was pending at the time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,10 +19,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from fairwarning.core.errors import Invalid
+from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document
+from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, parse_start_requests
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import EventId
-from fairwarning.core.reading import Document, Unreadable, read
-from fairwarning.core.wire import EVENTS_PATH, TRANSIENT, start_requests
 
 
 class Phase(StrEnum):
@@ -26,7 +34,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One request of a handler, and its answer if one came."""
+    """A request of a handler, and its answer if there was one."""
 
     machine: str
     begun: timedelta
@@ -39,45 +47,45 @@ class Asked:
 
     @property
     def about_events(self) -> bool:
-        """Whether it went to the document, and not to some other part of the metadata."""
+        """Whether the request is for scheduled events, and not for other metadata."""
         return urlsplit(self.target).path.casefold() == EVENTS_PATH
 
     @property
-    def document(self) -> Document | None:
-        """The document that was answered, if one was."""
+    def document(self) -> ObservedDocument | None:
+        """The document in the answer; None if there is none."""
         if self.method != "GET" or not self.about_events or self.status != 200:
             return None
         return _document(self.answer)
 
     @property
     def served(self) -> bool:
-        """Whether the handler got to know what is scheduled."""
+        """Whether the answer told the handler what is scheduled."""
         return self.document is not None or (self.about_events and self.status == 304)
 
     @property
     def approving(self) -> tuple[EventId, ...]:
-        """The events that it wants started."""
+        """The events that the request approves."""
         if self.method != "POST" or not self.about_events:
             return ()
         try:
-            return start_requests(self.body)
-        except Invalid:
+            return parse_start_requests(self.body)
+        except InvalidError:
             return ()
 
     @property
     def accepted(self) -> bool:
-        """Whether the answer was: yes."""
+        """Whether the answer is 2xx."""
         return self.status is not None and 200 <= self.status < 300
 
     @property
     def final(self) -> bool:
-        """Whether the answer leaves nothing to be tried again (C-02)."""
+        """Whether the answer gives no reason to retry (C-02)."""
         return self.status is not None and self.status < 500 and self.status not in TRANSIENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooked:
-    """A hook that was run on a machine; without an event, it spoke of none in particular."""
+    """A run of a hook on a machine; ``event`` is None if the handler named no event."""
 
     machine: str
     phase: Phase
@@ -87,13 +95,13 @@ class Hooked:
     ok: bool = False
 
     def concerns(self, event: EventId) -> bool:
-        """Whether it may have been run for this event."""
+        """Whether the hook may have run for this event."""
         return self.event is None or self.event == event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """A line of the server's own history."""
+    """A line of the server's history."""
 
     kind: str
     event: EventId
@@ -102,18 +110,18 @@ class Happened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """One run of a handler: from its start until it ended, by itself or because we ended it."""
+    """A run of a handler; ``ended_by_step`` says that a step ended it, not the handler itself."""
 
     machine: str
     begun: timedelta
     ended: timedelta | None = None
     code: int | None = None
-    ours: bool = True
+    ended_by_step: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spell:
-    """A while during which a machine's endpoint misbehaved."""
+    """A period in which a machine's endpoint had a fault."""
 
     machine: str
     begun: timedelta
@@ -121,7 +129,7 @@ class Spell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announced:
+class CausedEvent:
     """An event that a step caused."""
 
     id: EventId
@@ -131,7 +139,7 @@ class Announced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """Everything that was seen during one play."""
+    """All observations of one scenario."""
 
     ended: timedelta
     asked: tuple[Asked, ...] = ()
@@ -139,76 +147,79 @@ class Observed:
     happened: tuple[Happened, ...] = ()
     lives: tuple[Life, ...] = ()
     spells: tuple[Spell, ...] = ()
-    events: tuple[Announced, ...] = ()
-    #: How many steps were still to be taken when the play was over.
-    untaken: int = 0
-    #: The end of what each handler printed.
+    events: tuple[CausedEvent, ...] = ()
+    #: How many steps had not run when the scenario ended.
+    steps_left: int = 0
+    #: The end of the output of each handler.
     output: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def of(self, machine: str) -> Iterator[Asked]:
-        """Yield the requests of one machine, in order."""
-        return (one for one in self.asked if one.machine == machine)
+    def requests(self, machine: str) -> Iterator[Asked]:
+        """Yield the requests of a machine, in order."""
+        return (request for request in self.asked if request.machine == machine)
 
     def approvals(self, machine: str, event: EventId) -> tuple[Asked, ...]:
-        """Return the requests of a machine to start an event."""
-        return tuple(one for one in self.of(machine) if event in one.approving)
+        """Return the requests of a machine that approve an event."""
+        return tuple(request for request in self.requests(machine) if event in request.approving)
 
     def hooked(self, machine: str, phase: Phase, event: EventId) -> tuple[Hooked, ...]:
-        """Return what a machine's hooks did about an event; whoever names none means what is pending."""
+        """Return the hooks of a machine for an event; one without an event counts for all pending events."""
         return tuple(
-            one
-            for one in self.hooks
-            if one.machine == machine and one.phase is phase and one.concerns(event)
-            if one.event is not None or self._pending(event, one)
+            hook
+            for hook in self.hooks
+            if hook.machine == machine and hook.phase is phase and hook.concerns(event)
+            if hook.event is not None or self._pending(event, hook)
         )
 
     def _pending(self, event: EventId, hook: Hooked) -> bool:
-        """Whether a hook was run while an event was there, or has left the machine drained until it came."""
+        """Whether an event was pending during a hook, or came while the machine was still drained by it."""
         came, gone = self.announced(event) or timedelta(0), self.gone(event)
         if hook.phase is Phase.RECOVER:
             return came <= hook.begun
         undone = any(
-            one.machine == hook.machine and one.phase is Phase.RECOVER and hook.begun <= one.begun <= came
-            for one in self.hooks
+            other.machine == hook.machine
+            and other.phase is Phase.RECOVER
+            and hook.begun <= other.begun <= came
+            for other in self.hooks
         )
         return not undone and (gone is None or hook.begun < gone)
 
     def first(self, event: EventId, *kinds: str) -> timedelta | None:
-        """Return when one of these first happened to an event."""
+        """Return when the history first has one of these kinds for an event."""
         return min(
-            (one.at for one in self.happened if one.event == event and one.kind in kinds), default=None
+            (entry.at for entry in self.happened if entry.event == event and entry.kind in kinds),
+            default=None,
         )
 
     def announced(self, event: EventId) -> timedelta | None:
-        """Return when an event was there for the first time."""
+        """Return when an event was announced."""
         return self.first(event, "scheduled", "started")
 
     def gone(self, event: EventId) -> timedelta | None:
-        """Return when an event was over: as the server says, or as a guest read first."""
-        told = self.first(event, "finished", "cancelled")
-        return min((at for at in (told, *self._missed(event)) if at is not None), default=None)
+        """Return when an event was over: by the server's history, or earlier by a guest's document."""
+        ended = self.first(event, "finished", "cancelled")
+        return min((at for at in (ended, *self._missed(event)) if at is not None), default=None)
 
     def read(self, machine: str, event: EventId) -> timedelta | None:
-        """Return when a machine first read of an event."""
-        return next((one.ended for one in self.of(machine) if _lists(one, event)), None)
+        """Return when a machine first read a document with an event."""
+        return next((request.ended for request in self.requests(machine) if _lists(request, event)), None)
 
     def _missed(self, event: EventId) -> Iterator[timedelta | None]:
-        """Yield when each machine that had read of an event first read a document without it."""
-        listing = set[str]()
-        for one in self.asked:
-            if _lists(one, event):
-                listing.add(one.machine)
-            elif one.machine in listing and one.document is not None:
-                yield one.ended
+        """Yield when a machine that had read an event read a document without it."""
+        readers = set[str]()
+        for request in self.asked:
+            if _lists(request, event):
+                readers.add(request.machine)
+            elif request.machine in readers and request.document is not None:
+                yield request.ended
 
 
-@lru_cache(maxsize=1024)  # whoever polls reads the same again and again
-def _document(body: bytes) -> Document | None:
+@lru_cache(maxsize=1024)  # most polls return the same document
+def _document(body: bytes) -> ObservedDocument | None:
     try:
-        return read(body)
-    except Unreadable:
+        return parse_document(body)
+    except DocumentError:
         return None
 
 
-def _lists(asked: Asked, event: EventId) -> bool:
-    return asked.document is not None and any(one.key == event for one in asked.document.events)
+def _lists(request: Asked, event: EventId) -> bool:
+    return request.document is not None and any(listed.key == event for listed in request.document.events)

@@ -1,4 +1,4 @@
-"""What a check found, for people, for build servers (JUnit) and for programs (JSON)."""
+"""Reports of a check: text for people, JUnit for build servers, JSON for programs."""
 
 import json
 from collections import Counter
@@ -7,20 +7,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from xml.etree import ElementTree
 
-from fairwarning.check.judge import Outcome, Verdict, worst
+from fairwarning.check.judge import ExpectationOutcome, Verdict, worst
 from fairwarning.check.scenario import Scenario
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
-#: How a scenario's outcome is called in one word.
-WORDS = {Outcome.MET: "safe", Outcome.NOT_SHOWN: "not shown", Outcome.BROKEN: "UNSAFE"}
+#: The word for each outcome of a scenario.
+WORDS = {
+    ExpectationOutcome.MET: "safe",
+    ExpectationOutcome.NOT_SHOWN: "not shown",
+    ExpectationOutcome.BROKEN: "UNSAFE",
+}
 
-#: How many lines of what a handler printed are repeated.
-LAST_LINES = 5
+#: How many lines of a handler's output are shown.
+OUTPUT_LINES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """How one scenario went; with a problem, it could not be played."""
+class ScenarioResult:
+    """The result of one scenario; with a problem, the scenario could not be run."""
 
     scenario: Scenario
     speed: float
@@ -30,9 +34,9 @@ class Result:
     problem: str | None = None
 
     @property
-    def outcome(self) -> Outcome:
-        """The worst that is known."""
-        return worst(one.outcome for one in self.verdicts)
+    def outcome(self) -> ExpectationOutcome:
+        """The worst outcome of the verdicts."""
+        return worst(verdict.outcome for verdict in self.verdicts)
 
     @property
     def word(self) -> str:
@@ -41,48 +45,48 @@ class Result:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Why it is not simply safe, each with the rules it is about."""
+        """The reasons for the outcome, each with the rules that it is about."""
         if self.problem is not None:
             yield self.problem
         rules: dict[str, list[str]] = {}
         for verdict in self.verdicts:
-            prefix = "not shown: " if verdict.outcome is Outcome.NOT_SHOWN else ""
+            prefix = "not shown: " if verdict.outcome is ExpectationOutcome.NOT_SHOWN else ""
             for sentence in verdict.sentences:
                 rules.setdefault(prefix + sentence, []).append(verdict.rule)
         yield from (f"{sentence} ({', '.join(sorted(set(ids)))})" for sentence, ids in rules.items())
 
 
-def lines(result: Result, width: int) -> Iterator[str]:
-    """Yield what people read about one scenario, as it ends."""
+def lines(result: ScenarioResult, width: int) -> Iterator[str]:
+    """Yield the lines of the text report of one scenario."""
     took = f"{result.took.total_seconds():5.1f} s at speed {result.speed:g}"
     yield f"{result.scenario.name:{width}}  {result.word:10}  {took}"
     yield from (f"    {sentence}" for sentence in result.sentences)
-    if result.outcome is Outcome.BROKEN:
-        yield from (f"    | {line}" for line in result.output.splitlines()[-LAST_LINES:])
+    if result.outcome is ExpectationOutcome.BROKEN:
+        yield from (f"    | {line}" for line in result.output.splitlines()[-OUTPUT_LINES:])
 
 
-def summary(results: Sequence[Result]) -> str:
-    """Return the last line."""
+def summary(results: Sequence[ScenarioResult]) -> str:
+    """Return the last line of the text report."""
     counts = Counter(result.word for result in results)
     kinds = (f"{counts[word]} {word}" for word in (*WORDS.values(), "not played") if counts[word])
     noun = "scenario" if len(results) == 1 else "scenarios"
     return f"{len(results)} {noun}: {', '.join(kinds)}"
 
 
-def document(results: Sequence[Result]) -> Json:
-    """Return everything for programs to read."""
+def document(results: Sequence[ScenarioResult]) -> Json:
+    """Return the JSON report."""
     return {"scenarios": [_entry(result) for result in results]}
 
 
-def _entry(result: Result) -> Json:
+def _entry(result: ScenarioResult) -> Json:
     verdicts: list[Json] = [
         {
-            "expect": one.expect,
-            "rule": one.rule,
-            "outcome": one.outcome.value,
-            "sentences": [*one.sentences],
+            "expect": verdict.expect,
+            "rule": verdict.rule,
+            "outcome": verdict.outcome.value,
+            "sentences": [*verdict.sentences],
         }
-        for one in result.verdicts
+        for verdict in result.verdicts
     ]
     return {
         "name": result.scenario.name,
@@ -96,13 +100,13 @@ def _entry(result: Result) -> Json:
     }
 
 
-def as_json(results: Sequence[Result]) -> str:
-    """Return the document as text."""
+def as_json(results: Sequence[ScenarioResult]) -> str:
+    """Return the JSON report as text."""
     return json.dumps(document(results), indent=2, ensure_ascii=False) + "\n"
 
 
-def as_junit(results: Sequence[Result]) -> str:
-    """Return what build servers read: a suite per scenario, a case per expectation."""
+def as_junit(results: Sequence[ScenarioResult]) -> str:
+    """Return the JUnit report: a suite per scenario, a case per expectation."""
     root = ElementTree.Element("testsuites", name="fairwarning check")
     for result in results:
         suite = ElementTree.SubElement(
@@ -110,8 +114,8 @@ def as_junit(results: Sequence[Result]) -> str:
             "testsuite",
             name=result.scenario.name,
             tests=str(max(len(result.verdicts), 1)),
-            failures=str(_count(result, Outcome.BROKEN)),
-            skipped=str(_count(result, Outcome.NOT_SHOWN)),
+            failures=str(_count(result, ExpectationOutcome.BROKEN)),
+            skipped=str(_count(result, ExpectationOutcome.NOT_SHOWN)),
             errors=str(int(result.problem is not None)),
             time=f"{result.took.total_seconds():.3f}",
         )
@@ -121,15 +125,15 @@ def as_junit(results: Sequence[Result]) -> str:
     return text.decode() + "\n"
 
 
-def _count(result: Result, outcome: Outcome) -> int:
-    return sum(one.outcome is outcome for one in result.verdicts)
+def _count(result: ScenarioResult, outcome: ExpectationOutcome) -> int:
+    return sum(verdict.outcome is outcome for verdict in result.verdicts)
 
 
-#: What JUnit calls an outcome that is worth an element.
-_ELEMENTS = {Outcome.BROKEN: "failure", Outcome.NOT_SHOWN: "skipped"}
+#: The JUnit element of an outcome.
+_ELEMENTS = {ExpectationOutcome.BROKEN: "failure", ExpectationOutcome.NOT_SHOWN: "skipped"}
 
 
-def _cases(suite: ElementTree.Element, result: Result) -> None:
+def _cases(suite: ElementTree.Element, result: ScenarioResult) -> None:
     if result.problem is not None:
         case = ElementTree.SubElement(suite, "testcase", classname=result.scenario.name, name="played")
         ElementTree.SubElement(case, "error", message=_xml(result.problem))
@@ -144,5 +148,5 @@ def _cases(suite: ElementTree.Element, result: Result) -> None:
 
 
 def _xml(text: str) -> str:
-    """Return a text without the characters that XML has no way to write."""
+    """Return a text without the characters that XML cannot represent."""
     return "".join(char for char in text if char in "\t\n" or (char.isprintable() and ord(char) < 0xFFFE))

@@ -1,12 +1,13 @@
-"""Scenarios as people write them: a file, its types, and what is said when one makes no sense.
+"""Scenarios: the types of their files, how the files are read and checked, and their timing.
 
-A scenario brings up a fleet, runs the handler on some of its machines, takes steps one after the other, and
-says what it expects. Everything here is data; the JSON schema is made from these types.
+A scenario describes a fleet, the machines on which the handler runs, the steps to take one after the other,
+and the expectations to judge. Everything here is data; the JSON schema is generated from these types.
 """
 
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from importlib.resources import files
@@ -16,10 +17,10 @@ from typing import Annotated, Literal, TypeAlias, assert_never
 import msgspec
 from msgspec import Meta, Struct
 
-from fairwarning.core import durations
 from fairwarning.core.causes import CAUSES
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.wire import Json
+from fairwarning.core.inputs import parse_duration
 
 SUFFIX = ".toml"
 _FOLDER = files("fairwarning.check") / "scenarios"
@@ -27,15 +28,17 @@ _FOLDER = files("fairwarning.check") / "scenarios"
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,60}$", description="lower case, with hyphens")]
 Rule = Annotated[str, Meta(pattern=r"^[A-Z]-[0-9]{2}a?$", description="a rule of docs/rules.md, like C-06")]
 Sentence = Annotated[str, Meta(min_length=1, max_length=300)]
-Machine = Annotated[str, Meta(min_length=1, max_length=80, description="a machine, as guests see it: web_0")]
-Label = Annotated[str, Meta(min_length=1, max_length=40, description="what a step calls its events")]
+Machine = Annotated[str, Meta(min_length=1, max_length=80, description="the name of a machine, like web_0")]
+Label = Annotated[
+    str, Meta(min_length=1, max_length=40, description="the label of the events that a step causes")
+]
 Time = Annotated[str, Meta(pattern=r"^[0-9]{1,5}[smh]$", description="30s, 15m or 1h")]
 Count = Annotated[int, Meta(ge=1, le=100)]
 Speed = Annotated[float, Meta(ge=0.01, le=100_000)]
 
 
 class _Table(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A table of the file; members it does not know are refused."""
+    """A table of the file; unknown members are an error."""
 
 
 class Times(_Table, frozen=True, kw_only=True):
@@ -55,8 +58,8 @@ class Speeds(_Table, frozen=True, kw_only=True):
 Length: TypeAlias = Time | Times
 
 
-class Fleet(_Table, frozen=True, kw_only=True):
-    """The machines there are, and how their server behaves; as the options of ``fairwarning up``."""
+class FleetSpec(_Table, frozen=True, kw_only=True):
+    """The machines, and the behaviour of their server; the same as the options of ``fairwarning up``."""
 
     scale_sets: dict[str, Count] = {}
     availability_sets: dict[str, Count] = {}
@@ -70,7 +73,7 @@ class Fleet(_Table, frozen=True, kw_only=True):
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """The machines, as guests see them (S-06)."""
+        """The names of the machines, as guests see them (S-06)."""
         return (
             *(f"{name}_{number}" for name, count in self.scale_sets.items() for number in range(count)),
             *(
@@ -83,8 +86,8 @@ class Fleet(_Table, frozen=True, kw_only=True):
         )
 
 
-class Hook(_Table, frozen=True, kw_only=True):
-    """How the drain or recover hook that the handler is offered behaves."""
+class HookSpec(_Table, frozen=True, kw_only=True):
+    """The behaviour of the drain or recover hook."""
 
     takes: Length = "1s"
     takes_on: dict[Machine, Length] = {}
@@ -97,10 +100,10 @@ Moment: TypeAlias = Literal[
 
 
 class When(_Table, frozen=True, kw_only=True):
-    """When something is due: a while (``at``) after a moment, else after the step before it.
+    """When something is due: a time (``at``) after a moment, or after the previous step.
 
-    A moment has come once it holds for every event that was caused so far, or for those called ``of``.
-    ``latest`` bounds the wait for handlers that never bring the moment about.
+    A moment has come once it holds for every event caused so far, or for those with the label ``of``.
+    ``latest`` limits the wait for a handler that never reaches the moment.
     """
 
     after: Moment | None = None
@@ -109,12 +112,12 @@ class When(_Table, frozen=True, kw_only=True):
     latest: Length | None = None
 
 
-class Step(When, tag_field="do", frozen=True, kw_only=True):
-    """Something that is done to the fleet or to a handler."""
+class ScenarioStep(When, tag_field="do", frozen=True, kw_only=True):
+    """A step: an action on the fleet or on a handler."""
 
 
-class Cause(Step, tag="cause", frozen=True, kw_only=True):
-    """Do something to machines that is announced to them."""
+class CauseStep(ScenarioStep, tag="cause", frozen=True, kw_only=True):
+    """Trigger an event on machines."""
 
     cause: str
     machines: Annotated[list[Machine], Meta(min_length=1)]
@@ -122,26 +125,26 @@ class Cause(Step, tag="cause", frozen=True, kw_only=True):
     label: Label | None = None
 
     @property
-    def called(self) -> str:
-        """What later steps and expectations call the events."""
+    def events_label(self) -> str:
+        """The label of the events, for later steps and expectations."""
         return self.label or self.cause
 
 
-class Cancel(Step, tag="cancel", frozen=True, kw_only=True):
-    """Withdraw events that have not started."""
+class CancelStep(ScenarioStep, tag="cancel", frozen=True, kw_only=True):
+    """Cancel events that have not started."""
 
     event: Label
 
 
-class Approve(Step, tag="approve", frozen=True, kw_only=True):
+class ApproveStep(ScenarioStep, tag="approve", frozen=True, kw_only=True):
     """Approve events as another machine, or as the operator."""
 
     event: Label
     by: Machine | None = None
 
 
-class Fault(Step, tag="fault", frozen=True, kw_only=True):
-    """Let the endpoint of machines misbehave for a while; of all that have a handler, unless named."""
+class FaultStep(ScenarioStep, tag="fault", frozen=True, kw_only=True):
+    """Set a fault on the endpoints of machines, by default of all machines with a handler."""
 
     fault: Literal["429", "410", "500", "empty", "reset", "timeout", "slow", "late", "restart"]
     lasts: Length
@@ -149,30 +152,30 @@ class Fault(Step, tag="fault", frozen=True, kw_only=True):
     machines: list[Machine] = []
 
 
-class Kill(Step, tag="kill", frozen=True, kw_only=True):
-    """Kill a handler, with SIGKILL; of all machines that have one, unless named."""
+class KillStep(ScenarioStep, tag="kill", frozen=True, kw_only=True):
+    """Kill handlers with SIGKILL, by default all."""
 
     machines: list[Machine] = []
 
 
-class Start(Step, tag="start", frozen=True, kw_only=True):
-    """Start a handler again that was killed."""
+class StartStep(ScenarioStep, tag="start", frozen=True, kw_only=True):
+    """Start killed handlers again, by default all."""
 
     machines: list[Machine] = []
 
 
-class Reboot(Step, tag="reboot", frozen=True, kw_only=True):
-    """Kill a handler and start it again, as its machine's reboot does."""
+class RebootStep(ScenarioStep, tag="reboot", frozen=True, kw_only=True):
+    """Kill handlers and start them again, as a reboot of their machine does; by default all."""
 
     machines: list[Machine] = []
     down: Length = "1s"
 
 
-Action: TypeAlias = Cause | Cancel | Approve | Fault | Kill | Start | Reboot
+Action: TypeAlias = CauseStep | CancelStep | ApproveStep | FaultStep | KillStep | StartStep | RebootStep
 
 
 class Expectation(_Table, tag_field="expect", frozen=True, kw_only=True):
-    """What a safe handler does: on one machine or on all, about one event or all of them."""
+    """What a safe handler does, on one machine or all, about one event or all."""
 
     rule: Rule
     machine: Machine | None = None
@@ -180,46 +183,46 @@ class Expectation(_Table, tag_field="expect", frozen=True, kw_only=True):
 
 
 class Approves(Expectation, tag="approves", frozen=True, kw_only=True):
-    """Approves the event in time: ``within`` a while, else before the event starts by itself."""
+    """Approves the event in time: ``within`` this time, or else before the event starts by itself."""
 
     within: Length | None = None
     since: Literal["announced", "healed"] = "announced"
 
 
 class NeverApproves(Expectation, tag="never-approves", frozen=True, kw_only=True):
-    """Does not even ask for the event to start."""
+    """Sends no approval of the event."""
 
 
 class ApprovesOnce(Expectation, tag="approves-once", frozen=True, kw_only=True):
-    """Does not approve again what has been accepted or refused."""
+    """Does not repeat an approval that was accepted or refused."""
 
 
 class ApprovesOnlyAfterDrain(Expectation, tag="approves-only-after-drain", frozen=True, kw_only=True):
-    """Approves nothing before every machine with a handler that the event names has been drained."""
+    """Approves the event only after every machine that it names and that has a handler is drained."""
 
 
 class NeverDrains(Expectation, tag="never-drains", frozen=True, kw_only=True):
-    """Leaves the machine at work."""
+    """Does not drain the machine for the event."""
 
 
 class Reads(Expectation, tag="reads", frozen=True, kw_only=True):
-    """Has read of the event within a while of its announcement."""
+    """Reads a document with the event ``within`` this time of its announcement."""
 
     within: Length
 
 
 class Recovers(Expectation, tag="recovers", frozen=True, kw_only=True):
-    """Puts the machine back to work within a while of the event's end, if it was drained."""
+    """Recovers the machine ``within`` this time of the event's end, if it was drained."""
 
     within: Length = "20s"
 
 
 class StaysDrained(Expectation, tag="stays-drained", frozen=True, kw_only=True):
-    """Does not put the machine back to work before the event has gone."""
+    """Does not recover the machine before the event is gone."""
 
 
 class AsksAtMost(Expectation, tag="asks-at-most", frozen=True, kw_only=True):
-    """Sends no more requests than this in any such while; all the time, or only while a fault lasts."""
+    """Sends at most this many requests in any period of this length, always or only during a fault."""
 
     requests: Count
     per: Length
@@ -227,13 +230,13 @@ class AsksAtMost(Expectation, tag="asks-at-most", frozen=True, kw_only=True):
 
 
 class KeepsAsking(Expectation, tag="keeps-asking", frozen=True, kw_only=True):
-    """Never lets a longer while pass without a request under way."""
+    """Is never without a request for longer than this."""
 
     within: Length
 
 
 class KeepsRunning(Expectation, tag="keeps-running", frozen=True, kw_only=True):
-    """Does not end by itself."""
+    """Does not exit by itself."""
 
 
 AboutEvents: TypeAlias = (
@@ -250,12 +253,12 @@ Expected: TypeAlias = AboutEvents | AsksAtMost | KeepsAsking | KeepsRunning
 
 
 class Scenario(_Table, frozen=True, kw_only=True):
-    """One story that is played to a handler."""
+    """A test of a handler: a fleet, steps, and expectations."""
 
     name: Name
     summary: Sentence
     why: Annotated[str, Meta(min_length=1, max_length=600)]
-    fleet: Fleet
+    fleet: FleetSpec
     handlers: Annotated[list[Machine], Meta(min_length=1, max_length=10)]
     speed: Speed | Speeds
     ends: When
@@ -263,12 +266,39 @@ class Scenario(_Table, frozen=True, kw_only=True):
     steps: Annotated[list[Action], Meta(min_length=1)]
     expect: Annotated[list[Expected], Meta(min_length=1)]
     api_version: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] | None = None
-    drain: Hook = Hook()
-    recover: Hook = Hook(takes="0s")
+    drain: HookSpec = HookSpec()
+    recover: HookSpec = HookSpec(takes="0s")
 
 
-class Unplayable(FairWarningError):
-    """A scenario makes no sense, or there is none of this name."""
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How fast a scenario runs: whether lengths are shortened, and a speed instead of the scenario's own."""
+
+    quick: bool = False
+    speed: float | None = None
+
+    def length(self, length: Length) -> timedelta:
+        """Return a length in wall time."""
+        if isinstance(length, Times):
+            return seconds(length.quick if self.quick else length.full)
+        return seconds(length)
+
+    def speed_of(self, scenario: Scenario) -> float:
+        """Return the factor by which the fleet's durations are divided."""
+        return self._own_speed(scenario) if self.speed is None else self.speed
+
+    def limit(self, scenario: Scenario) -> timedelta:
+        """Return the time limit of a scenario; it grows if the speed is below the scenario's own."""
+        return self.length(scenario.limit) * max(1.0, self._own_speed(scenario) / self.speed_of(scenario))
+
+    def _own_speed(self, scenario: Scenario) -> float:
+        if isinstance(scenario.speed, Speeds):
+            return scenario.speed.quick if self.quick else scenario.speed.full
+        return scenario.speed
+
+
+class UnplayableError(FairWarningError):
+    """A scenario is invalid, or there is none of this name."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}")
@@ -277,118 +307,120 @@ class Unplayable(FairWarningError):
 
 
 def seconds(time: Time) -> timedelta:
-    """Return how long a length is."""
-    return durations.parse(time)
+    """Return a time as a duration."""
+    return parse_duration(time)
 
 
 def standard() -> tuple[str, ...]:
-    """Return the names of the standard suite, as it is played."""
+    """Return the names of the standard scenarios, in their order."""
     return tuple(
-        sorted(entry.name.removesuffix(SUFFIX) for entry in _FOLDER.iterdir() if _is_one(entry.name))
+        sorted(
+            entry.name.removesuffix(SUFFIX) for entry in _FOLDER.iterdir() if _is_scenario_file(entry.name)
+        )
     )
 
 
 def text(name: str) -> str:
-    """Return the file of a standard scenario, or the one at a path, as it stands.
+    """Return the text of a standard scenario, or of the file at a path.
 
     Raises:
-        Unplayable: there is none, or it cannot be read.
+        UnplayableError: there is no such scenario, or the file cannot be read.
     """
     if name in standard():
         return (_FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8")
-    if not _is_one(name):
-        raise Unplayable(name, "no standard scenario is called so, and it is no .toml file")
+    if not _is_scenario_file(name):
+        raise UnplayableError(name, "is neither a standard scenario nor a .toml file")
     try:
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise Unplayable(name, f"cannot be read: {problem}") from None
+        raise UnplayableError(name, f"cannot be read: {problem}") from None
 
 
 def load(name: str) -> Scenario:
     """Return a standard scenario, or the one in a file.
 
     Raises:
-        Unplayable: it makes no sense; the message names the file, the table and the member.
+        UnplayableError: the scenario is invalid; the message names the file, the table and the member.
     """
     try:
-        return understand(name, tomllib.loads(text(name)))
+        return parse_scenario(name, tomllib.loads(text(name)))
     except tomllib.TOMLDecodeError as problem:
-        raise Unplayable(name, f"is no TOML: {problem}") from None
+        raise UnplayableError(name, f"is not valid TOML: {problem}") from None
 
 
-def understand(name: str, content: dict[str, Json]) -> Scenario:
-    """Return the scenario that the content of a file describes.
+def parse_scenario(name: str, content: dict[str, Json]) -> Scenario:
+    """Return the scenario in the content of a file.
 
     Raises:
-        Unplayable: it makes no sense.
+        UnplayableError: the scenario is invalid.
     """
     try:
         scenario = msgspec.convert(content, Scenario)
     except msgspec.ValidationError as problem:
-        said, _, where = str(problem).partition(" - at `$")
-        raise Unplayable(f"{name}{f': {where[1:-1]}' if where else ''}", said) from None
-    for where, complaint in _complaints(scenario):
-        raise Unplayable(f"{name}: {where}", complaint)
+        message, _, where = str(problem).partition(" - at `$")
+        raise UnplayableError(f"{name}{f': {where[1:-1]}' if where else ''}", message) from None
+    for where, message in _problems(scenario):
+        raise UnplayableError(f"{name}: {where}", message)
     return scenario
 
 
 @cache
 def schema() -> dict[str, Json]:
     """Return the JSON schema of a scenario."""
-    made: dict[str, Json] = msgspec.json.schema(Scenario)
+    generated: dict[str, Json] = msgspec.json.schema(Scenario)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "fairwarning scenario",
-        **made,
+        **generated,
     }
 
 
-def _is_one(name: str) -> bool:
+def _is_scenario_file(name: str) -> bool:
     return name.endswith(SUFFIX)
 
 
-def _complaints(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Yield what the types cannot say: names that nothing in the scenario bears, or that stand twice."""
-    yield from _known("handlers", scenario.fleet.machines, *scenario.handlers)
+def _problems(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Yield the problems that the types cannot catch: unknown names, and handlers listed twice."""
+    yield from _unknown_names("handlers", scenario.fleet.machines, *scenario.handlers)
     for name, count in Counter(scenario.handlers).items():
         if count > 1:
-            yield "handlers", f"{name!r} stands there {count} times"
+            yield "handlers", f"{name!r} is listed {count} times"
     for where, hook in (("drain", scenario.drain), ("recover", scenario.recover)):
-        yield from _known(f"{where}.takes_on", scenario.handlers, *hook.takes_on)
+        yield from _unknown_names(f"{where}.takes_on", scenario.handlers, *hook.takes_on)
     labels: list[str] = []
     for number, step in enumerate(scenario.steps):
-        yield from _about_step(f"steps[{number}]", step, scenario, labels)
-        if isinstance(step, Cause):
-            labels.append(step.called)
-    yield from _known("ends.of", labels, scenario.ends.of)
-    for number, one in enumerate(scenario.expect):
-        yield from _known(f"expect[{number}].event", labels, one.event)
-        yield from _known(f"expect[{number}].machine", scenario.handlers, one.machine)
+        yield from _step_problems(f"steps[{number}]", step, scenario, labels)
+        if isinstance(step, CauseStep):
+            labels.append(step.events_label)
+    yield from _unknown_names("ends.of", labels, scenario.ends.of)
+    for number, expectation in enumerate(scenario.expect):
+        yield from _unknown_names(f"expect[{number}].event", labels, expectation.event)
+        yield from _unknown_names(f"expect[{number}].machine", scenario.handlers, expectation.machine)
 
 
-def _about_step(
+def _step_problems(
     where: str, step: Action, scenario: Scenario, labels: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     machines = scenario.fleet.machines
-    yield from _known(f"{where}.of", labels, step.of)
+    yield from _unknown_names(f"{where}.of", labels, step.of)
     match step:
-        case Cause():
-            yield from _known(f"{where}.cause", CAUSES, step.cause)
-            yield from _known(f"{where}.machines", machines, *step.machines)
-        case Cancel():
-            yield from _known(f"{where}.event", labels, step.event)
-        case Approve():
-            yield from _known(f"{where}.event", labels, step.event)
-            yield from _known(f"{where}.by", machines, step.by)
-        case Fault():
-            yield from _known(f"{where}.machines", machines, *step.machines)
-        case Kill() | Start() | Reboot():
-            yield from _known(f"{where}.machines", scenario.handlers, *step.machines)
+        case CauseStep():
+            yield from _unknown_names(f"{where}.cause", CAUSES, step.cause)
+            yield from _unknown_names(f"{where}.machines", machines, *step.machines)
+        case CancelStep():
+            yield from _unknown_names(f"{where}.event", labels, step.event)
+        case ApproveStep():
+            yield from _unknown_names(f"{where}.event", labels, step.event)
+            yield from _unknown_names(f"{where}.by", machines, step.by)
+        case FaultStep():
+            yield from _unknown_names(f"{where}.machines", machines, *step.machines)
+        case KillStep() | StartStep() | RebootStep():
+            yield from _unknown_names(f"{where}.machines", scenario.handlers, *step.machines)
         case _:
             assert_never(step)
 
 
-def _known(where: str, known: Collection[str], *names: str | None) -> Iterator[tuple[str, str]]:
+def _unknown_names(where: str, known: Collection[str], *names: str | None) -> Iterator[tuple[str, str]]:
     for name in names:
         if name is not None and name not in known:
             yield where, f"{name!r} is not one of {', '.join(known) or 'none'}"

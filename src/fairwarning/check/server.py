@@ -1,4 +1,4 @@
-"""A server of its own for each play, and its operator API as a client sees it."""
+"""The server of one scenario: starts it, follows its history, and calls its operator API."""
 
 import asyncio
 import sys
@@ -12,29 +12,27 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
-from fairwarning.check.beside import beside
-from fairwarning.check.notebook import Notebook
-from fairwarning.check.observations import Announced, Happened
-from fairwarning.check.pace import Pace
-from fairwarning.check.scenario import Fleet, Scenario
-from fairwarning.check.tail import Tail
-from fairwarning.core import durations
+from fairwarning.check.background import OutputTail, in_background
+from fairwarning.check.observation_log import ObservationLog
+from fairwarning.check.observations import CausedEvent, Happened
+from fairwarning.check.scenario import FleetSpec, Scenario, Timing
+from fairwarning.core.document.render import EVENTS_PATH, Json, render_start_request
+from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
-from fairwarning.core.versions import NEWEST
-from fairwarning.core.wire import EVENTS_PATH, Json, start_request
+from fairwarning.formats import durations
 from fairwarning.sandbox.addresses import Endpoint
 
-#: How long a server may take to come up, and to go.
-TO_START, TO_STOP = timedelta(seconds=60), timedelta(seconds=10)
+#: The time limits for starting and stopping a server.
+START_TIMEOUT, STOP_TIMEOUT = timedelta(seconds=60), timedelta(seconds=10)
 
 
-class CannotPlay(FairWarningError):
-    """The play itself failed; that says nothing about the handler."""
+class CannotPlayError(FairWarningError):
+    """The scenario could not be run; this says nothing about the handler."""
 
 
-class Refused(CannotPlay):
-    """The server will not do what a step asks for."""
+class StepRefusedError(CannotPlayError):
+    """The server refuses what a step asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,7 @@ class _Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _HistoryLine:
     kind: str
     event: str | None = None
 
@@ -66,7 +64,7 @@ class _Problem:
 
 
 class Server:
-    """A running server, and the task that follows its history: it fails when the server ends."""
+    """A running server; ``history`` is the task that follows its history and fails when the server ends."""
 
     def __init__(self, ready: _Ready, http: httpx2.AsyncClient, history: "asyncio.Task[None]") -> None:
         self._ready = ready
@@ -74,30 +72,31 @@ class Server:
         self.history = history
 
     def endpoint(self, machine: str) -> Endpoint:
-        """Return where a machine's metadata is.
+        """Return the address of a machine's metadata endpoint.
 
         Raises:
-            CannotPlay: there is no such machine.
+            CannotPlayError: there is no such machine.
         """
         if machine not in self._ready.metadata:
             known = ", ".join(self._ready.metadata)
-            raise CannotPlay(f"the fleet has no machine {machine}; it has {known}")
-        where = urlsplit(self._ready.metadata[machine])
-        return Endpoint(IPv4Address(where.hostname or ""), where.port or 80)
+            raise CannotPlayError(f"the fleet has no machine {machine}; it has {known}")
+        url = urlsplit(self._ready.metadata[machine])
+        return Endpoint(IPv4Address(url.hostname or ""), url.port or 80)
 
     async def cause(
         self, label: str, cause: str, machines: list[str], notice: str | None
-    ) -> tuple[Announced, ...]:
-        """Do something to machines and return the events that announce it."""
-        asked: dict[str, Json] = {"cause": cause, "machines": [*machines], "by": "check"}
-        answer = await self._call("POST", "/events", asked if notice is None else {**asked, "notice": notice})
+    ) -> tuple[CausedEvent, ...]:
+        """Trigger an event on machines and return the events that follow."""
+        body: dict[str, Json] = {"cause": cause, "machines": [*machines], "by": "check"}
+        answer = await self._call("POST", "/events", body if notice is None else {**body, "notice": notice})
         events = msgspec.json.decode(answer, type=_Events).events
         return tuple(
-            Announced(id=EventId(one.id.upper()), label=label, resources=one.resources) for one in events
+            CausedEvent(id=EventId(event.id.upper()), label=label, resources=event.resources)
+            for event in events
         )
 
     async def cancel(self, event: EventId) -> None:
-        """Withdraw an event."""
+        """Cancel an event."""
         await self._call("POST", f"/events/{event}/cancel", {"by": "check"})
 
     async def approve(self, event: EventId, by: str | None) -> None:
@@ -107,57 +106,57 @@ class Server:
             return
         host, port = self.endpoint(by).address
         url = f"http://{host}:{port}{EVENTS_PATH}?api-version={NEWEST}"
-        body = start_request(event)
-        with suppress(httpx2.TransportError):  # it may be gone already, and its machine with it
+        body = render_start_request(event)
+        with suppress(httpx2.TransportError):  # the event may have started, and stopped the machine
             await self._http.post(url, content=body, headers={"Metadata": "true"})
 
-    async def ail(self, machine: str, fault: str, lasts: timedelta, delay: str) -> None:
-        """Let a machine's endpoint misbehave for a while."""
-        asked: dict[str, Json] = {"fault": fault, "lasts": durations.spell(lasts), "delay": delay}
-        await self._call("PUT", f"/machines/{machine}/fault", asked)
+    async def set_fault(self, machine: str, fault: str, lasts: timedelta, delay: str) -> None:
+        """Set a fault on a machine's endpoint."""
+        body: dict[str, Json] = {"fault": fault, "lasts": durations.for_people(lasts), "delay": delay}
+        await self._call("PUT", f"/machines/{machine}/fault", body)
 
     async def _call(self, method: str, path: str, body: Mapping[str, Json]) -> bytes:
         try:
             answer = await self._http.request(method, f"{self._ready.operator}/fleet/v1{path}", json=body)
         except httpx2.TransportError as problem:
-            raise CannotPlay(f"the server does not answer: {problem}") from problem
+            raise CannotPlayError(f"the server does not answer: {problem}") from problem
         if answer.is_error:
-            raise Refused(msgspec.json.decode(answer.content, type=_Problem).detail)
+            raise StepRefusedError(msgspec.json.decode(answer.content, type=_Problem).detail)
         return answer.content
 
 
 @asynccontextmanager
 async def serving(
-    scenario: Scenario, pace: Pace, notebook: Notebook, environment: Mapping[str, str]
+    scenario: Scenario, timing: Timing, log: ObservationLog, environment: Mapping[str, str]
 ) -> AsyncIterator[Server]:
-    """Give a server with a scenario's fleet; its history is written down as it happens.
+    """Run a server with a scenario's fleet for the duration of the block; its history goes into the log.
 
     Raises:
-        CannotPlay: the server does not come up.
+        CannotPlayError: the server does not start.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "fairwarning.check.leash"),
+        *(sys.executable, "-m", "fairwarning.check.die_with_parent"),
         *(sys.executable, "-m", "fairwarning", "up", "--json", "--no-arm", "--port-base", "0"),
-        *("--speed", f"{pace.speed_of(scenario):g}", *_options(scenario.fleet, pace)),
+        *("--speed", f"{timing.speed_of(scenario):g}", *_options(scenario.fleet, timing)),
         env=dict(environment),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    said = Tail()
+    stderr = OutputTail()
     try:
-        async with beside(said.follow(process.stderr)):
-            ready = await _ready(process, said)
+        async with in_background(stderr.follow(process.stderr)):
+            ready = await _wait_until_ready(process, stderr)
             async with (
                 httpx2.AsyncClient(trust_env=False, timeout=30) as http,
-                beside(_follow(process, said, notebook)) as history,
+                in_background(_follow_history(process, stderr, log)) as history,
             ):
                 yield Server(ready, http, history)
     finally:
         await _stop(process)
 
 
-def _options(fleet: Fleet, pace: Pace) -> Iterator[str]:
+def _options(fleet: FleetSpec, timing: Timing) -> Iterator[str]:
     for option, sets in (("--scale-set", fleet.scale_sets), ("--availability-set", fleet.availability_sets)):
         for name, count in sets.items():
             yield from (option, f"{name}={count}")
@@ -168,39 +167,42 @@ def _options(fleet: Fleet, pace: Pace) -> Iterator[str]:
         yield from ("--terminate-notice", fleet.terminate_notice)
     if fleet.first_call != "none":
         yield from ("--first-call", fleet.first_call)
-        yield from ("--first-call-delay", durations.spell(pace.length(fleet.first_call_delay)))
+        yield from ("--first-call-delay", durations.for_people(timing.length(fleet.first_call_delay)))
     if fleet.preview_version:
         yield "--preview-version"
     yield from ("--timings", fleet.timings)
 
 
-async def _ready(process: asyncio.subprocess.Process, said: Tail) -> _Ready:
+async def _wait_until_ready(process: asyncio.subprocess.Process, stderr: OutputTail) -> _Ready:
     try:
-        async with asyncio.timeout(TO_START.total_seconds()):
-            line = await _line(process)
+        async with asyncio.timeout(START_TIMEOUT.total_seconds()):
+            line = await _read_line(process)
             if not line:
-                raise CannotPlay(f"the server did not start: {await said.last()}")
+                raise CannotPlayError(f"the server did not start: {await stderr.final_text()}")
     except TimeoutError:
-        raise CannotPlay(f"the server did not start within {durations.spell(TO_START)}") from None
+        raise CannotPlayError(
+            f"the server did not start within {durations.for_people(START_TIMEOUT)}"
+        ) from None
     return msgspec.json.decode(line, type=_Ready)
 
 
-async def _follow(process: asyncio.subprocess.Process, said: Tail, notebook: Notebook) -> None:
-    """Write down the history, line by line.
+async def _follow_history(
+    process: asyncio.subprocess.Process, stderr: OutputTail, log: ObservationLog
+) -> None:
+    """Add the server's history to the log, line by line.
 
     Raises:
-        CannotPlay: the server has ended.
+        CannotPlayError: the server has ended.
     """
-    while text := await _line(process):
-        line = msgspec.json.decode(text, type=_Line)
+    while text := await _read_line(process):
+        line = msgspec.json.decode(text, type=_HistoryLine)
         if line.event is not None:
-            happened = Happened(kind=line.kind, event=EventId(line.event.upper()), at=notebook.now())
-            notebook.happen(happened)
-    code, last = await process.wait(), await said.last()
-    raise CannotPlay(f"the server ended with exit code {code}{f': {last}' if last else ''}")
+            log.add_history(Happened(kind=line.kind, event=EventId(line.event.upper()), at=log.now()))
+    code, output = await process.wait(), await stderr.final_text()
+    raise CannotPlayError(f"the server ended with exit code {code}{f': {output}' if output else ''}")
 
 
-async def _line(process: asyncio.subprocess.Process) -> bytes:
+async def _read_line(process: asyncio.subprocess.Process) -> bytes:
     return b"" if process.stdout is None else await process.stdout.readline()
 
 
@@ -209,7 +211,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         return
     process.terminate()
     try:
-        async with asyncio.timeout(TO_STOP.total_seconds()):
+        async with asyncio.timeout(STOP_TIMEOUT.total_seconds()):
             await process.communicate()
     except TimeoutError:
         process.kill()

@@ -1,7 +1,7 @@
-"""The command line: thin, and honest about what went wrong.
+"""The command line.
 
-May import ``serve``, ``config`` and ``core``; talks to a running server only through its operator API. Heavy
-libraries are imported where they are used, so that ``--help`` answers at once. Start reading at ``fleet.py``,
+It may import ``server``, ``config`` and ``core``; it talks to a running server only through the operator API.
+Heavy libraries are imported where they are used, so that ``--help`` is quick. Start reading at ``fleet.py``,
 then ``up.py``.
 """
 
@@ -11,8 +11,9 @@ from importlib import import_module
 import click
 
 from fairwarning import __version__
+from fairwarning.cli.output import did_you_mean, print_note
 
-#: Every command and the module it is in, in the order in which a newcomer meets them.
+#: Every command and its module, in the order in which a newcomer needs them.
 MODULES: Mapping[str, str] = {
     "up": "up",
     "demo": "demo",
@@ -21,7 +22,7 @@ MODULES: Mapping[str, str] = {
     "cause": "fleet",
     "approve": "fleet",
     "cancel": "fleet",
-    "walk": "walk",
+    "rollout": "rollout",
     "history": "fleet",
     "clock": "fleet",
     "fault": "fault",
@@ -32,11 +33,15 @@ MODULES: Mapping[str, str] = {
     "az-login": "az",
     "agent": "agent",
     "doctor": "doctor",
+    "completion": "completion",
 }
+
+#: Names that are accepted for one more release, with the new names.
+RENAMED: Mapping[str, str] = {"walk": "rollout"}
 
 
 class Commands(click.Group):
-    """Loads the module of a command that is called: nobody should wait for what the others need."""
+    """Imports the module of a command when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in their order."""
@@ -44,32 +49,45 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of this name."""
-        if cmd_name not in MODULES:
+        name = RENAMED.get(cmd_name, cmd_name)
+        if name not in MODULES:
             return None
-        known = vars(import_module(f"{__name__}.{MODULES[cmd_name]}")).values()
-        return next(one for one in known if isinstance(one, click.Command) and one.name == cmd_name)
+        values = vars(import_module(f"{__name__}.{MODULES[name]}")).values()
+        return next(value for value in values if isinstance(value, click.Command) and value.name == name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of a command line; suggest close names for an unknown command."""
+        name = args[0]
+        if not ctx.resilient_parsing:
+            if name in RENAMED:
+                print_note(f"note: the command {name} is now called {RENAMED[name]}")
+            elif name not in MODULES and not name.startswith("-"):
+                ctx.fail(f"no such command {name!r}{did_you_mean(name, MODULES)}")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="fairwarning %(version)s")
 def cli() -> None:
-    """Fair warning for machines: Scheduled Events, before things happen to them.
+    """Azure Scheduled Events on your machine, to test how your software reacts.
 
     \b
     Example:
-      fairwarning demo                    the story in half a minute
-      fairwarning up                      a fleet on this machine; says what to paste
+      fairwarning demo                    a tour in 30 seconds
+      fairwarning up                      a fleet on this machine; prints commands to paste
       fairwarning cause restart web_0     in a second terminal
 
     \b
-    The commands find their server by:
-      FAIRWARNING_URL     http://127.0.0.1:8080 unless set
-      FAIRWARNING_TOKEN   for a server that asks for a token
+    Environment:
+      FAIRWARNING_URL     address of the server  [default: http://127.0.0.1:8080]
+      FAIRWARNING_TOKEN   token of the server, if it requires one
 
     \b
     Exit codes:
-      0  done
-      1  refused, or failed
-      2  the command line makes no sense
+      0  success
+      1  refused or failed
+      2  usage error
       3  no server answers
     """

@@ -1,4 +1,4 @@
-"""The command that runs the agent inside a guest; it has a command line of its own."""
+"""The command that runs the agent; the agent parses its own arguments."""
 
 import sys
 
@@ -8,9 +8,9 @@ import click
 @click.command(
     context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False
 )
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
-def agent(words: tuple[str, ...]) -> None:
-    """Prepare this machine for its events, approve, and put it back to work.
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def agent(arguments: tuple[str, ...]) -> None:
+    """Run the agent: drain this machine, approve, recover.
 
     \b
     Example:
@@ -19,4 +19,4 @@ def agent(words: tuple[str, ...]) -> None:
     """
     from fairwarning.agent.main import main
 
-    sys.exit(main(words, "fairwarning agent"))
+    sys.exit(main(arguments, "fairwarning agent"))

@@ -1,4 +1,4 @@
-"""The commands that point the real ``az`` at a running server, in a configuration of its own."""
+"""The commands that point ``az`` at a running server, with a configuration directory of its own."""
 
 import re
 import shlex
@@ -13,20 +13,21 @@ from urllib.parse import urlsplit
 import click
 
 from fairwarning import config
-from fairwarning.cli.client import connect, decode
-from fairwarning.cli.output import Failure, note
+from fairwarning.cli.client import OperatorRefusalError, connect, decode
+from fairwarning.cli.output import FailureError, print_note
+from fairwarning.config import PROGRAM
 
 CLOUD = "fairwarning"
 CA = "ca.pem"
-#: What a server listens on that listens everywhere; nobody can call it by that.
-EVERYWHERE = frozenset({"0.0.0.0", "::"})
-#: What a service principal shows to a server that asks for nothing.
+#: Addresses to listen on that are no addresses to connect to.
+WILDCARDS = frozenset({"0.0.0.0", "::"})
+#: The secret of the service principal where the server has no token.
 ANY_SECRET = "dev"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Management:
-    """Where the management API is."""
+class ManagementInfo:
+    """The address of the management API, and what az needs to trust it."""
 
     arm: str
     certificate: str
@@ -35,9 +36,9 @@ class Management:
 
 @click.command("az-env")
 def az_env() -> None:
-    """Print what makes az in this shell talk to the server, and to nothing else.
+    """Print shell variables that point az at the server.
 
-    The configuration of az that it names is private: your own, with your own logins, is never touched.
+    They name a private configuration directory for az: your own configuration and logins are not touched.
 
     \b
     Example:
@@ -50,10 +51,10 @@ def az_env() -> None:
 
 @click.command("az-login")
 def az_login() -> None:
-    """Log az in to the server, in the configuration that az-env names.
+    """Log az in to the server.
 
-    Needs az on the PATH. Once is enough: a server that is started again at the same address with the same
-    --data knows az by itself.
+    The login is stored in the configuration directory that az-env names. It stays valid for a server that is
+    started again at the same address with the same --data. Needs az on the PATH.
 
     \b
     Example:
@@ -63,62 +64,78 @@ def az_login() -> None:
     """
     az = shutil.which("az")
     if az is None:
-        raise Failure("az is not on the PATH", "install azure-cli, or put its folder on the PATH")
-    face = _management()
-    variables = environment(face)
+        raise FailureError("az is not on the PATH", "install azure-cli, or put its folder on the PATH")
+    server = _management()
+    variables = environment(server)
     known = _run([az, "cloud", "show", "--name", CLOUD], variables).returncode == 0
-    _must([az, "cloud", "update" if known else "register", "--name", CLOUD, *_places(face)], variables)
+    _must([az, "cloud", "update" if known else "register", "--name", CLOUD, *_endpoints(server)], variables)
     _must([az, "cloud", "set", "--name", CLOUD], variables)
-    words = ["login", "--service-principal", "--username", "dev", "--tenant", face.tenant, "--output", "none"]
-    # Everybody can read the command line of a program; only its owner can read this file.
+    login = [
+        "login",
+        "--service-principal",
+        "--username",
+        "dev",
+        "--tenant",
+        server.tenant,
+        "--output",
+        "none",
+    ]
+    # All users can read the command line of a process; only its owner can read this file.
     with tempfile.NamedTemporaryFile("w", dir=variables["AZURE_CONFIG_DIR"]) as secret:
         secret.write(config.server_token() or ANY_SECRET)
         secret.flush()
-        _must([az, *words, f"--password=@{secret.name}"], variables)
-    note(f"az is logged in to {face.arm}")
+        _must([az, *login, f"--password=@{secret.name}"], variables)
+    print_note(f"az is logged in to {server.arm}")
     if not config.holds(variables):
-        note('in this shell it is not used yet: eval "$(fairwarning az-env)"')
+        print_note(f'to use it in this shell: eval "$({PROGRAM} az-env)"')
 
 
-def environment(face: Management) -> dict[str, str]:
-    """Return the variables that point az at a server; writes down whom it is to trust there."""
-    folder = config.state_directory() / "az" / re.sub(r"[^\w.]+", "-", urlsplit(face.arm).netloc).strip("-")
+def environment(server: ManagementInfo) -> dict[str, str]:
+    """Return the variables that point az at a server; stores the certificate that az is to trust."""
+    folder = config.state_directory() / "az" / re.sub(r"[^\w.]+", "-", urlsplit(server.arm).netloc).strip("-")
     ca = folder / CA
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not ca.exists() or ca.read_text() != face.certificate:
-            _settle(folder, face.certificate)
+        if not ca.exists() or ca.read_text() != server.certificate:
+            _trust(folder, server.certificate)
     except OSError as problem:
-        raise Failure(f"{folder} cannot be written: {problem.strerror}", "set XDG_STATE_HOME") from problem
+        raise FailureError(
+            f"{folder} cannot be written: {problem.strerror}", "set XDG_STATE_HOME"
+        ) from problem
     return {
         "AZURE_CONFIG_DIR": str(folder),
-        # This replaces the list az comes with, so that it cannot reach Azure itself by mistake.
+        # Replaces the certificates that az comes with, so that az cannot reach Azure by mistake.
         "REQUESTS_CA_BUNDLE": str(ca),
         "AZURE_CORE_COLLECT_TELEMETRY": "false",
         "AZURE_CORE_DISPLAY_REGION_IDENTIFIED": "false",
         "AZURE_CORE_NO_COLOR": "true",
-        "FAIRWARNING_ARM_URL": face.arm,
+        "FAIRWARNING_ARM_URL": server.arm,
     }
 
 
-def _management() -> Management:
+def _management() -> ManagementInfo:
     client = connect()
-    face = decode(client.get("/arm"), Management)
-    return replace(face, arm=_reachable(face.arm, client.url))
+    try:
+        server = decode(client.get("/arm"), ManagementInfo)
+    except OperatorRefusalError as refusal:
+        if refusal.status != 404:
+            raise
+        raise FailureError(refusal.message, "start the server without --no-arm") from refusal
+    return replace(server, arm=_reachable(server.arm, client.url))
 
 
 def _reachable(url: str, server: str) -> str:
-    """Return the address of the management API; if that is everywhere, where the operator API was found."""
+    """Return the address of the management API; a wildcard is replaced by the host of the operator API."""
     parts = urlsplit(url)
-    if parts.hostname not in EVERYWHERE:
+    if parts.hostname not in WILDCARDS:
         return url
     host = urlsplit(server).hostname or "127.0.0.1"
     return f"https://[{host}]:{parts.port}" if ":" in host else f"https://{host}:{parts.port}"
 
 
-def _settle(folder: Path, certificate: str) -> None:
-    """Write down whom az is to trust from now on, and forget the tokens of whom it trusted before."""
-    # Few commands of az fetch a new token when theirs is refused; without one all of them do.
+def _trust(folder: Path, certificate: str) -> None:
+    """Store the certificate that az is to trust, and delete the tokens of the server before."""
+    # Few commands of az fetch a new token when theirs is refused; without a token all of them do.
     for tokens in folder.glob("msal_token_cache.*"):
         tokens.unlink()
     half = folder / ".ca.pem.new"
@@ -126,18 +143,18 @@ def _settle(folder: Path, certificate: str) -> None:
     half.replace(folder / CA)
 
 
-def _places(face: Management) -> Sequence[str]:
-    # Older versions of az do not learn the place of the aliases by themselves.
-    aliases = f"{face.arm}/aliases.json"
-    return "--endpoint-resource-manager", face.arm, "--endpoint-vm-image-alias-doc", aliases
+def _endpoints(server: ManagementInfo) -> Sequence[str]:
+    # Older versions of az do not discover the aliases.
+    aliases = f"{server.arm}/aliases.json"
+    return "--endpoint-resource-manager", server.arm, "--endpoint-vm-image-alias-doc", aliases
 
 
-def _run(words: Sequence[str], variables: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(words, env=config.environment(variables), capture_output=True, text=True)
+def _run(command: Sequence[str], variables: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, env=config.environment(variables), capture_output=True, text=True)
 
 
-def _must(words: Sequence[str], variables: Mapping[str, str]) -> None:
-    done = _run(words, variables)
+def _must(command: Sequence[str], variables: Mapping[str, str]) -> None:
+    done = _run(command, variables)
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise Failure(f"az {' '.join(words[1:3])} failed: {said[-1]}", *said[:-1][-3:])
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise FailureError(f"az {' '.join(command[1:3])} failed: {lines[-1]}", *lines[:-1][-3:])

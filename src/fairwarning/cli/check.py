@@ -1,6 +1,7 @@
-"""The command that says whether a handler is safe."""
+"""The command that checks whether a handler is safe."""
 
 import asyncio
+import json
 import shutil
 import signal
 import sys
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from fairwarning import config
+from fairwarning.cli.completion import AFTER_DASHES, complete_scenarios
 from fairwarning.cli.options import SPEED
-from fairwarning.cli.output import Failure, note, table
-from fairwarning.core.characters import shown
+from fairwarning.cli.output import FailureError, did_you_mean, print_json, print_note, print_table
+from fairwarning.config import PROGRAM
 from fairwarning.core.errors import FairWarningError
+from fairwarning.formats.hidden_characters import escape_hidden
 
 if TYPE_CHECKING:
-    from fairwarning.check.play import Run
-    from fairwarning.check.report import Result
+    from fairwarning.check.report import ScenarioResult
+    from fairwarning.check.run_scenario import CheckRequest
     from fairwarning.check.scenario import Scenario
 
-#: Scenarios mostly wait, so more of them are played at a time than there are processors.
+#: Scenarios mostly wait, so more of them run at a time than there are processors.
 JOBS = 6
 
 SAFE, UNSAFE = 0, 1
@@ -29,8 +32,8 @@ SAFE, UNSAFE = 0, 1
 _FILE = click.Path(path_type=Path, dir_okay=False, writable=True)
 
 
-class Wishes(TypedDict):
-    """What is asked for; ``command`` is what stands behind the dashes."""
+class CheckOptions(TypedDict):
+    """The options of ``check``; ``command`` is the command line after the dashes."""
 
     scenarios: tuple[str, ...]
     command: tuple[str, ...]
@@ -39,47 +42,55 @@ class Wishes(TypedDict):
     jobs: int
     strict: bool
     junit: Path | None
-    json_: Path | None
+    json_file: Path | None
+    json_: bool
     list_: bool
     show: str | None
 
 
-class CannotCheck(Failure):
-    """There is nothing to check, or no way to."""
+class CannotCheckError(FailureError):
+    """The check cannot be run."""
 
     exit_code = 2
 
 
-class BeforeAndAfter(click.Command):
-    """A command with another command line behind ``--``, which it gets as ``command``."""
+class CommandWithDashes(click.Command):
+    """A command that takes another command line after ``--``, as ``command``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read what is before the dashes; what is behind them is not ours to read."""
+        """Parse the arguments before the dashes only."""
         border = args.index("--") if "--" in args else len(args)
+        ctx.meta[AFTER_DASHES] = "--" in args
         rest = super().parse_args(ctx, args[:border])
         ctx.params["command"] = tuple(args[border + 1 :])
         return rest
 
 
-@click.command(cls=BeforeAndAfter)
-@click.option("--speed", type=SPEED, help="Divide the fleet's durations by this, in every scenario.")
+@click.command(cls=CommandWithDashes)
+@click.option("--speed", type=SPEED, help="Run every scenario at this speed.")
 @click.option("--quick", is_flag=True, help="Shorten faults and silences that last for minutes.")
 @click.option(
-    "--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="How many at a time."
+    "--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Scenarios to run at a time."
 )
-@click.option("--strict", is_flag=True, help="What the handler does not show counts as unsafe.")
-@click.option("--junit", type=_FILE, help="Write JUnit XML here.")
-@click.option("--json", "json_", type=_FILE, help="Write JSON here.")
-@click.option("--list", "list_", is_flag=True, help="List the standard scenarios, and do nothing else.")
-@click.option("--show", metavar="SCENARIO", help="Print a scenario's file, and do nothing else.")
-@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]... -- CMD...")
-def check(**wishes: Unpack[Wishes]) -> None:
-    """Say whether a handler is safe: play scenarios to it and judge what it does.
+@click.option("--strict", is_flag=True, help="Count rules that were not exercised as unsafe.")
+@click.option("--junit", type=_FILE, help="Write JUnit XML to this file.")
+@click.option("--json", "json_", is_flag=True, help="Print JSON; the results for people go to stderr.")
+@click.option("--json-file", type=_FILE, help="Write JSON to this file.")
+@click.option("--list", "list_", is_flag=True, help="List the standard scenarios and exit.")
+@click.option(
+    "--show",
+    metavar="SCENARIO",
+    shell_complete=complete_scenarios,
+    help="Print the file of a scenario and exit.",
+)
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]... -- CMD...", shell_complete=complete_scenarios)
+def check(**options: Unpack[CheckOptions]) -> None:
+    """Check whether a handler is safe, by running it in scenarios.
 
     CMD is started on the machines that a scenario names and finds its endpoint at 169.254.169.254 (Linux, no
     root). In CMD, {vm}, {work}, {drain}, {recover} and {call} are replaced; the environment has the same as
-    FAIRWARNING_MACHINE, _WORK, _DRAIN, _RECOVER and _CALL. A SCENARIO is a standard one or a TOML file;
-    without any, all standard ones are played.
+    FAIRWARNING_MACHINE, _WORK, _DRAIN, _RECOVER and _CALL. A SCENARIO is the name of a standard scenario or a
+    TOML file; without any, all standard scenarios are run.
 
     \b
     Example:
@@ -89,130 +100,147 @@ def check(**wishes: Unpack[Wishes]) -> None:
 
     \b
     Exit codes:
-      0  safe, as far as it was shown
+      0  safe, as far as the scenarios show
       1  unsafe
-      2  the command line makes no sense, or a scenario could not be played
+      2  usage error, or a scenario could not be run
     """
-    if wishes["list_"] or wishes["show"] is not None:
-        _tell(wishes["show"])
+    if options["list_"] or options["show"] is not None:
+        _print_scenarios(options["show"], options["json_"])
         return
-    chosen = _chosen(wishes["scenarios"])
-    _require(wishes)
-    results = _results(chosen, wishes)
-    _write(results, wishes)
-    sys.exit(_exit_code(results, wishes["strict"]))
+    scenarios = _load(options["scenarios"])
+    _require(options)
+    results = _results(scenarios, options)
+    _write(results, options)
+    sys.exit(_exit_code(results, options["strict"]))
 
 
-def _tell(show: str | None) -> None:
+def _print_scenarios(show: str | None, json_: bool) -> None:
     from fairwarning.check import scenario
 
     try:
         if show is not None:
             click.echo(scenario.text(show), nl=False)
             return
-        rows = [(name, scenario.load(name).summary) for name in scenario.standard()]
+        summaries = {name: scenario.load(name).summary for name in scenario.standard()}
     except FairWarningError as problem:
-        raise CannotCheck(str(problem)) from problem
-    table(("SCENARIO", "WHAT HAPPENS"), rows)
+        raise CannotCheckError(str(problem)) from problem
+    if json_:
+        print_json([{"name": name, "summary": summary} for name, summary in summaries.items()])
+    else:
+        print_table(("SCENARIO", "WHAT HAPPENS"), summaries.items())
 
 
-def _chosen(names: Sequence[str]) -> list["Scenario"]:
+def _load(names: Sequence[str]) -> list["Scenario"]:
     from fairwarning.check.scenario import load, standard
 
-    try:
-        return [load(name) for name in names or standard()]
-    except FairWarningError as problem:
-        raise CannotCheck(str(problem), "fairwarning check --list shows the standard ones") from problem
+    scenarios = []
+    for name in names or standard():
+        try:
+            scenarios.append(load(name))
+        except FairWarningError as problem:
+            hint = f"{PROGRAM} check --list lists the standard scenarios"
+            if name.endswith(".json"):
+                hint = f"to write JSON to a file: --json-file {name}"
+            raise CannotCheckError(f"{problem}{did_you_mean(name, standard())}", hint) from problem
+    return scenarios
 
 
-def _require(wishes: Wishes) -> None:
-    """Complain now about what would fail only after minutes."""
-    command = wishes["command"]
+def _require(options: CheckOptions) -> None:
+    """Fail now where the check would fail after minutes."""
+    command = options["command"]
     if not command:
-        raise click.UsageError("which handler? write its command line behind --")
+        raise click.UsageError("no handler: write its command line after --")
     if sys.platform != "linux":
-        raise CannotCheck("check works on Linux only")
+        raise CannotCheckError("check works on Linux only")
     if "{" not in command[0] and shutil.which(command[0]) is None:
-        raise CannotCheck(f"there is no program {command[0]}")
-    for path in (wishes["junit"], wishes["json_"]):
+        raise CannotCheckError(f"program not found: {command[0]}")
+    for path in (options["junit"], options["json_file"]):
         if path is not None and not path.parent.is_dir():
-            raise CannotCheck(f"{path} cannot be written: {path.parent} is no directory")
+            raise CannotCheckError(f"{path} cannot be written: {path.parent} is not a directory")
 
 
-def _results(scenarios: list["Scenario"], wishes: Wishes) -> list["Result"]:
-    from fairwarning.check.pace import Pace
-    from fairwarning.check.play import Run
+def _results(scenarios: list["Scenario"], options: CheckOptions) -> list["ScenarioResult"]:
     from fairwarning.check.report import summary
+    from fairwarning.check.run_scenario import CheckRequest
+    from fairwarning.check.scenario import Timing
 
-    run = Run(wishes["command"], config.environment({}), Pace(wishes["quick"], wishes["speed"]))
+    timing = Timing(options["quick"], options["speed"])
+    request = CheckRequest(options["command"], config.environment({}), timing)
+    progress = CheckProgress(scenarios, err=options["json_"])
     try:
-        results = asyncio.run(_play(scenarios, run, wishes["jobs"]))
+        results = asyncio.run(_run(scenarios, request, options["jobs"], progress))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        raise CannotCheck("stopped before the end") from None
-    note(summary(results))
+        raise CannotCheckError("interrupted") from None
+    print_note(summary(results))
     return results
 
 
-async def _play(scenarios: list["Scenario"], run: "Run", jobs: int) -> list["Result"]:
-    from fairwarning.check.run import check as play_all
+async def _run(
+    scenarios: list["Scenario"], request: "CheckRequest", jobs: int, progress: "CheckProgress"
+) -> list["ScenarioResult"]:
+    from fairwarning.check.run import check as run_all
 
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    progress = Progress(scenarios)
-    return await play_all(scenarios, run, jobs, progress.begin, progress.end)
+    return await run_all(scenarios, request, jobs, progress.begin, progress.end)
 
 
-class Progress:
-    """Tells how each scenario went, and on a terminal also which ones are being played."""
+class CheckProgress:
+    """Prints the result of each scenario; on a terminal, also the scenarios that are running."""
 
-    def __init__(self, scenarios: Sequence["Scenario"]) -> None:
-        self._width = max(len(one.name) for one in scenarios)
+    def __init__(self, scenarios: Sequence["Scenario"], *, err: bool) -> None:
+        self._width = max(len(scenario.name) for scenario in scenarios)
         self._left = len(scenarios)
-        self._playing: list[str] = []
+        self._err = err
+        self._running: list[str] = []
 
     def begin(self, scenario: "Scenario") -> None:
-        """Take note that a scenario is being played."""
-        self._playing.append(scenario.name)
+        """Show that a scenario is running."""
+        self._running.append(scenario.name)
         self._show()
 
-    def end(self, result: "Result") -> None:
-        """Print how a scenario went."""
+    def end(self, result: "ScenarioResult") -> None:
+        """Print the result of a scenario."""
         from fairwarning.check.report import lines
 
-        self._playing.remove(result.scenario.name)
+        self._running.remove(result.scenario.name)
         self._left -= 1
         self._clear()
         for line in lines(result, self._width):
-            click.echo(shown(line))
+            click.echo(escape_hidden(line), err=self._err)
         self._show()
 
     def _show(self) -> None:
-        if self._playing and sys.stderr.isatty():
+        if self._running and sys.stderr.isatty():
             columns = shutil.get_terminal_size().columns
             self._clear()
-            click.echo(f"{self._left} left: {', '.join(self._playing)}"[: columns - 1], err=True, nl=False)
+            click.echo(f"{self._left} left: {', '.join(self._running)}"[: columns - 1], err=True, nl=False)
 
     def _clear(self) -> None:
         if sys.stderr.isatty():
             click.echo("\r\x1b[K", err=True, nl=False)
 
 
-def _write(results: list["Result"], wishes: Wishes) -> None:
+def _write(results: list["ScenarioResult"], options: CheckOptions) -> None:
     from fairwarning.check.report import as_json, as_junit
 
-    for path, render in ((wishes["junit"], as_junit), (wishes["json_"], as_json)):
+    if options["json_"]:
+        print_json(json.loads(as_json(results)))
+    for path, render in ((options["junit"], as_junit), (options["json_file"], as_json)):
         if path is not None:
             try:
                 path.write_text(render(results), encoding="utf-8")
             except OSError as problem:
-                raise CannotCheck(f"{path} cannot be written: {problem.strerror}") from problem
+                raise CannotCheckError(f"{path} cannot be written: {problem.strerror}") from problem
 
 
-def _exit_code(results: list["Result"], strict: bool) -> int:
-    from fairwarning.check.judge import Outcome
+def _exit_code(results: list["ScenarioResult"], strict: bool) -> int:
+    from fairwarning.check.judge import ExpectationOutcome
 
-    if any(one.problem is not None for one in results):
-        return CannotCheck.exit_code
-    unsafe = {Outcome.BROKEN, Outcome.NOT_SHOWN} if strict else {Outcome.BROKEN}
-    return UNSAFE if any(one.outcome in unsafe for one in results) else SAFE
+    if any(result.problem is not None for result in results):
+        return CannotCheckError.exit_code
+    unsafe = (
+        {ExpectationOutcome.BROKEN, ExpectationOutcome.NOT_SHOWN} if strict else {ExpectationOutcome.BROKEN}
+    )
+    return UNSAFE if any(result.outcome in unsafe for result in results) else SAFE

@@ -1,7 +1,7 @@
-"""Talks to a running server, and reads its answers into types.
+"""A client of the operator API, and the types of its answers.
 
-The HTTP library is loaded with the first request, so that ``--help`` and ``up`` are quick. Proxies of the
-environment are never used: what a proxy would answer for 127.0.0.1 is not our server.
+The HTTP library is imported with the first request, so that ``--help`` and ``up`` are quick. Proxies of the
+environment are never used: a proxy cannot answer for 127.0.0.1.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,38 +15,47 @@ from urllib.parse import urlsplit
 import click
 
 from fairwarning import config
-from fairwarning.cli.output import Failure, Unreachable, note
-from fairwarning.core.wire import Json
+from fairwarning.cli.output import FailureError, UnreachableError, print_note
+from fairwarning.config import PROGRAM
+from fairwarning.core.document.render import Json
 
 if TYPE_CHECKING:
     import httpx2
 
 T = TypeVar("T")
 
-#: How many lines of the history are asked for at a time.
+#: How many lines of the history are requested at a time.
 PAGE = 1000
 
-#: What may help, by the beginning of what the server says.
+#: How many seconds a request may take; a long advance of a manual clock takes a while.
+CONNECT_TIMEOUT, READ_TIMEOUT = 10.0, 120.0
+
+PROBLEM_TYPE = "urn:fairwarning:problem:"
+UNKNOWN_EVENT, UNKNOWN_MACHINE, UNKNOWN_SCOPE = "unknown-event", "unknown-machine", "unknown-scope"
+WRONG_CLOCK = "wrong-clock"
+
+_PENDING = f"{PROGRAM} events lists the pending events"
+_DOCTOR = f"{PROGRAM} doctor --data DIR checks the server's data directory"
+
+#: What may help, by the type of the problem.
 _HINTS: Mapping[str, str] = {
-    "no machine is called": "fairwarning vms lists the machines",
-    "no scheduled event": "fairwarning events lists what is pending, fairwarning history what has been",
-    "no scope is called": "fairwarning vms lists the machines with their scopes",
-    "no walk is under way": "fairwarning events lists what is pending",
-    "the clock is real": "start the server with: fairwarning up --clock manual",
-    "this server has no management face": "start the server without --no-arm",
-    "scope": "fairwarning events lists what is pending",
-    "changes cannot be kept": "the server's log says more; fairwarning doctor --data DIR looks at the disk",
-    "database": "fairwarning doctor --data DIR, with the server's data directory, says what is wrong with it",
-}
-_STATUS_HINTS: Mapping[int, str] = {
-    401: "set FAIRWARNING_TOKEN to the server's token",
-    403: "set FAIRWARNING_URL to the address the server printed",
+    UNKNOWN_EVENT: f"{_PENDING}, {PROGRAM} history all events",
+    UNKNOWN_MACHINE: f"{PROGRAM} vms lists the machines",
+    UNKNOWN_SCOPE: f"{PROGRAM} vms lists the machines with their scopes",
+    "unknown-walk": _PENDING,
+    "walk-under-way": f"{PROGRAM} rollout --scope SCOPE --stop ends it",
+    "too-many-user-events": _PENDING,
+    "already-under-way": f"{PROGRAM} approve EVENT starts it now, {PROGRAM} cancel EVENT cancels it",
+    "storage-error": f"the server's log has the reason; {_DOCTOR}",
+    "store-failed": _DOCTOR,
+    "unknown-outcome-error": _DOCTOR,
+    "database-damaged": _DOCTOR,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """One machine, as the operator sees it."""
+class MachineInfo:
+    """A machine, as the operator sees it."""
 
     name: str
     scope: str
@@ -63,8 +72,8 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """One pending event; of one that is over, only its id and that it is gone."""
+class EventInfo:
+    """A pending event; an event that is over has only its id and its status."""
 
     id: str
     status: str
@@ -79,8 +88,8 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line of the history."""
+class HistoryLine:
+    """A line of the history."""
 
     seq: int
     at: datetime
@@ -94,8 +103,8 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
-    """What time it is for the fleet."""
+class ClockInfo:
+    """The time of the fleet."""
 
     mode: str
     now: datetime
@@ -104,71 +113,82 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
+class MachineList:
     """An answer with machines."""
 
-    machines: tuple[Machine, ...]
+    machines: tuple[MachineInfo, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
-    """An answer with events, and whether anybody was there to be warned."""
+class EventList:
+    """An answer with events, and whether a guest was warned."""
 
-    events: tuple[Event, ...]
+    events: tuple[EventInfo, ...]
     warned: bool = True
     hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
-    """The line from which on the history is complete."""
+class HistoryBeginning:
+    """The line from which the history is complete."""
 
     at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """Lines that were pruned before they could be told."""
+class HistoryGap:
+    """Lines that were pruned before they were read."""
 
     after: int
     upto: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class HistoryPart:
     """A page of the history."""
 
-    history: tuple[Line, ...]
+    history: tuple[HistoryLine, ...]
     next: int | None = None
-    begins: Beginning | None = None
+    begins: HistoryBeginning | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """Why a request was refused."""
+class ProblemInfo:
+    """Why a request was refused (RFC 9457)."""
 
-    status: int = 0
+    type: str = ""
     title: str = ""
     detail: str = ""
+    field: str = ""
+
+
+class OperatorRefusalError(FailureError):
+    """The server refused a request; ``kind`` is the last part of the problem's type."""
+
+    def __init__(self, message: str, *hints: str, status: int, kind: str) -> None:
+        super().__init__(message, *hints)
+        self.status = status
+        self.kind = kind
 
 
 def decode(body: bytes | str, shape: type[T]) -> T:
-    """Return an answer as the type it should be."""
+    """Return an answer as a type."""
     import msgspec
 
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise Failure(
-            f"the server's answer makes no sense: {error}", "is the server another version of fairwarning?"
+        raise FailureError(
+            f"unexpected answer from the server: {error}", "is the server another version of fairwarning?"
         ) from error
 
 
-class Client:
+class OperatorClient:
     """The operator API of one server."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, timeout: float | None = None) -> None:
         self.url = url
+        self._timeout = timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._stack = ExitStack()
 
@@ -176,18 +196,17 @@ class Client:
     def _http(self) -> "httpx2.Client":
         import httpx2
 
-        # A long journey of a manual clock takes a while to answer.
-        patience = httpx2.Timeout(10, read=120)
+        timeout = httpx2.Timeout(self._timeout or CONNECT_TIMEOUT, read=self._timeout or READ_TIMEOUT)
         return self._stack.enter_context(
-            httpx2.Client(base_url=self.url, headers=self._headers, trust_env=False, timeout=patience)
+            httpx2.Client(base_url=self.url, headers=self._headers, trust_env=False, timeout=timeout)
         )
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._stack.close()
 
     def get(self, path: str, **query: str | int) -> bytes:
-        """Return what the server says at ``path``."""
+        """Return the server's answer to a GET request."""
         return self.call("GET", path, query=query)
 
     def call(
@@ -197,12 +216,12 @@ class Client:
         body: Mapping[str, Json] | None = None,
         query: Mapping[str, str | int] | None = None,
     ) -> bytes:
-        """Send one request and return the answer, or fail in words."""
+        """Send a request and return the answer."""
         return self._send(method, f"/fleet/v1{path}", body, query)
 
-    def check_health(self) -> None:
-        """Return if the server answers and keeps what it is told, or fail in its words."""
-        self._send("GET", "/healthz")
+    def check_health(self) -> bytes:
+        """Return the server's answer if it is healthy; fail with its reason if it is not."""
+        return self._send("GET", "/healthz")
 
     def _send(
         self,
@@ -216,7 +235,7 @@ class Client:
         try:
             response = self._http.request(method, path, json=body, params=query)
         except httpx2.TransportError as error:
-            raise Unreachable(self.url, str(error)) from error
+            raise UnreachableError(self.url, str(error)) from error
         if response.is_error:
             raise _refusal(response)
         return response.content
@@ -227,25 +246,25 @@ class Client:
         while True:
             page = self.get("/history", **query)
             yield page
-            following = decode(page, History).next
+            following = decode(page, HistoryPart).next
             if following is None:
                 return
             query["after"] = following
 
     def position(self) -> int:
         """Return the number of the newest line of the history."""
-        seqs = (line.seq for page in self.history() for line in decode(page, History).history)
+        seqs = (line.seq for page in self.history() for line in decode(page, HistoryPart).history)
         return max(seqs, default=0)
 
     def now(self) -> datetime:
-        """Return what time it is for the fleet."""
-        return decode(self.get("/clock"), Clock).now
+        """Return the time of the fleet."""
+        return decode(self.get("/clock"), ClockInfo).now
 
     def feed(self, after: int, connected: Callable[[], None]) -> Iterator[str]:
-        """Yield every line of the history behind ``after`` as it is written, until the connection ends."""
+        """Yield every line of the history after ``after`` as it is written, until the connection ends."""
         import httpx2
 
-        # The server sends a sign of life every 15 seconds.
+        # The server sends a heartbeat every 15 seconds.
         timeout = httpx2.Timeout(30, read=60)
         try:
             with self._http.stream(
@@ -257,48 +276,68 @@ class Client:
                 connected()
                 for message in httpx2.EventSource(response):
                     if message.event == "gap":
-                        gap = decode(message.data, Gap)
-                        note(f"lines {gap.after + 1} to {gap.upto} of the history were pruned unread")
+                        gap = decode(message.data, HistoryGap)
+                        print_note(f"lines {gap.after + 1} to {gap.upto} of the history were pruned unread")
                     elif message.data:
                         yield message.data
         except httpx2.TransportError as error:
-            raise Unreachable(self.url, str(error)) from error
+            raise UnreachableError(self.url, str(error)) from error
 
 
-def connect() -> Client:
-    """Return a client of the server that the environment names."""
+def open_client(timeout: float | None = None) -> OperatorClient:
+    """Return a client of the server that the environment names; the caller closes it."""
     import httpx2
 
     url, token = config.server_url(), config.server_token()
     if token is not None and not config.is_token(token):
-        raise click.UsageError("FAIRWARNING_TOKEN is no token: it must be printable ASCII characters")
+        raise click.UsageError("FAIRWARNING_TOKEN is not a token: it must be printable ASCII characters")
     try:
         _check_url(url)
         httpx2.URL(url)
     except (ValueError, httpx2.InvalidURL) as error:
-        example = "it is like http://127.0.0.1:8080"
-        raise click.UsageError(f"FAIRWARNING_URL is no address: {url!r}; {example}") from error
-    client = Client(url, token)
+        expected = f"(expected e.g. {config.DEFAULT_URL})"
+        raise click.UsageError(f"FAIRWARNING_URL is not a URL: {url!r} {expected}") from error
+    return OperatorClient(url, token, timeout)
+
+
+def connect() -> OperatorClient:
+    """Return a client that is closed when the command ends."""
+    client = open_client()
     click.get_current_context().call_on_close(client.close)
     return client
 
 
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
-    # Reading the port refuses what is none.
+    # The property raises ValueError for an invalid port.
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0 or " " in url:
         raise ValueError(url)
 
 
-def _refusal(response: "httpx2.Response") -> Failure:
+def _refusal(response: "httpx2.Response") -> click.ClickException:
     if "json" not in response.headers.get("content-type", ""):
-        return Failure(
-            f"{response.request.url} answers {response.status_code}, not as fairwarning does",
-            "set FAIRWARNING_URL to the address that fairwarning up printed",
+        return FailureError(
+            f"{response.request.url} answers {response.status_code}, which is not an answer of fairwarning",
+            f"set FAIRWARNING_URL to the address that {PROGRAM} up printed",
         )
-    problem = decode(response.content, Problem)
-    said = problem.detail or problem.title or f"the server answers {response.status_code}"
-    hints = [hint for start, hint in _HINTS.items() if said.startswith(start)]
-    if response.status_code in _STATUS_HINTS:
-        hints.append(_STATUS_HINTS[response.status_code])
-    return Failure(said, *hints)
+    problem = decode(response.content, ProblemInfo)
+    message = problem.detail or problem.title or f"the server answers {response.status_code}"
+    match response.status_code:
+        case 401:
+            set_token = "set FAIRWARNING_TOKEN to the token in the server's --token-file"
+            return FailureError(f"the token is wrong or missing: {message}", set_token)
+        case 403:
+            return FailureError(message, f"set FAIRWARNING_URL to the address that {PROGRAM} up printed")
+        case 422 if (parameter := _parameter(problem.field)) is not None:
+            return click.BadParameter(message.removeprefix(f"{problem.field}: "), param=parameter)
+    kind = problem.type.removeprefix(PROBLEM_TYPE)
+    hints = [_HINTS[kind]] if kind in _HINTS else []
+    return OperatorRefusalError(message, *hints, status=response.status_code, kind=kind)
+
+
+def _parameter(field: str) -> click.Parameter | None:
+    """Return the parameter of the running command that a member of the request came from."""
+    context = click.get_current_context(silent=True)
+    parameters = [] if context is None else context.command.params
+    name = field.partition("[")[0]
+    return next((parameter for parameter in parameters if parameter.name == name), None)

@@ -1,4 +1,4 @@
-"""The command that runs a program as if it were on one of the machines."""
+"""The command that runs a program as if it ran on one of the machines."""
 
 import socket
 import sys
@@ -8,9 +8,11 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from fairwarning.cli.client import Machine, connect, decode
-from fairwarning.cli.output import Failure, note
-from fairwarning.core import curl
+from fairwarning.cli.client import MachineInfo, connect, decode
+from fairwarning.cli.completion import complete_files, complete_machines
+from fairwarning.cli.lookup import suggest_machines
+from fairwarning.cli.output import FailureError, print_note
+from fairwarning.core.document import snippets
 
 if TYPE_CHECKING:
     from fairwarning.sandbox.addresses import Endpoint
@@ -19,14 +21,21 @@ _BY_PORT = "let the program connect to {url} instead of http://169.254.169.254"
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--vm", "name", required=True, metavar="MACHINE", help="The machine the program shall be on.")
-@click.option("--isolate", is_flag=True, help="A network with these addresses alone, and the host name too.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--vm",
+    "name",
+    required=True,
+    metavar="MACHINE",
+    shell_complete=complete_machines,
+    help="The machine to run the program on.",
+)
+@click.option("--isolate", is_flag=True, help="Use a network with these addresses only, and the host name.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_files)
 def exec_(name: str, isolate: bool, command: tuple[str, ...]) -> None:
-    """Run a program that finds its machine's endpoint at 169.254.169.254.
+    """Run a program as if it ran on a machine of the fleet.
 
-    The program needs no change, and nobody needs root (Linux). Its signals and its exit code are handed
-    through; what it leaves running is ended with it.
+    The program finds the machine's endpoint at 169.254.169.254. It needs no change and no root (Linux).
+    Signals and the exit code are passed on; processes that the program leaves behind are ended with it.
 
     \b
     Example:
@@ -34,27 +43,28 @@ def exec_(name: str, isolate: bool, command: tuple[str, ...]) -> None:
       fairwarning exec --vm web_0 --isolate -- bash
 
     \b
-    Exit codes, beside the program's own:
+    Exit codes, besides those of the program:
       126  the program cannot be run
-      127  there is no such program
+      127  the program was not found
     """
     client = connect()
-    machine = decode(client.get(f"/machines/{quote(name, safe='/')}"), Machine)
+    with suggest_machines(client, [name]):
+        machine = decode(client.get(f"/machines/{quote(name, safe='/')}"), MachineInfo)
     client.close()
     if machine.metadata is None:
-        raise Failure(f"machine {machine.name} has no endpoint of its own", "is it stopped, or gone?")
-    if (address := curl.source(machine.alternatives)) is not None:
-        raise Failure(
+        raise FailureError(f"machine {machine.name} has no endpoint", "it may be stopped or deleted")
+    if (address := snippets.source_address(machine.alternatives)) is not None:
+        raise FailureError(
             f"machine {machine.name} has no port of its own: it is known by its address {address}",
-            "the first machines of a data directory have ports; a new --data directory begins anew",
+            "only the first machines of a data directory have ports; use a new --data directory",
         )
     if sys.platform != "linux":
-        raise Failure("exec works on Linux only", _BY_PORT.format(url=machine.metadata))
+        raise FailureError("exec works on Linux only", _BY_PORT.format(url=machine.metadata))
     sys.exit(_run(command, machine.name, machine.metadata, isolate))
 
 
 def _run(command: tuple[str, ...], name: str, url: str, isolate: bool) -> int:
-    from fairwarning.sandbox.errors import Forbidden, NotStarted
+    from fairwarning.sandbox.errors import ForbiddenError, NotStartedError
     from fairwarning.sandbox.isolate import Isolate
     from fairwarning.sandbox.redirect import Redirect
     from fairwarning.sandbox.supervise import run
@@ -64,15 +74,15 @@ def _run(command: tuple[str, ...], name: str, url: str, isolate: bool) -> int:
         if isolate:
             try:
                 return run(command, Isolate(endpoint, name))
-            except Forbidden as reason:
-                note(f"{reason}; going on without --isolate: the network is this machine's")
+            except ForbiddenError as reason:
+                print_note(f"{reason}; continuing without --isolate, in the network of this machine")
         return run(command, Redirect(endpoint))
-    except NotStarted as reason:
-        note(f"error: {reason}")
+    except NotStartedError as reason:
+        print_note(f"error: {reason}")
         return reason.exit_code
-    except Forbidden as reason:
+    except ForbiddenError as reason:
         hints = [] if isolate else ["--isolate may work: it needs user namespaces instead"]
-        raise Failure(str(reason), *hints, _BY_PORT.format(url=url)) from reason
+        raise FailureError(str(reason), *hints, _BY_PORT.format(url=url)) from reason
 
 
 def _endpoint(name: str, url: str) -> "Endpoint":
@@ -82,5 +92,5 @@ def _endpoint(name: str, url: str) -> "Endpoint":
     try:
         host = IPv4Address(socket.gethostbyname(parts.hostname or ""))
     except (OSError, ValueError) as error:
-        raise Failure(f"the endpoint of {name} has no IPv4 address: {url}") from error
+        raise FailureError(f"the endpoint of {name} has no IPv4 address: {url}") from error
     return Endpoint(host, parts.port or 80)

@@ -1,45 +1,51 @@
-"""The commands that talk to a running server about its machines, events and time."""
+"""The commands about the machines, the events, the history and the clock of a running server."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sized
 from urllib.parse import quote
 
 import click
 
 from fairwarning.cli import watch
 from fairwarning.cli.client import (
-    Client,
-    Clock,
-    Event,
-    Events,
-    History,
-    Line,
-    Machine,
-    Machines,
+    WRONG_CLOCK,
+    ClockInfo,
+    EventInfo,
+    EventList,
+    HistoryLine,
+    HistoryPart,
+    MachineInfo,
+    MachineList,
+    OperatorClient,
+    OperatorRefusalError,
     connect,
     decode,
 )
-from fairwarning.cli.options import EVENT, LENGTH, SPEED
-from fairwarning.cli.output import Failure, as_json, as_line, instant, member, names, note, table
+from fairwarning.cli.completion import complete_events, complete_hosts, complete_machines
+from fairwarning.cli.lookup import pending_events, recorded_event, suggest_machines
+from fairwarning.cli.options import DURATION_TEXT, EVENT, SPEED, json_option
+from fairwarning.cli.output import (
+    FailureError,
+    format_instant,
+    join_names,
+    json_member,
+    print_json,
+    print_json_line,
+    print_note,
+    print_table,
+)
+from fairwarning.config import PROGRAM
 from fairwarning.core.causes import CAUSES
-from fairwarning.core.model import Kind
-from fairwarning.core.wire import Json
-
-F = TypeVar("F", bound=Callable[..., None])
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import EventType
 
 _CAUSE_LIST = "\n".join(f"  {name:<22} {cause.summary}" for name, cause in CAUSES.items())
-
-
-def json_option(command: F) -> F:
-    """Give a command the switch that makes its output readable for programs."""
-    return click.option("--json", "json_", is_flag=True, help="Print JSON instead of a table.")(command)
 
 
 @click.command()
 @json_option
 def vms(json_: bool) -> None:
-    """List the machines, how they are and where they find their metadata service.
+    """List the machines, their state and their endpoints.
 
     \b
     Example:
@@ -48,42 +54,44 @@ def vms(json_: bool) -> None:
     """
     body = connect().get("/machines")
     if json_:
-        as_json(member(body, "machines"))
+        print_json(json_member(body, "machines"))
         return
     headings = ("NAME", "SCOPE", "STATE", "DOMAIN", "HOST", "SCOPE POLLED", "METADATA")
-    table(headings, map(_machine_row, decode(body, Machines).machines))
+    print_table(headings, map(_machine_row, decode(body, MachineList).machines))
 
 
-def _machine_row(machine: Machine) -> tuple[str, ...]:
-    polled = instant(machine.polled_at) if machine.enabled else "nobody polls"
+def _machine_row(machine: MachineInfo) -> tuple[str, ...]:
     return (
         machine.name,
         machine.scope,
         machine.state,
         f"{machine.update_domain}/{machine.fault_domain}",
         machine.host,
-        polled,
+        format_instant(machine.polled_at) if machine.enabled else "not polled",
         machine.metadata or "-",
     )
 
 
 @click.command()
-@click.option("--watch", "watching", is_flag=True, help="Go on and tell what happens, until Ctrl-C.")
+@click.argument("event_ids", metavar="[EVENT]...", type=EVENT, nargs=-1, shell_complete=complete_events)
+@click.option("--watch", "watching", is_flag=True, help="Also print what happens from now on, until Ctrl-C.")
 @json_option
-def events(watching: bool, json_: bool) -> None:
-    """List the events that are pending.
+def events(event_ids: tuple[str, ...], watching: bool, json_: bool) -> None:
+    """List the pending events.
 
-    With --watch, tell everything that happens from now on as well; with --json that is one object a line, and
-    what is pending comes first, as objects whose kind is "pending".
+    EVENT is an id or the beginning of one; without any, all pending events are listed. With --watch and
+    --json each line is an object. The pending events come first; their kind is "pending".
 
     \b
     Example:
       fairwarning events
       fairwarning events --watch
+      fairwarning events C7061
     """
     client = connect()
+    wanted = {event_id.upper() for event_id in pending_events(client, event_ids)}
     after = client.position() if watching else 0
-    body = client.get("/events")
+    body = _only(client.get("/events"), wanted)
     if not watching:
         _print_events(body, json_)
         return
@@ -91,35 +99,52 @@ def events(watching: bool, json_: bool) -> None:
         watch.print_pending(body)
     else:
         _print_events(body, json_)
-    note(f"watching {client.url}; Ctrl-C ends")
+    print_note(f"watching {client.url}; Ctrl-C ends")
     began = client.now()
     try:
-        for text in watch.Watch(client, after):
-            as_line(text) if json_ else click.echo(watch.timed(decode(text, Line), began))
+        for text in watch.HistoryWatch(client, after):
+            line = decode(text, HistoryLine)
+            if not wanted or line.event in wanted:
+                print_json_line(text) if json_ else click.echo(watch.timed_sentence(line, began))
     except KeyboardInterrupt:
         return
 
 
+def _only(body: bytes, wanted: set[str]) -> bytes:
+    """Return an answer with events, reduced to the wanted ones; no id wants all of them."""
+    if not wanted:
+        return body
+    events = json_member(body, "events")
+    listed = events if isinstance(events, list) else []
+    kept = [event for event in listed if isinstance(event, dict) and event["id"] in wanted]
+    if len(kept) < len(wanted):
+        missing = wanted - {str(event["id"]) for event in kept}
+        raise FailureError(
+            f"no pending event has the id {min(missing)}", f"{PROGRAM} history lists all events"
+        )
+    return json.dumps({"events": kept}).encode()
+
+
 def _print_events(body: bytes, json_: bool) -> None:
     if json_:
-        as_json(member(body, "events"))
+        print_json(json_member(body, "events"))
         return
-    pending = decode(body, Events).events
+    pending = decode(body, EventList).events
     if not pending:
-        note("no events are pending")
+        print_note("no events are pending")
         return
-    table(watch.EVENT_HEADINGS, map(watch.event_row, pending))
+    print_table(watch.EVENT_HEADINGS, map(watch.event_row, pending))
 
 
-@click.command(epilog="\b\nWhat can be caused:\n" + _CAUSE_LIST)
+@click.command(epilog="\b\nCauses:\n" + _CAUSE_LIST)
 @click.argument("what", metavar="CAUSE", type=click.Choice(list(CAUSES)))
-@click.argument("machines", metavar="[VM]...", nargs=-1)
-@click.option("--host", help="All machines on this host, instead of naming them.")
-@click.option("--notice", type=LENGTH, help="How long before it starts the guests are told.")
+@click.argument("machines", metavar="[VM]...", nargs=-1, shell_complete=complete_machines)
+@click.option("--host", shell_complete=complete_hosts, help="All machines on this host, instead of VM.")
+@click.option("--notice", type=DURATION_TEXT, help="Notice before the event starts.  [default: as on Azure]")
 @click.option(
-    "--kind", type=click.Choice(list(map(str, Kind))), help="The event type, where a cause has a choice."
+    "--kind", type=click.Choice(list(map(str, EventType))), help="Event type, if the cause allows several."
 )
-@click.option("--force", is_flag=True, help="Delete without a warning.")
+@click.option("--force", is_flag=True, help="Delete without notice.")
 @json_option
 def cause(
     what: str,
@@ -130,10 +155,11 @@ def cause(
     force: bool,
     json_: bool,
 ) -> None:
-    """Let something happen to machines, with the warning that is due.
+    """Trigger an event on one or more machines.
 
-    Returns once the guests can see it. Machines are named as guests see them; scope/name where a name is
-    ambiguous.
+    The command returns when the guests can see the event. The notice is that of Azure for the event type;
+    --notice changes it. If no guest of the scope has polled in the last 24 hours, the action happens at
+    once, as on Azure. A name that several scopes have is written as scope/name.
 
     \b
     Example:
@@ -142,106 +168,126 @@ def cause(
       fairwarning cause hardware-failure db --kind Reboot
     """
     if not machines and host is None:
-        raise click.UsageError("name a machine, or --host")
-    asked: dict[str, Json] = {"cause": what, "machines": [*machines], "force": force}
-    asked |= {key: value for key, value in (("host", host), ("notice", notice), ("kind", kind)) if value}
-    body = connect().call("POST", "/events", asked)
+        raise click.UsageError("name a machine, or a host with --host")
+    request: dict[str, Json] = {"cause": what, "machines": [*machines], "force": force}
+    request |= {key: value for key, value in (("host", host), ("notice", notice), ("kind", kind)) if value}
+    client = connect()
+    with suggest_machines(client, machines):
+        body = client.call("POST", "/events", request)
     _print_events(body, json_)
-    if (hint := decode(body, Events).hint) is not None:
-        note(hint)
+    if (hint := decode(body, EventList).hint) is not None:
+        print_note(hint)
+
+
+_EVENT_ARGUMENT = click.argument(
+    "event_ids", metavar="EVENT...", type=EVENT, nargs=-1, required=True, shell_complete=complete_events
+)
 
 
 @click.command()
-@click.argument("event_ids", metavar="EVENT...", type=EVENT, nargs=-1, required=True)
+@_EVENT_ARGUMENT
 @json_option
 def approve(event_ids: tuple[str, ...], json_: bool) -> None:
-    """Approve events in the place of the guests, so that they start at once.
+    """Approve events on behalf of the guests.
+
+    An approved event starts at once. EVENT is an id or the beginning of one.
 
     \b
     Example:
       fairwarning approve C7061BAC-AFDC-4513-B24B-AA5F13A16123
+      fairwarning approve c7061
     """
     _act("approve", event_ids, json_)
 
 
 @click.command()
-@click.argument("event_ids", metavar="EVENT...", type=EVENT, nargs=-1, required=True)
+@_EVENT_ARGUMENT
 @json_option
 def cancel(event_ids: tuple[str, ...], json_: bool) -> None:
-    """Withdraw events that have not started.
+    """Cancel events that have not started.
+
+    EVENT is an id or the beginning of one.
 
     \b
     Example:
       fairwarning cancel C7061BAC-AFDC-4513-B24B-AA5F13A16123
+      fairwarning cancel c7061
     """
     _act("cancel", event_ids, json_)
 
 
-def _act(verb: str, event_ids: Iterable[str], json_: bool) -> None:
+def _act(verb: str, prefixes: tuple[str, ...], json_: bool) -> None:
     client = connect()
+    event_ids = pending_events(client, prefixes)
     bodies = [client.call("POST", f"/events/{quote(event_id, safe='')}/{verb}", {}) for event_id in event_ids]
     if json_:
-        as_json([json.loads(body) for body in bodies])
+        print_json([json.loads(body) for body in bodies])
     else:
-        table(watch.EVENT_HEADINGS, (watch.event_row(decode(body, Event)) for body in bodies))
+        print_table(watch.EVENT_HEADINGS, (watch.event_row(decode(body, EventInfo)) for body in bodies))
 
 
 @click.command()
-@click.argument("event", type=EVENT, required=False)
+@click.argument("event", type=EVENT, required=False, shell_complete=complete_events)
 @json_option
 def history(event: str | None, json_: bool) -> None:
-    """Tell what has happened and who approved it, oldest first; of one event or of all.
+    """Print what has happened and who approved it.
+
+    The oldest line comes first. EVENT is an id or the beginning of one; without it, the lines of all events
+    are printed.
 
     \b
     Example:
       fairwarning history
+      fairwarning history c7061
       fairwarning history --json | jq '.[] | select(.kind == "approved")'
     """
-    pages = _told(connect().history(event))
+    client = connect()
+    event_id = None if event is None else recorded_event(client, event)
+    pages = _note_beginning(client.history(event_id))
     if json_:
         lines: list[Json] = []
         for page in pages:
-            found = member(page, "history")
-            lines += found if isinstance(found, list) else []
-        _must_exist(event, lines)
-        as_json(lines)
+            part = json_member(page, "history")
+            lines += part if isinstance(part, list) else []
+        _require_lines(event, lines)
+        print_json(lines)
         return
     rows = [
         (
-            instant(line.at),
+            format_instant(line.at),
             line.kind,
             line.type,
-            names(line.resources),
+            join_names(line.resources),
             line.by,
             line.event or "-",
             line.reason,
         )
         for page in pages
-        for line in decode(page, History).history
+        for line in decode(page, HistoryPart).history
     ]
-    _must_exist(event, rows)
-    table(("AT", "WHAT", "TYPE", "MACHINES", "BY", "EVENT", "REASON"), rows)
+    _require_lines(event, rows)
+    print_table(("AT", "WHAT", "TYPE", "MACHINES", "BY", "EVENT", "REASON"), rows)
 
 
-def _told(pages: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pages of the history, and say where it begins if that is not where it began."""
+def _note_beginning(pages: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the pages of the history; if older lines were pruned, note where it begins."""
     first = True
     for page in pages:
-        begins = decode(page, History).begins
+        begins = decode(page, HistoryPart).begins
         if first and begins is not None:
-            note(f"history begins at {instant(begins.at)} (older lines were pruned)")
+            print_note(f"history begins at {format_instant(begins.at)} (older lines were pruned)")
         first = False
         yield page
 
 
-def _must_exist(event: str | None, told: Sized) -> None:
-    if event is not None and not told:
-        raise Failure(f"no event has the id {event}", "fairwarning history tells of all there have been")
+def _require_lines(event: str | None, lines: Sized) -> None:
+    if event is not None and not lines:
+        raise FailureError(f"no event has the id {event}", f"{PROGRAM} history lists all events")
 
 
 @click.group()
 def clock() -> None:
-    """Show the fleet's time, and move it.
+    """Show or move the clock of the fleet.
 
     Only a manual clock (fairwarning up --clock manual) can be advanced.
 
@@ -252,20 +298,20 @@ def clock() -> None:
     """
 
 
-def _print_clock(client: Client, json_: bool) -> None:
+def _print_clock(client: OperatorClient, json_: bool) -> None:
     body = client.get("/clock")
     if json_:
-        as_json(json.loads(body))
+        print_json(json.loads(body))
         return
-    now = decode(body, Clock)
-    row = now.mode, instant(now.now), f"{now.speed:g}", instant(now.next_deadline)
-    table(("CLOCK", "NOW", "SPEED", "NEXT DEADLINE"), [row])
+    now = decode(body, ClockInfo)
+    row = now.mode, format_instant(now.now), f"{now.speed:g}", format_instant(now.next_deadline)
+    print_table(("CLOCK", "NOW", "SPEED", "NEXT DEADLINE"), [row])
 
 
 @clock.command("show")
 @json_option
 def clock_show(json_: bool) -> None:
-    """Show what time it is for the fleet, and when something falls due.
+    """Show the fleet's time, speed and next deadline.
 
     \b
     Example:
@@ -275,31 +321,41 @@ def clock_show(json_: bool) -> None:
 
 
 @clock.command("advance")
-@click.argument("by", type=LENGTH)
+@click.argument("by", type=DURATION_TEXT)
 @json_option
 def clock_advance(by: str, json_: bool) -> None:
-    """Move a manual clock forward; everything that falls due on the way happens.
+    """Advance a manual clock.
+
+    All deadlines on the way take effect, in order.
 
     \b
     Example:
       fairwarning clock advance 15m
     """
-    client = connect()
-    client.call("POST", "/clock/advance", {"by": by})
-    _print_clock(client, json_)
+    _move_clock("/clock/advance", {"by": by}, json_)
 
 
 @clock.command("next")
 @json_option
 def clock_next(json_: bool) -> None:
-    """Move a manual clock to the next moment at which something falls due.
+    """Advance a manual clock to the next deadline.
 
     \b
     Example:
       fairwarning clock next
     """
+    _move_clock("/clock/next", {}, json_)
+
+
+def _move_clock(path: str, request: Mapping[str, Json], json_: bool) -> None:
     client = connect()
-    client.call("POST", "/clock/next", {})
+    try:
+        client.call("POST", path, request)
+    except OperatorRefusalError as refusal:
+        if refusal.kind != WRONG_CLOCK:
+            raise
+        hint = f"start the server with: {PROGRAM} up --clock manual"
+        raise FailureError(refusal.message, hint) from refusal
     _print_clock(client, json_)
 
 
@@ -307,7 +363,9 @@ def clock_next(json_: bool) -> None:
 @click.argument("speed", type=SPEED)
 @json_option
 def clock_speed(speed: float, json_: bool) -> None:
-    """Divide every duration from now on: at speed 60 a notice of 15 minutes is one of 15 seconds.
+    """Set the speed of a real clock.
+
+    Every duration from now on is divided by the speed: at speed 60 a notice of 15 minutes takes 15 seconds.
 
     \b
     Example:

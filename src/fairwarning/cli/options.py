@@ -1,4 +1,4 @@
-"""How words on the command line become values; what makes no sense is a usage error that shows an example."""
+"""The types of options and arguments; an invalid value is a usage error that shows a valid one."""
 
 import re
 from collections.abc import Callable
@@ -10,43 +10,55 @@ from urllib.parse import urlsplit
 
 import click
 
-from fairwarning.core import durations
-from fairwarning.core.errors import Invalid
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.inputs import parse_duration
 from fairwarning.core.policy import SPEEDS
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., None])
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(r"(\d{1,6})(KB|MB|GB|TB)", re.ASCII | re.IGNORECASE)
 _EVENT = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 
 
-class Word(click.ParamType[T]):
-    """One way to read a word, with an example of it."""
+def json_option(command: F) -> F:
+    """Give a command the flag that makes its output readable for programs."""
+    return click.option("--json", "json_", is_flag=True, help="Print JSON instead of a table.")(command)
 
-    def __init__(self, name: str, example: str, read: Callable[[str], T]) -> None:
+
+class ParsedType(click.ParamType[T]):
+    """A parameter type: what its values are called, examples of them, and how they are parsed."""
+
+    def __init__(self, name: str, noun: str, examples: str, parse: Callable[[str], T]) -> None:
         self.name = name
-        self._example = example
-        self._read = read
+        self._noun = noun
+        self._examples = examples
+        self._parse = parse
 
     def convert(self, value: str | T, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """Return the value, or say what it should have looked like."""
+        """Return the value, or fail with an example of a valid one."""
         if not isinstance(value, str):
             return value
         try:
-            return self._read(value)
+            return self._parse(value)
         except ValueError:
-            self.fail(f"{value!r} makes no sense here; write it like {self._example}", param, ctx)
+            self.fail(invalid(self._noun, value, self._examples), param, ctx)
+
+
+def invalid(noun: str, value: str, examples: str) -> str:
+    """Return what is said about an invalid value."""
+    return f"invalid {noun} {value!r} (expected {examples})"
 
 
 def _duration(text: str) -> timedelta:
     try:
-        return durations.parse(text, "duration")
-    except Invalid as problem:
+        return parse_duration(text, "duration")
+    except InvalidError as problem:
         raise ValueError(text) from problem
 
 
-def _length(text: str) -> str:
+def _duration_text(text: str) -> str:
     _duration(text)
     return text
 
@@ -65,16 +77,16 @@ def _host_port(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _assigned(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
+def _machine_address(text: str) -> tuple[str, str]:
+    name, _, address = text.partition("=")
     if not name:
         raise ValueError(text)
-    return name, str(ip_address(value))
+    return name, str(ip_address(address))
 
 
 def _endpoint(text: str) -> str:
     parts = urlsplit(text)
-    # Reading the port refuses what is none.
+    # The property raises ValueError for an invalid port.
     if parts.scheme != "http" or not parts.hostname or parts.port == 0 or parts.query or parts.fragment:
         raise ValueError(text)
     return text
@@ -82,7 +94,7 @@ def _endpoint(text: str) -> str:
 
 def _replay(text: str) -> tuple[str | None, Path]:
     name, equals, path = text.partition("=")
-    # A file may have the sign in its name.
+    # The name of a file may contain the sign.
     if not equals or Path(text).exists():
         return None, Path(text)
     if not name or not path:
@@ -92,7 +104,7 @@ def _replay(text: str) -> tuple[str | None, Path]:
 
 def _speed(text: str) -> float:
     slowest, fastest = SPEEDS
-    # What is no number is not between them either.
+    # The comparison is false for nan.
     if not slowest <= float(text) <= fastest:
         raise ValueError(text)
     return float(text)
@@ -111,22 +123,24 @@ def _event(text: str) -> str:
     return text
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _list(text: str) -> tuple[str, ...]:
     parts = tuple(part.strip() for part in text.split(","))
     if not all(parts):
         raise ValueError(text)
     return parts
 
 
-DURATION = Word("duration", "30s, 15m or 1h30m", _duration)
-#: A duration that the server reads: checked here, sent as it was written.
-LENGTH = Word("duration", "30s, 15m or 1h30m", _length)
-COUNTED = Word("name=count", "web=3", _counted)
-HOST_PORT = Word("host:port", "127.0.0.1:8080", _host_port)
-ADDRESS = Word("machine=address", "web_0=10.0.0.4", _assigned)
-ENDPOINT = Word("url", "http://169.254.169.254", _endpoint)
-REPLAY = Word("file", "recording.jsonl or web_0=recording.jsonl", _replay)
-SPEED = Word("speed", "60, from {:g} to {:.0f}".format(*SPEEDS), _speed)
-SIZE = Word("size", "500MB or 1GB", _size)
-EVENT = Word("event", "C7061BAC-AFDC-4513-B24B-AA5F13A16123", _event)
-ZONES = Word("zones", "1,2,3", _listed)
+_DURATIONS = "e.g. 30s, 15m, 1h30m"
+
+DURATION = ParsedType("duration", "duration", _DURATIONS, _duration)
+#: A duration that is checked here and sent to the server as it was written.
+DURATION_TEXT = ParsedType("duration", "duration", _DURATIONS, _duration_text)
+COUNTED = ParsedType("name=count", "name and count", "e.g. web=3", _counted)
+HOST_PORT = ParsedType("host:port", "address", "e.g. 127.0.0.1:8080", _host_port)
+ADDRESS = ParsedType("machine=address", "machine and address", "e.g. web_0=10.0.0.4", _machine_address)
+ENDPOINT = ParsedType("url", "URL", "e.g. http://169.254.169.254", _endpoint)
+REPLAY = ParsedType("file", "recording", "e.g. recording.jsonl, web_0=recording.jsonl", _replay)
+SPEED = ParsedType("speed", "speed", "e.g. 60; {:g} to {:.0f}".format(*SPEEDS), _speed)
+SIZE = ParsedType("size", "size", "e.g. 500MB, 1GB", _size)
+EVENT = ParsedType("event", "event id", "e.g. C7061BAC-AFDC-4513-B24B-AA5F13A16123, C7061BAC", _event)
+ZONES = ParsedType("zones", "list of zones", "e.g. 1,2,3", _list)

@@ -3,19 +3,21 @@
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 
 import click
 
-from fairwarning.core import instants
-from fairwarning.core.characters import shown, shown_json
-from fairwarning.core.wire import Json
+from fairwarning.config import PROGRAM
+from fairwarning.core.document.render import Json
+from fairwarning.formats import timestamps
+from fairwarning.formats.hidden_characters import escape_hidden, escape_hidden_json
 
-#: How wide a column may become; the last one has nobody beside it.
+#: The widest a column may be; the last column may be wider.
 WIDEST, WIDEST_LAST = 64, 200
 
 
-class Failure(click.ClickException):
-    """The command could not do what it was asked; says why and what may help."""
+class FailureError(click.ClickException):
+    """The command failed; says why, and what may help."""
 
     exit_code = 1
 
@@ -25,28 +27,28 @@ class Failure(click.ClickException):
 
     def show(self, file: object = None) -> None:
         """Print the reason and the hints."""
-        note(f"error: {self.message}")
+        print_note(f"error: {self.message}")
         for hint in self.hints:
-            note(f"hint: {hint}")
+            print_note(f"hint: {hint}")
 
 
-class Unreachable(Failure):
+class UnreachableError(FailureError):
     """No server answers."""
 
     exit_code = 3
 
     def __init__(self, url: str, reason: str) -> None:
-        hints = "start one with: fairwarning up", "if it runs elsewhere, set FAIRWARNING_URL"
+        hints = f"start one with: {PROGRAM} up", "if it runs elsewhere, set FAIRWARNING_URL"
         super().__init__(f"no server answers at {url}: {reason}", *hints)
 
 
-def note(text: str) -> None:
-    """Print what is not data, on one line."""
-    click.echo(shown(text), err=True)
+def print_note(text: str) -> None:
+    """Print a line for people, on stderr."""
+    click.echo(escape_hidden(text), err=True)
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows in columns as wide as they need to be, within reason."""
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows in columns that are as wide as their cells, up to a limit."""
     bounds = [WIDEST] * (len(headings) - 1) + [WIDEST_LAST]
     lines = [tuple(headings), *(tuple(map(_cell, row, bounds)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -55,35 +57,46 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         click.echo("  ".join(cells).rstrip())
 
 
-def as_json(value: Json) -> None:
-    """Print a value for programs to read."""
+def print_json(value: Json) -> None:
+    """Print a value as indented JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    click.echo("\n".join(map(shown_json, text.split("\n"))))
+    click.echo("\n".join(map(escape_hidden_json, text.split("\n"))))
 
 
-def as_line(text: str) -> None:
-    """Print an object for programs to read, on one line as it came."""
-    click.echo(shown_json(text))
+def print_json_line(text: str) -> None:
+    """Print a JSON object on one line, as it was received."""
+    click.echo(escape_hidden_json(text))
 
 
-def member(body: bytes, name: str) -> Json:
-    """Return one member of a JSON object, untouched."""
+def json_member(body: bytes, name: str) -> Json:
+    """Return one member of a JSON object, unchanged."""
     document: dict[str, Json] = json.loads(body)
     return document[name]
 
 
-def instant(when: datetime | None, now: datetime | None = None) -> str:
+def format_instant(when: datetime | None, now: datetime | None = None) -> str:
     """Return an instant as people read it; a dash if there is none."""
-    return "-" if when is None else instants.spell(when, now)
+    return "-" if when is None else timestamps.for_people(when, now)
 
 
 def _cell(text: str, widest: int) -> str:
-    text = shown(text)
+    text = escape_hidden(text)
     return text if len(text) <= widest else f"{text[: widest - 1]}…"
 
 
-def names(machines: Sequence[str], most: int = 4) -> str:
-    """Return machines by name; of many, the first few and how many more there are."""
-    if len(machines) <= most:
-        return ", ".join(machines) or "-"
-    return f"{', '.join(machines[:most])} and {len(machines) - most} more"
+def join_names(names: Sequence[str], most: int = 4) -> str:
+    """Return a list of names; a long list is cut, with the number of names left out."""
+    if len(names) <= most:
+        return ", ".join(names) or "-"
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 machine``, ``2 machines``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question with the known names that are close to an unknown one; empty if none is."""
+    close = sorted(get_close_matches(name, set(known)))
+    return f" (did you mean {', '.join(close)}?)" if close else ""

@@ -1,4 +1,4 @@
-"""The command that writes down what an endpoint shows its machine."""
+"""The command that records the documents of a machine's endpoint."""
 
 import signal
 import sys
@@ -10,30 +10,35 @@ from typing import TextIO
 
 import click
 
-from fairwarning.cli.options import DURATION, ENDPOINT
-from fairwarning.cli.output import Failure, note
-from fairwarning.core import durations
-from fairwarning.core.recording import Garbled, Recorded, line, read
-from fairwarning.core.versions import NEWEST, well_formed
+from fairwarning.cli.options import DURATION, ENDPOINT, invalid
+from fairwarning.cli.output import FailureError, count, print_note
+from fairwarning.core.document.recording import RecordedDocument, RecordingError, format_line, parse_recording
+from fairwarning.core.document.versions import NEWEST, well_formed
+from fairwarning.formats import durations
 
 AZURE = "http://169.254.169.254"
-LEAST = timedelta(seconds=1)
+SHORTEST_INTERVAL = timedelta(seconds=1)
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
-@click.option("--endpoint", type=ENDPOINT, default=AZURE, show_default=True, help="Whose documents.")
-@click.option("-o", "--output", type=_FILE, help="Append to this recording.  [default: stdout]")
+@click.option("--endpoint", type=ENDPOINT, default=AZURE, show_default=True, help="The endpoint to record.")
+@click.option("-o", "--output", type=_FILE, help="Append to this file.  [default: stdout]")
 @click.option(
-    "--for", "lasts", type=DURATION, default=durations.LONGEST, help="How long; until Ctrl-C if left out."
+    "--for",
+    "lasts",
+    type=DURATION,
+    default=durations.LONGEST_DURATION,
+    help="How long to record.  [default: until Ctrl-C]",
 )
-@click.option("--every", type=DURATION, default="1s", show_default=True, help="How often to look.")
-@click.option("--api-version", "version", default=NEWEST, show_default=True, help="In which shape.")
+@click.option("--every", type=DURATION, default="1s", show_default=True, help="Interval between polls.")
+@click.option("--api-version", "version", default=NEWEST, show_default=True, help="api-version to request.")
 def record(endpoint: str, output: Path | None, lasts: timedelta, every: timedelta, version: str) -> None:
-    """Write down every document that a machine's endpoint shows, with its time, one JSON object a line.
+    """Record the documents of a machine's endpoint.
 
-    It only looks: nothing is ever approved. An endpoint that goes away is waited for.
+    Each new document is a line of JSON, with its time. Nothing is ever approved. The endpoint must answer
+    when the recording starts; if it stops answering later, the recording waits for it.
 
     \b
     Example:
@@ -41,48 +46,54 @@ def record(endpoint: str, output: Path | None, lasts: timedelta, every: timedelt
       fairwarning record --endpoint http://127.0.0.1:8101 --for 10m -o recording.jsonl
       fairwarning up --replay recording.jsonl
     """
-    if every < LEAST:
-        raise click.UsageError("--every must be 1s or more: the endpoint is for others too")
+    if every < SHORTEST_INTERVAL:
+        raise click.BadParameter("must be 1s or more", param_hint="'--every'")
     if not well_formed(version):
-        raise click.UsageError(f"--api-version: {version!r} makes no sense here; write it like {NEWEST}")
+        raise click.BadParameter(
+            invalid("api-version", version, f"e.g. {NEWEST}"), param_hint="'--api-version'"
+        )
     _record(endpoint, output, lasts, every, version)
 
 
 def _record(endpoint: str, output: Path | None, lasts: timedelta, every: timedelta, version: str) -> None:
-    from fairwarning.agent.client import MetadataClient
-    from fairwarning.agent.clock import SystemClock
-    from fairwarning.agent.recorder import Recorder, Wish
+    from fairwarning.agent.client import MetadataClient, UnavailableError
+    from fairwarning.agent.clock import AgentSystemClock
+    from fairwarning.agent.recorder import Recorder, RecordingRequest
 
-    clock = SystemClock()
+    clock = AgentSystemClock()
     began = clock.elapsed()
-    with _recording(output) as kept:
-        recorder = Recorder(
-            MetadataClient(endpoint, clock), clock, keep=kept.append, tell=note, last=kept.last
-        )
-        with _interruptible():
-            recorder.run(Wish(version=version, every=every, lasts=lasts))
-    documents = "1 document" if kept.count == 1 else f"{kept.count} documents"
-    note(f"{documents} in {durations.spell(clock.elapsed() - began)}, kept in {output or 'stdout'}")
+    request = RecordingRequest(version=version, every=every, lasts=lasts, wait_for_first=False)
+    with _open_recording(output) as recording:
+        client = MetadataClient(endpoint, clock)
+        recorder = Recorder(client, clock, keep=recording.append, tell=print_note, last=recording.last)
+        try:
+            with _interruptible():
+                recorder.run(request)
+        except UnavailableError as problem:
+            hint = "--endpoint must be the metadata endpoint of a machine, as up and vms print it"
+            raise FailureError(f"{endpoint} cannot be recorded: {problem}", hint) from problem
+    elapsed = durations.for_people(clock.elapsed() - began)
+    print_note(f"{count(recording.count, 'document')} in {elapsed}, written to {output or 'stdout'}")
 
 
-class Recording:
-    """Where documents are kept, each of them whole and at once."""
+class RecordingFile:
+    """The file of a recording; each document is written and flushed as one line."""
 
-    def __init__(self, file: TextIO, last: Recorded | None) -> None:
+    def __init__(self, file: TextIO, last: RecordedDocument | None) -> None:
         self._file = file
         self.last = last
         self.count = 0
 
-    def append(self, one: Recorded) -> None:
-        """Keep another document."""
-        self._file.write(line(one) + "\n")
+    def append(self, document: RecordedDocument) -> None:
+        """Write a document."""
+        self._file.write(format_line(document) + "\n")
         self._file.flush()
         self.count += 1
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let the block end early and in peace, by Ctrl-C or by what a service manager sends."""
+    """Let Ctrl-C and SIGTERM end the block without an error."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
@@ -92,29 +103,31 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def _recording(output: Path | None) -> Iterator[Recording]:
+def _open_recording(output: Path | None) -> Iterator[RecordingFile]:
     if output is None:
-        yield Recording(sys.stdout, None)
+        yield RecordingFile(sys.stdout, None)
         return
-    earlier = _earlier(output)
-    with _opened(output) as file:
-        yield Recording(file, earlier[-1] if earlier else None)
+    earlier = _read_earlier(output)
+    with _open_file(output) as file:
+        yield RecordingFile(file, earlier[-1] if earlier else None)
 
 
-def _earlier(output: Path) -> tuple[Recorded, ...]:
+def _read_earlier(output: Path) -> tuple[RecordedDocument, ...]:
     try:
         text = output.read_text(encoding="utf-8") if output.exists() else ""
         if text and not text.endswith("\n"):
-            raise Failure(f"{output} is no recording: its last line is cut off")
-        return read(text)
-    except Garbled as problem:
-        raise Failure(f"{output} is no recording: {problem}", "choose another file with -o") from problem
+            raise FailureError(f"{output} is not a recording: its last line is cut off")
+        return parse_recording(text)
+    except RecordingError as problem:
+        raise FailureError(
+            f"{output} is not a recording: {problem}", "choose another file with -o"
+        ) from problem
     except (OSError, ValueError) as problem:
-        raise Failure(f"{output} cannot be read: {problem}") from problem
+        raise FailureError(f"{output} cannot be read: {problem}") from problem
 
 
-def _opened(output: Path) -> TextIO:
+def _open_file(output: Path) -> TextIO:
     try:
         return output.open("a", encoding="utf-8")
     except OSError as problem:
-        raise Failure(f"{output} cannot be written: {problem.strerror}") from problem
+        raise FailureError(f"{output} cannot be written: {problem.strerror}") from problem

@@ -1,6 +1,7 @@
-"""The command that runs a whole server on this machine and tells what happens on it."""
+"""The command that runs a whole server on this machine and prints what happens on it."""
 
 import asyncio
+import errno
 import gc
 import json
 import signal
@@ -16,41 +17,64 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from fairwarning import config
-from fairwarning.cli import paste
-from fairwarning.cli.client import Client, Event, Events, Line, Machine, decode
-from fairwarning.cli.hints import DATA_HINTS
+from fairwarning.cli.client import EventInfo, EventList, HistoryLine, MachineInfo, OperatorClient, decode
+from fairwarning.cli.doctor import DATA_HINTS
 from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, REPLAY, SIZE, SPEED, ZONES
-from fairwarning.cli.output import Failure, as_line, instant, names, note, table
-from fairwarning.cli.watch import Watch, print_pending, timed
-from fairwarning.cli.wishes import Wishes, settings
-from fairwarning.core import curl, durations
-from fairwarning.core.characters import shown
-from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.cli.output import (
+    FailureError,
+    count,
+    format_instant,
+    join_names,
+    print_json_line,
+    print_note,
+    print_table,
+)
+from fairwarning.cli.up_settings import DEFAULT_FLEET, UpOptions, settings
+from fairwarning.cli.watch import HistoryWatch, print_pending, timed_sentence
+from fairwarning.config import PROGRAM
+from fairwarning.core.document import snippets
+from fairwarning.core.document.recording import MachineRecording
+from fairwarning.core.document.render import Json
+from fairwarning.core.document.versions import NEWEST
+from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.model import EventId, MachineRef
-from fairwarning.core.policy import PROFILES, FirstCall
-from fairwarning.core.recording import Tape
-from fairwarning.core.wire import Json
+from fairwarning.core.policy import PROFILES, FirstCall, Profile
+from fairwarning.formats import durations
+from fairwarning.formats.hidden_characters import escape_hidden
 
 if TYPE_CHECKING:
-    from fairwarning.serve import Service
+    from fairwarning.server import FleetServer
 
-#: More machines than this are not listed one by one.
+#: At most this many machines are listed.
 MOST_ROWS = 40
 
-#: How many seconds the reporter gets to finish.
-LAST_WORDS = 2.0
+#: How many seconds the reporter may take to start, and to finish.
+REPORTER_TIMEOUT = 2.0
 
-#: What a server says of its events that has none.
+#: How many seconds a server on the same ports may take to answer.
+HEALTH_TIMEOUT = 1.0
+
+#: The answer of a server without pending events.
 NOTHING_PENDING = b'{"events":[]}'
 
-#: What may help, by what went wrong.
+CANNOT_LISTEN = "CannotListenError"
+
+#: What may help, by the name of the error.
 _HINTS: Mapping[str, tuple[str, ...]] = {
-    "CannotListen": (
-        "--port-base N takes other ports, --port-base 0 any that are free",
+    CANNOT_LISTEN: (
+        "--port-base N uses other ports, --port-base 0 any free ports",
         "--no-arm leaves out the management API",
     ),
-    "DataDirectoryInUse": ("stop the other server, or choose another --data directory",),
+    "DataDirectoryInUseError": ("stop the other server, or choose another --data directory",),
     **DATA_HINTS,
+}
+
+#: The options that an invalid field belongs to, where their names differ.
+_FIELD_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "token": ("token_file",),
+    "name": tuple(DEFAULT_FLEET),
+    "count": tuple(DEFAULT_FLEET),
+    "roles": ("cloud_service",),
 }
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -59,30 +83,30 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
 @click.command()
-@click.option("--scale-set", type=COUNTED, multiple=True, help="A uniform scale set, like web=3.")
-@click.option("--flexible-set", type=COUNTED, multiple=True, help="A flexible scale set, like pool=3.")
-@click.option("--availability-set", type=COUNTED, multiple=True, help="An availability set, like app=3.")
-@click.option("--vm", multiple=True, help="A machine of its own.")
-@click.option("--spot-vm", multiple=True, help="A Spot machine of its own; it can be evicted.")
+@click.option("--scale-set", type=COUNTED, multiple=True, help="Add a uniform scale set, e.g. web=3.")
+@click.option("--flexible-set", type=COUNTED, multiple=True, help="Add a flexible scale set, e.g. pool=3.")
+@click.option("--availability-set", type=COUNTED, multiple=True, help="Add an availability set, e.g. app=3.")
+@click.option("--vm", metavar="NAME", multiple=True, help="Add a standalone machine.")
+@click.option("--spot-vm", metavar="NAME", multiple=True, help="Add a standalone Spot machine.")
 @click.option(
-    "--cloud-service", type=COUNTED, multiple=True, help="A role of a cloud service, like FrontEnd=2."
+    "--cloud-service", type=COUNTED, multiple=True, help="Add a role of a cloud service, e.g. FrontEnd=2."
 )
-@click.option("--zones", type=ZONES, help="Spread scale sets over zones: one scope in each.")
-@click.option("--terminate-notice", type=DURATION, help="Warn before deletes: 5m to 15m.")
+@click.option("--zones", type=ZONES, help="Zones of the scale sets, e.g. 1,2,3; each zone is a scope.")
+@click.option("--terminate-notice", type=DURATION, help="Notice before a machine is deleted: 5m to 15m.")
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
     default="azure",
     show_default=True,
-    help="Whose rules hold.",
+    help="Azure behaviour to emulate.",
 )
-@click.option("--speed", type=SPEED, help="Divide every duration: 60 makes 15m 15s.")
+@click.option("--speed", type=SPEED, help="Divide every duration, e.g. 60 turns 15m into 15s.")
 @click.option(
     "--clock",
     type=click.Choice(["real", "manual"]),
     default="real",
     show_default=True,
-    help="Who moves time.",
+    help="Clock source: real, or manual (see `fairwarning clock`).",
 )
 @click.option(
     "--timings",
@@ -91,62 +115,73 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
     show_default=True,
     help="How long impacts last: a few seconds, or as on Azure.",
 )
-@click.option("--start-enabled", is_flag=True, help="As if every machine had polled already.")
-@click.option("--data", type=_FOLDER, help="Keep everything here; the next up goes on from it.")
-@click.option(
-    "--keep-history", type=DURATION, help="How long the history is kept.  [default with --data: 30d]"
-)
+@click.option("--start-enabled", is_flag=True, help="Enable Scheduled Events at start; no first poll needed.")
+@click.option("--data", type=_FOLDER, help="Store the fleet in this directory; the next start continues.")
+@click.option("--keep-history", type=DURATION, help="How long to keep history.  [default with --data: 30d]")
 @click.option(
     "--keep-history-size",
     type=SIZE,
-    help="How large the data may grow before old history goes.  [default with --data: 1GB]",
+    help="Size of the data above which old history is pruned.  [default with --data: 1GB]",
 )
-@click.option("--ready-file", type=_FILE, help="Write the addresses here, as JSON, once all of them listen.")
+@click.option(
+    "--ready-file", type=_FILE, help="Write the addresses to this JSON file when the server is ready."
+)
 @click.option(
     "--port-base",
     type=click.IntRange(0, 64000),
-    help="Operator at N, machines from N+1, management at N+443; 0: any free.",
+    help="Ports: operator N, machines from N+1, management N+443; 0 takes any free ports.",
 )
-@click.option("--operator", type=HOST_PORT, help="Where the operator API listens.")
-@click.option("--arm", type=HOST_PORT, help="Where the management API listens.  [default: 127.0.0.1:8443]")
-@click.option("--no-arm", is_flag=True, help="No management API.")
-@click.option("--identity", is_flag=True, help="Give machines tokens for the management API.")
+@click.option("--operator", type=HOST_PORT, help="Address of the operator API.  [default: 127.0.0.1:8080]")
+@click.option("--arm", type=HOST_PORT, help="Address of the management API.  [default: 127.0.0.1:8443]")
+@click.option("--no-arm", is_flag=True, help="Leave out the management API.")
+@click.option("--identity", is_flag=True, help="Give machines identity tokens for the management API.")
 @click.option(
-    "--token-file", type=_READABLE, help="The token of operator and management API; required off loopback."
+    "--token-file",
+    type=_READABLE,
+    help="File with the token of both APIs; required off loopback.",
 )
 @click.option(
-    "--listen", type=HOST_PORT, multiple=True, help="A shared listener; guests are known by --address."
+    "--listen",
+    type=HOST_PORT,
+    multiple=True,
+    help="Add a listener for all machines; see --address.",
 )
 @click.option(
-    "--address", type=ADDRESS, multiple=True, help="A machine's source address there, like web_0=10.0.0.4."
+    "--address",
+    type=ADDRESS,
+    multiple=True,
+    help="Source address of a machine, e.g. web_0=10.0.0.4.",
 )
-@click.option("--sockets", type=_FOLDER, help="A unix socket per machine in this folder.")
-@click.option("--preview-version", is_flag=True, help="Serve api-version 2024-07-09 too.")
+@click.option("--sockets", type=_FOLDER, help="Create a Unix socket for each machine in this directory.")
+@click.option("--preview-version", is_flag=True, help="Also serve api-version 2024-07-09.")
 @click.option(
     "--first-call",
     type=click.Choice(list(map(str, FirstCall))),
     default="none",
     show_default=True,
-    help="What the first poll meets.",
+    help="How the first poll of a scope behaves.",
 )
 @click.option(
-    "--first-call-delay", type=DURATION, default="0s", help="How long switching on takes, like 30s."
+    "--first-call-delay", type=DURATION, default="0s", help="How long the first poll takes, e.g. 30s."
 )
 @click.option(
     "--replay",
     type=REPLAY,
     multiple=True,
-    help="Play what fairwarning record wrote back to its machine; MACHINE=FILE names another.",
+    help="Replay a recording of fairwarning record to its machine, or to MACHINE with MACHINE=FILE.",
 )
 @click.option(
-    "--json", "json_", is_flag=True, help="Print JSON: the addresses, then one object per happening."
+    "--json",
+    "json_",
+    is_flag=True,
+    help="Print JSON lines: the addresses, then the history.",
 )
-def up(**wishes: Unpack[Wishes]) -> None:
-    """Run a stand-in for the metadata service of a small fleet, until Ctrl-C.
+def up(**options: Unpack[UpOptions]) -> None:
+    """Run a fleet with its metadata service, until Ctrl-C.
 
-    Without machines: scale set web (3), availability set app (3), machine db and Spot machine batch, unless
-    --data has a fleet already. Prints a command to paste for each machine, and everything that happens.
-    Without --data nothing is left behind.
+    Without options for machines, the fleet is scale set web (3), availability set app (3), machine db and
+    Spot machine batch, unless --data has a fleet already. The output has a command to poll each machine, and
+    everything that happens. Without --data nothing is stored.
 
     \b
     Example:
@@ -155,82 +190,118 @@ def up(**wishes: Unpack[Wishes]) -> None:
       fairwarning up --clock manual --port-base 0 --ready-file ready.json
       fairwarning up --replay recording.jsonl --speed 10
     """
-    wanted = settings(wishes)
+    wanted = settings(options)
     try:
-        asyncio.run(_serve(wanted, wishes["ready_file"], wishes["json_"]))
-    except Invalid as problem:
-        if problem.field == "address":
-            raise click.UsageError(f"--address: {problem.problem}") from problem
-        raise Failure(str(problem)) from problem
+        asyncio.run(_serve(wanted, options["ready_file"], options["json_"]))
+    except InvalidError as problem:
+        raise _usage_error(problem) from problem
     except FairWarningError as problem:
-        raise Failure(str(problem), *_HINTS.get(type(problem).__name__, ())) from problem
+        hints = _HINTS.get(type(problem).__name__, ())
+        raise FailureError(f"{problem}{_other_server(problem, wanted)}", *hints) from problem
     except OSError as problem:
-        raise Failure(str(problem)) from problem
+        raise FailureError(str(problem)) from problem
+
+
+def _usage_error(problem: InvalidError) -> click.ClickException:
+    """Return the error that names the options which gave an invalid value."""
+    context = click.get_current_context()
+    names = _FIELD_OPTIONS.get(problem.field, (problem.field,))
+    used = [
+        parameter
+        for parameter in context.command.params
+        if parameter.name in names and (len(names) == 1 or context.params[parameter.name])
+    ]
+    if not used:
+        return FailureError(str(problem))
+    return click.BadParameter(problem.problem, param_hint=[parameter.opts[0] for parameter in used])
+
+
+def _other_server(problem: FairWarningError, wanted: config.Settings) -> str:
+    """Return that a fairwarning server is running on these ports, if that is why a port is in use."""
+    reason = problem.__context__
+    if type(problem).__name__ != CANNOT_LISTEN or not isinstance(reason, OSError):
+        return ""
+    host, port = wanted.operator_address
+    if reason.errno != errno.EADDRINUSE or port == 0:
+        return ""
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    client = OperatorClient(url, timeout=HEALTH_TIMEOUT)
+    try:
+        healthy: object = json.loads(client.check_health())
+    except (click.ClickException, ValueError):
+        return ""
+    finally:
+        client.close()
+    return f"; a fairwarning server is already running at {url}" if healthy == {"status": "ok"} else ""
 
 
 async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) -> None:
-    from fairwarning.serve import Service
+    from fairwarning.server import FleetServer
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if ready_file is not None:
-        _make_way(ready_file)
-    version = paste.api_version(wanted.profile)
+        _remove_ready_file(ready_file)
+    version = _api_version(wanted.profile)
     # The reporter listens to the server, so it ends after it.
     with ExitStack() as last:
-        # What is loaded stays: who collects garbage need not walk through it, neither meanwhile nor later.
+        # Imported modules live as long as the process; freezing them keeps the collector from scanning them.
         gc.disable()
         last.callback(gc.enable)
-        async with Service(wanted, partial(_replayed, json_)) as service:
+        async with FleetServer(wanted, partial(_report_replayed, json_)) as service:
             gc.freeze()
             gc.enable()
-            client = Client(service.operator_url, wanted.token)
+            client = OperatorClient(service.operator_url, wanted.token)
             began = service.engine.clock.now()
             reporter = Reporter(client, await service.position(), version, began, json_)
             last.callback(reporter.close)
-            for remark in service.remarks:
-                note(remark)
+            for remark in service.notes:
+                print_note(remark)
             if service.pending():
-                await asyncio.to_thread(reporter.recall)
+                await asyncio.to_thread(reporter.fetch_pending)
             ready = ready_document(service)
             click.echo(json.dumps(ready)) if json_ else introduce(service, version)
-            for machine, tape in wanted.replays.items():
-                note(f"replaying {_extent(tape, wanted.profile.policy.speed)} to {machine}")
+            for machine, recording in wanted.replays.items():
+                print_note(f"replaying {_extent(recording, wanted.profile.policy.speed)} to {machine}")
             with _published(ready_file, ready), reporter:
                 await stop.wait()
                 await asyncio.to_thread(reporter.catch_up)
-                note("stopping")
+                print_note("stopping")
 
 
-def _extent(tape: Tape, speed: float) -> str:
-    documents = tape.documents
-    length = durations.spell((documents[-1].at - tape.begins) / speed)
-    return f"{len(documents)} document{'s' if len(documents) > 1 else ''} in {length}"
+def _api_version(profile: Profile) -> str:
+    """Return the newest api-version that a profile serves, for the commands that are printed."""
+    return max(profile.versions) if profile.versions else NEWEST
 
 
-def _replayed(json_: bool, at: datetime, machine: MachineRef, ids: tuple[EventId, ...]) -> None:
-    """Tell of approvals that no history knows of, from a thread as the reporter does."""
+def _extent(recording: MachineRecording, speed: float) -> str:
+    length = durations.for_people((recording.documents[-1].at - recording.begins) / speed)
+    return f"{count(len(recording.documents), 'document')} in {length}"
+
+
+def _report_replayed(json_: bool, at: datetime, machine: MachineRef, ids: tuple[EventId, ...]) -> None:
+    """Print approvals of a replay, which are not in the history; a slow terminal must not delay guests."""
     for event in ids:
-        text = f"{instant(at, at)}  {event} of the recording is approved by {machine.name}"
-        told = {"at": at.isoformat(), "kind": "replayed", "event": event, "by": machine.name}
-        line = json.dumps(told) if json_ else shown(text)
+        text = f"{format_instant(at, at)}  {event} of the recording is approved by {machine.name}"
+        approval = {"at": at.isoformat(), "kind": "replayed", "event": event, "by": machine.name}
+        line = json.dumps(approval) if json_ else escape_hidden(text)
         threading.Thread(target=click.echo, args=(line,), daemon=True).start()
 
 
-def _make_way(ready_file: Path) -> None:
+def _remove_ready_file(ready_file: Path) -> None:
     if not ready_file.parent.is_dir():
-        raise Failure(f"{ready_file} cannot be written: {ready_file.parent} is no directory")
+        raise FailureError(f"{ready_file} cannot be written: {ready_file.parent} is not a directory")
     ready_file.unlink(missing_ok=True)
 
 
-def ready_document(service: "Service") -> dict[str, Json]:
-    """Return where everything listens; machines whose name is ambiguous by scope and name."""
+def ready_document(service: "FleetServer") -> dict[str, Json]:
+    """Return all addresses; a machine whose name several scopes have is named by scope and name."""
     others = service.alternatives()
-    bearers = Counter(ref.name for ref in others)
-    known: dict[MachineRef, str] = {ref: ref.name if bearers[ref.name] == 1 else ref.full for ref in others}
-    metadata: dict[str, Json] = {known[ref]: url for ref, url in service.endpoints().items()}
-    alternatives: dict[str, Json] = {known[ref]: [*ways] for ref, ways in others.items()}
+    uses = Counter(ref.name for ref in others)
+    names: dict[MachineRef, str] = {ref: ref.name if uses[ref.name] == 1 else ref.full for ref in others}
+    metadata: dict[str, Json] = {names[ref]: url for ref, url in service.endpoints().items()}
+    alternatives: dict[str, Json] = {names[ref]: [*ways] for ref, ways in others.items()}
     return {
         "operator": service.operator_url,
         "arm": service.arm_url,
@@ -241,38 +312,42 @@ def ready_document(service: "Service") -> dict[str, Json]:
     }
 
 
-def introduce(service: "Service", version: str) -> None:
-    """Print who is where, and what to paste."""
+def introduce(service: "FleetServer", version: str) -> None:
+    """Print the addresses, and commands to paste."""
     ways = service.alternatives()
     rows = [
-        (ref.name, ref.scope, curl.poll(url, version, ways[ref])) for ref, url in service.endpoints().items()
+        (ref.name, ref.scope, snippets.poll_command(url, version, ways[ref]))
+        for ref, url in service.endpoints().items()
     ]
-    table(("MACHINE", "SCOPE", "WHAT IT WOULD ASK"), rows[:MOST_ROWS])
+    print_table(("MACHINE", "SCOPE", "COMMAND TO POLL"), rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
-        note(f"and {len(rows) - MOST_ROWS} more; fairwarning vms lists them all")
+        print_note(f"{len(rows) - MOST_ROWS} more; {PROGRAM} vms lists all machines")
     for url in service.shared_urls():
-        note(f"shared by all machines, each known by its address: {url}")
-    if without := sum(curl.source(others) is not None for others in ways.values()):
-        note(f"without a port of their own: {without}; the ports belong to machines that came before")
-    note(f"console and operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
+        print_note(f"shared by all machines, each known by its address: {url}")
+    if without := sum(snippets.source_address(others) is not None for others in ways.values()):
+        print_note(
+            f"without a port of their own: {count(without, 'machine')}; earlier machines have the ports"
+        )
+    print_note(f"console and operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
     if service.arm_url is not None:
-        note(f'management API: {service.arm_url}; eval "$(fairwarning az-env)" and fairwarning az-login')
-    if service.operator_url == config.DEFAULT_URL:
-        note("paste one of these first: who has asked will be warned")
-        note(f"then in a second terminal: fairwarning cause restart {rows[0][0] if rows else 'VM'}")
-    else:
-        note(f"for the other commands: export FAIRWARNING_URL={service.operator_url}")
+        az = f'{PROGRAM} az-login && eval "$({PROGRAM} az-env)"'
+        print_note(f"management API: {service.arm_url}; to use az: {az}")
+    if service.operator_url != config.DEFAULT_URL:
+        print_note(f"for commands in other terminals: export FAIRWARNING_URL={service.operator_url}")
+        return
+    print_note("paste one of the commands first: only a scope that polls is warned")
+    print_note(f"then, in a second terminal: {PROGRAM} cause restart {rows[0][0] if rows else 'VM'}")
 
 
 @contextmanager
 def _published(path: Path | None, ready: dict[str, Json]) -> Iterator[None]:
-    """Keep the ready file there, whole, for as long as the block lasts."""
+    """Provide the ready file for as long as the block lasts."""
     if path is None:
         yield
         return
-    half = path.with_name(f".{path.name}.new")
-    half.write_text(json.dumps(ready, indent=2) + "\n")
-    half.replace(path)
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(json.dumps(ready, indent=2) + "\n")
+    new.replace(path)
     try:
         yield
     finally:
@@ -280,25 +355,27 @@ def _published(path: Path | None, ready: dict[str, Json]) -> Iterator[None]:
 
 
 class Reporter:
-    """Tells what happens on a server, from a thread: a terminal that is held must not hold up the guests."""
+    """Prints what happens on a server, from a thread: a slow terminal must not delay guests."""
 
-    def __init__(self, client: Client, after: int, version: str, began: datetime, json_: bool) -> None:
+    def __init__(
+        self, client: OperatorClient, after: int, version: str, began: datetime, json_: bool
+    ) -> None:
         self._client = client
-        self._watch = Watch(client, after)
+        self._watch = HistoryWatch(client, after)
         self._version = version
-        #: What is of any other day is told with its date.
+        #: Lines of another day are printed with their date.
         self._began = began
         self._json = json_
         self._pending = NOTHING_PENDING
-        self._thread = threading.Thread(target=self._tell, name="reporter", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
-    def recall(self) -> None:
-        """Note what is pending already, to tell of it first."""
+    def fetch_pending(self) -> None:
+        """Fetch the events that are pending already, to print them first."""
         self._pending = self._client.get("/events")
 
     def catch_up(self) -> None:
-        """Wait a moment until it listens: who is stopped at once has told what happened all the same."""
-        self._watch.listening.wait(LAST_WORDS)
+        """Wait until the feed is connected, so that a server that stops at once has printed its history."""
+        self._watch.listening.wait(REPORTER_TIMEOUT)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -307,45 +384,47 @@ class Reporter:
         self._watch.ending.set()
 
     def close(self) -> None:
-        """Wait a moment for the last words, once the server has closed its feed."""
+        """Wait for the last lines, after the server has closed its feed."""
         if self._thread.is_alive():
-            self._thread.join(LAST_WORDS)
+            self._thread.join(REPORTER_TIMEOUT)
         self._client.close()
 
-    def _tell(self) -> None:
+    def _run(self) -> None:
         with suppress(BrokenPipeError):
             if self._json:
                 print_pending(self._pending)
             else:
-                for event in decode(self._pending, Events).events:
-                    self._remind(event)
+                for event in decode(self._pending, EventList).events:
+                    self._print_pending(event)
             for text in self._watch:
                 self._report(text)
 
     def _report(self, text: str) -> None:
-        line = decode(text, Line)
-        as_line(text) if self._json else click.echo(timed(line, self._began))
+        line = decode(text, HistoryLine)
+        print_json_line(text) if self._json else click.echo(timed_sentence(line, self._began))
         if line.kind == "scheduled" and line.event is not None and not self._json:
-            # The event may be over by now: then there is nothing to approve.
-            with suppress(Failure):
-                self._invite(decode(self._client.get(f"/events/{line.event}"), Event))
+            # The event may be over already.
+            with suppress(FailureError):
+                self._print_approval(decode(self._client.get(f"/events/{line.event}"), EventInfo))
 
-    def _remind(self, event: Event) -> None:
-        click.echo(f"{'':9}  {shown(f'{event.type} of {names(event.resources)}')} was {event.status} before")
-        with suppress(Failure):
-            self._invite(event)
+    def _print_pending(self, event: EventInfo) -> None:
+        text = f"{event.type} of {join_names(event.resources)} is still pending ({event.status})"
+        click.echo(f"{'':9}  {escape_hidden(text)}")
+        with suppress(FailureError):
+            self._print_approval(event)
 
-    def _invite(self, event: Event) -> None:
+    def _print_approval(self, event: EventInfo) -> None:
+        """Print when an event starts, and the command that approves it."""
         if event.status != "Scheduled":
             return
-        starts = f"           it starts at {instant(event.not_before, self._began)}"
+        starts = f"           it starts at {format_instant(event.not_before, self._began)}"
         if not event.seen:
-            click.echo(f"{starts}; nobody polls {event.scope}, so nobody is told")
+            click.echo(f"{starts}; no guest of {event.scope} polls, so none is warned")
             return
         path = f"/machines/{event.scope}/{event.resources[0]}"
-        machine = decode(self._client.get(path), Machine)
+        machine = decode(self._client.get(path), MachineInfo)
         if machine.metadata is None:
             click.echo(f"{starts}, or once it is approved")
             return
-        command = curl.approve(machine.metadata, self._version, event.id, machine.alternatives)
+        command = snippets.approve_command(machine.metadata, self._version, event.id, machine.alternatives)
         click.echo(f"{starts}, or once it is approved:\n{command}")

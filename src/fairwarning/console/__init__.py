@@ -1,6 +1,7 @@
-"""The web console: see the warning, press the button.
+"""The web console: pages that show the fleet, and forms that change it.
 
-Pages are made by the server and complete without scripts; with them they are live. Turns forms into commands
-and state into pages; decides nothing. May import ``core``, ``engine``, ``access``, Starlette and Jinja2.
-Start with ``page``, which says what a page is, then ``routes``, the table of everything there is.
+The server renders every page completely; scripts only add live updates and countdowns. The package turns
+forms into commands and state into HTML, and decides nothing. It may import ``core``, ``engine``,
+``access``, Starlette and Jinja2. Start with ``page``, which defines a page, then read ``pages.routes``,
+the table of all pages and forms.
 """

@@ -1,6 +1,6 @@
-"""Who may come in, and what browsers are told never to do with our pages."""
+"""Access control for the console, and the security headers of its answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -8,28 +8,28 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fairwarning.access import bears, caller, ours, same_site
+from fairwarning.access import client_address, has_bearer_token, hosts_are_loopback, same_site
 from fairwarning.console.sessions import Sessions
 from fairwarning.throttle import Throttle, TooManyGuessesError
 
 LOGIN = "/login"
 STATIC = "/static/"
 
-#: Nothing runs or loads but our own files; no other site may show our pages in a frame.
+#: Pages load and run only files of the console; other sites cannot show them in a frame.
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # With no-referrer a browser would call its own forms' origin null, and they would be refused.
+    # With no-referrer, browsers send "Origin: null" with the console's own forms, which would be rejected.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
 
 
-class Gate:
-    """Lets a request through to the pages, sends it to the login, or refuses it."""
+class ConsoleGate:
+    """Middleware that passes a request on, redirects it to the login page, or rejects it."""
 
     def __init__(self, app: ASGIApp, sessions: Sessions, throttle: Throttle) -> None:
         self._app = app
@@ -37,51 +37,54 @@ class Gate:
         self._throttle = throttle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; the app finds the session in the request's state."""
+        """Handle a request; the app finds the session in the request's state."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
-                # Our own files may be kept as long as they are asked about; pages are about now.
+                # Browsers may keep static files if they revalidate them; pages show current state.
                 headers["Cache-Control"] = "no-cache" if scope["path"].startswith(STATIC) else "no-store"
             await send(message)
 
         headers = Headers(scope=scope)
-        session = HTTPConnection(scope).cookies.get(self._sessions.cookie, "")
+        session = HTTPConnection(scope).cookies.get(self._sessions.session_cookie, "")
         scope.setdefault("state", {})["session"] = session
-        refusal = self._refusal(scope, headers, session)
-        given = headers.getlist("authorization")
-        if refusal is not None and bears(given) and not self._sessions.admits(session, given):
-            refusal = await self._slowed(scope) or refusal
-        await (refusal or self._app)(scope, receive, send_guarded)
+        rejection = self._rejection(scope, headers, session)
+        authorization = headers.getlist("authorization")
+        if rejection is not None and self._is_wrong_token(session, authorization):
+            rejection = await self._throttled(scope) or rejection
+        await (rejection or self._app)(scope, receive, send_with_headers)
 
-    async def _slowed(self, scope: Scope) -> ASGIApp | None:
+    def _is_wrong_token(self, session: str, authorization: Sequence[str]) -> bool:
+        return has_bearer_token(authorization) and not self._sessions.admits(session, authorization)
+
+    async def _throttled(self, scope: Scope) -> ASGIApp | None:
         try:
-            await self._throttle.wrong(caller(scope.get("client")))
+            await self._throttle.wrong_token(client_address(scope.get("client")))
         except TooManyGuessesError as problem:
             return PlainTextResponse(f"{problem}\n", 429, {"Retry-After": problem.retry_after})
         return None
 
-    def _refusal(self, scope: Scope, headers: Headers, session: str) -> ASGIApp | None:
+    def _rejection(self, scope: Scope, headers: Headers, session: str) -> ASGIApp | None:
         hosts = headers.getlist("host")
-        if not self._sessions.needed and not ours(hosts):
-            return PlainTextResponse("only names of this machine are served without a token\n", 403)
+        if not self._sessions.token_required and not hosts_are_loopback(hosts):
+            return PlainTextResponse("Without a token, the console answers only to loopback names.\n", 403)
         if not same_site(headers.getlist("origin"), hosts, ("http", "https")):
-            return PlainTextResponse("web pages of other sites may not call the console\n", 403)
-        if self._let_in(scope["path"], headers, session):
+            return PlainTextResponse("The console does not accept requests from other sites.\n", 403)
+        if self._is_allowed(scope["path"], headers, session):
             return None
         if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
-            back = scope["path"] + (
+            target = scope["path"] + (
                 f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
             )
-            return RedirectResponse(f"{LOGIN}?{urlencode({'next': back})}", 303)
-        return PlainTextResponse("a token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
+            return RedirectResponse(f"{LOGIN}?{urlencode({'next': target})}", 303)
+        return PlainTextResponse("A token is required.\n", 401, {"WWW-Authenticate": "Bearer"})
 
-    def _let_in(self, path: str, headers: Headers, session: str) -> bool:
+    def _is_allowed(self, path: str, headers: Headers, session: str) -> bool:
         return (
             path == LOGIN
             or path.startswith(STATIC)

@@ -13,20 +13,20 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from fairwarning.console.access import LOGIN, Gate
-from fairwarning.console.door import Door
-from fairwarning.console.journal import Recent
-from fairwarning.console.room import Room
-from fairwarning.console.routes import ACTIONS, PAGES
+from fairwarning.console.access import LOGIN, ConsoleGate
+from fairwarning.console.context import ConsoleContext
+from fairwarning.console.handlers import PageHandlers
+from fairwarning.console.journal import JournalCache
+from fairwarning.console.pages.routes import ACTIONS, PAGES
 from fairwarning.console.sessions import Sessions
-from fairwarning.core import wire
+from fairwarning.core.document import render
+from fairwarning.core.document.versions import EVENT_VERSIONS, DocumentShape
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.fleet import visible
+from fairwarning.core.fleet import visible_events
 from fairwarning.core.model import MachineRef
-from fairwarning.core.versions import EVENT_VERSIONS, Shape
 from fairwarning.engine.clock import SystemClock, new_secret
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.journey import Journeys
+from fairwarning.engine.time_control import TimeControl
 from fairwarning.streams import Streams
 from fairwarning.throttle import Throttle
 
@@ -38,69 +38,72 @@ def create_app(
     *,
     endpoints: Callable[[MachineRef], str | None],
     alternatives: Callable[[MachineRef], tuple[str, ...]] | None = None,
-    welcome: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
-    document: Callable[[MachineRef, Shape], bytes] | None = None,
-    versions: Mapping[str, Shape] = EVENT_VERSIONS,
-    journeys: Journeys | None = None,
+    open_endpoints: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
+    document: Callable[[MachineRef, DocumentShape], bytes] | None = None,
+    versions: Mapping[str, DocumentShape] = EVENT_VERSIONS,
+    time_control: TimeControl | None = None,
     token: str | None = None,
     throttle: Throttle | None = None,
     loopback: bool = True,
-    closing: asyncio.Event | None = None,
+    shutdown: asyncio.Event | None = None,
     wall: Callable[[], datetime] | None = None,
     streams: Streams | None = None,
 ) -> Starlette:
-    """Return the app; a token that is given is asked for, and off loopback one must be given.
+    """Return the app; with a token it asks for a login, and beyond loopback a token is mandatory.
 
-    Live pages end once ``closing`` is set. Sessions run out by the ``wall`` clock, whatever the fleet's says.
+    Live pages end once ``shutdown`` is set. Sessions expire by the ``wall`` clock, not by the clock of the
+    fleet.
     """
     if not loopback and not token:
-        raise ValueError("off loopback the console needs a token")
-    room = Room(
+        raise ValueError("the console needs a token when it listens beyond loopback")
+    context = ConsoleContext(
         engine=engine,
         endpoints=endpoints,
         alternatives=alternatives or (lambda machine: ()),
-        welcome=welcome or _nothing_to_open,
-        document=document or partial(_shared, engine),
+        open_endpoints=open_endpoints or _open_nothing,
+        document=document or partial(_scope_document, engine),
         versions=versions,
-        journeys=journeys or Journeys(engine),
-        recent=Recent(engine.store),
-        closing=closing or asyncio.Event(),
+        time_control=time_control or TimeControl(engine),
+        journal=JournalCache(engine.store),
+        shutdown=shutdown or asyncio.Event(),
         streams=streams or Streams(),
     )
     sessions = Sessions(token, wall or SystemClock().now, new_secret())
-    return _guarded(room, sessions, throttle or Throttle())
+    return _starlette(context, sessions, throttle or Throttle())
 
 
-def _guarded(room: Room, sessions: Sessions, throttle: Throttle) -> Starlette:
-    door = Door(room, sessions, throttle, PAGES)
+def _starlette(context: ConsoleContext, sessions: Sessions, throttle: Throttle) -> Starlette:
+    handlers = PageHandlers(context, sessions, throttle, PAGES)
     app = Starlette(
-        routes=_routes(door),
-        middleware=[Middleware(Gate, sessions=sessions, throttle=throttle)],
+        routes=_routes(handlers),
+        middleware=[Middleware(ConsoleGate, sessions=sessions, throttle=throttle)],
         exception_handlers=dict.fromkeys(
-            (FairWarningError, HTTPException, ClientDisconnect, Exception), door.refuse
+            (FairWarningError, HTTPException, ClientDisconnect, Exception), handlers.show_error
         ),
     )
     app.router.redirect_slashes = False
     return app
 
 
-def _routes(door: Door) -> list[BaseRoute]:
+def _routes(handlers: PageHandlers) -> list[BaseRoute]:
     return [
         Mount("/static", StaticFiles(directory=FILES)),
-        Route(LOGIN, door.ask_token, methods=["GET"]),
-        Route(LOGIN, door.let_in, methods=["POST"]),
-        Route("/logout", door.let_out, methods=["POST"]),
-        Route("/live", door.follow, methods=["GET"]),
-        *(Route(one.path, door.acting(one), methods=["POST"]) for one in ACTIONS),
-        *(Route(one.path, door.showing(one), methods=["GET"]) for one in PAGES),
+        Route(LOGIN, handlers.show_login, methods=["GET"]),
+        Route(LOGIN, handlers.login, methods=["POST"]),
+        Route("/logout", handlers.logout, methods=["POST"]),
+        Route("/live", handlers.stream, methods=["GET"]),
+        *(Route(action.path, handlers.for_action(action), methods=["POST"]) for action in ACTIONS),
+        *(Route(page.path, handlers.for_page(page), methods=["GET"]) for page in PAGES),
     ]
 
 
-def _shared(engine: Engine, machine: MachineRef, shape: Shape) -> bytes:
-    """Return what guests of a server without a metadata face would read."""
+def _scope_document(engine: Engine, machine: MachineRef, shape: DocumentShape) -> bytes:
+    """Return the document of a machine's scope, for a server without a metadata API."""
     scope = engine.scope(machine.scope)
-    return wire.document(scope.incarnation, visible(scope, machine.name), shape, scope.facts.kind)
+    return render.render_document(
+        scope.incarnation, visible_events(scope, machine.name), shape, scope.facts.kind
+    )
 
 
-async def _nothing_to_open(machines: Sequence[MachineRef]) -> None:
-    """Machines of a server without a metadata face need nothing opened."""
+async def _open_nothing(machines: Sequence[MachineRef]) -> None:
+    """Do nothing: a server without a metadata API has no endpoints to open."""

@@ -1,10 +1,10 @@
-"""A stretch of time laid over a stretch of pixels, with marks at instants that people like to read."""
+"""A time axis: maps instants to pixels and places marks at round instants."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-#: Distances between marks, the first that leaves few enough of them is taken.
+#: Possible distances between marks; the axis takes the first that gives at most ``_MOST_MARKS`` marks.
 _STEPS: tuple[timedelta, ...] = (
     *(timedelta(seconds=count) for count in (1, 2, 5, 10, 15, 30)),
     *(timedelta(minutes=count) for count in (1, 2, 5, 10, 15, 30)),
@@ -12,13 +12,13 @@ _STEPS: tuple[timedelta, ...] = (
     *(timedelta(days=count) for count in (1, 2, 7, 14, 28, 91, 182, 365, 730, 1825)),
 )
 _MOST_MARKS = 8
-_EPOCH = datetime(2001, 1, 1, tzinfo=UTC)  # a Monday: marks a week apart fall on the first day of one
+_EPOCH = datetime(2001, 1, 1, tzinfo=UTC)  # a Monday, so that weekly marks fall on Mondays
 _MINUTE, _DAY = timedelta(minutes=1), timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An instant on the axis and what is written at it."""
+    """An instant on the axis and its label."""
 
     at: datetime
     text: str
@@ -26,7 +26,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Where instants between ``begin`` and ``end`` are, from ``left`` to ``right``."""
+    """The instants from ``begin`` to ``end``, drawn between the pixels ``left`` and ``right``."""
 
     begin: datetime
     end: datetime
@@ -34,7 +34,7 @@ class Axis:
     right: float
 
     def x(self, instant: datetime) -> float:
-        """Return where an instant is; what lies outside is at the nearer end."""
+        """Return the position of an instant, clamped to the ends of the axis."""
         share = (instant - self.begin) / (self.end - self.begin)
         return self.left + (self.right - self.left) * min(max(share, 0.0), 1.0)
 
@@ -44,17 +44,17 @@ class Axis:
 
     @property
     def step(self) -> timedelta:
-        """How far the marks are apart."""
+        """The distance between two marks."""
         length = self.end - self.begin
         return next((step for step in _STEPS if length / step <= _MOST_MARKS), _STEPS[-1])
 
     def marks(self) -> Iterator[Mark]:
-        """Yield the marks of the axis; the first of each day says which."""
+        """Yield the marks of the axis; the first mark of each day names the day."""
         step = self.step
         instant = _EPOCH - (_EPOCH - self.begin) // step * step
         today = None
         while instant <= self.end:
-            yield Mark(instant, _written(instant, step, new_day=instant.date() != today))
+            yield Mark(instant, _label(instant, step, new_day=instant.date() != today))
             today = instant.date()
             instant += step
 
@@ -64,7 +64,7 @@ def day(instant: datetime) -> str:
     return f"{instant.day} {instant:%b}"
 
 
-def _written(instant: datetime, step: timedelta, *, new_day: bool) -> str:
+def _label(instant: datetime, step: timedelta, *, new_day: bool) -> str:
     if step >= _DAY:
         return f"{day(instant)} {instant.year}" if step > 28 * _DAY else day(instant)
     clock = f"{instant:%H:%M:%S}" if step < _MINUTE else f"{instant:%H:%M}"

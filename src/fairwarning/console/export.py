@@ -1,4 +1,4 @@
-"""The history to take away: CSV for spreadsheets, JSON for programs, written while it is read."""
+"""Exports of the history: CSV for spreadsheets and JSON for programs, written line by line."""
 
 import csv
 import io
@@ -6,47 +6,47 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from fairwarning.core.history import Line
+from fairwarning.core.history import HistoryEntry
 
-#: What a spreadsheet would take for a formula (and some whitespace in front of one).
+#: Characters that make a spreadsheet read a cell as a formula, and whitespace that it skips before them.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
-#: The columns, in order, and where each comes from.
-COLUMNS: Mapping[str, Callable[[Line], str]] = {
-    "seq": lambda told: str(told.seq),
-    "at": lambda told: f"{told.at:%Y-%m-%dT%H:%M:%S.%fZ}",
-    "kind": lambda told: told.kind,
-    "scope": lambda told: told.scope,
-    "event": lambda told: told.event or "",
-    "type": lambda told: told.type,
-    "machines": lambda told: " ".join(told.resources),
-    "by": lambda told: told.by,
-    "reason": lambda told: told.reason,
+#: The columns in order, and the value of each.
+COLUMNS: Mapping[str, Callable[[HistoryEntry], str]] = {
+    "seq": lambda entry: str(entry.seq),
+    "at": lambda entry: f"{entry.at:%Y-%m-%dT%H:%M:%S.%fZ}",
+    "kind": lambda entry: entry.kind,
+    "scope": lambda entry: entry.scope,
+    "event": lambda entry: entry.event or "",
+    "type": lambda entry: entry.type,
+    "machines": lambda entry: " ".join(entry.resources),
+    "by": lambda entry: entry.by,
+    "reason": lambda entry: entry.reason,
 }
 
 
-async def as_csv(lines: AsyncIterator[Line]) -> AsyncGenerator[bytes, None]:
-    """Yield the lines as CSV, with a heading."""
+async def as_csv(entries: AsyncIterator[HistoryEntry]) -> AsyncGenerator[bytes, None]:
+    """Yield the entries as CSV, after a header row."""
     yield _row(COLUMNS)
-    async for told in lines:
-        yield _row(_harmless(column(told)) for column in COLUMNS.values())
+    async for entry in entries:
+        yield _row(_escape_formula(column(entry)) for column in COLUMNS.values())
 
 
-async def as_json(lines: AsyncIterator[Line]) -> AsyncGenerator[bytes, None]:
-    """Yield the lines as one JSON array, a line each."""
-    before = "[\n"
-    async for told in lines:
-        yield (before + json.dumps(_object(told), ensure_ascii=False)).encode(errors="replace")
-        before = ",\n"
-    yield b"[]\n" if before == "[\n" else b"\n]\n"
+async def as_json(entries: AsyncIterator[HistoryEntry]) -> AsyncGenerator[bytes, None]:
+    """Yield the entries as one JSON array, one line each."""
+    separator = "[\n"
+    async for entry in entries:
+        yield (separator + json.dumps(_object(entry), ensure_ascii=False)).encode(errors="replace")
+        separator = ",\n"
+    yield b"[]\n" if separator == "[\n" else b"\n]\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One way to write the history."""
+    """A file format of the export."""
 
     media_type: str
-    write: Callable[[AsyncIterator[Line]], AsyncGenerator[bytes, None]]
+    write: Callable[[AsyncIterator[HistoryEntry]], AsyncGenerator[bytes, None]]
 
 
 FORMATS: Mapping[str, Format] = {
@@ -56,16 +56,16 @@ FORMATS: Mapping[str, Format] = {
 
 
 def _row(cells: Iterable[str]) -> bytes:
-    written = io.StringIO()
-    csv.writer(written).writerow(cells)
-    return written.getvalue().encode(errors="replace")
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue().encode(errors="replace")
 
 
-def _harmless(cell: str) -> str:
-    """Keep a cell from being computed: a quote in front makes any spreadsheet take it as text."""
+def _escape_formula(cell: str) -> str:
+    """Put a quote before a formula: spreadsheets then read the cell as text."""
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
-def _object(told: Line) -> Mapping[str, str | int | list[str] | None]:
-    texts = {name: column(told) for name, column in COLUMNS.items()}
-    return {**texts, "seq": told.seq, "event": told.event, "machines": list(told.resources)}
+def _object(entry: HistoryEntry) -> Mapping[str, str | int | list[str] | None]:
+    texts = {name: column(entry) for name, column in COLUMNS.items()}
+    return {**texts, "seq": entry.seq, "event": entry.event, "machines": list(entry.resources)}

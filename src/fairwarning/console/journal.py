@@ -1,4 +1,13 @@
-"""The journal as the console reads it: every line in words, newest first, as far as somebody wants it."""
+"""The journal as the console reads it: every line described, filtered, newest first.
+
+The store reads the journal forwards; the console shows it backwards, a page at a time. ``read_excerpt``
+searches backwards from a line until it has a page of matching lines, and stops after ``MOST_READ`` lines,
+so that a filter that matches nothing cannot read the whole journal. The excerpt then says where the
+search stopped.
+
+A live page asks for the same excerpt again and again. ``JournalCache`` keeps the last answers and adds
+the lines that are new, which is possible because the journal only grows at its end.
+"""
 
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -9,91 +18,100 @@ from typing import assert_never
 from fairwarning.core.changes import (
     Change,
     EventChanged,
-    FactsChanged,
+    EventMilestone,
     MachineChanged,
     MachineRemoved,
     Published,
     ScopeMade,
+    ScopePropertiesChanged,
     ScopeRemoved,
-    What,
 )
-from fairwarning.core.durations import spell
-from fairwarning.core.history import Deed, Line, Note, Refused, Remark, line
-from fairwarning.core.model import Facts, Machine, ScopeId, VmName
+from fairwarning.core.history import (
+    ActionNote,
+    CommandRefused,
+    HistoryEntry,
+    Note,
+    OperatorAction,
+    to_history_entry,
+)
+from fairwarning.core.model import Machine, ScopeId, ScopeProperties, VmName
 from fairwarning.engine.ports import Entry, Store
+from fairwarning.formats.durations import for_people
 
-#: How many lines one look at the journal reads, and how many one page goes through at the most.
-READ, MOST_READ = 1000, 20_000
+#: How many lines one read of the journal fetches, and how many lines one page reads at most.
+CHUNK, MOST_READ = 1000, 20_000
 
 #: How many lines a page shows.
-PAGE = 100
+PAGE_SIZE = 100
 
-#: How many excerpts are kept at hand.
-EXCERPTS = 64
+#: How many excerpts are cached.
+MOST_EXCERPTS = 64
 
-#: How many changes of events are kept at hand, and how many lines they are looked for in at first.
-AT_HAND, LOOK_BACK = 2000, 10_000
+#: How many changes of events are cached per scope, and how many lines are read to find them.
+MOST_CHANGES, LOOK_BACK = 2000, 10_000
 
-#: Of how many scopes they are kept.
-SCOPES = 16
+#: For how many scopes changes are cached.
+MOST_SCOPES = 16
 
-#: Every kind of line there is, and what it tells.
+#: Every kind of line, and its meaning.
 KINDS: Mapping[str, str] = {
-    What.SCHEDULED: "an event was announced",
-    What.SHOWN: "an event became visible to guests",
-    What.APPROVED: "an event was approved",
-    What.STARTED: "an impact began",
-    What.PROGRESSED: "an impact ended on a machine",
-    What.FAILED: "an impact failed and will be tried again",
-    What.FINISHED: "an event was over",
-    What.CANCELLED: "an event was withdrawn",
-    "refused": "a request was against the rules",
-    Deed.FAULT: "an endpoint was made to misbehave",
-    Deed.HEALED: "an endpoint was healed",
-    Deed.ADVANCED: "time was moved on",
-    Deed.SPEED: "durations were made to pass faster or slower",
-    "made": "a scope was made",
-    "changed": "a scope changed as a whole",
+    EventMilestone.SCHEDULED: "an event was announced",
+    EventMilestone.SHOWN: "an event became visible to guests",
+    EventMilestone.APPROVED: "an event was approved",
+    EventMilestone.STARTED: "an impact started",
+    EventMilestone.PROGRESSED: "an impact ended on a machine",
+    EventMilestone.FAILED: "an impact failed and will be retried",
+    EventMilestone.FINISHED: "an event finished",
+    EventMilestone.CANCELLED: "an event was cancelled",
+    "refused": "a request was refused",
+    OperatorAction.FAULT: "an endpoint fault was set",
+    OperatorAction.HEALED: "an endpoint fault was cleared",
+    OperatorAction.ADVANCED: "the clock was advanced",
+    OperatorAction.SPEED: "the speed was changed",
+    "made": "a scope was created",
+    "changed": "the properties of a scope changed",
     "removed": "a scope was removed",
-    "machine": "a machine is new or changed",
+    "machine": "a machine was added or changed",
     "machine-gone": "a machine was removed",
-    "published": "guests see a new document",
+    "published": "a new document was published",
 }
 
 
-def tell(entry: Entry) -> Line:
-    """Return a line of the journal in words."""
-    return line(entry.seq, entry.at, entry.change) or _otherwise(entry, entry.change)
+def describe(entry: Entry) -> HistoryEntry:
+    """Return a journal line as the console shows it."""
+    return to_history_entry(entry.seq, entry.at, entry.change) or _describe(entry, entry.change)
 
 
-def _otherwise(entry: Entry, change: Change | Note) -> Line:
+def _describe(entry: Entry, change: Change | Note) -> HistoryEntry:
     match change:
         case ScopeMade(facts=facts, by=by):
-            return _line(entry, "made", type=facts.kind, by=by, reason=_facts(facts))
-        case FactsChanged(facts=facts, by=by):
-            return _line(entry, "changed", type=facts.kind, by=by, reason=_facts(facts))
+            return _entry(entry, "made", type=facts.kind, by=by, reason=_scope_summary(facts))
+        case ScopePropertiesChanged(facts=facts, by=by):
+            return _entry(entry, "changed", type=facts.kind, by=by, reason=_scope_summary(facts))
         case ScopeRemoved():
-            return _line(entry, "removed")
+            return _entry(entry, "removed")
         case MachineChanged(machine=machine, by=by):
-            said = _machine(machine)
-            return _line(entry, "machine", machine.name, type=machine.power, by=by, reason=said)
+            summary = _machine_summary(machine)
+            return _entry(entry, "machine", machine.name, type=machine.power, by=by, reason=summary)
         case MachineRemoved(name=name):
-            return _line(entry, "machine-gone", name)
+            return _entry(entry, "machine-gone", name)
         case Published(incarnation=incarnation):
-            return _line(entry, "published", reason=f"document {incarnation}")
+            return _entry(entry, "published", reason=f"document {incarnation}")
         case EventChanged(event=event, what=what, by=by, reason=reason):
-            told = _line(entry, what, *event.resources, type=event.kind, by=by, reason=reason)
-            return replace(told, event=event.id)
-        case Refused(asked=asked, by=by, reason=reason):
-            return _line(entry, "refused", type=asked, by=by, reason=reason)
-        case Remark(deed=deed, by=by, detail=detail):
-            return _line(entry, deed, by=by, reason=detail)
+            described = _entry(entry, what, *event.resources, type=event.kind, by=by, reason=reason)
+            return replace(described, event=event.id)
+        case CommandRefused(asked=asked, by=by, reason=reason):
+            return _entry(entry, "refused", type=asked, by=by, reason=reason)
+        case ActionNote(deed=deed, by=by, detail=detail):
+            return _entry(entry, deed, by=by, reason=detail)
         case _:
             assert_never(change)
 
 
-def _line(entry: Entry, kind: str, *names: VmName, type: str = "", by: str = "", reason: str = "") -> Line:
-    return Line(
+def _entry(
+    entry: Entry, kind: str, *names: VmName, type: str = "", by: str = "", reason: str = ""
+) -> HistoryEntry:
+    return HistoryEntry(
         seq=entry.seq,
         at=entry.at,
         kind=kind,
@@ -106,26 +124,28 @@ def _line(entry: Entry, kind: str, *names: VmName, type: str = "", by: str = "",
     )
 
 
-def _facts(facts: Facts) -> str:
-    notice, walk = facts.model.terminate_notice, facts.walk
-    said = (
+def _scope_summary(facts: ScopeProperties) -> str:
+    notice, rollout = facts.model.terminate_notice, facts.walk
+    parts = (
         f"model {facts.model.number}",
-        "" if notice is None else f"terminate notice {spell(notice)}",
-        "nobody polls" if facts.enabled_at is None else "polled",
-        "" if walk is None else f"{walk.cause} at domain {'-' if walk.current is None else walk.current}",
+        "" if notice is None else f"terminate notice {for_people(notice)}",
+        "not polled" if facts.enabled_at is None else "polled",
+        ""
+        if rollout is None
+        else f"{rollout.cause} at domain {'-' if rollout.current is None else rollout.current}",
         "being deleted" if facts.deleting else "",
     )
-    return ", ".join(filter(None, said))
+    return ", ".join(filter(None, parts))
 
 
-def _machine(machine: Machine) -> str:
+def _machine_summary(machine: Machine) -> str:
     spot = "Spot, " if machine.spot else ""
     return f"{spot}on {machine.host}, model {machine.model.number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which lines somebody wants; what is left empty does not matter."""
+class HistoryFilter:
+    """A filter for lines of the history; an empty field matches every line."""
 
     scope: str = ""
     machine: str = ""
@@ -135,84 +155,91 @@ class Wanted:
     text: str = ""
 
     @property
-    def within(self) -> ScopeId | None:
-        """The scope that all of it happened in, if there is one."""
+    def scope_id(self) -> ScopeId | None:
+        """The scope to which the filter is limited, if any."""
         return ScopeId(self.scope) if self.scope else None
 
-    def takes(self, told: Line) -> bool:
-        """Whether a line is wanted; letters are compared without regard to case."""
-        names = [name.casefold() for name in told.resources]
+    def matches(self, entry: HistoryEntry) -> bool:
+        """Whether a line passes the filter; case is ignored except in the scope and the kind."""
+        names = [name.casefold() for name in entry.resources]
         return (
-            self.scope in ("", told.scope)
-            and self.kind in ("", told.kind)
+            self.scope in ("", entry.scope)
+            and self.kind in ("", entry.kind)
             and self.machine.casefold() in ("", *names)
-            and (told.event or "").startswith(self.event.upper())
-            and self.who.casefold() in told.by.casefold()
-            and self.text.casefold() in _whole(told, names)
+            and (entry.event or "").startswith(self.event.upper())
+            and self.who.casefold() in entry.by.casefold()
+            and self.text.casefold() in _full_text(entry, names)
         )
 
 
-def _whole(told: Line, names: Sequence[str]) -> str:
-    parts = (told.kind, told.scope, told.event or "", told.type, told.by, told.reason)
+def _full_text(entry: HistoryEntry, names: Sequence[str]) -> str:
+    parts = (entry.kind, entry.scope, entry.event or "", entry.type, entry.by, entry.reason)
     return " ".join((*parts, *names)).casefold()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """Some lines, newest first, and where to look for older ones; None means that there are none."""
+    """Some lines, newest first; ``older`` is the line before which to continue, None at the beginning."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[HistoryEntry, ...]
     older: int | None
+    #: False if the search stopped before it reached the beginning of the journal or filled the page.
     complete: bool = True
-    #: The number of the newest line when it was made.
+    #: The number of the newest journal line when the excerpt was read.
     upto: int = 0
 
-    def grown(self, news: Sequence[Line], upto: int, most: int) -> "Excerpt":
-        """Return the excerpt with newer lines in front, and no more lines than ``most``."""
-        lines = (*news, *self.lines)
+    def extended(self, newer: Sequence[HistoryEntry], upto: int, most: int) -> "Excerpt":
+        """Return the excerpt with newer lines in front, cut to ``most`` lines."""
+        lines = (*newer, *self.lines)
         older = lines[most - 1].seq if len(lines) > most else self.older
         return replace(self, lines=lines[:most], older=older, upto=upto)
 
 
-async def excerpt(
-    store: Store, wanted: Wanted, before: int | None = None, most: int = PAGE, reach: int = MOST_READ
+async def read_excerpt(
+    store: Store,
+    criteria: HistoryFilter,
+    before: int | None = None,
+    most: int = PAGE_SIZE,
+    reach: int = MOST_READ,
 ) -> Excerpt:
-    """Return the newest lines older than ``before``; it gives up after many that nobody wants."""
+    """Return the newest matching lines before line ``before``; reads at most ``reach`` lines."""
     upto = await _newest(store)
     start = upto + 1 if before is None else min(before, upto + 1)
-    found: list[Line] = []
-    async with aclosing(_backwards(store, start, wanted.within)) as lines:
-        async for entry in lines:
+    matching: list[HistoryEntry] = []
+    async with aclosing(_backwards(store, start, criteria.scope_id)) as entries:
+        async for entry in entries:
             if reach == 0:
-                return Excerpt(lines=tuple(found), older=entry.seq + 1, complete=False, upto=upto)
+                return Excerpt(lines=tuple(matching), older=entry.seq + 1, complete=False, upto=upto)
             reach -= 1
-            told = tell(entry)
-            if not wanted.takes(told):
+            described = describe(entry)
+            if not criteria.matches(described):
                 continue
-            if len(found) == most:
-                return Excerpt(lines=tuple(found), older=found[-1].seq, upto=upto)
-            found.append(told)
-    return Excerpt(lines=tuple(found), older=None, upto=upto)
+            if len(matching) == most:
+                return Excerpt(lines=tuple(matching), older=matching[-1].seq, upto=upto)
+            matching.append(described)
+    return Excerpt(lines=tuple(matching), older=None, upto=upto)
 
 
 async def _backwards(store: Store, before: int, scope: ScopeId | None) -> AsyncGenerator[Entry, None]:
-    """Yield the lines before a line, newest first, of a scope or all.
+    """Yield the lines before a line, newest first, of one scope or of all.
 
-    Those of one scope may lie far apart: the stretch that is read at once grows while there are few in it.
+    The store can only read forwards from a line, so this reads one range of line numbers after the other.
+    The lines of one scope may lie far apart: the range doubles while it yields few lines, and halves if
+    it holds too many.
     """
-    length = READ
+    length = CHUNK
     while before > 1:
         start = max(1, before - length)
-        found = await store.journal(after=start - 1, limit=min(READ, before - start), scope=scope)
-        inside = [entry for entry in reversed(found) if entry.seq < before]
-        if len(inside) == READ < before - start:
-            # There may be more in it than was read.
+        entries = await store.journal(after=start - 1, limit=min(CHUNK, before - start), scope=scope)
+        inside = [entry for entry in reversed(entries) if entry.seq < before]
+        if len(inside) == CHUNK < before - start:
+            # The range may hold more lines than the limit let through.
             length //= 2
             continue
         for entry in inside:
             yield entry
         before = start
-        if len(inside) < READ // 2:
+        if len(inside) < CHUNK // 2:
             length *= 2
 
 
@@ -221,86 +248,90 @@ async def _newest(store: Store) -> int:
     return 0 if newest is None else newest.seq
 
 
-async def everything(store: Store, wanted: Wanted) -> AsyncGenerator[Line, None]:
-    """Yield every line that is wanted, oldest first."""
+async def read_all(store: Store, criteria: HistoryFilter) -> AsyncGenerator[HistoryEntry, None]:
+    """Yield every matching line, oldest first."""
     after = 0
-    while entries := await store.journal(after=after, limit=READ, scope=wanted.within):
-        for told in map(tell, entries):
-            if wanted.takes(told):
-                yield told
+    while entries := await store.journal(after=after, limit=CHUNK, scope=criteria.scope_id):
+        for described in map(describe, entries):
+            if criteria.matches(described):
+                yield described
         after = entries[-1].seq
 
 
 @dataclass(slots=True)
-class Kept:
-    """The latest changes of events, as far as the journal was read."""
+class CachedChanges:
+    """The latest changes of events up to journal line ``upto``."""
 
     entries: deque[Entry]
     upto: int
 
-    def take(self, news: Sequence[Entry]) -> None:
-        """Keep what is new; two who ask at once read the same lines, and each is kept once."""
+    def add(self, news: Sequence[Entry]) -> None:
+        """Add new lines; concurrent readers fetch the same lines, and each line is added once."""
         fresh = [entry for entry in news if entry.seq > self.upto]
         self.entries.extend(entry for entry in fresh if isinstance(entry.change, EventChanged))
         self.upto = fresh[-1].seq if fresh else self.upto
 
 
-class Recent:
-    """What the journal says lately, kept at hand so that a live page need not read it again."""
+class JournalCache:
+    """The newest part of the journal in memory, so that live pages read only new lines."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._excerpts: dict[tuple[object, ...], Excerpt] = {}
-        self._kept: dict[ScopeId | None, Kept] = {}
+        self._changes: dict[ScopeId | None, CachedChanges] = {}
 
-    async def entries(self, scope: ScopeId | None = None) -> Sequence[Entry]:
-        """Return the latest changes of events, of a scope or all, in order."""
-        kept = self._kept.pop(scope, None) or await self._begun(scope)
-        self._kept[scope] = kept
-        if len(self._kept) > SCOPES:
-            del self._kept[next(iter(self._kept))]
+    async def event_changes(self, scope: ScopeId | None = None) -> Sequence[Entry]:
+        """Return the latest changes of events, of one scope or of all, in order."""
+        changes = self._changes.pop(scope, None) or await self._read_changes(scope)
+        self._changes[scope] = changes
+        if len(self._changes) > MOST_SCOPES:
+            del self._changes[next(iter(self._changes))]
         newest = await _newest(self._store)
-        while news := await self._store.journal(after=kept.upto, limit=READ, scope=scope):
-            kept.take(news)
-        # What was there before has been read, whosever it was.
-        kept.upto = max(kept.upto, newest)
-        return tuple(kept.entries)
+        while news := await self._store.journal(after=changes.upto, limit=CHUNK, scope=scope):
+            changes.add(news)
+        # Lines of other scopes up to here need not be searched again.
+        changes.upto = max(changes.upto, newest)
+        return tuple(changes.entries)
 
     async def excerpt(
-        self, wanted: Wanted, before: int | None = None, most: int = PAGE, reach: int = MOST_READ
+        self,
+        criteria: HistoryFilter,
+        before: int | None = None,
+        most: int = PAGE_SIZE,
+        reach: int = MOST_READ,
     ) -> Excerpt:
-        """Return what ``excerpt`` would, but look only through what is new since the same was asked last."""
-        key = (wanted, before, most, reach)
-        found = self._excerpts.pop(key, None)
-        if found is not None and before is None:
-            found = await self._renewed(found, wanted, most)
-        if found is None:
-            found = await excerpt(self._store, wanted, before, most, reach)
-        # Nothing is ever written before a line that is there.
-        if before is None or before <= found.upto:
-            self._excerpts[key] = found
-        if len(self._excerpts) > EXCERPTS:
+        """Return the same as ``read_excerpt``, but read only the lines since the last equal call."""
+        key = (criteria, before, most, reach)
+        excerpt = self._excerpts.pop(key, None)
+        if excerpt is not None and before is None:
+            excerpt = await self._extend(excerpt, criteria, most)
+        if excerpt is None:
+            excerpt = await read_excerpt(self._store, criteria, before, most, reach)
+        # The journal only grows at its end: an excerpt before an existing line never changes.
+        if before is None or before <= excerpt.upto:
+            self._excerpts[key] = excerpt
+        if len(self._excerpts) > MOST_EXCERPTS:
             del self._excerpts[next(iter(self._excerpts))]
-        return found
+        return excerpt
 
-    async def _renewed(self, known: Excerpt, wanted: Wanted, most: int) -> Excerpt | None:
-        """Return a known excerpt with what is new; None if that is too much."""
+    async def _extend(self, known: Excerpt, criteria: HistoryFilter, most: int) -> Excerpt | None:
+        """Return a cached excerpt with the new lines; None if there are too many of them."""
         newest = await _newest(self._store)
-        news = await self._store.journal(after=known.upto, limit=READ, scope=wanted.within)
-        if len(news) == READ:
+        news = await self._store.journal(after=known.upto, limit=CHUNK, scope=criteria.scope_id)
+        if len(news) == CHUNK:
             return None
-        told = [line for line in map(tell, reversed(news)) if wanted.takes(line)]
-        return known.grown(told, max(newest, news[-1].seq if news else 0), most)
+        newer = [described for described in map(describe, reversed(news)) if criteria.matches(described)]
+        return known.extended(newer, max(newest, news[-1].seq if news else 0), most)
 
-    async def _begun(self, scope: ScopeId | None) -> Kept:
-        """Return what is to be kept from the start; it gives up after many lines that are about no event."""
+    async def _read_changes(self, scope: ScopeId | None) -> CachedChanges:
+        """Return the latest changes of events; reads at most ``LOOK_BACK`` lines."""
         upto = await _newest(self._store)
-        kept, left = Kept(deque(maxlen=AT_HAND), upto), LOOK_BACK
-        async with aclosing(_backwards(self._store, upto + 1, scope)) as lines:
-            async for entry in lines:
+        changes, left = CachedChanges(deque(maxlen=MOST_CHANGES), upto), LOOK_BACK
+        async with aclosing(_backwards(self._store, upto + 1, scope)) as entries:
+            async for entry in entries:
                 if isinstance(entry.change, EventChanged):
-                    kept.entries.appendleft(entry)
+                    changes.entries.appendleft(entry)
                 left -= 1
-                if not left or len(kept.entries) == AT_HAND:
+                if not left or len(changes.entries) == MOST_CHANGES:
                     break
-        return kept
+        return changes

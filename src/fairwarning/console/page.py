@@ -1,7 +1,9 @@
-"""Pages as values: who comes, what they are shown, and which parts of that may change under their eyes.
+"""Pages as values: the request, the view, and the fragments of it that are live.
 
-A page is a function from a visit to a view. Its live stream calls the same function again and sends the
-fragments that differ, so what is live is never another thing than what is loaded.
+A page is a function from a request to a view: a template, its values, and fragments, which are the
+elements that can change while the page is open. The page's live stream calls the same function again and
+sends the fragments that differ. So a live update can never show something that loading the page would
+not.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -11,28 +13,28 @@ from urllib.parse import parse_qsl
 
 from starlette.responses import Response
 
-from fairwarning.console.room import Room
-from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.console.context import ConsoleContext
+from fairwarning.core.errors import FairWarningError, InvalidError
 
-#: How whoever presses a button here is called in the history.
+#: The name under which the history records what is done in the console.
 CONSOLE = "operator:console"
 
-#: More members than any form of ours has.
+#: More fields than any form of the console has.
 MOST_FIELDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What a query or a form says, in order; a name may be said more than once."""
+    """The members of a query or a form, in order; a name may appear more than once."""
 
     pairs: tuple[tuple[str, str], ...] = ()
 
     def get(self, name: str, default: str = "") -> str:
-        """Return what is said first under a name, without the space around it."""
+        """Return the first value of a name, without surrounding whitespace."""
         return next((value.strip() for key, value in self.pairs if key == name), default)
 
     def all(self, name: str) -> tuple[str, ...]:
-        """Return everything that is said under a name."""
+        """Return all values of a name."""
         return tuple(value.strip() for key, value in self.pairs if key == name)
 
     def __contains__(self, name: str) -> bool:
@@ -42,47 +44,48 @@ class Fields:
         return bool(self.pairs)
 
 
-def fields(text: str) -> Fields:
-    """Return the members of a query or of a form's body."""
+def parse_fields(text: str) -> Fields:
+    """Return the members of a query string or a form body."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace")
     except ValueError:
-        raise Invalid("form", f"has more than {MOST_FIELDS} fields") from None
+        raise InvalidError("form", f"has more than {MOST_FIELDS} fields") from None
     return Fields(tuple(pairs))
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a form was not accepted, and the field at fault if it is one."""
+class FormProblem:
+    """Why a form was not accepted, and the field with the error, if it is in one field."""
 
     text: str
     field: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
-    """One look at a page: its address, and the form that is to be shown again with what was typed."""
+class PageRequest:
+    """A request for a page; after a rejected form, with the form's input and its problems."""
 
     path: str
-    #: The one name in the path.
+    #: The name in the path: of a scope, a machine, an event or a form.
     name: str = ""
     query: Fields = Fields()
     form: Fields = Fields()
-    problems: tuple[Problem, ...] = ()
-    #: What every form has to bring along.
+    problems: tuple[FormProblem, ...] = ()
+    #: The token that every form has to contain.
     csrf: str = ""
 
     def problem(self, name: str) -> str:
-        """Return what is wrong with a field; empty if nothing is."""
-        return next((one.text for one in self.problems if one.field == name), "")
+        """Return the problem of a field; empty if there is none."""
+        return next((problem.text for problem in self.problems if problem.field == name), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment:
-    """A part of a page that changes by itself: the element with this id.
+    """A part of a page that is updated live: the element with this id.
 
-    ``key`` is what decides whether it has changed, its HTML unless given. What lies ``within`` another
-    fragment comes with that one's HTML; the outer one's key says only which inner ones there are.
+    A fragment has changed if its ``key`` has; without a key, its HTML is compared. A fragment ``within``
+    another one is part of the outer fragment's HTML; the key of the outer fragment covers only which
+    inner fragments exist.
     """
 
     id: str
@@ -92,8 +95,8 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What a page shows: a template, what it needs to know, and the fragments that are in it."""
+class PageView:
+    """What a page shows: a template, the template's values, and the live fragments."""
 
     title: str
     template: str
@@ -102,52 +105,52 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What was asked for is done: where to go now, and what to say there."""
+class FormResult:
+    """The result of an accepted form: the page to show next, and a message to show on it once."""
 
     to: str
-    said: str = ""
+    flash: str = ""
 
 
-class NoPage(FairWarningError):
-    """Nothing is to be seen at this address."""
+class NoPageError(FairWarningError):
+    """There is no page at this path."""
 
     status_hint = 404
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"there is nothing at {path}")
+        super().__init__(f"There is no page at {path}")
         self.path = path
 
 
-class Mistaken(FairWarningError):
-    """A form has mistakes in it; each is told next to its field."""
+class FormError(FairWarningError):
+    """A form has errors; the page shows each next to its field."""
 
     status_hint = 422
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[FormProblem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("; ".join(one.text for one in self.problems))
+        super().__init__("; ".join(problem.text for problem in self.problems))
 
 
-Show = Callable[[Room, Visit], Awaitable[View | Response]]
-Act = Callable[[Room, Visit], Awaitable[Done]]
+Show = Callable[[ConsoleContext, PageRequest], Awaitable[PageView | Response]]
+Act = Callable[[ConsoleContext, PageRequest], Awaitable[FormResult]]
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An address and what is shown there."""
+    """A path and the function that shows it."""
 
     path: str
     show: Show
 
     def at(self, name: str) -> str:
-        """Return the address of the page about ``name``."""
+        """Return the path of the page about ``name``."""
         return self.path.replace("{name:path}", name)
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An address that forms are sent to; what is refused is told on the page that has the form."""
+    """A path that accepts a form; the page with the form shows the errors."""
 
     path: str
     act: Act

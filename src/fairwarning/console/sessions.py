@@ -1,83 +1,92 @@
-"""Who has shown the token: sessions that a cookie names, and the proof that a form is from a page of ours."""
+"""Sessions and CSRF tokens.
+
+A login with the server's token starts a session. The session value is a signed claim (end and id), kept
+in a cookie; the server stores nothing except the sessions that were ended early. The signing key is
+derived from the token by scrypt: sessions survive a restart, a new token ends them all, and a stolen
+session value is an expensive way to guess the token.
+
+CSRF tokens are signed with a secret of this process instead. Every visitor gets one, even before the
+login, so they must not depend on the token: nothing that a stranger receives can be used to check a
+guess. The price is that a restart invalidates forms that are already open; a live page receives a new
+CSRF token over its stream.
+"""
 
 import hmac
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import scrypt, sha256
 
-from fairwarning.access import holds
+from fairwarning.access import bearer_token_matches
 from fairwarning.engine.clock import new_event_id
 
-#: How long nobody has to show the token again.
-LIFE = timedelta(hours=12)
+#: How long a session lasts.
+LIFETIME = timedelta(hours=12)
 
-#: What one guess at the token costs whoever has a session's value and tries to find the token behind it.
+#: scrypt's parameters: the cost of one guess at the token behind a session value.
 _COST, _BLOCK = 2**14, 8
 
 
 class Sessions:
-    """Makes and knows session values; they are derived from the token and do not reveal it.
-
-    What everybody is given, proofs above all, is signed with a ``secret`` of this process: nothing in it can
-    be held against a guess at the token. Without a token nobody needs a session.
-    """
+    """Creates and checks session values and CSRF tokens; without a token no session is needed."""
 
     def __init__(self, token: str | None, now: Callable[[], datetime], secret: bytes) -> None:
         self._token = None if token is None else token.encode()
-        self._key = secret if self._token is None else _stretched(self._token)
+        self._key = secret if self._token is None else _derive_key(self._token)
         self._secret = secret
         self._now = now
-        #: Sessions that were ended, and when they would have been over anyway.
+        #: Sessions that were ended, with the time at which they would have expired.
         self._ended: dict[str, datetime] = {}
-        # Cookies know no ports: two servers on one machine must not take each other's.
-        self.cookie = f"fairwarning_session_{_sign(self._key, 'cookie', '')[:8]}"
-        self.said = f"fairwarning_said_{_sign(secret, 'said', '')[:8]}"
+        # Cookies ignore ports, so two servers on one machine need different cookie names.
+        self.session_cookie = f"fairwarning_session_{_sign(self._key, 'cookie', '')[:8]}"
+        self.flash_cookie = f"fairwarning_flash_{_sign(secret, 'flash', '')[:8]}"
 
     @property
-    def needed(self) -> bool:
-        """Whether a token has to be shown."""
+    def token_required(self) -> bool:
+        """Whether the console asks for a token."""
         return self._token is not None
 
-    def opens(self, given: str) -> bool:
-        """Whether this is the token."""
+    def is_token(self, given: str) -> bool:
+        """Whether ``given`` is the server's token."""
         return self._token is not None and hmac.compare_digest(given.encode(), self._token)
 
     def admits(self, session: str, authorization: Sequence[str]) -> bool:
-        """Whether somebody may come in, or stay: with a session, a bearer token, or where none is needed."""
-        return self._token is None or self.known(session) or holds(authorization, self._token)
+        """Whether a request has a valid session or bearer token, or needs none."""
+        return (
+            self._token is None or self.is_valid(session) or bearer_token_matches(authorization, self._token)
+        )
 
     def begin(self) -> str:
         """Return the value of a new session."""
-        ends = int((self._now() + LIFE).timestamp())
+        ends = int((self._now() + LIFETIME).timestamp())
         claim = f"{ends}.{new_event_id()}"
         return f"{claim}.{_sign(self._key, 'session', claim)}"
 
-    def known(self, value: str) -> bool:
-        """Whether a session was begun here, has time left and was not ended."""
+    def is_valid(self, value: str) -> bool:
+        """Whether a session value has a valid signature, has not expired and was not ended."""
         claim, _, signature = value.rpartition(".")
-        if not self.needed or not hmac.compare_digest(
+        if not self.token_required or not hmac.compare_digest(
             signature.encode(), _sign(self._key, "session", claim).encode()
         ):
             return False
-        return self._now() < _ends(value) and value not in self._ended
+        return self._now() < _expiry(value) and value not in self._ended
 
     def end(self, value: str) -> None:
-        """Let a session be known no more."""
-        if self.known(value):
+        """End a session."""
+        if self.is_valid(value):
             now = self._now()
-            self._ended = {one: ends for one, ends in self._ended.items() if now < ends}
-            self._ended[value] = _ends(value)
+            self._ended = {session: expiry for session, expiry in self._ended.items() if now < expiry}
+            self._ended[value] = _expiry(value)
 
-    def proof(self, session: str) -> str:
-        """Return what a form has to bring along to be believed in a session."""
+    def csrf_token(self, session: str) -> str:
+        """Return the token that the forms of a session have to contain."""
         return _sign(self._secret, "form", session)
 
 
-def _ends(value: str) -> datetime:
+def _expiry(value: str) -> datetime:
     return datetime.fromtimestamp(int(value.partition(".")[0]), UTC)
 
 
-def _stretched(token: bytes) -> bytes:
+def _derive_key(token: bytes) -> bytes:
     return scrypt(token, salt=b"fairwarning console sessions", n=_COST, r=_BLOCK, p=1, dklen=32)
 
 

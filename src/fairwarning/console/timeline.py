@@ -1,36 +1,46 @@
-"""The picture of what happened in a scope, as one SVG that can be pasted anywhere.
+"""Draws the events of a scope over time, as one self-contained SVG.
 
-It brings everything it needs: sizes, colours and a ground of its own, as attributes. Classes are there so
-that a page which shows it in the dark can repaint it.
+Every event has a lane with bars for its notice and its impact, and symbols for approval, not-before,
+failed attempts and cancellation; the time axis at the top covers the events that fall into the window.
+The drawing needs nothing from outside: sizes, colours and background are attributes, so the file can be
+pasted into a report. The classes exist for the console's style sheet, which overrides the colours on a
+page with a dark theme.
+
+Names and causes come from users, so all text and all attributes pass through ``text`` or ``tag``, which
+escape.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from html import escape
 
 from fairwarning.console.axis import Axis, day
-from fairwarning.console.story import Story
-from fairwarning.console.svg import Attribute, tag, words
-from fairwarning.core.durations import spell
+from fairwarning.console.event_timeline import EventTimeline
+from fairwarning.console.formatting import count
 from fairwarning.core.model import ScopeId
+from fairwarning.formats.durations import for_people
+from fairwarning.formats.hidden_characters import escape_hidden
 
 WIDTH = 1080
-#: More lanes than this nobody reads; the oldest are left out, and the picture says so.
+#: The most lanes of a drawing; it leaves out the oldest events beyond that, and says so.
 MOST_LANES = 40
-#: How far the picture looks back and ahead unless told otherwise.
+#: How far the drawing looks back and ahead by default.
 DAY = timedelta(days=1)
 
 _LEFT, _RIGHT, _TOP = 216, WIDTH - 20, 92
 _LANE, _BAR = 50, 14
 _FOOT = 52
-_SLIVER = 3.0
+_MIN_BAR = 3.0
 _LETTER = 5.7
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
-Paint = Mapping[str, Attribute]
+Attribute = str | float | None
+Style = Mapping[str, Attribute]
 
-#: How each part looks on the picture's own ground.
-PAINT: Mapping[str, Paint] = {
+#: The style of each kind of part, for a white background.
+STYLES: Mapping[str, Style] = {
     "ground": {"fill": "#ffffff"},
     "band": {"fill": "#f3f5f8"},
     "grid": {"stroke": "#d9dee6", "stroke_width": 1.0},
@@ -39,7 +49,7 @@ PAINT: Mapping[str, Paint] = {
     "notice": {"fill": "#b9d0f5", "stroke": "#2b62c0", "stroke_width": 1.0},
     "unused": {"fill": "none", "stroke": "#6b87b8", "stroke_width": 1.0, "stroke_dasharray": "3 3"},
     "impact": {"fill": "#c8500a"},
-    "withdrawn": {"fill": "#dde1e7", "stroke": "#7d8797", "stroke_width": 1.0},
+    "cancelled": {"fill": "#dde1e7", "stroke": "#7d8797", "stroke_width": 1.0},
     "approval": {"fill": "none", "stroke": "#117a3d", "stroke_width": 2.5},
     "due": {"fill": "none", "stroke": "#2b62c0", "stroke_width": 2.0},
     "beyond": {"fill": "none", "stroke": "#2b62c0", "stroke_width": 2.0},
@@ -49,22 +59,22 @@ PAINT: Mapping[str, Paint] = {
     "now-text": {"fill": "#b3122b"},
 }
 
-#: What the signs mean; each is drawn as it is in a lane.
+#: The legend: each symbol is drawn as it is in a lane.
 LEGEND: tuple[tuple[str, str], ...] = (
-    ("notice", "notice: announced until NotBefore"),
-    ("unused", "notice not needed"),
+    ("notice", "notice, until NotBefore"),
+    ("unused", "unused notice"),
     ("approval", "approved"),
     ("impact", "impact"),
-    ("withdrawn", "cancelled"),
+    ("cancelled", "cancelled"),
     ("failure", "failed attempt"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One event's place in the picture."""
+    """The row of one event."""
 
-    story: Story
+    timeline: EventTimeline
     axis: Axis
     now: datetime
     top: float
@@ -76,21 +86,23 @@ class Lane:
 
     @property
     def middle(self) -> float:
-        """Half the height of the lane's bar."""
+        """The vertical middle of the lane's bar."""
         return self.bar + _BAR / 2
 
 
-def timeline(scope: ScopeId, told: Sequence[Story], now: datetime, window: timedelta = DAY) -> str:
-    """Return the picture of a scope's events, as far as they lie within ``window`` of now."""
-    recent = [one for one in told if one.end is None or one.end.at >= now - window]
+def draw_timeline(
+    scope: ScopeId, timelines: Sequence[EventTimeline], now: datetime, window: timedelta = DAY
+) -> str:
+    """Return the drawing of a scope's events that lie within ``window`` of now."""
+    recent = [timeline for timeline in timelines if timeline.end_or(now) >= now - window]
     shown = recent[-MOST_LANES:]
     axis = _axis(shown, now, window)
-    lanes = [Lane(story, axis, now, _TOP + number * _LANE) for number, story in enumerate(shown)]
+    lanes = [Lane(timeline, axis, now, _TOP + row * _LANE) for row, timeline in enumerate(shown)]
     height = _TOP + max(len(lanes), 1) * _LANE + _FOOT
     heading = f"Scheduled events of {scope}"
     parts = (
-        tag("title", words(heading)),
-        tag("desc", words(_described(shown, len(recent) - len(shown), now))),
+        tag("title", text(heading)),
+        tag("desc", text(_description(shown, len(recent) - len(shown), now))),
         _part("rect", "ground", width=WIDTH, height=height, rx=6),
         *_header(heading, now, len(recent) - len(shown)),
         *(
@@ -100,7 +112,7 @@ def timeline(scope: ScopeId, told: Sequence[Story], now: datetime, window: timed
         *_grid(axis, height - _FOOT),
         *_now_line(axis, now, height - _FOOT),
         *(piece for lane in lanes for piece in _lane(lane)),
-        *([] if lanes else [_text(_LEFT, _TOP + 30, "no events in this time", "quiet")]),
+        *([] if lanes else [_label(_LEFT, _TOP + 30, "no events in this period", "quiet")]),
         *_legend(height),
     )
     return tag(
@@ -109,109 +121,112 @@ def timeline(scope: ScopeId, told: Sequence[Story], now: datetime, window: timed
     )  # fmt: skip
 
 
-def _axis(shown: Sequence[Story], now: datetime, window: timedelta) -> Axis:
-    """Return the axis that all of it fits on, up to now unless all of it is over."""
-    begins = min((one.event.created_at for one in shown), default=now - timedelta(minutes=15))
-    ends = max((max(one.event.not_before, one.until(now)) for one in shown), default=now)
+def _axis(shown: Sequence[EventTimeline], now: datetime, window: timedelta) -> Axis:
+    """Return an axis on which all events fit; it reaches up to now unless all events have ended."""
+    begins = min((timeline.event.created_at for timeline in shown), default=now - timedelta(minutes=15))
+    ends = max((max(timeline.event.not_before, timeline.end_or(now)) for timeline in shown), default=now)
     begin, end = max(begins, now - window), min(ends, now + window)
-    air = max((end - begin) * 0.03, timedelta(seconds=2))
-    return Axis(begin - air, end + air, _LEFT, _RIGHT)
+    margin = max((end - begin) * 0.03, timedelta(seconds=2))
+    return Axis(begin - margin, end + margin, _LEFT, _RIGHT)
 
 
-def _described(shown: Sequence[Story], older: int, now: datetime) -> str:
-    """Return the picture in words, for those who cannot see it."""
-    lines = [f"{_subject(one)}: {summary(one, now)}" for one in shown] or ["no events in this time"]
-    return "; ".join(lines) + (f"; {older} older events are left out" if older else "")
+def _description(shown: Sequence[EventTimeline], older: int, now: datetime) -> str:
+    """Return the drawing as text, for screen readers."""
+    lines = [f"{_subject(timeline)}: {summary(timeline, now)}" for timeline in shown]
+    left_out = f"; {count(older, 'older event')} left out" if older else ""
+    return "; ".join(lines or ["no events in this period"]) + left_out
 
 
-def summary(story: Story, now: datetime) -> str:
-    """Return what happened to an event in one line."""
-    return " · ".join(_facts(story, now))
+def summary(timeline: EventTimeline, now: datetime) -> str:
+    """Return the steps of an event in one line."""
+    return " · ".join(_summary_parts(timeline, now))
 
 
-def _facts(story: Story, now: datetime) -> Iterator[str]:
-    event, approval, end = story.event, story.approval, story.end
-    made = event.created_at
-    if story.sudden:
-        yield f"started {_clock(made, now)} without notice"
+def _summary_parts(timeline: EventTimeline, now: datetime) -> Iterator[str]:
+    event, approval, end = timeline.event, timeline.approval, timeline.end
+    created = event.created_at
+    if timeline.without_notice:
+        yield f"started {_clock(created, now)} without notice"
     else:
-        yield f"announced {_clock(made, now)}"
-        yield f"NotBefore {_clock(event.not_before, made)}"
+        yield f"announced {_clock(created, now)}"
+        yield f"NotBefore {_clock(event.not_before, created)}"
     if not event.seen:
-        yield "nobody was told"
+        yield "not shown to guests"
     if event.approved_by is not None:
-        when = "" if approval is None else f"{_clock(approval.at, made)} "
+        when = "" if approval is None else f"{_clock(approval.at, created)} "
         yield f"approved {when}by {event.approved_by[:40]}"
-    if event.started_at is not None and not story.sudden:
-        yield f"started {_clock(event.started_at, made)}" + ("" if event.approved_by else " unapproved")
-    if story.failures:
-        yield f"{len(story.failures)} failed"
+    if event.started_at is not None and not timeline.without_notice:
+        unapproved = "" if event.approved_by else " without approval"
+        yield f"started {_clock(event.started_at, created)}{unapproved}"
+    if timeline.failures:
+        yield count(len(timeline.failures), "failed attempt")
     if end is not None:
-        yield f"{end.what} {_clock(end.at, made)}" + (f" by {end.by[:40]}" if story.cancelled else "")
+        by = f" by {end.by[:40]}" if timeline.cancelled else ""
+        yield f"{end.what} {_clock(end.at, created)}{by}"
     elif event.started_at is not None:
-        yield "under way"
+        yield "in progress"
     else:
-        yield f"due in {spell(event.not_before - now)}"
+        yield f"due in {for_people(event.not_before - now)}"
 
 
 def _clock(instant: datetime, near: datetime) -> str:
-    """Return the time of day, and the day unless it goes without saying."""
+    """Return the time of day, with the day unless it is that of ``near``."""
     return f"{instant:%H:%M:%S}" if instant.date() == near.date() else f"{day(instant)} {instant:%H:%M:%S}"
 
 
-def _subject(story: Story) -> str:
-    names = story.event.resources
+def _subject(timeline: EventTimeline) -> str:
+    names = timeline.event.resources
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return f"{story.event.kind} of {', '.join(names[:2])}{more}"
+    return f"{timeline.event.kind} of {', '.join(names[:2])}{more}"
 
 
 def _lane(lane: Lane) -> Iterator[str]:
-    story, axis = lane.story, lane.axis
-    event = story.event
+    timeline, axis = lane.timeline, lane.axis
+    event = timeline.event
     names = ", ".join(event.resources)
-    tip = f"{_subject(story)}, {event.cause}, event {event.id}: {summary(story, lane.now)}"
-    yield _text(16, lane.bar + 11, event.kind.value, "ink", most=26, font_weight="600")
-    yield _text(16, lane.bar + 27, names, "quiet", most=32, font_size=11)
-    yield tag("g", (tag("title", words(tip)), *_bars(lane), *_signs(lane)))
-    said = summary(story, lane.now)
-    room = axis.right - len(said) * _LETTER
-    yield _text(
-        max(min(axis.x(event.created_at), room), _LEFT), lane.bar + 29, said, "quiet", 150, font_size=11
-    )
+    steps = summary(timeline, lane.now)
+    tooltip = f"{_subject(timeline)}, {event.cause}, event {event.id}: {steps}"
+    yield _label(16, lane.bar + 11, event.kind.value, "ink", most=26, font_weight="600")
+    yield _label(16, lane.bar + 27, names, "quiet", most=32, font_size=11)
+    yield tag("g", (tag("title", text(tooltip)), *_bars(lane), *_symbols(lane)))
+    rightmost = axis.right - len(steps) * _LETTER
+    x = max(min(axis.x(event.created_at), rightmost), _LEFT)
+    yield _label(x, lane.bar + 29, steps, "quiet", 150, font_size=11)
 
 
 def _bars(lane: Lane) -> Iterator[str]:
-    story, event = lane.story, lane.story.event
-    began = event.started_at or (story.end.at if story.end else None)
-    if not story.sudden:
-        sort = "withdrawn" if story.cancelled else "notice"
-        yield _bar(lane, sort, event.created_at, min(began or event.not_before, event.not_before))
-    if began is not None and began < event.not_before:
-        yield _bar(lane, "unused", began, event.not_before)
+    timeline, event = lane.timeline, lane.timeline.event
+    notice_end = event.started_at or (timeline.end.at if timeline.end else None)
+    if not timeline.without_notice:
+        style = "cancelled" if timeline.cancelled else "notice"
+        yield _bar(lane, style, event.created_at, min(notice_end or event.not_before, event.not_before))
+    if notice_end is not None and notice_end < event.not_before:
+        yield _bar(lane, "unused", notice_end, event.not_before)
     if event.started_at is not None:
-        yield _bar(lane, "impact", event.started_at, story.end.at if story.end else lane.now)
+        yield _bar(lane, "impact", event.started_at, timeline.end_or(lane.now))
 
 
-def _bar(lane: Lane, sort: str, begin: datetime, end: datetime) -> str:
+def _bar(lane: Lane, style: str, begin: datetime, end: datetime) -> str:
     x = lane.axis.x(begin)
-    return _part("rect", sort, x=x, y=lane.bar, width=max(lane.axis.x(end) - x, _SLIVER), height=_BAR, rx=2)
+    width = max(lane.axis.x(end) - x, _MIN_BAR)
+    return _part("rect", style, x=x, y=lane.bar, width=width, height=_BAR, rx=2)
 
 
-def _signs(lane: Lane) -> Iterator[str]:
-    story, axis, y = lane.story, lane.axis, lane.middle
-    event, approval = story.event, story.approval
-    if not story.sudden:
-        yield _sign("beyond" if event.not_before > axis.end else "due", axis.x(event.not_before), y)
+def _symbols(lane: Lane) -> Iterator[str]:
+    timeline, axis, y = lane.timeline, lane.axis, lane.middle
+    event, approval = timeline.event, timeline.approval
+    if not timeline.without_notice:
+        yield _symbol("beyond" if event.not_before > axis.end else "due", axis.x(event.not_before), y)
     if approval is not None and axis.holds(approval.at):
-        yield _sign("approval", axis.x(approval.at), y)
-    for failure in story.failures:
-        yield _sign("failure", axis.x(failure.at), y)
-    if story.end is not None and story.cancelled:
-        yield _sign("cross", axis.x(story.end.at), y)
+        yield _symbol("approval", axis.x(approval.at), y)
+    for failure in timeline.failures:
+        yield _symbol("failure", axis.x(failure.at), y)
+    if timeline.end is not None and timeline.cancelled:
+        yield _symbol("cross", axis.x(timeline.end.at), y)
 
 
-#: Signs as strokes around their middle.
-_STROKES: Mapping[str, str] = {
+#: The symbols as paths around their centre.
+_PATHS: Mapping[str, str] = {
     "due": "M0,-10 L0,10",
     "beyond": "M-6,-4 L-2,0 L-6,4 M-11,-4 L-7,0 L-11,4",
     "approval": "M-5,-1 L-1,4 L6,-7",
@@ -220,21 +235,21 @@ _STROKES: Mapping[str, str] = {
 }
 
 
-def _sign(sort: str, x: float, y: float) -> str:
-    return _part("path", sort, d=_STROKES[sort], transform=f"translate({x:.1f} {y:.1f})")
+def _symbol(style: str, x: float, y: float) -> str:
+    return _part("path", style, d=_PATHS[style], transform=f"translate({x:.1f} {y:.1f})")
 
 
 def _header(heading: str, now: datetime, older: int) -> Iterator[str]:
-    yield _text(16, 28, heading, "ink", most=90, font_size=16, font_weight="600")
-    left_out = f" · {older} older events left out" if older else ""
-    yield _text(16, 48, f"as of {day(now)} {now:%Y %H:%M:%S} · all times UTC{left_out}", "quiet")
+    yield _label(16, 28, heading, "ink", most=90, font_size=16, font_weight="600")
+    left_out = f" · {count(older, 'older event')} left out" if older else ""
+    yield _label(16, 48, f"as of {day(now)} {now:%Y %H:%M:%S} · all times UTC{left_out}", "quiet")
 
 
 def _grid(axis: Axis, bottom: float) -> Iterator[str]:
     for mark in axis.marks():
         x = axis.x(mark.at)
         yield _part("line", "grid", x1=x, y1=_TOP - 10, x2=x, y2=bottom)
-        yield _text(x, _TOP - 16, mark.text, "quiet", font_size=11, text_anchor="middle")
+        yield _label(x, _TOP - 16, mark.text, "quiet", font_size=11, text_anchor="middle")
 
 
 def _now_line(axis: Axis, now: datetime, bottom: float) -> Iterator[str]:
@@ -242,23 +257,56 @@ def _now_line(axis: Axis, now: datetime, bottom: float) -> Iterator[str]:
         return
     x = axis.x(now)
     yield _part("line", "now", x1=x, y1=_TOP - 10, x2=x, y2=bottom)
-    yield _text(x, bottom + 12, "now", "now-text", font_size=11, text_anchor="middle")
+    yield _label(x, bottom + 12, "now", "now-text", font_size=11, text_anchor="middle")
 
 
 def _legend(height: float) -> Iterator[str]:
     x, y = 16.0, height - 20
-    for sort, meaning in LEGEND:
-        if sort in _STROKES:
-            yield _sign(sort, x + 9, y - 4)
+    for style, meaning in LEGEND:
+        if style in _PATHS:
+            yield _symbol(style, x + 9, y - 4)
         else:
-            yield _part("rect", sort, x=x, y=y - 10, width=18, height=11, rx=2)
-        yield _text(x + 25, y, meaning, "quiet", font_size=11)
+            yield _part("rect", style, x=x, y=y - 10, width=18, height=11, rx=2)
+        yield _label(x + 25, y, meaning, "quiet", font_size=11)
         x += 25 + len(meaning) * _LETTER + 22
 
 
-def _text(x: float, y: float, text: str, sort: str, most: int | None = None, **attributes: Attribute) -> str:
-    return tag("text", words(text, most), x=x, y=y, class_=sort, **PAINT[sort], **attributes)
+def _label(
+    x: float, y: float, content: str, style: str, most: int | None = None, **attributes: Attribute
+) -> str:
+    return tag("text", text(content, most), x=x, y=y, class_=style, **STYLES[style], **attributes)
 
 
-def _part(name: str, sort: str, **attributes: Attribute) -> str:
-    return tag(name, class_=sort, **attributes, **PAINT[sort])
+def _part(name: str, style: str, **attributes: Attribute) -> str:
+    return tag(name, class_=style, **attributes, **STYLES[style])
+
+
+# -- SVG elements
+
+#: Characters that XML cannot contain, escaped or not.
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def text(content: str, most: int | None = None) -> str:
+    """Return a text escaped for XML, shortened to ``most`` characters."""
+    visible = _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", escape_hidden(content, keep="\t\n\r"))
+    if most is not None and len(visible) > most:
+        visible = visible[: most - 1].rstrip() + "…"
+    return escape(visible)
+
+
+def tag(name: str, content: str | Iterable[str] = "", /, **attributes: Attribute) -> str:
+    """Return an element; its content is SVG already, and ``_`` in an attribute's name becomes a dash."""
+    given = "".join(
+        f' {key.strip("_").replace("_", "-")}="{_value(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inside = content if isinstance(content, str) else "".join(content)
+    return f"<{name}{given}>{inside}</{name}>" if inside else f"<{name}{given}/>"
+
+
+def _value(value: str | float) -> str:
+    if isinstance(value, str):
+        return text(value)
+    return f"{value:.1f}".rstrip("0").rstrip(".")

@@ -1,6 +1,6 @@
-"""What is true about scheduled events, and nothing else.
+"""The rules of Scheduled Events: values, tables and pure functions.
 
-Everything in this room is a value, a table or a pure function. Nothing here reads a clock, makes an
-identifier, opens a file or waits; whatever is needed arrives as an argument. It may import the
-standard library without its I/O parts, and no other room. Start with ``lifecycle``, then ``decide``.
+Nothing here reads a clock, creates an identifier, opens a file or waits; every input arrives as an argument.
+The package imports ``formats`` and the parts of the standard library that do no I/O. Start with
+``lifecycle``, then ``decide``.
 """

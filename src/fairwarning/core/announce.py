@@ -1,107 +1,137 @@
-"""From "do this to those machines" to events: grouping, notice, barrier, and how each begins."""
+"""Turns a request ("restart these machines") into events: machines, notice, barrier and first status."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fairwarning.core import barrier
+from fairwarning.core.blueprint import domain
 from fairwarning.core.causes import CAUSES, Cause
-from fairwarning.core.changes import EventChanged, What
-from fairwarning.core.errors import AlreadyUnderWay, Invalid, NotRunning, NotSpot, TooManyUserEvents
-from fairwarning.core.fleet import Fleet
+from fairwarning.core.changes import Change, EventChanged, EventMilestone
+from fairwarning.core.errors import (
+    AlreadyUnderWayError,
+    InvalidError,
+    NotRunningError,
+    NotSpotError,
+    TooManyUserEventsError,
+)
+from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import (
     BarrierId,
     Event,
     EventId,
-    Facts,
-    Kind,
+    EventSource,
+    EventStatus,
+    EventType,
     Machine,
-    Power,
+    PowerState,
     Scope,
-    Source,
-    Status,
+    ScopeId,
+    ScopeProperties,
     derive_id,
 )
 from fairwarning.core.policy import LONGEST_NOTICE, NOTICE, Policy, whole_second
-from fairwarning.core.scope import domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is to be announced."""
+class Announcement:
+    """A request to do something to machines."""
 
     id: EventId
     cause: str
     by: str
     notice: timedelta | None = None
-    kind: Kind | None = None
+    kind: EventType | None = None
     force: bool = False
-    walk: str | None = None
+    rollout: str | None = None
 
 
-def cause_named(name: str) -> Cause:
-    """Return the cause of this name, or refuse."""
+def get_cause(name: str) -> Cause:
+    """Return the cause of this name.
+
+    Raises:
+        InvalidError: there is no such cause.
+    """
     if name not in CAUSES:
-        raise Invalid("cause", f"{name!r} is none of {', '.join(CAUSES)}")
+        raise InvalidError("cause", f"{name!r} is not one of {', '.join(CAUSES)}")
     return CAUSES[name]
 
 
 def announce(
-    fleet: Fleet, request: Request, machines: Sequence[Machine], now: datetime
+    fleet: FleetState, request: Announcement, machines: Sequence[Machine], now: datetime
 ) -> Iterator[EventChanged]:
-    """Yield one change per event that the request leads to."""
-    cause = cause_named(request.cause)
+    """Yield one change per event that the request causes."""
+    cause = get_cause(request.cause)
     if not machines:
-        raise Invalid("machines", "name at least one machine")
+        raise InvalidError("machines", "name at least one machine")
     if request.notice is not None and not timedelta(0) <= request.notice <= LONGEST_NOTICE:
-        raise Invalid("notice", "must be between nothing and ten years")
-    _check_kind(request, cause)
-    _check(fleet, cause, machines)
-    for number, group in enumerate(_groups(fleet, cause, machines)):
+        raise InvalidError("notice", "must be between zero and ten years")
+    _check_event_type(request, cause)
+    _check_machines(fleet, cause, machines)
+    for number, group in enumerate(_group_machines(fleet, cause, machines)):
         scope = fleet.scope(group[0].scope)
         event_id = request.id if number == 0 else derive_id(request.id, str(number))
-        event = _event(scope, cause, request, group, event_id, now, fleet.policy)
-        what = What.SCHEDULED if event.waiting else What.STARTED
-        yield EventChanged(scope=scope.id, event=event, what=what, by=request.by)
+        event = _build_event(scope, cause, request, group, event_id, now, fleet.policy)
+        milestone = EventMilestone.SCHEDULED if event.waiting else EventMilestone.STARTED
+        yield EventChanged(scope=scope.id, event=event, what=milestone, by=request.by)
 
 
-def _check_kind(request: Request, cause: Cause) -> None:
-    """L-06: only a failure leaves a choice, and only between moving and rebooting."""
+def events_caused_by(first: EventId, changes: Sequence[Change]) -> list[Event]:
+    """Return the events that the request with this id caused, as ``changes`` left them."""
+    # The same decision may have changed other events that were due.
+    ids = (first, *(derive_id(first, str(number)) for number in range(1, len(changes))))
+    changed = {change.event.id: change.event for change in changes if isinstance(change, EventChanged)}
+    return [changed[event_id] for event_id in ids if event_id in changed]
+
+
+def unpolled_hint(scopes: Mapping[ScopeId, Scope], events: Iterable[Event]) -> str | None:
+    """Return a hint that names the events' scopes without a polling guest; None if there are none."""
+    unpolled = {
+        event.scope: event
+        for event in events
+        if not event.seen and event.scope in scopes and not scopes[event.scope].enabled
+    }
+    if not unpolled:
+        return None
+    outcome = "will act unseen" if any(event.waiting for event in unpolled.values()) else "acted at once"
+    return f"nobody polls {', '.join(unpolled)}: {outcome}; hint: poll first, or up --start-enabled"
+
+
+def _check_event_type(request: Announcement, cause: Cause) -> None:
+    """L-06: only a failure leaves a choice of type, and only between Redeploy and Reboot."""
     if request.kind in (None, cause.kind):
         return
     if not cause.sudden:
-        raise Invalid("kind", f"a {request.cause} is always a {cause.kind}")
-    if request.kind is not Kind.REBOOT:
-        raise Invalid("kind", f"a {request.cause} is a {cause.kind} or a {Kind.REBOOT}, not a {request.kind}")
+        raise InvalidError("kind", f"a {request.cause} is always a {cause.kind}")
+    if request.kind is not EventType.REBOOT:
+        raise InvalidError(
+            "kind", f"a {request.cause} is a {cause.kind} or a {EventType.REBOOT}, not a {request.kind}"
+        )
 
 
-def _check(fleet: Fleet, cause: Cause, machines: Sequence[Machine]) -> None:
+def _check_machines(fleet: FleetState, cause: Cause, machines: Sequence[Machine]) -> None:
     if len({machine.ref for machine in machines}) != len(machines):
-        raise Invalid("machines", "a machine is named twice")
+        raise InvalidError("machines", "a machine is named twice")
     for machine in machines:
         if cause.spot_only and not machine.spot:
-            raise NotSpot(machine.name)
-        if cause.operation and cause.kind is not Kind.TERMINATE and machine.power is Power.STOPPED:
-            raise NotRunning(machine.name)
+            raise NotSpotError(machine.name)
+        if cause.operation and cause.kind is not EventType.TERMINATE and machine.power is PowerState.STOPPED:
+            raise NotRunningError(machine.name)
         for event in fleet.scope(machine.scope).events.values():
-            if cause.operation and event.kind is cause.kind and _touches(event, machine):
-                raise AlreadyUnderWay(machine.name, cause.kind, event)
+            if cause.operation and event.kind is cause.kind and machine.name in event.undone:
+                raise AlreadyUnderWayError(machine.name, cause.kind, event)
     limit = fleet.policy.max_user_events
-    if cause.source is not Source.USER or limit is None:
+    if cause.source is not EventSource.USER or limit is None:
         return
     for scope_id in {machine.scope for machine in machines}:
-        asked = sum(machine.scope == scope_id for machine in machines)
+        requested = sum(machine.scope == scope_id for machine in machines)
         events = fleet.scope(scope_id).events.values()
-        if asked + sum(event.source is Source.USER for event in events) > limit:
-            raise TooManyUserEvents(scope_id, limit)
+        if requested + sum(event.source is EventSource.USER for event in events) > limit:
+            raise TooManyUserEventsError(scope_id, limit)
 
 
-def _touches(event: Event, machine: Machine) -> bool:
-    return machine.name in event.undone
-
-
-def _groups(fleet: Fleet, cause: Cause, machines: Iterable[Machine]) -> list[list[Machine]]:
-    """L-12, S-04: one event for what cannot be acted on separately, and never two update domains."""
+def _group_machines(fleet: FleetState, cause: Cause, machines: Iterable[Machine]) -> list[list[Machine]]:
+    """L-12, S-04: machines of one scope on one host share an event, which never spans two update domains."""
     groups: dict[tuple[object, ...], list[Machine]] = {}
     for machine in machines:
         key: tuple[object, ...] = (machine.scope, machine.host)
@@ -113,19 +143,19 @@ def _groups(fleet: Fleet, cause: Cause, machines: Iterable[Machine]) -> list[lis
     return list(groups.values())
 
 
-def _event(
+def _build_event(
     scope: Scope,
     cause: Cause,
-    request: Request,
+    request: Announcement,
     machines: Sequence[Machine],
     event_id: EventId,
     now: datetime,
     policy: Policy,
 ) -> Event:
     kind = request.kind or cause.kind
-    notice = policy.shorten(_notice(cause, kind, machines, request.notice))
-    warned = _warned(scope, cause, machines, request, policy)
-    at_once = not warned or cause.sudden or _approved_by_policy(scope.facts, cause)
+    notice = policy.shorten(_choose_notice(cause, kind, machines, request.notice))
+    announced = _is_announced(scope, cause, machines, request, policy)
+    at_once = not announced or cause.sudden or _is_approved_by_scope(scope.facts, cause)
     withdrawn = cause.withdrawn_after
     return Event(
         id=event_id,
@@ -138,54 +168,60 @@ def _event(
         duration=cause.duration,
         created_at=now,
         not_before=now if at_once else whole_second(now + notice),
-        barrier=_barrier(scope.facts, kind, machines, request, event_id),
-        status=Status.STARTED if at_once else Status.SCHEDULED,
-        seen=scope.enabled and warned,
+        barrier=_choose_barrier(scope.facts, kind, machines, request, event_id),
+        status=EventStatus.STARTED if at_once else EventStatus.SCHEDULED,
+        seen=scope.enabled and announced,
         started_at=now if at_once else None,
         withdraw_at=None if withdrawn is None else now + policy.shorten(withdrawn),
-        walk=request.walk,
+        walk=request.rollout,
     )
 
 
-def _warned(
-    scope: Scope, cause: Cause, machines: Sequence[Machine], request: Request, policy: Policy
+def _is_announced(
+    scope: Scope, cause: Cause, machines: Sequence[Machine], request: Announcement, policy: Policy
 ) -> bool:
-    """R-23, T-06: whether this is announced at all, or simply done."""
-    if cause.kind is Kind.TERMINATE:
-        return deletion_warned(scope, machines, policy) and not request.force
+    """R-23, T-06: whether guests get a notice, or the action happens at once."""
+    if cause.kind is EventType.TERMINATE:
+        return is_deletion_announced(scope, machines, policy) and not request.force
     if cause.image_only and not all(machine.model.image_notice for machine in machines):
-        return False  # T-20: a new image is announced only where that was asked for
-    return cause.source is Source.PLATFORM or scope.enabled
+        return False  # T-20: a reimage is announced only if the model of every machine says so
+    return cause.source is EventSource.PLATFORM or scope.enabled
 
 
-def deletion_warned(scope: Scope, machines: Iterable[Machine], policy: Policy) -> bool:
-    """Whether machines of a scope are warned of their deletion: it is configured, and somebody listens."""
+def is_deletion_announced(scope: Scope, machines: Iterable[Machine], policy: Policy) -> bool:
+    """Whether a deletion of the machines is announced: they have a terminate notice, and a guest polls."""
     configured = all(machine.model.terminate_notice is not None for machine in machines)
     return configured and (scope.enabled or not policy.terminate_requires_enabled)
 
 
-def _approved_by_policy(facts: Facts, cause: Cause) -> bool:
-    """L-17: a scope may have waived the notice of its users' own restarts and redeploys."""
-    waived = {
-        Kind.REBOOT: facts.approvals.user_reboot,
-        Kind.REDEPLOY: facts.approvals.user_redeploy,
+def _is_approved_by_scope(properties: ScopeProperties, cause: Cause) -> bool:
+    """L-17: a scope may approve its users' own restarts and redeploys in advance."""
+    approved = {
+        EventType.REBOOT: properties.approvals.user_reboot,
+        EventType.REDEPLOY: properties.approvals.user_redeploy,
     }
-    return cause.source is Source.USER and waived.get(cause.kind, False)
+    return cause.source is EventSource.USER and approved.get(cause.kind, False)
 
 
-def _notice(cause: Cause, kind: Kind, machines: Sequence[Machine], asked: timedelta | None) -> timedelta:
-    configured = machines[0].model.terminate_notice if kind is Kind.TERMINATE else None
-    for notice in (asked, configured, cause.notice):
+def _choose_notice(
+    cause: Cause, kind: EventType, machines: Sequence[Machine], requested: timedelta | None
+) -> timedelta:
+    configured = machines[0].model.terminate_notice if kind is EventType.TERMINATE else None
+    for notice in (requested, configured, cause.notice):
         if notice is not None:
             return notice
     return NOTICE[kind]
 
 
-def _barrier(
-    facts: Facts, kind: Kind, machines: Sequence[Machine], request: Request, event_id: EventId
+def _choose_barrier(
+    properties: ScopeProperties,
+    kind: EventType,
+    machines: Sequence[Machine],
+    request: Announcement,
+    event_id: EventId,
 ) -> BarrierId:
-    if kind is Kind.TERMINATE and facts.kind.scales:
-        return barrier.of_deletes(facts.set_id)
+    if kind is EventType.TERMINATE and properties.kind.scales:
+        return barrier.of_deletes(properties.set_id)
     if CAUSES[request.cause].alone:
-        return barrier.alone(event_id)
+        return barrier.of_event(event_id)
     return barrier.of_host(machines[0].host, request.id)

@@ -1,7 +1,15 @@
 """When an event may start.
 
-Every event belongs to a barrier: by default its own; all tenants of one host under maintenance (L-02); all
-pending deletes of one scale set, across its zones (T-14). One rule serves them all.
+Every event belongs to exactly one barrier, for its whole life. A barrier is a set of events that start
+together:
+
+* an event that concerns one machine alone has a barrier of its own;
+* the events of one host's maintenance share a barrier, across all scopes with machines on the host (L-02);
+* the pending deletes of a scale set share a barrier, across its zones (T-14).
+
+One rule serves all three. An approval alone starts nothing: an approved event waits until every other event
+behind its barrier is approved, too, or has reached its NotBefore. No event waits longer than its own
+NotBefore, so a guest that never approves cannot hold up the others for ever.
 """
 
 from collections.abc import Iterable
@@ -10,35 +18,35 @@ from datetime import datetime
 from fairwarning.core.model import BarrierId, Event, EventId, HostId
 
 
-def alone(event_id: EventId) -> BarrierId:
-    """The barrier of an event that waits for nobody else."""
+def of_event(event_id: EventId) -> BarrierId:
+    """Return the barrier of an event that waits for no other event."""
     return BarrierId(f"event:{event_id}")
 
 
 def of_host(host: HostId, command: EventId) -> BarrierId:
-    """The barrier of one maintenance of one host."""
+    """Return the barrier of one maintenance of one host."""
     return BarrierId(f"host:{host}:{command}")
 
 
 def of_deletes(set_id: str) -> BarrierId:
-    """The barrier of a scale set's pending deletes."""
+    """Return the barrier of a scale set's pending deletes."""
     return BarrierId(f"deletes:{set_id}")
 
 
-def ready(event: Event, now: datetime) -> bool:
-    """Whether nothing more is owed to this event's guests: approved, or out of notice."""
+def is_ready(event: Event, now: datetime) -> bool:
+    """Whether the event is approved or its notice has ended."""
     return event.approved_by is not None or event.not_before <= now
 
 
-def released(events: Iterable[Event], now: datetime) -> tuple[Event, ...]:
+def startable_events(events: Iterable[Event], now: datetime) -> tuple[Event, ...]:
     """Return the waiting events that start now.
 
-    T-14: an event starts at its own NotBefore at the latest, and before that as soon as it is approved and
-    every other event that waits behind the same barrier is approved or out of notice.
+    T-14: an event starts at its own NotBefore at the latest, and earlier as soon as it is approved and every
+    other event that waits behind the same barrier is ready.
     """
     pending = tuple(events)
-    able = [event for event in pending if ready(event, now) and event.waiting]
-    if not able:
+    ready = [event for event in pending if is_ready(event, now) and event.waiting]
+    if not ready:
         return ()
-    held = {event.barrier for event in pending if not ready(event, now) and event.waiting}
-    return tuple(event for event in able if event.barrier not in held or event.not_before <= now)
+    held = {event.barrier for event in pending if not is_ready(event, now) and event.waiting}
+    return tuple(event for event in ready if event.barrier not in held or event.not_before <= now)

@@ -1,15 +1,15 @@
-"""Everything that can be done to a machine, and the event each announces (L-07, L-08, L-14)."""
+"""The table of causes: what can happen to a machine, and the event that announces it (L-07, L-08, L-14)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from fairwarning.core.model import Kind, Source
+from fairwarning.core.model import EventSource, EventType
 
 
 class Text(StrEnum):
-    """The descriptions Azure writes, letter for letter (L-08)."""
+    """Azure's descriptions of events, letter for letter (L-08)."""
 
     HOST = "Host server is undergoing maintenance."
     INFRASTRUCTURE = "Host Server infrastructure is undergoing maintenance."
@@ -23,16 +23,16 @@ class Text(StrEnum):
     NOTHING = ""
 
 
-#: L-10: the interruption's length is unknown or makes no sense for this kind.
+#: L-10: the length of the interruption is unknown or does not apply to this event type.
 UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What one action announces, and how long Azure takes over it."""
+    """The event of one action or failure, and how long its impact takes on Azure."""
 
-    kind: Kind
-    source: Source = Source.PLATFORM
+    kind: EventType
+    source: EventSource = EventSource.PLATFORM
     duration: int = UNKNOWN
     text: Text = Text.NOTHING
     lasts: timedelta = timedelta(minutes=10)
@@ -50,20 +50,20 @@ class Cause:
         return self.operation
 
 
-_USER, _FREEZE = Source.USER, Kind.FREEZE
+_USER, _FREEZE = EventSource.USER, EventType.FREEZE
 
 CAUSES: Mapping[str, Cause] = {
     "restart": Cause(
-        kind=Kind.REBOOT, source=_USER, text=Text.RESTART, operation=True,
+        kind=EventType.REBOOT, source=_USER, text=Text.RESTART, operation=True,
         summary="a user restarts the machine",
     ),
     "redeploy": Cause(
-        kind=Kind.REDEPLOY, source=_USER, text=Text.REDEPLOY, operation=True,
+        kind=EventType.REDEPLOY, source=_USER, text=Text.REDEPLOY, operation=True,
         summary="a user moves the machine to another host; ephemeral disks are lost",
     ),
     "reimage": Cause(
-        kind=Kind.REBOOT, source=_USER, operation=True, image_only=True,
-        summary="a user gives the machine its image anew; announced where the set asks for it",
+        kind=EventType.REBOOT, source=_USER, operation=True, image_only=True,
+        summary="a user reimages the machine; announced only if the set asks for it",
     ),
     "freeze": Cause(
         kind=_FREEZE, duration=9, text=Text.HOST,
@@ -78,7 +78,7 @@ CAUSES: Mapping[str, Cause] = {
         summary="a large host update: a pause of thirty seconds",
     ),
     "host-reboot": Cause(
-        kind=Kind.REBOOT, text=Text.HOST,
+        kind=EventType.REBOOT, text=Text.HOST,
         summary="the host is rebooted and its machines with it",
     ),
     "cancelled-maintenance": Cause(
@@ -86,35 +86,35 @@ CAUSES: Mapping[str, Cause] = {
         summary="host maintenance that is withdrawn after eight minutes",
     ),
     "hardware-failure": Cause(
-        kind=Kind.REDEPLOY, text=Text.FAILURE, sudden=True,
+        kind=EventType.REDEPLOY, text=Text.FAILURE, sudden=True,
         summary="the host failed; the machine is being moved without notice",
     ),
     "platform-redeploy": Cause(
-        kind=Kind.REDEPLOY, text=Text.FAILURE, notice=timedelta(minutes=15),
+        kind=EventType.REDEPLOY, text=Text.FAILURE, notice=timedelta(minutes=15),
         summary="the platform moves the machine after a failure, with notice",
     ),
     "predicted-failure": Cause(
-        kind=Kind.REDEPLOY, text=Text.EMERGENCY, notice=timedelta(days=7),
+        kind=EventType.REDEPLOY, text=Text.EMERGENCY, notice=timedelta(days=7),
         summary="the host is expected to fail; a move is announced a week ahead",
     ),
     "evict": Cause(
-        kind=Kind.PREEMPT, lasts=timedelta(seconds=30), operation=True, spot_only=True,
+        kind=EventType.PREEMPT, lasts=timedelta(seconds=30), operation=True, spot_only=True,
         summary="a Spot machine is evicted",
     ),
     "rebalance": Cause(
-        kind=Kind.REBALANCE, withdrawn_after=timedelta(minutes=15), spot_only=True,
+        kind=EventType.REBALANCE, withdrawn_after=timedelta(minutes=15), spot_only=True,
         summary="advice that a Spot machine may be evicted soon (preview api-version only)",
     ),
     "delete": Cause(
-        kind=Kind.TERMINATE, source=_USER, lasts=timedelta(seconds=30), operation=True,
+        kind=EventType.TERMINATE, source=_USER, lasts=timedelta(seconds=30), operation=True,
         summary="a user deletes the machine",
     ),
 }  # fmt: skip
 
-#: S-04: what may walk through a scope: the platform's own plans. What strikes suddenly is no plan, and what
-#: is done to Spot capacity knows no domains.
+#: S-04: the causes of a rollout: planned maintenance by the platform. A sudden failure is not planned, and an
+#: eviction of Spot capacity does not respect domains.
 MAINTENANCE: Mapping[str, Cause] = {
     name: cause
     for name, cause in CAUSES.items()
-    if cause.source is Source.PLATFORM and not cause.spot_only and not cause.sudden
+    if cause.source is EventSource.PLATFORM and not cause.spot_only and not cause.sudden
 }

@@ -1,4 +1,11 @@
-"""What became true. Changes are what the journal keeps; applying them again gives the same state."""
+"""Changes: the facts that a decision makes true.
+
+The journal is made of changes. ``evolve`` applies them to the scopes; applying the same changes to the same
+scopes always gives the same result, which is how a journal is replayed.
+
+Readers rely on object identity: a scope that no change names stays the same object, and so do the machines
+of a scope whose changes concern only its events, and the other way round.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,12 +13,21 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import assert_never
 
-from fairwarning.core.model import Event, EventId, Facts, Machine, Scope, ScopeId, Status, VmName
-from fairwarning.core.roster import Roster, RosterDraft
+from fairwarning.core.machine_table import MachineTable, MachineTableDraft
+from fairwarning.core.model import (
+    Event,
+    EventId,
+    EventStatus,
+    Machine,
+    Scope,
+    ScopeId,
+    ScopeProperties,
+    VmName,
+)
 
 
-class What(StrEnum):
-    """What happened to an event."""
+class EventMilestone(StrEnum):
+    """A step in the life of an event."""
 
     SCHEDULED = "scheduled"
     SHOWN = "shown"
@@ -25,36 +41,36 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeMade:
-    """A scope exists now."""
+    """A scope was created."""
 
     scope: ScopeId
-    facts: Facts
+    facts: ScopeProperties
     incarnation: int
     by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FactsChanged:
-    """The scope as a whole looks like this now."""
+class ScopePropertiesChanged:
+    """The properties of a scope changed."""
 
     scope: ScopeId
-    facts: Facts
+    facts: ScopeProperties
     by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeRemoved:
-    """The scope is no more; a set of this name that is made again counts on from its last incarnation."""
+    """A scope was removed; a new set of the same name continues from its last incarnation."""
 
     scope: ScopeId
-    # Journals from before these two were kept lack them.
+    # Older journals lack these two.
     set_id: str = ""
     incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineChanged:
-    """A machine is new, or looks like this now."""
+    """A machine was created or changed."""
 
     scope: ScopeId
     machine: Machine
@@ -63,7 +79,7 @@ class MachineChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRemoved:
-    """A machine is no more."""
+    """A machine was removed."""
 
     scope: ScopeId
     name: VmName
@@ -71,58 +87,66 @@ class MachineRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventChanged:
-    """An event is new, looks like this now, or is gone."""
+    """An event was announced or changed, or is gone."""
 
     scope: ScopeId
     event: Event
-    what: What
+    what: EventMilestone
     by: str
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """The document guests see has changed and carries this number (L-11)."""
+    """The document of a scope changed and has this incarnation (L-11)."""
 
     scope: ScopeId
     incarnation: int
 
 
-Change = ScopeMade | FactsChanged | ScopeRemoved | MachineChanged | MachineRemoved | EventChanged | Published
+Change = (
+    ScopeMade
+    | ScopePropertiesChanged
+    | ScopeRemoved
+    | MachineChanged
+    | MachineRemoved
+    | EventChanged
+    | Published
+)
 
 Scopes = Mapping[ScopeId, Scope]
 
 
 def apply(scopes: Scopes, changes: Iterable[Change]) -> Scopes:
-    """Return the scopes as they are after ``changes``; versions stay."""
-    return _after(scopes, changes, step=0)
+    """Return the scopes after ``changes``, with their versions unchanged."""
+    return _apply_all(scopes, changes, step=0)
 
 
 def evolve(scopes: Scopes, changes: Iterable[Change]) -> Scopes:
-    """Return the scopes after one commit: ``changes`` applied, the version of each touched scope moved."""
-    return _after(scopes, changes, step=1)
+    """Return the scopes after one commit: changes applied, the version of each touched scope increased."""
+    return _apply_all(scopes, changes, step=1)
 
 
 def touched(changes: Iterable[Change]) -> frozenset[ScopeId]:
-    """Return the scopes that ``changes`` speak of."""
+    """Return the scopes that ``changes`` concern."""
     return frozenset(change.scope for change in changes)
 
 
 def remember_removed(last_incarnations: dict[str, int], changes: Iterable[object]) -> None:
-    """Note the highest incarnation that a removed scope of each set had, by set id."""
+    """Add the incarnations of removed scopes to ``last_incarnations``, the highest per set id."""
     for change in changes:
         if isinstance(change, ScopeRemoved):
             last = last_incarnations.get(change.set_id, 0)
             last_incarnations[change.set_id] = max(last, change.incarnation)
 
 
-def _after(scopes: Scopes, changes: Iterable[Change], step: int) -> Scopes:
-    news: dict[ScopeId, list[Change]] = {}
+def _apply_all(scopes: Scopes, changes: Iterable[Change], step: int) -> Scopes:
+    changes_by_scope: dict[ScopeId, list[Change]] = {}
     for change in changes:
-        news.setdefault(change.scope, []).append(change)
+        changes_by_scope.setdefault(change.scope, []).append(change)
     after = dict(scopes)
-    for scope_id, its in news.items():
-        scope = _evolve(after.get(scope_id), its, step)
+    for scope_id, scope_changes in changes_by_scope.items():
+        scope = _apply_to_scope(after.get(scope_id), scope_changes, step)
         if scope is None:
             after.pop(scope_id, None)
         else:
@@ -131,28 +155,28 @@ def _after(scopes: Scopes, changes: Iterable[Change], step: int) -> Scopes:
 
 
 class _ScopeDraft:
-    """A scope while changes are made to it; what none of them speaks of stays the very same value."""
+    """A scope to which changes are being applied; machines and events are copied only when one changes."""
 
     def __init__(self, scope: Scope) -> None:
         self._before = scope
-        self._machines: RosterDraft | None = None
+        self._machines: MachineTableDraft | None = None
         self._events: dict[EventId, Event] | None = None
         self._removed: set[str | None] = set()
         self.facts = scope.facts
         self.incarnation = scope.incarnation
 
-    def keep(self, machine: Machine) -> None:
-        # What is removed stays removed; a machine made again under the same name has a vm_id of its own.
+    def put(self, machine: Machine) -> None:
+        # A removed machine stays removed; a new machine of the same name has another vm_id.
         if machine.vm_id in self._removed:
             raise LookupError(f"MachineChanged of machine {machine.ref.full}, which was removed")
-        self.machines().keep(machine)
+        self.machines().put(machine)
 
     def remove(self, name: VmName) -> None:
-        self._removed.add(self.machines().drop(name))
+        self._removed.add(self.machines().remove(name))
 
-    def machines(self) -> RosterDraft:
+    def machines(self) -> MachineTableDraft:
         if self._machines is None:
-            self._machines = RosterDraft(self._before.machines)
+            self._machines = MachineTableDraft(self._before.machines)
         return self._machines
 
     def events(self) -> dict[EventId, Event]:
@@ -166,39 +190,42 @@ class _ScopeDraft:
             facts=self.facts,
             version=before.version + step,
             incarnation=self.incarnation,
-            machines=before.machines if machines is None else machines.roster(),
+            machines=before.machines if machines is None else machines.build(),
             events=before.events if events is None else MappingProxyType(events),
         )
 
 
-def _evolve(scope: Scope | None, changes: Iterable[Change], step: int) -> Scope | None:
+def _apply_to_scope(scope: Scope | None, changes: Iterable[Change], step: int) -> Scope | None:
     draft = None if scope is None else _ScopeDraft(scope)
     for change in changes:
         if isinstance(change, ScopeMade):
-            draft = _ScopeDraft(Scope(facts=change.facts, incarnation=change.incarnation, machines=Roster()))
+            draft = _ScopeDraft(
+                Scope(facts=change.facts, incarnation=change.incarnation, machines=MachineTable())
+            )
         elif draft is None:
             raise LookupError(f"{type(change).__name__} of scope {change.scope}, which does not exist")
         elif isinstance(change, ScopeRemoved):
             draft = None
         else:
-            _note(draft, change)
+            _apply_to_draft(draft, change)
     return None if draft is None else draft.scope(step)
 
 
-def _note(
-    draft: _ScopeDraft, change: FactsChanged | MachineChanged | MachineRemoved | EventChanged | Published
+def _apply_to_draft(
+    draft: _ScopeDraft,
+    change: ScopePropertiesChanged | MachineChanged | MachineRemoved | EventChanged | Published,
 ) -> None:
     match change:
-        case EventChanged(event=event) if event.status is Status.GONE:
+        case EventChanged(event=event) if event.status is EventStatus.GONE:
             draft.events().pop(event.id, None)
         case EventChanged(event=event):
             draft.events()[event.id] = event
         case Published(incarnation=incarnation):
             draft.incarnation = incarnation
-        case FactsChanged(facts=facts):
+        case ScopePropertiesChanged(facts=facts):
             draft.facts = facts
         case MachineChanged(machine=machine):
-            draft.keep(machine)
+            draft.put(machine)
         case MachineRemoved(name=name):
             draft.remove(name)
         case _:

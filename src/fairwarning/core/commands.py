@@ -1,4 +1,7 @@
-"""What somebody asks for. Ids, names and who is asking are added at the edge; nothing is looked up here."""
+"""Commands: requests to change the fleet, from an operator, a guest, a driver or the engine.
+
+The APIs resolve names, create ids and name the caller (``by``) before they build a command.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,23 +9,23 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import assert_never
 
+from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.model import (
-    Approvals,
+    ApprovalSettings,
     EventId,
-    Eviction,
-    Kind,
+    EventType,
+    EvictionPolicy,
     MachineRef,
-    Power,
+    PowerState,
     ScopeId,
     VmName,
     in_group,
 )
-from fairwarning.core.scope import Blueprint, scope_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Make:
-    """Bring up a set of machines."""
+class CreateSet:
+    """Create a set of machines."""
 
     seed: str
     blueprint: Blueprint
@@ -30,22 +33,22 @@ class Make:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Add:
-    """Bring up more machines in a scope that exists; what is not said is as with those that are there."""
+class AddMachines:
+    """Add machines to a scope; a setting that is None is taken from the machines of the scope."""
 
     seed: str
     scope: ScopeId
     count: int = 1
     names: tuple[str, ...] = ()
     spot: bool | None = None
-    eviction: Eviction | None = None
+    eviction: EvictionPolicy | None = None
     tags: tuple[tuple[str, str], ...] | None = None
     by: str = "operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remove:
-    """Delete all machines of some scopes, with their warnings, and then the scopes (T-09)."""
+class DeleteScopes:
+    """Delete all machines of some scopes, with the notice that is due, and then the scopes (T-09)."""
 
     id: EventId
     scopes: tuple[ScopeId, ...]
@@ -55,20 +58,20 @@ class Remove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Do something to machines, with the warning it calls for."""
+    """Trigger an event on one or more machines, with the notice that is due."""
 
     id: EventId
     cause: str
     machines: tuple[MachineRef, ...]
     notice: timedelta | None = None
-    kind: Kind | None = None
+    kind: EventType | None = None
     force: bool = False
     by: str = "operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
-    """Say that these events need not wait any longer; all of them or none (R-16)."""
+    """Approve events, all of them or none (R-16)."""
 
     scope: ScopeId
     ids: tuple[EventId, ...]
@@ -78,7 +81,7 @@ class Approve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """Withdraw an event that has not started."""
+    """Cancel an event that has not started."""
 
     scope: ScopeId
     id: EventId
@@ -87,22 +90,22 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """A guest asked for its document."""
+    """A guest polled its document."""
 
     machine: MachineRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Time has passed; ``polled`` tells when each scope was last asked about, as far as memory knows."""
+    """Time has passed; ``polled`` holds the last poll of each scope, which may not be stored yet."""
 
     scopes: tuple[ScopeId, ...]
     polled: Mapping[ScopeId, datetime] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a driver observed about one impact; a problem means it has to be tried again."""
+class ImpactOutcome:
+    """What a driver observed about one impact; after a problem the impact is tried again."""
 
     event: EventId
     machine: VmName
@@ -110,25 +113,25 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """A driver tells what it has observed in one scope."""
+class ReportOutcomes:
+    """A driver reports the impacts that ended in one scope."""
 
     scope: ScopeId
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ImpactOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetPower:
-    """A user starts or stops a machine; neither is announced (L-14)."""
+    """Start or stop a machine; neither is announced (L-14)."""
 
     machine: MachineRef
-    power: Power
+    power: PowerState
     by: str = "operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeModel:
-    """Change what a scale set wants of its instances; they keep theirs until upgraded (T-06)."""
+    """Change the model of a scale set; its instances keep their model until they are upgraded (T-06)."""
 
     scopes: tuple[ScopeId, ...]
     terminate_notice: timedelta | None
@@ -139,7 +142,7 @@ class ChangeModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """Bring instances to the latest model of their set."""
+    """Give instances the latest model of their set."""
 
     machines: tuple[MachineRef, ...]
     by: str = "operator"
@@ -147,7 +150,7 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protect:
-    """Keep an instance out of scale-ins, or let it take part again."""
+    """Protect an instance from scale-in, or end its protection."""
 
     machine: MachineRef
     protected: bool
@@ -156,16 +159,16 @@ class Protect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetApprovals:
-    """Change what a scope approves by itself."""
+    """Change which events a scope approves by itself."""
 
     scope: ScopeId
-    approvals: Approvals
+    approvals: ApprovalSettings
     by: str = "operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartWalk:
-    """Take a maintenance through a scope, one domain at a time (S-04, S-05)."""
+class StartRollout:
+    """Start maintenance of a scope, one domain after another (S-04, S-05)."""
 
     id: str
     scope: ScopeId
@@ -175,52 +178,52 @@ class StartWalk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopWalk:
-    """End a walk; what it has announced and not started is withdrawn."""
+class StopRollout:
+    """End a rollout and cancel its events that have not started."""
 
     scope: ScopeId
     by: str = "operator"
 
 
 Command = (
-    Make
-    | Add
-    | Remove
+    CreateSet
+    | AddMachines
+    | DeleteScopes
     | Schedule
     | Approve
     | Cancel
     | Poll
     | Tick
-    | Report
+    | ReportOutcomes
     | SetPower
     | ChangeModel
     | Upgrade
     | Protect
     | SetApprovals
-    | StartWalk
-    | StopWalk
+    | StartRollout
+    | StopRollout
 )
 
 
 def concerns(command: Command) -> frozenset[ScopeId]:
-    """Return the scopes a command speaks of; the engine loads these and whoever shares a barrier."""
+    """Return the scopes that a command names; the engine adds scopes that share a set or a barrier."""
     match command:
-        case Make(blueprint=blueprint):
+        case CreateSet(blueprint=blueprint):
             return frozenset((ScopeId(in_group(blueprint.group, blueprint.name)), *scope_ids(blueprint)))
-        case Remove(scopes=scopes) | Tick(scopes=scopes) | ChangeModel(scopes=scopes):
+        case DeleteScopes(scopes=scopes) | Tick(scopes=scopes) | ChangeModel(scopes=scopes):
             return frozenset(scopes)
         case Schedule(machines=machines) | Upgrade(machines=machines):
             return frozenset(machine.scope for machine in machines)
         case Poll(machine=machine) | SetPower(machine=machine) | Protect(machine=machine):
             return frozenset({machine.scope})
         case (
-            Add(scope=scope)
+            AddMachines(scope=scope)
             | Approve(scope=scope)
             | Cancel(scope=scope)
-            | Report(scope=scope)
+            | ReportOutcomes(scope=scope)
             | SetApprovals(scope=scope)
-            | StartWalk(scope=scope)
-            | StopWalk(scope=scope)
+            | StartRollout(scope=scope)
+            | StopRollout(scope=scope)
         ):
             return frozenset({scope})
         case _:

@@ -1,7 +1,16 @@
-"""Every decision: a command, given the state and the time, becomes changes or is refused.
+"""Decides what a command changes, given the state and the time, or refuses it.
 
-``decide`` first lets the state settle (time may have passed), then answers the command, then lets the state
-settle again. Settling applies the rules of ``SETTLING`` until none of them has anything to say.
+A decision has four parts, each applied to the state before the next:
+
+1. *settle*: consequences of time that has passed since the last decision (an event reached its NotBefore);
+2. *handle*: the changes that the command itself asks for, or an error that refuses it;
+3. *settle*: consequences of these changes (the approval released a barrier, the last machine is gone);
+4. *publish*: a new incarnation for every scope whose document now shows something else.
+
+``CONSEQUENCES`` is a list of rules. Each looks at the whole state and yields the changes that must follow
+from it. Settling applies the first rule that yields any, and starts again until no rule yields any. The
+rules can therefore be read one by one: none has to know what triggers it. Every rule must make progress
+towards a state in which it yields nothing, or settling would not end.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -9,66 +18,75 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from fairwarning.core import scaleset, walk
-from fairwarning.core.announce import Request, announce
-from fairwarning.core.barrier import released
+from fairwarning.core import rollout, scaleset
+from fairwarning.core.announce import Announcement, announce
+from fairwarning.core.barrier import startable_events
+from fairwarning.core.blueprint import build, scope_ids
 from fairwarning.core.changes import (
     Change,
     EventChanged,
-    FactsChanged,
+    EventMilestone,
     MachineChanged,
     Published,
+    ScopePropertiesChanged,
     ScopeRemoved,
-    What,
     apply,
 )
 from fairwarning.core.commands import (
-    Add,
+    AddMachines,
     Approve,
     Cancel,
     ChangeModel,
     Command,
-    Make,
+    CreateSet,
+    DeleteScopes,
     Poll,
     Protect,
-    Remove,
-    Report,
+    ReportOutcomes,
     Schedule,
     SetApprovals,
     SetPower,
-    StartWalk,
-    StopWalk,
+    StartRollout,
+    StopRollout,
     Tick,
     Upgrade,
 )
-from fairwarning.core.errors import NameTaken, UnknownEvent
-from fairwarning.core.fleet import Fleet, overdue, shown_to, visible
-from fairwarning.core.impact import take
+from fairwarning.core.errors import NameTakenError, UnknownEventError
+from fairwarning.core.fleet import FleetState, is_overdue, shown_to, visible_events
+from fairwarning.core.impact import record_outcomes
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import Event, EventId, Machine, MachineRef, Scope, ScopeKind, Status, in_group
-from fairwarning.core.scope import build, scope_ids
+from fairwarning.core.model import (
+    Event,
+    EventId,
+    EventStatus,
+    Machine,
+    MachineRef,
+    Scope,
+    ScopeKind,
+    in_group,
+)
 
 PLATFORM = "platform"
 
 
-def decide(fleet: Fleet, command: Command, now: datetime) -> tuple[Change, ...]:
-    """Say what ``command`` changes, given the state and the time; nothing at all is a fine answer."""
-    # Before its deadline a state that had settled is settled still.
-    due, awake = _settle(fleet, now) if overdue(fleet, now) else ((), fleet)
-    asked = tuple(_answer(awake, command, now))
-    answered = replace(awake, scopes=apply(awake.scopes, asked))
-    after, settled = _settle(answered, now)
-    return (*due, *asked, *after, *_publish(fleet, settled))
+def decide(fleet: FleetState, command: Command, now: datetime) -> tuple[Change, ...]:
+    """Return the changes that ``command`` makes; an empty result means that nothing changes."""
+    # A settled state stays settled until its next deadline.
+    due, current = _settle(fleet, now) if is_overdue(fleet, now) else ((), fleet)
+    direct = tuple(_handle(current, command, now))
+    handled = replace(current, scopes=apply(current.scopes, direct))
+    consequences, settled = _settle(handled, now)
+    return (*due, *direct, *consequences, *_publish(fleet, settled))
 
 
-def _answer(fleet: Fleet, command: Command, now: datetime) -> Iterator[Change]:
+def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Change]:
     match command:
-        case Make():
-            return _make(fleet, command, now)
-        case Add():
-            return scaleset.add(fleet, command)
-        case Remove():
-            return _remove(fleet, command, now)
+        case CreateSet():
+            return _create_set(fleet, command, now)
+        case AddMachines():
+            return scaleset.add_machines(fleet, command)
+        case DeleteScopes():
+            return _delete_scopes(fleet, command, now)
         case Schedule():
             return _schedule(fleet, command, now)
         case Approve():
@@ -79,8 +97,8 @@ def _answer(fleet: Fleet, command: Command, now: datetime) -> Iterator[Change]:
             return _poll(fleet, command, now)
         case Tick():
             return _tick(fleet, command, now)
-        case Report():
-            return take(fleet, command, now)
+        case ReportOutcomes():
+            return record_outcomes(fleet, command, now)
         case SetPower():
             machine = replace(fleet.machine(command.machine), power=command.power)
             return iter((MachineChanged(scope=machine.scope, machine=machine, by=command.by),))
@@ -91,43 +109,43 @@ def _answer(fleet: Fleet, command: Command, now: datetime) -> Iterator[Change]:
         case Protect():
             return scaleset.protect(fleet, command)
         case SetApprovals():
-            facts = replace(fleet.scope(command.scope).facts, approvals=command.approvals)
-            return iter((FactsChanged(scope=command.scope, facts=facts, by=command.by),))
-        case StartWalk():
-            return walk.start_walk(fleet, command)
-        case StopWalk():
-            return walk.stop_walk(fleet, command, now)
+            properties = replace(fleet.scope(command.scope).facts, approvals=command.approvals)
+            return iter((ScopePropertiesChanged(scope=command.scope, facts=properties, by=command.by),))
+        case StartRollout():
+            return rollout.start_rollout(fleet, command)
+        case StopRollout():
+            return rollout.stop_rollout(fleet, command, now)
         case _:
             assert_never(command)
 
 
-def _make(fleet: Fleet, command: Make, now: datetime) -> Iterator[Change]:
-    name, wanted = command.blueprint.name, scope_ids(command.blueprint)
+def _create_set(fleet: FleetState, command: CreateSet, now: datetime) -> Iterator[Change]:
+    name, new_ids = command.blueprint.name, scope_ids(command.blueprint)
     set_id = in_group(command.blueprint.group, name)
-    if any(scope.facts.set_id == set_id or scope.id in wanted for scope in fleet.scopes.values()):
-        raise NameTaken(name)
-    # L-11: whoever knows the last document of a set of this name must not take a new one for it.
+    if any(scope.facts.set_id == set_id or scope.id in new_ids for scope in fleet.scopes.values()):
+        raise NameTakenError(name)
+    # L-11: a guest that knows the last document of an earlier set of this name must notice the new one.
     least = fleet.last_incarnations.get(set_id, 0) + 1
     blueprint = replace(command.blueprint, incarnation=max(command.blueprint.incarnation, least))
     yield from build(blueprint, command.seed, fleet.policy, now, command.by)
 
 
-def _remove(fleet: Fleet, command: Remove, now: datetime) -> Iterator[Change]:
+def _delete_scopes(fleet: FleetState, command: DeleteScopes, now: datetime) -> Iterator[Change]:
     machines: list[Machine] = []
     for scope_id in command.scopes:
         scope = fleet.scope(scope_id)
-        yield FactsChanged(scope=scope_id, facts=replace(scope.facts, deleting=True), by=command.by)
+        yield ScopePropertiesChanged(scope=scope_id, facts=replace(scope.facts, deleting=True), by=command.by)
         machines += scope.machines.values()
-    request = Request(id=command.id, cause="delete", by=command.by, force=command.force)
-    pending = _deletes(fleet, machines)
+    request = Announcement(id=command.id, cause="delete", by=command.by, force=command.force)
+    pending = _pending_deletes(fleet, machines)
     if command.force:
-        yield from _hasten(pending.values(), command.by, now)
-    if left := [machine for machine in machines if machine.ref not in pending]:
-        yield from announce(fleet, request, left, now)
+        yield from _force_pending_deletes(pending.values(), command.by, now)
+    if remaining := [machine for machine in machines if machine.ref not in pending]:
+        yield from announce(fleet, request, remaining, now)
 
 
-def _schedule(fleet: Fleet, command: Schedule, now: datetime) -> Iterator[Change]:
-    request = Request(
+def _schedule(fleet: FleetState, command: Schedule, now: datetime) -> Iterator[Change]:
+    request = Announcement(
         id=command.id,
         cause=command.cause,
         by=command.by,
@@ -137,83 +155,84 @@ def _schedule(fleet: Fleet, command: Schedule, now: datetime) -> Iterator[Change
     )
     machines = [fleet.machine(ref) for ref in command.machines]
     if command.force and command.cause == "delete":
-        pending = _deletes(fleet, machines)
-        yield from _hasten(pending.values(), command.by, now)
+        pending = _pending_deletes(fleet, machines)
+        yield from _force_pending_deletes(pending.values(), command.by, now)
         machines = [machine for machine in machines if machine.ref not in pending]
         if pending and not machines:
             return
     yield from announce(fleet, request, machines, now)
 
 
-def _deletes(fleet: Fleet, machines: Iterable[Machine]) -> dict[MachineRef, Event]:
-    """Return the deletes that are pending already, by machine."""
-    found: dict[MachineRef, Event] = {}
+def _pending_deletes(fleet: FleetState, machines: Iterable[Machine]) -> dict[MachineRef, Event]:
+    """Return the pending delete of each machine that has one."""
+    deletes: dict[MachineRef, Event] = {}
     for machine in machines:
         for event in fleet.scope(machine.scope).events.values():
             if event.cause == "delete" and machine.name in event.resources:
-                found[machine.ref] = event
-    return found
+                deletes[machine.ref] = event
+    return deletes
 
 
-def _hasten(events: Iterable[Event], by: str, now: datetime) -> Iterator[Change]:
-    """T-09: whoever forces a delete approves one that waits already, and waits for no barrier either."""
+def _force_pending_deletes(events: Iterable[Event], by: str, now: datetime) -> Iterator[Change]:
+    """T-09: a forced delete approves a delete that is waiting and starts it without its barrier."""
     for event in events:
         if event.waiting:
             yield from _approval(event, by, now)
             approved = replace(event, approved_by=event.approved_by or by)
             started = advance(approved, Signal.RELEASED, now)
-            yield EventChanged(scope=event.scope, event=started, what=What.STARTED, by=by)
+            yield EventChanged(scope=event.scope, event=started, what=EventMilestone.STARTED, by=by)
 
 
-def _approve(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Change]:
+def _approve(fleet: FleetState, command: Approve, now: datetime) -> Iterator[Change]:
     scope = fleet.scope(command.scope)
-    events = {e.id: e for e in (fleet.event(scope.id, event_id) for event_id in command.ids)}
+    events = {event.id: event for event in (fleet.event(scope.id, event_id) for event_id in command.ids)}
     for event in events.values():
-        # R-18: a guest may approve what it can see, and nothing else exists for it.
+        # R-18: a guest may approve the events that it is shown; any other event is unknown to it.
         if command.machine is not None and not shown_to(command.machine, event, scope.facts):
-            raise UnknownEvent(event.id)
+            raise UnknownEventError(event.id)
     for event in events.values():
         yield from _approval(event, command.by, now)
 
 
 def _approval(event: Event, by: str, now: datetime) -> Iterator[Change]:
-    # R-17: what is approved or has started already is left as it is.
+    # R-17: approving an event that is approved or has started changes nothing.
     if event.waiting and event.approved_by is None:
         approved = replace(advance(event, Signal.APPROVED, now), approved_by=by)
-        yield EventChanged(scope=event.scope, event=approved, what=What.APPROVED, by=by)
+        yield EventChanged(scope=event.scope, event=approved, what=EventMilestone.APPROVED, by=by)
 
 
-def _cancel(fleet: Fleet, command: Cancel, now: datetime) -> Iterator[Change]:
+def _cancel(fleet: FleetState, command: Cancel, now: datetime) -> Iterator[Change]:
     event = fleet.event(command.scope, command.id)
     gone = advance(event, Signal.CANCELLED, now)
-    yield EventChanged(scope=event.scope, event=gone, what=What.CANCELLED, by=command.by)
-    facts = fleet.scope(event.scope).facts
-    if facts.deleting and event.cause == "delete":
-        # Who is spared keeps its scope: what still has machines is not going away.
-        yield FactsChanged(scope=event.scope, facts=replace(facts, deleting=False), by=command.by)
+    yield EventChanged(scope=event.scope, event=gone, what=EventMilestone.CANCELLED, by=command.by)
+    properties = fleet.scope(event.scope).facts
+    if properties.deleting and event.cause == "delete":
+        # The scope keeps this machine, so the scope is no longer being deleted.
+        properties = replace(properties, deleting=False)
+        yield ScopePropertiesChanged(scope=event.scope, facts=properties, by=command.by)
 
 
-def _poll(fleet: Fleet, command: Poll, now: datetime) -> Iterator[Change]:
+def _poll(fleet: FleetState, command: Poll, now: datetime) -> Iterator[Change]:
     machine = fleet.machine(command.machine)
     scope = fleet.scope(machine.scope)
     if not scope.enabled:
-        facts = replace(scope.facts, enabled_at=now, polled_at=now)
-        yield FactsChanged(scope=scope.id, facts=facts, by=machine.name)
+        properties = replace(scope.facts, enabled_at=now, polled_at=now)
+        yield ScopePropertiesChanged(scope=scope.id, facts=properties, by=machine.name)
         for event in scope.events.values():
             if event.waiting and not event.seen:
                 shown = replace(event, seen=True)
-                yield EventChanged(scope=scope.id, event=shown, what=What.SHOWN, by=machine.name)
-    elif _stale(scope, now, fleet):
-        facts = replace(scope.facts, polled_at=now)
-        yield FactsChanged(scope=scope.id, facts=facts, by=machine.name)
+                yield EventChanged(scope=scope.id, event=shown, what=EventMilestone.SHOWN, by=machine.name)
+    elif _is_poll_stale(scope, now, fleet):
+        properties = replace(scope.facts, polled_at=now)
+        yield ScopePropertiesChanged(scope=scope.id, facts=properties, by=machine.name)
 
 
-def _stale(scope: Scope, now: datetime, fleet: Fleet) -> bool:
+def _is_poll_stale(scope: Scope, now: datetime, fleet: FleetState) -> bool:
     polled_at = scope.facts.polled_at
     return polled_at is None or now - polled_at >= fleet.policy.poll_refresh
 
 
-def _tick(fleet: Fleet, command: Tick, now: datetime) -> Iterator[Change]:
+def _tick(fleet: FleetState, command: Tick, now: datetime) -> Iterator[Change]:
     limit = fleet.policy.disable_after
     for scope_id in command.scopes:
         scope = fleet.scopes.get(scope_id)
@@ -221,96 +240,97 @@ def _tick(fleet: Fleet, command: Tick, now: datetime) -> Iterator[Change]:
             continue
         polled_at = max(scope.facts.polled_at, command.polled.get(scope_id, scope.facts.polled_at))
         enabled_at = scope.facts.enabled_at
-        # R-22: nobody has asked for a day, so nobody is listening.
+        # R-22: Scheduled Events is disabled for a scope without a poll for a day.
         if now - polled_at >= fleet.policy.shorten(limit):
             enabled_at = None
-        facts = replace(scope.facts, enabled_at=enabled_at, polled_at=polled_at)
-        if facts != scope.facts:
-            yield FactsChanged(scope=scope_id, facts=facts, by=PLATFORM)
+        properties = replace(scope.facts, enabled_at=enabled_at, polled_at=polled_at)
+        if properties != scope.facts:
+            yield ScopePropertiesChanged(scope=scope_id, facts=properties, by=PLATFORM)
 
 
-def _settle(fleet: Fleet, now: datetime) -> tuple[tuple[Change, ...], Fleet]:
+def _settle(fleet: FleetState, now: datetime) -> tuple[tuple[Change, ...], FleetState]:
     changes: tuple[Change, ...] = ()
-    while news := _unsettled(fleet, now):
-        changes += news
-        fleet = replace(fleet, scopes=apply(fleet.scopes, news))
+    while consequences := _next_consequences(fleet, now):
+        changes += consequences
+        fleet = replace(fleet, scopes=apply(fleet.scopes, consequences))
     return changes, fleet
 
 
-def _unsettled(fleet: Fleet, now: datetime) -> tuple[Change, ...]:
-    """Return what the first rule says that has anything to say."""
-    for rule in SETTLING:
-        if news := tuple(rule(fleet, now)):
-            return news
+def _next_consequences(fleet: FleetState, now: datetime) -> tuple[Change, ...]:
+    """Return the changes of the first rule that yields any."""
+    for rule in CONSEQUENCES:
+        if changes := tuple(rule(fleet, now)):
+            return changes
     return ()
 
 
-def _withdraw(fleet: Fleet, now: datetime) -> Iterator[Change]:
-    """L-06: maintenance that was withdrawn simply vanishes."""
+def _withdraw(fleet: FleetState, now: datetime) -> Iterator[Change]:
+    """L-06: withdrawn maintenance disappears from the document."""
     for event in fleet.events():
         if event.withdraw_at is not None and event.withdraw_at <= now and event.waiting:
             gone = advance(event, Signal.CANCELLED, now)
-            yield EventChanged(scope=event.scope, event=gone, what=What.CANCELLED, by=PLATFORM)
+            yield EventChanged(scope=event.scope, event=gone, what=EventMilestone.CANCELLED, by=PLATFORM)
 
 
-def _excuse(fleet: Fleet, now: datetime) -> Iterator[Change]:
-    """T-21: where every machine is down there is nobody left to approve."""
+def _approve_if_all_down(fleet: FleetState, now: datetime) -> Iterator[Change]:
+    """T-21: no guest can approve if every machine of the scope is down, so the scope approves."""
     for scope in fleet.scopes.values():
         if scope.facts.approvals.all_instances_down and scope.machines and not scope.machines.running():
             for event in scope.events.values():
                 yield from _approval(event, "all-instances-down", now)
 
 
-def _release(fleet: Fleet, now: datetime) -> Iterator[Change]:
-    """L-02: what is approved or out of notice, and not held by its barrier, starts."""
-    for event in released(fleet.events(), now):
+def _release(fleet: FleetState, now: datetime) -> Iterator[Change]:
+    """L-02: an event starts when it is approved or its notice has ended, unless its barrier holds it."""
+    for event in startable_events(fleet.events(), now):
         started = advance(event, Signal.RELEASED, now)
         by = event.approved_by or "notice"
-        yield EventChanged(scope=event.scope, event=started, what=What.STARTED, by=by)
+        yield EventChanged(scope=event.scope, event=started, what=EventMilestone.STARTED, by=by)
 
 
-def _conclude(fleet: Fleet, now: datetime) -> Iterator[Change]:
-    """An event is over once each of its machines has had its impact or is no more."""
+def _finish(fleet: FleetState, now: datetime) -> Iterator[Change]:
+    """An event is over once each of its machines has had its impact or is gone."""
     for scope in fleet.scopes.values():
-        there = scope.machines.keys()
+        existing = scope.machines.keys()
         for event in scope.events.values():
-            if there.isdisjoint(event.undone):
-                signal = Signal.FINISHED if event.status is Status.STARTED else Signal.CANCELLED
+            if existing.isdisjoint(event.undone):
+                signal = Signal.FINISHED if event.status is EventStatus.STARTED else Signal.CANCELLED
                 gone = advance(event, signal, now)
-                yield EventChanged(scope=scope.id, event=gone, what=What(signal), by=PLATFORM)
+                yield EventChanged(scope=scope.id, event=gone, what=EventMilestone(signal), by=PLATFORM)
 
 
-def _walk_on(fleet: Fleet, now: datetime) -> Iterator[Change]:
+def _advance_rollouts(fleet: FleetState, now: datetime) -> Iterator[Change]:
+    """S-05: a rollout announces its next domain once the last one is done."""
     for scope in fleet.scopes.values():
-        yield from walk.next_step(fleet, scope, now)
+        yield from rollout.next_step(fleet, scope, now)
 
 
-def _close(fleet: Fleet, now: datetime) -> Iterator[Change]:
-    """A scope that is being deleted goes with its last machine; a standalone machine is its scope (S-01)."""
+def _remove_empty_scopes(fleet: FleetState, now: datetime) -> Iterator[Change]:
+    """S-01: a scope that is being deleted, or is a standalone machine, ends with its last machine."""
     for scope in fleet.scopes.values():
-        going = scope.facts.deleting or scope.facts.kind is ScopeKind.STANDALONE
-        if going and not scope.machines:
+        ends = scope.facts.deleting or scope.facts.kind is ScopeKind.STANDALONE
+        if ends and not scope.machines:
             set_id, incarnation = scope.facts.set_id, scope.incarnation
             yield ScopeRemoved(scope=scope.id, set_id=set_id, incarnation=incarnation)
 
 
-SETTLING: tuple[Callable[[Fleet, datetime], Iterator[Change]], ...] = (
+CONSEQUENCES: tuple[Callable[[FleetState, datetime], Iterator[Change]], ...] = (
     _withdraw,
-    _excuse,
+    _approve_if_all_down,
     _release,
-    _conclude,
-    _walk_on,
-    _close,
+    _finish,
+    _advance_rollouts,
+    _remove_empty_scopes,
 )
 
 
-def _publish(before: Fleet, after: Fleet) -> Iterator[Change]:
-    """L-11: the number moves exactly when what guests see does, once per decision."""
+def _publish(before: FleetState, after: FleetState) -> Iterator[Change]:
+    """L-11: the incarnation changes exactly when the document does, once per decision."""
     for scope_id, scope in after.scopes.items():
-        known = before.scopes.get(scope_id)
-        if scope is not known and _shown(scope) != _shown(known):
+        previous = before.scopes.get(scope_id)
+        if scope is not previous and _shown_statuses(scope) != _shown_statuses(previous):
             yield Published(scope=scope_id, incarnation=scope.incarnation + 1)
 
 
-def _shown(scope: Scope | None) -> list[tuple[EventId, Status]]:
-    return [] if scope is None else [(e.id, e.status) for e in visible(scope)]
+def _shown_statuses(scope: Scope | None) -> list[tuple[EventId, EventStatus]]:
+    return [] if scope is None else [(event.id, event.status) for event in visible_events(scope)]

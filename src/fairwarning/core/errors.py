@@ -1,41 +1,41 @@
-"""Every refusal the core can give.
+"""The errors of the core.
 
     FairWarningError
-    ├── Invalid             a value makes no sense; names the field
-    ├── UnknownEvent        no pending event has this id
-    ├── UnknownMachine      no machine goes by this name
-    ├── UnknownHost         no machine is on a host of this name
-    ├── UnknownScope        no scope goes by this name
-    ├── UnknownWalk         no walk is under way in this scope
-    ├── NameTaken           a scope of this name exists already
-    ├── AmbiguousName       several scopes have a machine of this name
-    ├── IllegalTransition   the event is not in a state that allows this
-    ├── AlreadyUnderWay     the machine waits for an event of this kind already
-    ├── TooManyUserEvents   the scope has as many user events as its profile allows
-    ├── NotSpot             only Spot machines can be evicted
-    ├── NotRunning          what is stopped cannot be restarted, moved or evicted
-    ├── SpotIsNotWarned     Spot machines get no notice of their deletion
-    ├── WalkUnderWay        the scope is being walked already
-    ├── Conflict            somebody else changed the scope first; decide again
-    └── StorageError        what was decided could not be kept
+    ├── InvalidError             a value is not allowed; names the field
+    ├── UnknownEventError        no pending event has this id
+    ├── UnknownMachineError      no machine has this name
+    ├── UnknownHostError         no machine is on a host of this name
+    ├── UnknownScopeError        no scope has this name
+    ├── UnknownRolloutError      the scope has no rollout
+    ├── NameTakenError           the name is in use
+    ├── AmbiguousNameError       several scopes have a machine of this name
+    ├── IllegalTransitionError   the status of the event does not allow this
+    ├── AlreadyUnderWayError     the machine has an unfinished event of this type
+    ├── TooManyUserEventsError   the scope has as many user events as its profile allows
+    ├── NotSpotError             only Spot machines can be evicted
+    ├── NotRunningError          a stopped machine cannot be restarted, moved or evicted
+    ├── SpotIsNotWarnedError     Spot machines get no terminate notice
+    ├── RolloutUnderWayError     the scope already has a rollout
+    ├── ConflictError            another commit changed the scope first; decide again
+    └── StorageError             a change could not be stored
 
-Each carries the HTTP status a server should answer with, so that the HTTP rooms translate errors in
-one place and the core still knows nothing of HTTP.
+Each error carries the HTTP status that a server should answer with. The APIs translate errors in one place,
+and the core does not depend on HTTP.
 """
 
 from typing import ClassVar
 
-from fairwarning.core.model import Event, EventId, Kind, ScopeId, VmName
+from fairwarning.core.model import Event, EventId, EventType, ScopeId, VmName
 
 
 class FairWarningError(Exception):
-    """Base of every error this package raises on purpose."""
+    """The base of every error that this package raises on purpose."""
 
     status_hint: ClassVar[int] = 400
 
 
-class Invalid(FairWarningError):
-    """A value makes no sense."""
+class InvalidError(FairWarningError):
+    """A value is not allowed."""
 
     status_hint = 422
 
@@ -45,7 +45,7 @@ class Invalid(FairWarningError):
         self.problem = problem
 
 
-class UnknownEvent(FairWarningError):
+class UnknownEventError(FairWarningError):
     """No pending event has this id."""
 
     status_hint = 404
@@ -55,17 +55,17 @@ class UnknownEvent(FairWarningError):
         self.event_id = event_id
 
 
-class UnknownMachine(FairWarningError):
-    """No machine goes by this name."""
+class UnknownMachineError(FairWarningError):
+    """No machine has this name."""
 
     status_hint = 404
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"no machine is called {name}")
+        super().__init__(f"no machine named {name}")
         self.name = name
 
 
-class UnknownHost(FairWarningError):
+class UnknownHostError(FairWarningError):
     """No machine is on a host of this name."""
 
     status_hint = 404
@@ -75,28 +75,28 @@ class UnknownHost(FairWarningError):
         self.host = host
 
 
-class UnknownScope(FairWarningError):
-    """No scope goes by this name."""
+class UnknownScopeError(FairWarningError):
+    """No scope has this name."""
 
     status_hint = 404
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"no scope is called {scope}")
+        super().__init__(f"no scope named {scope}")
         self.scope = scope
 
 
-class UnknownWalk(FairWarningError):
-    """No walk is under way in this scope."""
+class UnknownRolloutError(FairWarningError):
+    """The scope has no rollout."""
 
     status_hint = 404
 
     def __init__(self, scope: ScopeId) -> None:
-        super().__init__(f"no walk is under way in scope {scope}")
+        super().__init__(f"scope {scope} has no rollout in progress")
         self.scope = scope
 
 
-class NameTaken(FairWarningError):
-    """A scope of this name exists already."""
+class NameTakenError(FairWarningError):
+    """The name is in use."""
 
     status_hint = 409
 
@@ -105,20 +105,20 @@ class NameTaken(FairWarningError):
         self.name = name
 
 
-class AmbiguousName(FairWarningError):
+class AmbiguousNameError(FairWarningError):
     """Several scopes have a machine of this name."""
 
     status_hint = 409
 
     def __init__(self, name: str, scopes: tuple[ScopeId, ...]) -> None:
         choices = ", ".join(f"{scope}/{name}" for scope in scopes)
-        super().__init__(f"{name} names several machines; say which: {choices}")
+        super().__init__(f"several machines are named {name}; use one of: {choices}")
         self.name = name
         self.scopes = scopes
 
 
-class IllegalTransition(FairWarningError):
-    """The event is not in a state that allows this."""
+class IllegalTransitionError(FairWarningError):
+    """The status of the event does not allow this."""
 
     status_hint = 409
 
@@ -128,19 +128,19 @@ class IllegalTransition(FairWarningError):
         self.signal = signal
 
 
-class AlreadyUnderWay(FairWarningError):
-    """The machine waits for an event of this kind already."""
+class AlreadyUnderWayError(FairWarningError):
+    """The machine has an unfinished event of this type."""
 
     status_hint = 409
 
-    def __init__(self, machine: VmName, kind: Kind, event: Event) -> None:
-        super().__init__(f"{machine} has an unfinished {kind} already: event {event.id} is {event.status}")
+    def __init__(self, machine: VmName, kind: EventType, event: Event) -> None:
+        super().__init__(f"{machine} already has an unfinished {kind}: event {event.id} is {event.status}")
         self.machine = machine
         self.kind = kind
         self.event = event
 
 
-class TooManyUserEvents(FairWarningError):
+class TooManyUserEventsError(FairWarningError):
     """The scope has as many user events as its profile allows."""
 
     status_hint = 409
@@ -151,7 +151,7 @@ class TooManyUserEvents(FairWarningError):
         self.limit = limit
 
 
-class NotSpot(FairWarningError):
+class NotSpotError(FairWarningError):
     """Only Spot machines can be evicted."""
 
     status_hint = 409
@@ -161,8 +161,8 @@ class NotSpot(FairWarningError):
         self.machine = machine
 
 
-class NotRunning(FairWarningError):
-    """What is stopped cannot be restarted, moved or evicted."""
+class NotRunningError(FairWarningError):
+    """A stopped machine cannot be restarted, moved or evicted."""
 
     status_hint = 409
 
@@ -171,8 +171,8 @@ class NotRunning(FairWarningError):
         self.machine = machine
 
 
-class SpotIsNotWarned(FairWarningError):
-    """Spot machines get no notice of their deletion."""
+class SpotIsNotWarnedError(FairWarningError):
+    """Spot machines get no terminate notice."""
 
     status_hint = 409
 
@@ -180,33 +180,33 @@ class SpotIsNotWarned(FairWarningError):
         super().__init__("terminate notification cannot be enabled for Spot machines")
 
 
-class WalkUnderWay(FairWarningError):
-    """The scope is being walked already."""
+class RolloutUnderWayError(FairWarningError):
+    """The scope already has a rollout."""
 
     status_hint = 409
 
     def __init__(self, scope: ScopeId) -> None:
-        super().__init__(f"scope {scope} is being walked already")
+        super().__init__(f"scope {scope} already has a rollout in progress")
         self.scope = scope
 
 
-class Conflict(FairWarningError):
-    """Somebody else changed the scope first; decide again."""
+class ConflictError(FairWarningError):
+    """Another commit changed the scope first; decide again."""
 
     status_hint = 409
 
     def __init__(self, scope: ScopeId, expected: int) -> None:
-        super().__init__(f"scope {scope} has moved on from version {expected}")
+        super().__init__(f"scope {scope} is no longer at version {expected}")
         self.scope = scope
         self.expected = expected
 
 
 class StorageError(FairWarningError):
-    """What was decided could not be kept."""
+    """A change could not be stored."""
 
     status_hint = 503
 
     def __init__(self, message: str, problem: str) -> None:
-        """Take what operators are told, and the part of it that anybody may know: it names no path."""
+        """Take the message for operators, and the part of it without paths, which any client may see."""
         super().__init__(message)
         self.problem = problem

@@ -1,88 +1,93 @@
-"""Questions about the state: what guests see, what should be under way, when to look again."""
+"""Queries over the state: what guests see, what drivers have to do, when time changes something.
 
-from collections.abc import Iterator, Mapping
+``machine_state`` sums up a machine in one word, from its power and its events.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from itertools import chain
 from types import MappingProxyType
 
-from fairwarning.core.errors import UnknownEvent, UnknownMachine, UnknownScope
+from fairwarning.core.errors import UnknownEventError, UnknownMachineError, UnknownScopeError
 from fairwarning.core.model import (
     Event,
     EventId,
-    Facts,
-    Kind,
+    EventStatus,
+    EventType,
     Machine,
     MachineRef,
+    PowerState,
     Scope,
     ScopeId,
-    Status,
+    ScopeProperties,
     VmName,
 )
 from fairwarning.core.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
-    """The scopes a decision is about, and the policy it obeys."""
+class FleetState:
+    """The scopes that a decision is about, and the policy it follows."""
 
     scopes: Mapping[ScopeId, Scope]
     policy: Policy = Policy()
-    #: The highest incarnation that a removed scope of each set had, by set id (L-11).
+    #: The highest incarnation among the removed scopes of each set, by set id (L-11).
     last_incarnations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def scope(self, scope_id: ScopeId) -> Scope:
-        """Return a scope, or refuse."""
+        """Return a scope, or raise ``UnknownScopeError``."""
         if scope_id not in self.scopes:
-            raise UnknownScope(scope_id)
+            raise UnknownScopeError(scope_id)
         return self.scopes[scope_id]
 
     def machine(self, ref: MachineRef) -> Machine:
-        """Return a machine, or refuse."""
+        """Return a machine, or raise ``UnknownMachineError``."""
         machine = self.scope(ref.scope).machines.get(ref.name)
         if machine is None:
-            raise UnknownMachine(ref.name)
+            raise UnknownMachineError(ref.name)
         return machine
 
     def event(self, scope_id: ScopeId, event_id: EventId) -> Event:
-        """Return a pending event, or refuse; ids are compared without regard to case (V-09)."""
+        """Return a pending event, or raise ``UnknownEventError``; ids are case-insensitive (V-09)."""
         event = self.scope(scope_id).events.get(EventId(event_id.upper()))
         if event is None:
-            raise UnknownEvent(event_id)
+            raise UnknownEventError(event_id)
         return event
 
     def events(self) -> Iterator[Event]:
-        """Return every pending event, one after the other."""
+        """Return the pending events of all scopes."""
         return chain.from_iterable(scope.events.values() for scope in self.scopes.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """Something that should be under way on one machine."""
+    """Work for a driver: what one event does to one machine."""
 
     event: EventId
     machine: MachineRef
-    kind: Kind
+    kind: EventType
     cause: str
     duration: int
     since: datetime
     attempt: int
 
 
-def visible(scope: Scope, machine: VmName | None = None) -> tuple[Event, ...]:
-    """Return the events shown to a machine, or to anybody in the scope, in order of creation."""
+def visible_events(scope: Scope, machine: VmName | None = None) -> tuple[Event, ...]:
+    """Return the events that a machine, or any machine of the scope, is shown, in order of creation."""
     if machine is None:
         return tuple(event for event in scope.events.values() if event.seen)
     return tuple(event for event in scope.events.values() if shown_to(machine, event, scope.facts))
 
 
-def shown_to(machine: VmName, event: Event, facts: Facts) -> bool:
-    """Whether a machine sees an event; S-03: without broadcast it sees only what concerns it."""
-    return event.seen and (facts.broadcast or machine in event.resources)
+def shown_to(machine: VmName, event: Event, properties: ScopeProperties) -> bool:
+    """Whether a machine sees an event; S-03: without broadcast it sees only events that list it."""
+    return event.seen and (properties.broadcast or machine in event.resources)
 
 
-def outstanding(scope: Scope) -> tuple[Impact, ...]:
-    """Return what should be under way; a driver that was told before finds the same again."""
+def outstanding_impacts(scope: Scope) -> tuple[Impact, ...]:
+    """Return the impacts of started events that are not done; the same state gives the same impacts."""
     return tuple(
         Impact(
             event=event.id,
@@ -94,29 +99,76 @@ def outstanding(scope: Scope) -> tuple[Impact, ...]:
             attempt=event.attempt,
         )
         for event in scope.events.values()
-        if event.status is Status.STARTED and event.started_at is not None
-        for name in impending(event, scope)
+        if event.status is EventStatus.STARTED and event.started_at is not None
+        for name in machines_awaiting_impact(event, scope)
     )
 
 
-def impending(event: Event, scope: Scope) -> list[VmName]:
-    """Return the machines that are still to have the event's impact."""
-    there = scope.machines.keys()
-    return [name for name in event.undone if name in there]
+def machines_awaiting_impact(event: Event, scope: Scope) -> list[VmName]:
+    """Return the existing machines that have not had the event's impact."""
+    existing = scope.machines.keys()
+    return [name for name in event.undone if name in existing]
 
 
 def next_deadline(scope: Scope, policy: Policy) -> datetime | None:
-    """Return when time alone will change this scope; None means never."""
+    """Return when the scope changes without a command; None means never."""
     instants = [_due(event) for event in scope.events.values() if event.waiting]
     if scope.facts.polled_at is not None and scope.enabled and policy.disable_after is not None:
         instants.append(scope.facts.polled_at + policy.shorten(policy.disable_after))
     return min(instants, default=None)
 
 
-def overdue(fleet: Fleet, now: datetime) -> bool:
-    """Whether time alone has changed what is pending."""
+def is_overdue(fleet: FleetState, now: datetime) -> bool:
+    """Whether a waiting event has reached its deadline."""
     return any(_due(event) <= now and event.waiting for event in fleet.events())
 
 
 def _due(event: Event) -> datetime:
     return event.not_before if event.withdraw_at is None else min(event.not_before, event.withdraw_at)
+
+
+class MachineState(StrEnum):
+    """The state of a machine in one word."""
+
+    RUNNING = "running"
+    WARNED = "warned"
+    FROZEN = "frozen"
+    REBOOTING = "rebooting"
+    MOVING = "moving"
+    EVICTING = "evicting"
+    TERMINATING = "terminating"
+    STOPPED = "stopped"
+
+
+#: The state during a started event, the gravest first; a rebalance recommendation has no impact.
+IMPACTS: Mapping[EventType, MachineState] = {
+    EventType.TERMINATE: MachineState.TERMINATING,
+    EventType.PREEMPT: MachineState.EVICTING,
+    EventType.REDEPLOY: MachineState.MOVING,
+    EventType.REBOOT: MachineState.REBOOTING,
+    EventType.FREEZE: MachineState.FROZEN,
+}
+
+
+def machine_states(scope: Scope) -> Mapping[str, MachineState]:
+    """Return the state of each machine of a scope."""
+    events: dict[str, list[Event]] = {}
+    for event in scope.events.values():
+        for name in event.undone:
+            events.setdefault(name, []).append(event)
+    return {name: _state(machine, events.get(name, ())) for name, machine in scope.machines.items()}
+
+
+def machine_state(scope: Scope, machine: Machine) -> MachineState:
+    """Return the state of one machine of a scope."""
+    return _state(machine, [event for event in scope.events.values() if machine.name in event.undone])
+
+
+def _state(machine: Machine, events: Sequence[Event]) -> MachineState:
+    if machine.power is PowerState.STOPPED:
+        return MachineState.STOPPED
+    started = {event.kind for event in events if event.status is EventStatus.STARTED}
+    for kind, state in IMPACTS.items():
+        if kind in started:
+            return state
+    return MachineState.WARNED if any(event.seen for event in events) else MachineState.RUNNING

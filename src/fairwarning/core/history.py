@@ -1,20 +1,20 @@
-"""The journal as people read it: who did what, and when."""
+"""The history: the journal as people read it, who did what and when."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from fairwarning.core.changes import Change, EventChanged, What
+from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 
-#: The scope of what is about none, or about all.
-NOWHERE = ScopeId("")
+#: The scope of a note that concerns no single scope.
+NO_SCOPE = ScopeId("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """Somebody asked for something that the rules forbid; nothing changed."""
+class CommandRefused:
+    """A command was refused; nothing changed."""
 
     scope: ScopeId
     asked: str
@@ -24,8 +24,8 @@ class Refused:
     machines: tuple[MachineRef, ...] = ()
 
 
-class Deed(StrEnum):
-    """What somebody does that leaves the fleet as it is, and yet explains what follows."""
+class OperatorAction(StrEnum):
+    """An action that changes no state but explains what happens afterwards."""
 
     FAULT = "fault"
     HEALED = "healed"
@@ -34,31 +34,31 @@ class Deed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
-    """Somebody did something that changed no machine, no event and no scope."""
+class ActionNote:
+    """An operator did something that changed no machine, no event and no scope."""
 
-    deed: Deed
+    deed: OperatorAction
     detail: str
     by: str
-    scope: ScopeId = NOWHERE
+    scope: ScopeId = NO_SCOPE
     machines: tuple[MachineRef, ...] = ()
 
 
-#: What the journal keeps beside changes.
-Note = Refused | Remark
+#: The journal lines that are not changes.
+Note = CommandRefused | ActionNote
 
-#: What a remark is about.
-_SUBJECTS: Mapping[Deed, str] = {
-    Deed.FAULT: "endpoint",
-    Deed.HEALED: "endpoint",
-    Deed.ADVANCED: "clock",
-    Deed.SPEED: "clock",
+#: The type that the history shows for each action.
+_SUBJECTS: Mapping[OperatorAction, str] = {
+    OperatorAction.FAULT: "endpoint",
+    OperatorAction.HEALED: "endpoint",
+    OperatorAction.ADVANCED: "clock",
+    OperatorAction.SPEED: "clock",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line of the history."""
+class HistoryEntry:
+    """A line of the history."""
 
     seq: int
     at: datetime
@@ -71,22 +71,23 @@ class Line:
     reason: str = ""
 
 
-#: What happens to an event behind the scenes is in the journal, not in the history.
-_UNSUNG = frozenset({What.SHOWN, What.PROGRESSED})
+#: Milestones that are in the journal but not in the history.
+_INTERNAL = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED})
 
 
-def line(seq: int, at: datetime, change: Change | Note) -> Line | None:
-    """Return a journal line as people read it; None for what is not theirs to care about."""
+def to_history_entry(seq: int, at: datetime, change: Change | Note) -> HistoryEntry | None:
+    """Return a journal line as a line of the history; None if the history leaves it out."""
     match change:
-        case Refused(asked=asked, reason=reason):
-            return _noted(seq, at, change, kind="refused", type=asked, event=change.event, reason=reason)
-        case Remark(deed=deed, detail=detail):
-            return _noted(seq, at, change, kind=deed.value, type=_SUBJECTS[deed], event=None, reason=detail)
-        case EventChanged(what=what) if what not in _UNSUNG:
-            return Line(
+        case CommandRefused(asked=asked, reason=reason):
+            return _note_entry(seq, at, change, kind="refused", type=asked, event=change.event, reason=reason)
+        case ActionNote(deed=action, detail=detail):
+            subject = _SUBJECTS[action]
+            return _note_entry(seq, at, change, kind=action.value, type=subject, event=None, reason=detail)
+        case EventChanged(what=milestone) if milestone not in _INTERNAL:
+            return HistoryEntry(
                 seq=seq,
                 at=at,
-                kind=what.value,
+                kind=milestone.value,
                 scope=change.scope,
                 event=change.event.id,
                 type=change.event.kind.value,
@@ -98,10 +99,10 @@ def line(seq: int, at: datetime, change: Change | Note) -> Line | None:
             return None
 
 
-def _noted(
+def _note_entry(
     seq: int, at: datetime, note: Note, *, kind: str, type: str, event: EventId | None, reason: str
-) -> Line:
-    return Line(
+) -> HistoryEntry:
+    return HistoryEntry(
         seq=seq,
         at=at,
         kind=kind,

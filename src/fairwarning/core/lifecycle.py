@@ -1,7 +1,15 @@
-"""The life of one event, as a table.
+"""The state machine of one event, as a table.
 
-Every move an event can make is a row of ``TRANSITIONS``; nothing outside this file changes an event's
-status. An approval is not a move: it is remembered, and the event's barrier decides when to release it.
+                    approved ↻            approved, failed ↻
+    (announced) ─► Scheduled ── released ──► Started ── finished ──► Gone
+                        └───────────────── cancelled ─────────────────┘
+
+Every transition is a row of ``TRANSITIONS``, and nothing outside this module changes the status of an event
+that exists. A signal that has no row for the current status is refused.
+
+An approval changes no status: it is remembered in ``approved_by``, and ``barrier`` decides when the event is
+released. A failed impact changes no status either: the event stays Started and the impact is tried again.
+An event that gets no notice is announced as Started.
 """
 
 from collections.abc import Mapping
@@ -9,12 +17,12 @@ from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
-from fairwarning.core.errors import IllegalTransition
-from fairwarning.core.model import Event, Status
+from fairwarning.core.errors import IllegalTransitionError
+from fairwarning.core.model import Event, EventStatus
 
 
 class Signal(StrEnum):
-    """Something that happened to an event."""
+    """An input of the state machine."""
 
     APPROVED = "approved"
     RELEASED = "started"
@@ -23,28 +31,28 @@ class Signal(StrEnum):
     FAILED = "failed"
 
 
-TRANSITIONS: Mapping[tuple[Status, Signal], Status] = {
-    # R-19: an approval alone changes nothing a guest can see.
-    (Status.SCHEDULED, Signal.APPROVED): Status.SCHEDULED,
-    (Status.SCHEDULED, Signal.RELEASED): Status.STARTED,
-    (Status.SCHEDULED, Signal.CANCELLED): Status.GONE,
-    # R-17: approving what has started is allowed and changes nothing.
-    (Status.STARTED, Signal.APPROVED): Status.STARTED,
-    (Status.STARTED, Signal.FINISHED): Status.GONE,
-    # An impact that failed is tried again; it never completes the event silently.
-    (Status.STARTED, Signal.FAILED): Status.STARTED,
+TRANSITIONS: Mapping[tuple[EventStatus, Signal], EventStatus] = {
+    # R-19: an approval alone changes nothing that a guest can see.
+    (EventStatus.SCHEDULED, Signal.APPROVED): EventStatus.SCHEDULED,
+    (EventStatus.SCHEDULED, Signal.RELEASED): EventStatus.STARTED,
+    (EventStatus.SCHEDULED, Signal.CANCELLED): EventStatus.GONE,
+    # R-17: approving a started event is allowed and changes nothing.
+    (EventStatus.STARTED, Signal.APPROVED): EventStatus.STARTED,
+    (EventStatus.STARTED, Signal.FINISHED): EventStatus.GONE,
+    # A failed impact is tried again; it never finishes the event silently.
+    (EventStatus.STARTED, Signal.FAILED): EventStatus.STARTED,
 }
 
 
 def advance(event: Event, signal: Signal, now: datetime) -> Event:
-    """Return the event as it is after ``signal``, or refuse.
+    """Return the event as it is after ``signal``.
 
     Raises:
-        IllegalTransition: the table has no row for this status and signal.
+        IllegalTransitionError: the table has no row for this status and signal.
     """
     status = TRANSITIONS.get((event.status, signal))
     if status is None:
-        raise IllegalTransition(event, signal)
+        raise IllegalTransitionError(event, signal)
     if signal is Signal.RELEASED:
         return replace(event, status=status, started_at=now)
     return event if status is event.status else replace(event, status=status)

@@ -1,4 +1,8 @@
-"""The nouns: immutable values shared by every other room."""
+"""The nouns of the domain: immutable values that every package uses.
+
+Machines, events and scope properties are stored as JSON with these field names, so a field must not be
+renamed, and a new field needs a default.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -9,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
 if TYPE_CHECKING:
-    from fairwarning.core.roster import Roster
+    from fairwarning.core.machine_table import MachineTable
 
 EventId = NewType("EventId", str)
 ScopeId = NewType("ScopeId", str)
@@ -17,23 +21,23 @@ VmName = NewType("VmName", str)
 HostId = NewType("HostId", str)
 BarrierId = NewType("BarrierId", str)
 
-#: What Azure's tools call the group of those that have none here.
+#: The resource group that Azure's tools see for machines without a group.
 HOME_GROUP = "fairwarning"
 
 
 class MachineRef(NamedTuple):
-    """Names one machine in the whole fleet; ``name`` alone is unique only inside its scope (S-07)."""
+    """The name of a machine in the whole fleet; ``name`` alone is unique only inside its scope (S-07)."""
 
     scope: ScopeId
     name: VmName
 
     @property
     def full(self) -> str:
-        """The name with its scope, for people."""
+        """The name with its scope, as it is shown."""
         return f"{self.scope}/{self.name}"
 
 
-class Kind(StrEnum):
+class EventType(StrEnum):
     """The impact an event will have on a machine."""
 
     FREEZE = "Freeze"
@@ -44,23 +48,23 @@ class Kind(StrEnum):
     REBALANCE = "SpotRebalanceRecommendation"
 
 
-class Status(StrEnum):
-    """Where an event is in its life; guests only ever see the first two (L-01)."""
+class EventStatus(StrEnum):
+    """The status of an event; guests see only the first two (L-01)."""
 
     SCHEDULED = "Scheduled"
     STARTED = "Started"
     GONE = "Gone"
 
 
-class Source(StrEnum):
-    """Who is behind an event (L-09)."""
+class EventSource(StrEnum):
+    """Who caused an event (L-09)."""
 
     PLATFORM = "Platform"
     USER = "User"
 
 
 class ScopeKind(StrEnum):
-    """What makes some machines share one document (S-01)."""
+    """What the machines of a scope have in common (S-01)."""
 
     STANDALONE = "standalone"
     AVAILABILITY_SET = "availability-set"
@@ -70,27 +74,27 @@ class ScopeKind(StrEnum):
 
     @property
     def scales(self) -> bool:
-        """Whether it is a scale set, uniform or flexible."""
+        """Whether the scope belongs to a scale set, uniform or flexible."""
         return self in (ScopeKind.SCALE_SET, ScopeKind.FLEXIBLE_SET)
 
 
-class Power(StrEnum):
-    """Whether a machine could answer at all."""
+class PowerState(StrEnum):
+    """Whether a machine is running."""
 
     RUNNING = "running"
     STOPPED = "stopped"
 
 
-class Eviction(StrEnum):
-    """What becomes of a Spot machine once it is evicted."""
+class EvictionPolicy(StrEnum):
+    """What an eviction does to a Spot machine."""
 
     DEALLOCATE = "Deallocate"
     DELETE = "Delete"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """What a scale set wants its instances to be; each instance remembers the one it was given (T-06)."""
+class MachineModel:
+    """The settings that a scale set gives its instances; each instance keeps its model (T-06)."""
 
     number: int = 1
     terminate_notice: timedelta | None = None
@@ -98,8 +102,8 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approvals:
-    """What a scope approves by itself (L-17, T-21)."""
+class ApprovalSettings:
+    """Which events a scope approves by itself (L-17, T-21)."""
 
     user_reboot: bool = False
     user_redeploy: bool = False
@@ -108,7 +112,7 @@ class Approvals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """One virtual machine."""
+    """A virtual machine."""
 
     scope: ScopeId
     name: VmName
@@ -118,9 +122,9 @@ class Machine:
     fault_domain: int = 0
     host: HostId
     spot: bool = False
-    eviction: Eviction = Eviction.DEALLOCATE
-    power: Power = Power.RUNNING
-    model: Model = Model()
+    eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
+    power: PowerState = PowerState.RUNNING
+    model: MachineModel = MachineModel()
     protected: bool = False
     tags: tuple[tuple[str, str], ...] = ()
 
@@ -132,20 +136,20 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One announced impact on one or more machines of a scope."""
+    """An announced impact on one or more machines of a scope."""
 
     id: EventId
     scope: ScopeId
     cause: str
-    kind: Kind
-    source: Source
+    kind: EventType
+    source: EventSource
     resources: tuple[VmName, ...]
     description: str
     duration: int
     created_at: datetime
     not_before: datetime
     barrier: BarrierId
-    status: Status = Status.SCHEDULED
+    status: EventStatus = EventStatus.SCHEDULED
     seen: bool = True
     approved_by: str | None = None
     started_at: datetime | None = None
@@ -158,7 +162,7 @@ class Event:
     @property
     def waiting(self) -> bool:
         """Whether the event is announced and has not started."""
-        return self.status is Status.SCHEDULED
+        return self.status is EventStatus.SCHEDULED
 
     @property
     def undone(self) -> tuple[VmName, ...]:
@@ -170,8 +174,8 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
-    """A host update that goes through a scope one domain at a time (S-04, S-05)."""
+class Rollout:
+    """Maintenance of a scope, one domain after another (S-04, S-05)."""
 
     id: str
     cause: str
@@ -182,8 +186,8 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What is true of a scope as a whole, apart from its machines and events."""
+class ScopeProperties:
+    """The settings of a scope, apart from its machines and events."""
 
     id: ScopeId
     kind: ScopeKind
@@ -193,19 +197,19 @@ class Facts:
     update_domains: int = 1
     fault_domains: int = 1
     broadcast: bool = True
-    model: Model = Model()
+    model: MachineModel = MachineModel()
     upgrades_itself: bool = False
-    approvals: Approvals = Approvals()
+    approvals: ApprovalSettings = ApprovalSettings()
     enabled_at: datetime | None = None
     polled_at: datetime | None = None
     next_instance: int = 0
     instance_step: int = 1
     deleting: bool = False
-    walk: Walk | None = None
+    walk: Rollout | None = None
 
     @property
     def set_id(self) -> str:
-        """The set's name in the whole fleet; one name may stand in several groups."""
+        """The set's name in the whole fleet; several groups may have a set of the same name."""
         return in_group(self.group, self.set_name)
 
 
@@ -213,10 +217,10 @@ class Facts:
 class Scope:
     """The machines that share one document, with their pending events in order of creation."""
 
-    facts: Facts
+    facts: ScopeProperties
     version: int = 0
     incarnation: int = 1
-    machines: "Roster"
+    machines: "MachineTable"
     events: MappingProxyType[EventId, Event] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -225,21 +229,21 @@ class Scope:
         return self.facts.id
 
     def refs(self) -> Iterator[MachineRef]:
-        """Yield the names of all machines, as they are unique in the whole fleet."""
+        """Yield the full names of all machines."""
         return (MachineRef(self.id, name) for name in self.machines)
 
     @property
     def enabled(self) -> bool:
-        """Whether somebody in the scope has asked for events lately (R-21, R-22)."""
+        """Whether a guest of the scope has polled in the last 24 hours (R-21, R-22)."""
         return self.facts.enabled_at is not None
 
 
 def in_group(group: str, name: str) -> str:
-    """Return a name as it is unique in the whole fleet."""
+    """Return a name that is unique in the whole fleet."""
     return f"{group}/{name}" if group else name
 
 
 def derive_id(*parts: str) -> EventId:
-    """Return an id in the shape guests expect, the same for the same parts."""
+    """Return an id in the format of an event id, always the same for the same parts."""
     digits = hashlib.sha256("\0".join(parts).encode()).hexdigest().upper()
     return EventId("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32])))

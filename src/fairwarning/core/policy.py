@@ -1,7 +1,7 @@
-"""The numbers and switches of the service. Each names the rule it comes from.
+"""The numbers and switches of the service, each with the rule it comes from.
 
-A ``Profile`` is a level of fidelity: what Azure does today (``azure``) or what its first preview did
-(``preview2017``). A profile holds the ``Policy`` that decisions obey and the settings of the metadata face.
+A ``Profile`` is a named set of Azure behaviours: ``azure`` (today) or ``preview2017`` (the first preview). It
+holds the ``Policy`` that decisions follow and the settings of the metadata API.
 """
 
 from collections.abc import Mapping
@@ -9,38 +9,38 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fairwarning.core.errors import Invalid, SpotIsNotWarned
-from fairwarning.core.model import Kind
+from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
+from fairwarning.core.model import EventType
 
-#: L-05: how long before an impact the guests are told; for Terminate unless the profile says (T-02).
-NOTICE: Mapping[Kind, timedelta] = {
-    Kind.FREEZE: timedelta(minutes=15),
-    Kind.REBOOT: timedelta(minutes=15),
-    Kind.REDEPLOY: timedelta(minutes=10),
-    Kind.PREEMPT: timedelta(seconds=30),
-    Kind.TERMINATE: timedelta(minutes=5),
-    Kind.REBALANCE: timedelta(minutes=15),
+#: L-05: the default notice of each event type; a terminate profile may set another one for Terminate (T-02).
+NOTICE: Mapping[EventType, timedelta] = {
+    EventType.FREEZE: timedelta(minutes=15),
+    EventType.REBOOT: timedelta(minutes=15),
+    EventType.REDEPLOY: timedelta(minutes=10),
+    EventType.PREEMPT: timedelta(seconds=30),
+    EventType.TERMINATE: timedelta(minutes=5),
+    EventType.REBALANCE: timedelta(minutes=15),
 }
 
 #: T-02: the shortest and the longest notice a terminate profile may ask for.
 TERMINATE_NOTICE = (timedelta(minutes=5), timedelta(minutes=15))
 
-#: The longest notice anybody may ask for.
+#: The longest notice that a command may ask for.
 LONGEST_NOTICE = timedelta(days=3650)
 
-#: How often the instant of the last poll is kept, and how often at the most, however fast time passes.
+#: How often the instant of a scope's last poll is stored, and the shortest interval at any clock speed.
 POLL_REFRESH, POLL_REFRESH_LEAST = timedelta(hours=1), timedelta(minutes=1)
 
-#: How slowly and how fast durations may be made to pass.
+#: The slowest and the fastest clock speed.
 SPEEDS = 0.01, 100_000.0
 
-#: How long a failed impact rests before its first retry, and the longest it ever rests.
+#: The delay before the first retry of a failed impact, and the longest delay before any retry.
 RETRY_FIRST, RETRY_MOST = timedelta(seconds=5), timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What every decision obeys."""
+    """The settings that decisions follow."""
 
     speed: float = 1.0
     disable_after: timedelta | None = timedelta(hours=24)
@@ -50,17 +50,17 @@ class Policy:
     start_enabled: bool = False
 
     def shorten(self, duration: timedelta) -> timedelta:
-        """Return ``duration`` as long as it lasts at this speed."""
+        """Return how long ``duration`` lasts at this clock speed."""
         return duration if self.speed == 1.0 else duration / self.speed
 
     @property
     def poll_refresh(self) -> timedelta:
-        """How stale the stored instant of the last poll may become; memory knows it exactly."""
+        """How old the stored instant of the last poll may become; the exact instant is in memory."""
         return max(self.shorten(POLL_REFRESH), POLL_REFRESH_LEAST)
 
 
 class FirstCall(StrEnum):
-    """What a guest meets while the feature is being switched on for its scope (R-25)."""
+    """What the first poll returns while Scheduled Events is being enabled for the scope (R-25)."""
 
     NONE = "none"
     DELAY = "delay"
@@ -69,7 +69,7 @@ class FirstCall(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One level of fidelity."""
+    """A named set of Azure behaviours."""
 
     policy: Policy = Policy()
     versions: frozenset[str] | None = None
@@ -82,7 +82,7 @@ class Profile:
     first_call_delay: timedelta = timedelta(0)
     requests_per_second: float = 5.0
     burst: float = 5.0
-    #: Whether machines are given tokens of an identity of their own.
+    #: Whether machines get tokens of a managed identity.
     identity_tokens: bool = False
 
 
@@ -97,29 +97,46 @@ PROFILES: Mapping[str, Profile] = {
 
 
 def with_speed(policy: Policy, speed: float) -> Policy:
-    """Return ``policy`` with every duration divided by ``speed``."""
+    """Return ``policy`` at another clock speed."""
     slowest, fastest = SPEEDS
     if not slowest <= speed <= fastest:
-        raise Invalid("speed", f"must be between {slowest:g} and {fastest:g}, not {speed:g}")
+        raise InvalidError("speed", f"must be between {slowest:g} and {fastest:g}, not {speed:g}")
     return replace(policy, speed=speed)
 
 
 def whole_second(instant: datetime) -> datetime:
-    """Round up to the next whole second: what the wire can say, and never too early."""
+    """Round up to a whole second: documents have no fractions, and no event may start early."""
     floor = instant.replace(microsecond=0)
     return floor if floor == instant else floor + timedelta(seconds=1)
 
 
 def retry_delay(attempt: int) -> timedelta:
-    """How long the impact rests after its ``attempt``-th failure."""
+    """Return the delay before the next try after the ``attempt``-th failure of an impact."""
     return min(RETRY_FIRST * (1 << min(attempt - 1, 10)), RETRY_MOST)
 
 
-def terminate_notice(minutes: timedelta, *, spot: bool) -> timedelta:
-    """Return the notice if a terminate profile may ask for it, or refuse."""
+def check_terminate_notice(notice: timedelta, *, spot: bool) -> timedelta:
+    """Return the notice if a terminate profile allows it.
+
+    Raises:
+        SpotIsNotWarnedError: the machines are Spot machines (T-05).
+        InvalidError: the notice is too short or too long (T-02).
+    """
     shortest, longest = TERMINATE_NOTICE
     if spot:
-        raise SpotIsNotWarned  # T-05
-    if not shortest <= minutes <= longest:
-        raise Invalid("terminate_notice", f"must be between 5 and 15 minutes, not {minutes}")
-    return minutes
+        raise SpotIsNotWarnedError
+    if not shortest <= notice <= longest:
+        raise InvalidError("terminate_notice", f"must be between 5 and 15 minutes, not {notice}")
+    return notice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How much history is kept: the age of its lines and the size of all data; None means no limit."""
+
+    age: timedelta | None = None
+    size: int | None = None
+
+
+#: The default retention of a data directory.
+DEFAULT_RETENTION = Retention(age=timedelta(days=30), size=10**9)

@@ -1,105 +1,110 @@
-"""A scale set wants; its instances are. What an instance was given last is what counts (T-06)."""
+"""Scale sets: their model, their upgrades, their growth and which instances a scale-in removes.
+
+A set has a model, and every instance keeps the model that it was given last. A change of the set's model
+reaches an instance only by an upgrade (T-06).
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from fairwarning.core.changes import Change, FactsChanged, MachineChanged
-from fairwarning.core.commands import Add, ChangeModel, Protect, Upgrade
-from fairwarning.core.errors import Invalid, NameTaken
-from fairwarning.core.fleet import Fleet
-from fairwarning.core.model import Machine, MachineRef, Model, Scope, ScopeId, ScopeKind, VmName
-from fairwarning.core.policy import terminate_notice
-from fairwarning.core.scope import MOST_MACHINES, check_name, grow, with_model
+from fairwarning.core.blueprint import MOST_MACHINES, check_name, grow, with_model
+from fairwarning.core.changes import Change, MachineChanged, ScopePropertiesChanged
+from fairwarning.core.commands import AddMachines, ChangeModel, Protect, Upgrade
+from fairwarning.core.errors import InvalidError, NameTakenError
+from fairwarning.core.fleet import FleetState
+from fairwarning.core.model import Machine, MachineModel, MachineRef, Scope, ScopeId, ScopeKind, VmName
+from fairwarning.core.policy import check_terminate_notice
 
 
-def latest_model_applied(fleet: Fleet, machine: Machine) -> bool:
-    """Whether the instance has what its set wants by now."""
+def latest_model_applied(fleet: FleetState, machine: Machine) -> bool:
+    """Whether the instance has the latest model of its set."""
     return machine.model.number == fleet.scope(machine.scope).facts.model.number
 
 
-def change_model(fleet: Fleet, command: ChangeModel) -> Iterator[Change]:
-    """Yield the new model of each scope of the set; instances follow where the set upgrades itself."""
+def change_model(fleet: FleetState, command: ChangeModel) -> Iterator[Change]:
+    """Yield the new model of each scope of the set, and the instances if the set upgrades itself."""
     for scope_id in command.scopes:
         scope = fleet.scope(scope_id)
         if command.terminate_notice is not None:
             uniform = scope.facts.kind is not ScopeKind.FLEXIBLE_SET
             spot = uniform and any(machine.spot for machine in scope.machines.values())
-            terminate_notice(command.terminate_notice, spot=spot)
-        model = Model(
+            check_terminate_notice(command.terminate_notice, spot=spot)
+        model = MachineModel(
             number=scope.facts.model.number + 1,
             terminate_notice=command.terminate_notice,
             image_notice=command.image_notice,
         )
         itself = scope.facts.upgrades_itself
         itself = itself if command.upgrades_itself is None else command.upgrades_itself
-        facts = replace(scope.facts, model=model, upgrades_itself=itself)
-        yield FactsChanged(scope=scope_id, facts=facts, by=command.by)
+        properties = replace(scope.facts, model=model, upgrades_itself=itself)
+        yield ScopePropertiesChanged(scope=scope_id, facts=properties, by=command.by)
         if itself:
             yield from _upgraded(scope.machines.values(), model, command.by)
 
 
-def upgrade(fleet: Fleet, command: Upgrade) -> Iterator[Change]:
-    """Yield the instances as the latest model of their set wants them."""
+def upgrade(fleet: FleetState, command: Upgrade) -> Iterator[Change]:
+    """Yield the instances with the latest model of their set."""
     for ref in command.machines:
         machine = fleet.machine(ref)
         if not latest_model_applied(fleet, machine):
             yield from _upgraded([machine], fleet.scope(ref.scope).facts.model, command.by)
 
 
-def _upgraded(machines: Iterable[Machine], model: Model, by: str) -> Iterator[Change]:
+def _upgraded(machines: Iterable[Machine], model: MachineModel, by: str) -> Iterator[Change]:
     for machine in machines:
         yield MachineChanged(scope=machine.scope, machine=with_model(machine, model), by=by)
 
 
-def protect(fleet: Fleet, command: Protect) -> Iterator[Change]:
-    """Yield the instance, kept out of scale-ins or not."""
+def protect(fleet: FleetState, command: Protect) -> Iterator[Change]:
+    """Yield the instance, protected from scale-in or not."""
     machine = fleet.machine(command.machine)
     if machine.protected != command.protected:
         after = replace(machine, protected=command.protected)
         yield MachineChanged(scope=machine.scope, machine=after, by=command.by)
 
 
-def add(fleet: Fleet, command: Add) -> Iterator[Change]:
+def add_machines(fleet: FleetState, command: AddMachines) -> Iterator[Change]:
     """Yield the new instances of a set, on its latest model."""
     scope = fleet.scope(command.scope)
     if scope.facts.kind in (ScopeKind.STANDALONE, ScopeKind.CLOUD_SERVICE):
-        raise Invalid("scope", f"a {scope.facts.kind} does not grow")
+        raise InvalidError("scope", f"machines cannot be added to a {scope.facts.kind}")
     if scope.facts.deleting:
-        raise Invalid("scope", f"{scope.id} is being deleted")
+        raise InvalidError("scope", f"{scope.id} is being deleted")
     count = len(command.names) or command.count
     if not 1 <= count <= MOST_MACHINES - len(scope.machines):
-        raise Invalid("count", f"a set has at most {MOST_MACHINES} machines")
+        raise InvalidError("count", f"a set has at most {MOST_MACHINES} machines")
     like = next(iter(scope.machines.values()), None)
     for machine, name in zip_longest(grow(scope.facts, like, count, command.seed), command.names):
-        fitted = _fitted(scope, _named(scope, machine, name), command)
-        yield MachineChanged(scope=scope.id, machine=fitted, by=command.by)
-    taken = scope.facts.next_instance + count * scope.facts.instance_step
-    yield FactsChanged(scope=scope.id, facts=replace(scope.facts, next_instance=taken), by=command.by)
+        configured = _with_settings(scope, _with_name(scope, machine, name), command)
+        yield MachineChanged(scope=scope.id, machine=configured, by=command.by)
+    next_instance = scope.facts.next_instance + count * scope.facts.instance_step
+    properties = replace(scope.facts, next_instance=next_instance)
+    yield ScopePropertiesChanged(scope=scope.id, facts=properties, by=command.by)
 
 
-def _named(scope: Scope, machine: Machine, name: str | None) -> Machine:
+def _with_name(scope: Scope, machine: Machine, name: str | None) -> Machine:
     if name is None:
         return machine
     if scope.facts.kind is ScopeKind.SCALE_SET:
-        raise Invalid("names", "the machines of a scale-set are named after it")
+        raise InvalidError("names", "the machines of a scale-set are named after it")
     check_name(name)
     if name in scope.machines:
-        raise NameTaken(name)
+        raise NameTakenError(name)
     return replace(machine, name=VmName(name))
 
 
-def _fitted(scope: Scope, machine: Machine, command: Add) -> Machine:
+def _with_settings(scope: Scope, machine: Machine, command: AddMachines) -> Machine:
     spot = machine.spot if command.spot is None else command.spot
     eviction = machine.eviction if command.eviction is None else command.eviction
     tags = machine.tags if command.tags is None else command.tags
     return with_model(replace(machine, spot=spot, eviction=eviction, tags=tags), scope.facts.model)
 
 
-def joining(scopes: Sequence[Scope], count: int) -> Mapping[ScopeId, int]:
-    """Return how many new instances each zone of a set gets: always the emptiest is next."""
-    sizes = {scope.id: len(staying(scope)) for scope in scopes}
+def scale_out(scopes: Sequence[Scope], count: int) -> Mapping[ScopeId, int]:
+    """Return how many new instances each zone of a set gets; each goes to the zone with the fewest."""
+    sizes = {scope.id: len(remaining(scope)) for scope in scopes}
     gained: Counter[ScopeId] = Counter()
     for _ in range(count if sizes else 0):
         emptiest = min(sizes, key=lambda scope: sizes[scope])
@@ -108,27 +113,28 @@ def joining(scopes: Sequence[Scope], count: int) -> Mapping[ScopeId, int]:
     return gained
 
 
-def staying(scope: Scope) -> tuple[VmName, ...]:
-    """Return the machines that nobody has asked to delete; they are what a set's capacity counts (T-16)."""
-    going = {name for e in scope.events.values() if e.cause == "delete" for name in e.resources}
-    return tuple(name for name in scope.machines if name not in going)
+def remaining(scope: Scope) -> tuple[VmName, ...]:
+    """Return the machines without a pending delete; a set's capacity counts only these (T-16)."""
+    deletes = [event for event in scope.events.values() if event.cause == "delete"]
+    deleting = {name for event in deletes for name in event.resources}
+    return tuple(name for name in scope.machines if name not in deleting)
 
 
-def leaving(scopes: Sequence[Scope], count: int) -> tuple[MachineRef, ...]:
-    """Return the instances a scale-in takes.
+def scale_in(scopes: Sequence[Scope], count: int) -> tuple[MachineRef, ...]:
+    """Return the instances that a scale-in removes.
 
-    From the fullest zone, there from the fullest fault domain, the newest first. What is protected stays; so
-    does what is being deleted already.
+    Each is the newest of the fullest fault domain of the fullest zone. Protected instances stay, and
+    instances with a pending delete do not count.
     """
-    there = (scope.machines[name] for scope in scopes for name in staying(scope))
-    free = [machine for machine in there if not machine.protected]
-    zones = Counter(machine.scope for machine in free)
+    machines = (scope.machines[name] for scope in scopes for name in remaining(scope))
+    removable = [machine for machine in machines if not machine.protected]
+    zones = Counter(machine.scope for machine in removable)
     domains: dict[tuple[ScopeId, int], list[tuple[int, MachineRef]]] = {}
-    for number, machine in enumerate(free):
+    for number, machine in enumerate(removable):
         domains.setdefault((machine.scope, machine.fault_domain), []).append((number, machine.ref))
     chosen: list[MachineRef] = []
     while domains and len(chosen) < count:
-        fullest = max(domains, key=lambda one: (zones[one[0]], len(domains[one]), domains[one][-1][0]))
+        fullest = max(domains, key=lambda key: (zones[key[0]], len(domains[key]), domains[key][-1][0]))
         _, ref = domains[fullest].pop()
         if not domains[fullest]:
             del domains[fullest]

@@ -1,4 +1,4 @@
-"""What makes impacts happen: one module per kind of machine.
+"""Drivers carry out impacts: one module per kind of machine.
 
-May import ``core``, ``engine.ports`` and its own client library. Start with ``simulated``.
+A driver may import ``core``, ``engine.ports`` and its own client library. Start with ``simulated``.
 """

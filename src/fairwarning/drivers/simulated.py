@@ -1,7 +1,7 @@
-"""Machines that exist on paper: every impact takes its time and then has happened.
+"""A driver for simulated machines: every impact takes its time and is then done.
 
-The driver remembers nothing: when an impact ends follows from when it began, so a restarted server finds
-every machine where it would have been. Faults make it fail, hang or lie, which is how the engine is tested.
+The driver keeps no state: the end of an impact follows from its start, so a restart of the server makes no
+difference. Tests inject mishaps: an impact that fails, hangs, or is reported as done but is not.
 """
 
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairwarning.core.causes import CAUSES
-from fairwarning.core.commands import Outcome
+from fairwarning.core.commands import ImpactOutcome
 from fairwarning.core.fleet import Impact
-from fairwarning.core.model import Kind, VmName
+from fairwarning.core.model import EventType, VmName
 from fairwarning.core.policy import Policy
 
-#: How long an impact lasts unless Azure's own timings are asked for.
-BRIEF = timedelta(seconds=5)
+#: The duration of an impact without Azure's timings.
+DEFAULT_DURATION = timedelta(seconds=5)
 
-#: How long a driver that does not answer is waited for.
-PATIENCE = timedelta(minutes=2)
+#: How long a hanging impact takes until it counts as failed.
+TIMEOUT = timedelta(minutes=2)
 
 
 class Mishap(StrEnum):
-    """A way for an impact to go wrong."""
+    """A way in which an impact goes wrong."""
 
     FAILS = "fails"
     HANGS = "hangs"
@@ -31,8 +31,8 @@ class Mishap(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """What goes wrong on one machine, and for how many attempts."""
+class InjectedMishap:
+    """A mishap on one machine, and the number of attempts that it affects."""
 
     mishap: Mishap
     attempts: int = 1
@@ -40,23 +40,25 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one attempt ends: what the hypervisor said is never asked, what the machine shows is."""
+    """How one attempt of an impact ends."""
 
     after: timedelta
     problem: str | None = None
 
 
 class SimulatedDriver:
-    """Lets time pass and looks."""
+    """Ends every impact after its duration."""
 
     def __init__(self, *, azure_timings: bool = False) -> None:
         self._azure_timings = azure_timings
-        self.faults: dict[VmName, Fault] = {}
+        self.mishaps: dict[VmName, InjectedMishap] = {}
 
-    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[Outcome]:
+    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[ImpactOutcome]:
         """Return the impacts that have ended by ``now``."""
         return [
-            Outcome(event=impact.event, machine=impact.machine.name, problem=self._ending(impact).problem)
+            ImpactOutcome(
+                event=impact.event, machine=impact.machine.name, problem=self._ending(impact).problem
+            )
             for impact in impacts
             if self._ends(impact, policy) <= now
         ]
@@ -69,21 +71,21 @@ class SimulatedDriver:
         return impact.since + policy.shorten(self._ending(impact).after)
 
     def _ending(self, impact: Impact) -> Ending:
-        lasts = self._lasts(impact)
-        fault = self.faults.get(impact.machine.name)
-        if fault is None or impact.attempt >= fault.attempts:
-            return Ending(lasts)
-        match fault.mishap:
+        duration = self._duration(impact)
+        injected = self.mishaps.get(impact.machine.name)
+        if injected is None or impact.attempt >= injected.attempts:
+            return Ending(duration)
+        match injected.mishap:
             case Mishap.FAILS:
-                return Ending(lasts, "failed")
+                return Ending(duration, "failed")
             case Mishap.LIES:
-                return Ending(lasts, "said to be done, but the machine shows no sign of it")
+                return Ending(duration, "reported as done, but the machine shows no sign of it")
             case Mishap.HANGS:
-                return Ending(PATIENCE, "no answer")
+                return Ending(TIMEOUT, "no answer")
 
-    def _lasts(self, impact: Impact) -> timedelta:
+    def _duration(self, impact: Impact) -> timedelta:
         if self._azure_timings:
             return CAUSES[impact.cause].lasts
-        if impact.kind is Kind.FREEZE:
+        if impact.kind is EventType.FREEZE:
             return timedelta(seconds=max(impact.duration, 0))
-        return BRIEF
+        return DEFAULT_DURATION

@@ -1,5 +1,5 @@
 """Runs the core: load, decide, commit, publish, in that order.
 
-Owns time, ids and the order of things. Knows the rooms around it only through the protocols in ``ports``; may
-import ``core`` and the standard library. Start with ``engine``.
+The engine owns time, ids and the order of decisions. It knows stores and drivers only through the protocols
+in ``ports``, and imports ``core`` and the standard library. Start with ``engine``.
 """

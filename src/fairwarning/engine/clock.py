@@ -1,4 +1,4 @@
-"""The only module that reads a clock or makes identifiers."""
+"""The only module that reads a clock or creates identifiers."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from fairwarning.core.model import EventId, derive_id
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """A source of time."""
 
     def now(self) -> datetime:
         """Return the current time, always in UTC."""
@@ -25,9 +25,9 @@ class SystemClock:
 
 
 class ManualClock:
-    """Time that moves only when told to.
+    """Time that moves only on command.
 
-    With manual time nobody sleeps: ``travel`` walks from deadline to deadline.
+    Nothing sleeps under a manual clock: ``time_control`` moves it from deadline to deadline.
     """
 
     def __init__(self, start: datetime) -> None:
@@ -38,20 +38,20 @@ class ManualClock:
         return self._now
 
     def set(self, when: datetime) -> None:
-        """Move to ``when``; time never goes back."""
+        """Move to ``when``; a manual clock never goes back."""
         self._now = max(self._now, when)
 
 
 def cpu_seconds() -> float:
-    """Return how long the calling thread has been computing."""
+    """Return the CPU time of the calling thread."""
     return time.thread_time()
 
 
 def new_event_id() -> EventId:
-    """Return a fresh id in the shape guests expect (V-09)."""
+    """Return a new random event id (V-09)."""
     return derive_id(os.urandom(16).hex())
 
 
 def new_secret() -> bytes:
-    """Return what nobody can guess, to sign with for as long as a process lasts."""
+    """Return a random key for signatures that are valid as long as the process runs."""
     return os.urandom(32)

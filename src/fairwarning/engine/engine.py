@@ -1,4 +1,13 @@
-"""Runs commands: load, decide, commit, publish."""
+"""Runs commands: load, decide, commit, publish.
+
+The engine holds two states. ``_newest`` is what has been decided, maybe not yet committed: the next
+decision is made on it. ``_committed`` is what the store has confirmed: readers see nothing else. A command
+returns once its changes are committed.
+
+Decisions are made one at a time on the event loop, and ``Pipeline`` commits them in batches. If a commit
+fails, ``_newest`` is wrong from there on: the state is marked stale and read from the store before the next
+decision.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -7,29 +16,35 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fairwarning.core.changes import Change, evolve, remember_removed, touched
-from fairwarning.core.commands import Approve, Command, Poll, Report, Tick, concerns
+from fairwarning.core.commands import Approve, Command, Poll, ReportOutcomes, Tick, concerns
 from fairwarning.core.decide import decide
-from fairwarning.core.errors import Conflict, FairWarningError, StorageError, UnknownMachine, UnknownScope
-from fairwarning.core.fleet import Fleet, next_deadline, outstanding
+from fairwarning.core.errors import (
+    ConflictError,
+    FairWarningError,
+    StorageError,
+    UnknownMachineError,
+    UnknownScopeError,
+)
+from fairwarning.core.fleet import FleetState, next_deadline, outstanding_impacts
 from fairwarning.core.history import Note
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import Policy, with_speed
-from fairwarning.engine.agenda import Agenda
 from fairwarning.engine.clock import Clock
+from fairwarning.engine.deadlines import Deadlines
 from fairwarning.engine.directory import Directory
-from fairwarning.engine.faults import Faults
+from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.pipeline import Pipeline
 from fairwarning.engine.ports import Commit, Driver, Entry, Store
-from fairwarning.engine.refusal import refused
+from fairwarning.engine.refusal import refusal_note
 
-#: What documents a decision leaves behind, given what it changed.
+#: Returns the documents to store with a decision, given its changes.
 Also = Callable[[tuple[Change, ...]], Mapping[str, str | None]]
 
-#: How often the history tells that one guest was refused.
+#: The shortest time between two notes about refused approvals of the same guest.
 NOTE_AGAIN = timedelta(minutes=1)
 
-#: How many due scopes are attended to before everybody else gets a turn.
+#: The number of due scopes that a tick handles before other tasks get a turn.
 SLICE = 256
 
 
@@ -38,7 +53,7 @@ def _nothing(changes: tuple[Change, ...]) -> Mapping[str, str | None]:
 
 
 class Engine:
-    """The newest state that was decided, and the state the world may see: what has been committed."""
+    """The state of the fleet, decided and committed, and the commands that change it."""
 
     def __init__(self, store: Store, clock: Clock, driver: Driver, policy: Policy) -> None:
         self.store = store
@@ -46,7 +61,7 @@ class Engine:
         self.policy = policy
         self.feed = Feed()
         self.directory = Directory()
-        self.faults = Faults(self.remark)
+        self.faults = ActiveFaults(self.remark)
         self.deadlines_moved = asyncio.Event()
         self._driver = driver
         self._newest: dict[ScopeId, Scope] = {}
@@ -55,30 +70,30 @@ class Engine:
         self._polled: dict[ScopeId, datetime] = {}
         self._refreshing: dict[ScopeId, asyncio.Task[None]] = {}
         self._refused: dict[MachineRef, datetime] = {}
-        self._agenda = Agenda()
+        self._agenda = Deadlines()
         self._pipeline = Pipeline(store, self._publish, self._discard)
         self._stale = True
         self._reloading = asyncio.Lock()
 
     async def open(self) -> None:
-        """Read the state and take up what is due."""
+        """Read the state and handle what is due."""
         await self._reload()
         await self.tick()
 
     async def close(self) -> None:
-        """Finish what is being written."""
+        """Wait until all commits are written."""
         for task in list(self._refreshing.values()):
             await asyncio.wait([task])
         await self._pipeline.idle()
 
     def scopes(self) -> Mapping[ScopeId, Scope]:
-        """Return every scope as committed."""
+        """Return all scopes as committed."""
         return self._committed
 
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope as committed."""
         if scope_id not in self._committed:
-            raise UnknownScope(scope_id)
+            raise UnknownScopeError(scope_id)
         return self._committed[scope_id]
 
     def refs(self) -> Iterator[MachineRef]:
@@ -90,12 +105,12 @@ class Engine:
         return self._home(ref).machines[ref.name]
 
     def polled_at(self, scope_id: ScopeId) -> datetime | None:
-        """Return when a scope was last asked about; what is kept of it may be older."""
+        """Return the exact instant of a scope's last poll; the stored instant may be older."""
         return self._polled.get(scope_id, self.scope(scope_id).facts.polled_at)
 
     @property
     def trouble(self) -> str:
-        """Why the last change could not be kept; empty if it was."""
+        """Why the last change could not be stored; empty if it was."""
         problem = self._pipeline.problem
         if problem is None:
             return ""
@@ -103,46 +118,46 @@ class Engine:
         return f"changes cannot be kept: {reason}"
 
     async def check_health(self) -> None:
-        """Raise unless changes can be kept; if the last one could not, try one that changes nothing."""
+        """Raise unless changes can be stored; after a failure, try a commit that changes nothing."""
         if not self.trouble:
             return
         try:
             await self.keep({})
-        except Exception as problem:  # whatever it was, it was told and logged by who keeps changes
+        except Exception as problem:  # the pipeline has logged it already
             raise StorageError(self.trouble, self.trouble) from problem
 
     def next_deadline(self) -> datetime | None:
-        """Return when time alone will next change anything."""
+        """Return the next deadline of all scopes."""
         return self._agenda.next()
 
     async def handle(self, command: Command, also: Also = _nothing) -> tuple[Change, ...]:
-        """Carry out one command and return what changed, once it is kept.
+        """Carry out a command and return its changes, once they are committed.
 
-        ``also`` says which documents are kept in the same transaction, given the changes.
+        ``also`` returns the documents to store in the same transaction, given the changes.
         """
         while True:
             if self._stale:
                 await self._reload()
             try:
                 return await self._carry_out(command, also)
-            except Conflict:
-                continue  # what it was decided on was not true any more
+            except ConflictError:
+                continue  # the decision was based on an outdated state
 
     async def keep(self, documents: Mapping[str, str | None]) -> None:
-        """Keep documents that no decision goes with."""
+        """Store documents without a decision."""
         await self._pipeline.put(Commit(at=self.clock.now(), changes=(), documents=documents))
 
     async def remark(self, note: Note) -> None:
-        """Keep a journal line that changes nothing."""
+        """Write a note to the journal."""
         await self._pipeline.put(Commit(at=self.clock.now(), changes=(note,)))
 
     async def poll(self, ref: MachineRef) -> None:
-        """Note that a guest asked; the first poll of a scope is kept before it is answered (R-21)."""
+        """Record a poll; the first poll of a scope is committed before it is answered (R-21)."""
         if not self.polled(ref):
             await self.handle(Poll(machine=ref))
 
     def polled(self, ref: MachineRef) -> bool:
-        """Note that a guest asked; False means that its scope has to be switched on first."""
+        """Record a poll in memory; False means that the scope has to be enabled first."""
         facts = self._home(ref).facts
         now = self.clock.now()
         self._polled[ref.scope] = now
@@ -153,7 +168,7 @@ class Engine:
         return True
 
     def noted(self, scope_id: ScopeId, scope: Scope | None, now: datetime) -> bool:
-        """Note that a guest of a scope asked, provided that this is what was committed of it last."""
+        """Record a poll in memory if ``scope`` is the committed state; False means that it is not."""
         if scope is None or self._committed.get(scope_id) is not scope:
             return False
         self._polled[scope_id] = now
@@ -162,11 +177,11 @@ class Engine:
     def _home(self, ref: MachineRef) -> Scope:
         scope = self._committed.get(ref.scope)
         if scope is None or ref.name not in scope.machines:
-            raise UnknownMachine(ref.name)
+            raise UnknownMachineError(ref.name)
         return scope
 
     async def _refresh(self, ref: MachineRef) -> None:
-        """Keep the instant of the last poll; nobody waits for it, and the next poll tries again."""
+        """Store the instant of the last poll; no guest waits for it, and a later poll tries again."""
         try:
             with suppress(FairWarningError):
                 await self.handle(Poll(machine=ref))
@@ -174,7 +189,7 @@ class Engine:
             del self._refreshing[ref.scope]
 
     async def tick(self) -> None:
-        """Attend to every scope whose deadline has come."""
+        """Handle every scope whose deadline is reached."""
         if self._stale:
             await self._reload()
         due = self._agenda.take(self.clock.now())
@@ -183,7 +198,7 @@ class Engine:
             attended = map(self._attend, due[start : start + SLICE])
             results = await asyncio.gather(*attended, return_exceptions=True)
             problems += [result for result in results if isinstance(result, BaseException)]
-        # One scope in trouble keeps no other from its turn.
+        # An error of one scope must not keep the others from being handled.
         for problem in problems:
             raise problem
 
@@ -197,7 +212,7 @@ class Engine:
         try:
             await self._look_after(scope_id)
         finally:
-            # What could not be done at its time is due still.
+            # After an error the scope is still due.
             if scope_id in self._committed:
                 self._schedule(self._committed[scope_id])
 
@@ -205,9 +220,9 @@ class Engine:
         scope = self._newest.get(scope_id)
         if scope is None:
             return
-        outcomes = self._driver.observe(outstanding(scope), self.policy, self.clock.now())
+        outcomes = self._driver.observe(outstanding_impacts(scope), self.policy, self.clock.now())
         if outcomes:
-            await self.handle(Report(scope=scope_id, outcomes=tuple(outcomes)))
+            await self.handle(ReportOutcomes(scope=scope_id, outcomes=tuple(outcomes)))
         await self.handle(Tick(scopes=(scope_id,), polled=self._polled))
 
     async def _carry_out(self, command: Command, also: Also) -> tuple[Change, ...]:
@@ -221,20 +236,20 @@ class Engine:
         await self._commit(fleet, changes, also(changes), now)
         return changes
 
-    def _fleet(self, scope_ids: Iterable[ScopeId]) -> Fleet:
+    def _fleet(self, scope_ids: Iterable[ScopeId]) -> FleetState:
         together = self.directory.together(scope_ids)
         scopes = {one: self._newest[one] for one in sorted(together) if one in self._newest}
-        return Fleet(scopes, self.policy, self._last_incarnations)
+        return FleetState(scopes, self.policy, self._last_incarnations)
 
     async def _commit(
         self,
-        fleet: Fleet,
+        fleet: FleetState,
         changes: tuple[Change, ...],
         documents: Mapping[str, str | None],
         now: datetime,
     ) -> None:
         if not changes and not documents:
-            # The answer may rest on a decision that is still being written.
+            # The answer may depend on decisions that are not committed yet.
             if any(self._committed.get(one) is not scope for one, scope in fleet.scopes.items()):
                 await self._pipeline.settled()
             return
@@ -258,7 +273,7 @@ class Engine:
             self.directory.put(scope_id, scope)
 
     def _publish(self, commits: Sequence[Commit], kept: Sequence[Sequence[Entry]]) -> None:
-        # Only the last word of a batch is looked at: nobody sees anything between its commits.
+        # Readers see only the state after the whole batch.
         moved = {one: commit.after.get(one) for commit in commits for one in commit.expected}
         for scope_id, scope in moved.items():
             if scope is None:
@@ -279,7 +294,7 @@ class Engine:
             scope = replace(scope, facts=replace(facts, polled_at=polled))
         instants = (
             next_deadline(scope, self.policy),
-            self._driver.due(outstanding(scope), self.policy),
+            self._driver.due(outstanding_impacts(scope), self.policy),
         )
         self._agenda.put(scope.id, min((one for one in instants if one is not None), default=None))
         self.deadlines_moved.set()
@@ -288,7 +303,7 @@ class Engine:
         self._stale = True
 
     async def _reload(self) -> None:
-        # Nobody decides anything until the truth is known again, or one would build on what was lost.
+        # No decision may be made on the old state while the stored state is being read.
         async with self._reloading:
             if not self._stale:
                 return
@@ -303,11 +318,11 @@ class Engine:
             self.feed.start_over()
 
     async def _note_refusal(self, command: Command, error: FairWarningError, now: datetime) -> None:
-        note = refused(command, error)
+        note = refusal_note(command, error)
         if note is None:
             return
         if isinstance(command, Approve) and command.machine is not None:
-            # A guest that repeats itself is told every time; the history tells it once a minute.
+            # A guest that repeats an invalid approval is refused every time but noted once a minute.
             guest = MachineRef(command.scope, command.machine)
             if now - self._refused.get(guest, now - NOTE_AGAIN) < NOTE_AGAIN:
                 return

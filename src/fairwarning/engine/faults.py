@@ -1,6 +1,7 @@
-"""What ails the metadata endpoint of single machines, for a while: what the field has seen, on demand.
+"""The endpoint faults that are active now.
 
-Faults are about the wire, so they last in wall time, and a server that ends forgets them.
+Faults concern the connection to a guest, so they last in real time, whatever the clock of the fleet. They
+are not stored: a restarted server has none.
 """
 
 import asyncio
@@ -9,99 +10,100 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 
-from fairwarning.core import durations
-from fairwarning.core.ailments import AILMENTS, Ailment
-from fairwarning.core.errors import Invalid
-from fairwarning.core.history import Deed, Remark
+from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.history import ActionNote, OperatorAction
+from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import MachineRef
+from fairwarning.formats import durations
 
-#: The ailments that a delay makes worse.
-_DELAYED = frozenset({Ailment.SLOW, Ailment.LATE})
+#: The faults that use their delay.
+_DELAYED = frozenset({EndpointFault.SLOW, EndpointFault.LATE})
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """What ails an endpoint, until when, and by how much it is slow or late; times are of the event loop."""
+class ActiveFault:
+    """A fault, when it ends, and its delay; times are those of the event loop, in seconds."""
 
-    ailment: Ailment
+    kind: EndpointFault
     until: float
     delay: float = 0.0
 
     @classmethod
-    def read(cls, ailment: str, lasts: str | None, delay: str, now: float) -> "Fault":
-        """Return the fault that somebody asks for in words; without a length it lasts until it is healed."""
-        if ailment not in AILMENTS:
-            raise Invalid("fault", f"{ailment[:40]!r} is not one of {', '.join(AILMENTS)}")
-        lasting = inf if lasts is None else durations.parse(lasts, "lasts").total_seconds()
-        return cls(Ailment(ailment), now + lasting, durations.parse(delay, "delay").total_seconds())
+    def parse(cls, kind: str, lasts: str | None, delay: str, now: float) -> "ActiveFault":
+        """Return the fault that a request describes; without ``lasts`` it lasts until it is cleared."""
+        if kind not in FAULT_DESCRIPTIONS:
+            raise InvalidError("fault", f"{kind[:40]!r} is not one of {', '.join(FAULT_DESCRIPTIONS)}")
+        seconds = inf if lasts is None else parse_duration(lasts, "lasts").total_seconds()
+        return cls(EndpointFault(kind), now + seconds, parse_duration(delay, "delay").total_seconds())
 
-    def told(self, now: float) -> str:
-        """Say in words what it is and how long it lasts."""
-        what = f"{self.ailment} by {_spell(self.delay)}" if self.ailment in _DELAYED else self.ailment.value
-        return f"{what} until healed" if self.until == inf else f"{what} for {_spell(self.until - now)}"
-
-
-def _spell(seconds: float) -> str:
-    return durations.spell(timedelta(seconds=round(seconds)))
+    def describe(self, now: float) -> str:
+        """Return the fault, its delay and its duration in words."""
+        fault = f"{self.kind} by {_format(self.delay)}" if self.kind in _DELAYED else self.kind.value
+        return f"{fault} until healed" if self.until == inf else f"{fault} for {_format(self.until - now)}"
 
 
-#: Is told what ails a machine's endpoint from now on; None if nothing does.
-Watcher = Callable[[MachineRef, Fault | None], None]
+def _format(seconds: float) -> str:
+    return durations.for_people(timedelta(seconds=round(seconds)))
 
 
-class Faults:
-    """The endpoints that misbehave; whoever asks for it is remembered."""
+#: Called with the new fault of a machine's endpoint; None if the endpoint works again.
+Watcher = Callable[[MachineRef, ActiveFault | None], None]
 
-    def __init__(self, remark: Callable[[Remark], Awaitable[None]]) -> None:
+
+class ActiveFaults:
+    """The faults of all endpoints; ``set`` and ``clear`` also write a note to the journal."""
+
+    def __init__(self, remark: Callable[[ActionNote], Awaitable[None]]) -> None:
         self._remark = remark
-        self._faults: dict[MachineRef, Fault] = {}
+        self._faults: dict[MachineRef, ActiveFault] = {}
         self._watchers: list[Watcher] = []
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell somebody of every fault that comes or goes."""
+        """Call ``watcher`` for every fault that begins or ends."""
         self._watchers.append(watcher)
 
-    async def inflict(self, machine: MachineRef, fault: Fault, by: str) -> None:
-        """Let a machine's endpoint misbehave because somebody wants it so."""
+    async def set(self, machine: MachineRef, fault: ActiveFault, by: str) -> None:
+        """Set the fault of a machine's endpoint, at the request of ``by``."""
         self.put(machine, fault)
-        await self._note(Deed.FAULT, machine, fault.told(_now()), by)
+        await self._note(OperatorAction.FAULT, machine, fault.describe(_now()), by)
 
-    async def cure(self, machine: MachineRef, by: str) -> None:
-        """Let a machine's endpoint work again because somebody wants it so; what works is left alone."""
+    async def clear(self, machine: MachineRef, by: str) -> None:
+        """Clear the fault of a machine's endpoint, if it has one, at the request of ``by``."""
         fault = self.of(machine, _now())
         if fault is not None:
-            self.heal(machine)
-            await self._note(Deed.HEALED, machine, fault.ailment, by)
+            self.drop(machine)
+            await self._note(OperatorAction.HEALED, machine, fault.kind, by)
 
-    def put(self, machine: MachineRef, fault: Fault) -> None:
-        """Let a machine's endpoint misbehave from now on."""
-        self._tell(machine, fault)
+    def put(self, machine: MachineRef, fault: ActiveFault) -> None:
+        """Set the fault of a machine's endpoint without a note."""
+        self._notify(machine, fault)
         self._faults[machine] = fault
 
-    def heal(self, machine: MachineRef) -> None:
-        """Let a machine's endpoint work again."""
+    def drop(self, machine: MachineRef) -> None:
+        """Clear the fault of a machine's endpoint without a note."""
         if self._faults.pop(machine, None) is not None:
-            self._tell(machine, None)
+            self._notify(machine, None)
 
-    def of(self, machine: MachineRef, now: float) -> Fault | None:
-        """Return what ails a machine's endpoint; what has run its time is over."""
+    def of(self, machine: MachineRef, now: float) -> ActiveFault | None:
+        """Return the fault of a machine's endpoint; a fault that has ended is dropped."""
         fault = self._faults.get(machine)
         if fault is not None and fault.until <= now:
-            self.heal(machine)
+            self.drop(machine)
             return None
         return fault
 
-    def ailment(self, machine: MachineRef, now: float) -> Ailment | None:
-        """Return the name of what ails a machine's endpoint."""
+    def kind_of(self, machine: MachineRef, now: float) -> EndpointFault | None:
+        """Return the kind of the fault of a machine's endpoint."""
         fault = self.of(machine, now)
-        return None if fault is None else fault.ailment
+        return None if fault is None else fault.kind
 
-    def _tell(self, machine: MachineRef, fault: Fault | None) -> None:
+    def _notify(self, machine: MachineRef, fault: ActiveFault | None) -> None:
         for watcher in self._watchers:
             watcher(machine, fault)
 
-    async def _note(self, deed: Deed, machine: MachineRef, detail: str, by: str) -> None:
-        note = Remark(deed=deed, detail=detail, by=by, scope=machine.scope, machines=(machine,))
+    async def _note(self, action: OperatorAction, machine: MachineRef, detail: str, by: str) -> None:
+        note = ActionNote(deed=action, detail=detail, by=by, scope=machine.scope, machines=(machine,))
         await self._remark(note)
 
 

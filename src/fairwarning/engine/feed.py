@@ -1,4 +1,16 @@
-"""Tells whoever listens what was committed."""
+"""The live feed of committed journal lines.
+
+There are two kinds of readers:
+
+* A *subscription* receives every line through a bounded queue. ``publish`` never waits for a slow
+  subscriber: a full queue is emptied, and the reader gets a ``LaggingError``. It then reads the journal
+  from its last line.
+* A *waiter* is woken once when the document of a scope changes, and then looks at the document itself. Many
+  guests may wait for one scope, so ``Wakeups`` wakes them in slices.
+
+``start_over`` is called after a reload of the state: changes may have been committed without being
+published, so every reader is treated as lagging.
+"""
 
 import asyncio
 from collections import defaultdict, deque
@@ -9,14 +21,14 @@ from datetime import timedelta
 from fairwarning.core.changes import Published, ScopeRemoved
 from fairwarning.core.model import ScopeId
 from fairwarning.engine.ports import Entry
-from fairwarning.engine.turns import Sleeper, Turns
+from fairwarning.wakeups import Sleeper, Wakeups
 
 
-class Lagging(Exception):
-    """The listener was too slow; it has to read the journal from where it stood."""
+class LaggingError(Exception):
+    """Lines were lost; the reader has to read the journal from its last line."""
 
 
-class Listener:
+class Subscription:
     """A bounded queue of journal lines, for one reader."""
 
     def __init__(self, size: int) -> None:
@@ -26,20 +38,20 @@ class Listener:
         self._reader: asyncio.Future[None] | None = None
 
     def offer(self, entry: Entry) -> None:
-        """Hand over a line; a full listener loses its place instead of holding up everybody else."""
+        """Queue a line; a full queue is emptied first, and the reader gets a ``LaggingError``."""
         if len(self._queue) + self._lost >= self._size:
-            self.lose()
+            self.drop_lines()
         self._queue.append(entry)
         self.wake()
 
-    def lose(self) -> None:
-        """Drop what is queued; the listener is told so next."""
+    def drop_lines(self) -> None:
+        """Empty the queue; the next read raises ``LaggingError``."""
         self._queue.clear()
         self._lost = True
         self.wake()
 
     def wake(self) -> None:
-        """Let a reader that waits look around."""
+        """End the wait of the reader, if it is waiting."""
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
@@ -47,35 +59,35 @@ class Listener:
         """Return the next line.
 
         Raises:
-            Lagging: lines were lost since the last call; what comes next is newer.
+            LaggingError: lines were lost since the last call.
         """
         while not self._queue and not self._lost:
             await self._woken(None)
         self._check()
         return self._queue.popleft()
 
-    async def some(self, patience: timedelta) -> list[Entry]:
-        """Return all lines that wait; none if there are none for a while, or the reader was woken.
+    async def next_batch(self, timeout: timedelta) -> list[Entry]:
+        """Return all queued lines; none if there are none before the timeout or a call of ``wake``.
 
         Raises:
-            Lagging: lines were lost since the last call; what comes next is newer.
+            LaggingError: lines were lost since the last call.
         """
         if not self._queue and not self._lost:
-            await self._woken(patience)
+            await self._woken(timeout)
         self._check()
-        found = list(self._queue)
+        lines = list(self._queue)
         self._queue.clear()
-        return found
+        return lines
 
     def _check(self) -> None:
         if self._lost:
             self._lost = False
-            raise Lagging
+            raise LaggingError
 
-    async def _woken(self, patience: timedelta | None) -> None:
+    async def _woken(self, timeout: timedelta | None) -> None:
         loop = asyncio.get_running_loop()
         self._reader = loop.create_future()
-        timer = None if patience is None else loop.call_later(patience.total_seconds(), self.wake)
+        timer = None if timeout is None else loop.call_later(timeout.total_seconds(), self.wake)
         try:
             await self._reader
         finally:
@@ -85,73 +97,73 @@ class Listener:
 
 
 class Feed:
-    """Hands every committed journal line to every listener, and wakes those who wait for a document."""
+    """Gives every committed journal line to every subscription, and wakes the waiters of a document."""
 
     def __init__(self) -> None:
-        #: Grows whenever anything is told: who saw it at this number has missed nothing.
-        self.told = 0
-        self._listeners: set[Listener] = set()
-        # Kept in order: who has waited longest is woken first.
-        self._waiting: dict[ScopeId, dict[Sleeper, None]] = defaultdict(dict)
-        self._turns: Turns | None = None
+        #: Increases with every publication: a reader that saw this number has missed nothing.
+        self.revision = 0
+        self._subscriptions: set[Subscription] = set()
+        # A dict keeps its order: the longest wait is woken first.
+        self._waiters: dict[ScopeId, dict[Sleeper, None]] = defaultdict(dict)
+        self._wakeups: Wakeups | None = None
 
     def publish(self, entries: Sequence[Entry]) -> None:
-        """Tell everybody."""
-        self.told += 1
+        """Give the lines of a commit to all subscriptions, and wake the waiters of changed documents."""
+        self.revision += 1
         for entry in entries:
-            for listener in self._listeners:
-                listener.offer(entry)
+            for subscription in self._subscriptions:
+                subscription.offer(entry)
             if isinstance(entry.change, Published | ScopeRemoved):
                 self.wake(entry.change.scope)
 
     def start_over(self) -> None:
-        """Tell everybody that changes may have gone by untold."""
-        self.told += 1
-        for listener in self._listeners:
-            listener.lose()
-        for scope in list(self._waiting):
+        """Make all readers read anew: changes may have been committed but not published."""
+        self.revision += 1
+        for subscription in self._subscriptions:
+            subscription.drop_lines()
+        for scope in list(self._waiters):
             self.wake(scope)
 
     @contextmanager
-    def listen(self, size: int = 1000) -> Iterator[Listener]:
-        """Give a listener for as long as the block lasts."""
-        listener = Listener(size)
-        self._listeners.add(listener)
+    def subscribe(self, size: int = 1000) -> Iterator[Subscription]:
+        """Give a subscription that ends with the block."""
+        subscription = Subscription(size)
+        self._subscriptions.add(subscription)
         try:
-            yield listener
+            yield subscription
         finally:
-            self._listeners.discard(listener)
+            self._subscriptions.discard(subscription)
 
     def wake(self, scope: ScopeId) -> None:
-        """Let everybody who waits for the scope's document look at it again."""
-        if self._turns is not None:
-            self._turns.add(self._waiting.pop(scope, ()))
+        """Wake the waiters of a scope's document."""
+        if self._wakeups is not None:
+            self._wakeups.add(self._waiters.pop(scope, ()))
 
-    def attend(self, scope: ScopeId, sleeper: Sleeper) -> None:
-        """Wake somebody, once, when the scope's document changes."""
-        if self._turns is None:
-            self._turns = Turns(asyncio.get_running_loop())
-        self._waiting[scope][sleeper] = None
+    def add_waiter(self, scope: ScopeId, sleeper: Sleeper) -> None:
+        """Wake ``sleeper`` once, when the scope's document changes."""
+        if self._wakeups is None:
+            self._wakeups = Wakeups(asyncio.get_running_loop())
+        self._waiters[scope][sleeper] = None
 
-    def leave(self, scope: ScopeId, sleeper: Sleeper) -> None:
-        """Wake somebody no more; one whose turn has come already is woken all the same."""
-        waiting = self._waiting.get(scope)
-        if waiting is not None:
-            waiting.pop(sleeper, None)
-            if not waiting:
-                del self._waiting[scope]
+    def remove_waiter(self, scope: ScopeId, sleeper: Sleeper) -> None:
+        """Forget ``sleeper``; a wakeup that is already queued still happens."""
+        waiters = self._waiters.get(scope)
+        if waiters is not None:
+            waiters.pop(sleeper, None)
+            if not waiters:
+                del self._waiters[scope]
 
     async def document_change(self, scope: ScopeId) -> None:
         """Return once the scope's document has changed."""
-        task = _Task(asyncio.get_running_loop().create_future())
-        self.attend(scope, task)
+        waiter = _FutureWaiter(asyncio.get_running_loop().create_future())
+        self.add_waiter(scope, waiter)
         try:
-            await task.woken
+            await waiter.woken
         finally:
-            self.leave(scope, task)
+            self.remove_waiter(scope, waiter)
 
 
-class _Task:
+class _FutureWaiter:
     def __init__(self, woken: asyncio.Future[None]) -> None:
         self.woken = woken
 

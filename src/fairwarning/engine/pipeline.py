@@ -1,31 +1,40 @@
-"""Group commit: while one batch is being written the next one gathers."""
+"""Group commit: while one batch is being written, the next batch gathers.
+
+A commit costs one sync of the disk, whatever its size. Decisions do not wait for it: each is made on top of
+the newest decided state and put into the batch that gathers. When the batch before it is written, the whole
+batch becomes one transaction.
+
+Each caller of ``put`` waits for its batch. If a batch fails, the batch that gathers fails with it, because
+its decisions were made on top of a state that was not stored. ``discard`` then makes the engine reload its
+state before the next decision.
+"""
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from fairwarning.core.errors import Conflict
+from fairwarning.core.errors import ConflictError
 from fairwarning.engine.ports import Commit, Entry, Store
 
 log = logging.getLogger("fairwarning.engine")
 
 
 class Batch:
-    """Commits that are kept together or not at all."""
+    """Commits that are stored together or not at all."""
 
     def __init__(self) -> None:
         self.commits: list[Commit] = []
         self._waiting: list[asyncio.Future[None]] = []
 
     async def kept(self) -> None:
-        """Return once all is kept; raise what the store raised if nothing is."""
-        # Everybody waits for a future of their own: who gives up takes nothing away from the others.
+        """Return once the batch is stored; raise the store's error if it is not."""
+        # A future per caller: the cancellation of one caller does not affect the others.
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         await waiting
 
-    def tell(self, problem: Exception | None = None) -> None:
-        """Tell everybody who still waits how it went."""
+    def finish(self, problem: Exception | None = None) -> None:
+        """Wake all callers of ``kept`` with the outcome."""
         for waiting in self._waiting:
             if waiting.done():
                 continue
@@ -36,7 +45,7 @@ class Batch:
 
 
 class Pipeline:
-    """Writes commits in the order they were decided, as many at a time as are there."""
+    """Writes commits in the order of their decisions, in batches."""
 
     def __init__(
         self,
@@ -44,7 +53,7 @@ class Pipeline:
         committed: Callable[[Sequence[Commit], Sequence[Sequence[Entry]]], None],
         discard: Callable[[], None],
     ) -> None:
-        #: Why the last batch was not kept; None if it was.
+        #: Why the last batch was not stored; None if it was.
         self.problem: Exception | None = None
         self._store = store
         self._committed = committed
@@ -54,7 +63,7 @@ class Pipeline:
         self._writer: asyncio.Task[None] | None = None
 
     async def put(self, commit: Commit) -> None:
-        """Return once ``commit`` is kept; raise what the store raised if it is not."""
+        """Return once ``commit`` is stored; raise the store's error if it is not."""
         if self._gathering is None:
             self._gathering = Batch()
         batch = self._gathering
@@ -64,13 +73,13 @@ class Pipeline:
         await batch.kept()
 
     async def settled(self) -> None:
-        """Return once everything put so far is kept; raise what the store raised if it is not."""
+        """Return once every commit so far is stored; raise the store's error if one is not."""
         last = self._gathering or self._writing
         if last is not None:
             await last.kept()
 
     async def idle(self) -> None:
-        """Return once everything is kept or refused."""
+        """Return once no commit is waiting or being written."""
         while self._writer is not None:
             await asyncio.wait([self._writer])
 
@@ -78,31 +87,31 @@ class Pipeline:
         try:
             while self._gathering is not None:
                 self._writing, self._gathering = self._gathering, None
-                await self._keep(self._writing)
+                await self._store_batch(self._writing)
         finally:
             self._writer = self._writing = None
 
-    async def _keep(self, batch: Batch) -> None:
+    async def _store_batch(self, batch: Batch) -> None:
         try:
-            kept = await self._store.commit(batch.commits)
-        except Exception as problem:  # whatever it was, nobody may believe the batch was kept
-            if not isinstance(problem, Conflict):
+            entries = await self._store.commit(batch.commits)
+        except Exception as problem:  # after any error no caller may believe that the batch is stored
+            if not isinstance(problem, ConflictError):
                 self.problem = problem
-            self._lose(batch, problem)
+            self._fail(batch, problem)
             return
         self.problem = None
         try:
-            self._committed(batch.commits, kept)
-        except Exception:  # it is kept, so whoever waits for it must hear so
+            self._committed(batch.commits, entries)
+        except Exception:  # the batch is stored, so its callers must not get an error
             log.exception("publishing_failed")
             self._discard()
-        batch.tell()
+        batch.finish()
 
-    def _lose(self, batch: Batch, problem: Exception) -> None:
-        # What gathered meanwhile was decided on top of what has just been lost.
-        lost = [batch] if self._gathering is None else [batch, self._gathering]
+    def _fail(self, batch: Batch, problem: Exception) -> None:
+        # The commits that gathered meanwhile were decided on top of the batch that failed.
+        failed = [batch] if self._gathering is None else [batch, self._gathering]
         self._gathering = None
-        log.error("commit_failed commits=%d problem=%s", sum(len(one.commits) for one in lost), problem)
+        log.error("commit_failed commits=%d problem=%s", sum(len(batch.commits) for batch in failed), problem)
         self._discard()
-        for one in lost:
-            one.tell(problem)
+        for batch in failed:
+            batch.finish(problem)

@@ -1,4 +1,4 @@
-"""What the engine needs from the rooms around it."""
+"""The protocols between the engine and its stores and drivers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from fairwarning.core.changes import Change
-from fairwarning.core.commands import Outcome
+from fairwarning.core.commands import ImpactOutcome
 from fairwarning.core.fleet import Impact
 from fairwarning.core.history import Note
 from fairwarning.core.model import EventId, Scope, ScopeId
@@ -16,19 +16,19 @@ from fairwarning.core.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One decision on its way to the store: what it was decided on, what changed, what is true afterwards."""
+    """A decision to store: the versions it was based on, its changes, and the scopes after it."""
 
     at: datetime
     changes: tuple[Change | Note, ...]
     expected: Mapping[ScopeId, int] = field(default_factory=lambda: MappingProxyType({}))
     after: Mapping[ScopeId, Scope] = field(default_factory=lambda: MappingProxyType({}))
-    #: Texts that other rooms keep beside the fleet, by key; None removes one.
+    #: Texts that other packages store with the fleet, by key; None removes the text.
     documents: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One line of the journal; ``version`` is the scope's after the commit the line belongs to."""
+    """A line of the journal; ``version`` is the version of its scope after the commit."""
 
     seq: int
     at: datetime
@@ -37,21 +37,21 @@ class Entry:
 
 
 class Store(Protocol):
-    """Keeps the fleet and its journal. Every method is one transaction."""
+    """Stores the fleet and its journal; every method is one transaction."""
 
     async def load(self) -> Mapping[ScopeId, Scope]:
         """Return all scopes as of the last commit."""
         ...
 
     async def last_incarnations(self) -> Mapping[str, int]:
-        """Return the highest incarnation that a removed scope of each set had, by set id."""
+        """Return the highest incarnation among the removed scopes of each set, by set id."""
         ...
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        """Keep all commits or none, in order, and return the journal lines of each.
+        """Store all commits or none, in order, and return the journal lines of each.
 
         Raises:
-            Conflict: a scope is not at the version a commit expects.
+            ConflictError: a scope is not at the version that a commit expects.
         """
         ...
 
@@ -63,7 +63,7 @@ class Store(Protocol):
         event: EventId | None = None,
         scope: ScopeId | None = None,
     ) -> Sequence[Entry]:
-        """Return the first ``limit`` journal lines behind ``after``: of an event, of a scope, or all."""
+        """Return the first ``limit`` journal lines after line ``after``: of an event, of a scope, or all."""
         ...
 
     async def newest(self) -> Entry | None:
@@ -73,46 +73,50 @@ class Store(Protocol):
     async def prune(
         self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
     ) -> int:
-        """Remove the oldest lines of the journal that were written before an instant, or whenever if None.
+        """Remove the oldest lines of the journal: those written before an instant, or any if None.
 
-        It goes through at most ``most`` lines, and returns through how many. The ``spare`` newest lines stay,
-        one at least, so that no number is ever given again; so do all lines about an event that is not over
-        or is to be kept.
+        Examines at most ``most`` lines and returns how many. The ``spare`` newest lines stay, at least one,
+        so that no line number is used twice. All lines about pending events and events in ``keep`` stay,
+        too.
         """
         ...
 
     async def pruned(self) -> int:
-        """Return up to which line the journal was pruned: what is behind that is complete; 0 if all is."""
+        """Return the last line of the pruned part; the journal is complete after it. 0 if never pruned."""
         ...
 
     async def size(self) -> int:
-        """Return about how many bytes are taken by all that is kept."""
+        """Return the approximate size of all data in bytes."""
         ...
 
     async def documents(self) -> Mapping[str, str]:
-        """Return every text that was kept beside the fleet, in order of its making."""
+        """Return the texts that other packages store with the fleet, in order of creation."""
         ...
 
     async def note(self, key: str, value: str) -> None:
-        """Remember a fact about the service itself."""
+        """Store a value about the service itself."""
         ...
 
     async def noted(self, key: str) -> str | None:
-        """Return a fact remembered by ``note``."""
+        """Return a value that ``note`` stored; None if there is none."""
         ...
 
     async def close(self) -> None:
-        """Let go of whatever is held."""
+        """Release all resources."""
         ...
 
 
 class Driver(Protocol):
-    """Makes impacts happen. It is told by state: asked again, it is shown the same impacts again."""
+    """Carries out impacts and reports them.
 
-    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[Outcome]:
-        """Return what is known by now about impacts that have ended, well or badly."""
+    A driver gets the state, not messages: every call lists all impacts that should be in progress, also
+    those that an earlier call listed.
+    """
+
+    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[ImpactOutcome]:
+        """Return the outcomes of the impacts that have ended, successful or not."""
         ...
 
     def due(self, impacts: Sequence[Impact], policy: Policy) -> datetime | None:
-        """Return when it is worth asking again."""
+        """Return when the next impact is expected to end."""
         ...

@@ -1,4 +1,8 @@
-"""Keeps the history from growing without end: what is too old, or too much, is removed a slice at a time."""
+"""Prunes the journal: removes lines that are too old, then the oldest while the data is too large.
+
+Lines are removed in small transactions, so that a commit never waits long for pruning. Lines about pending
+events, and about events that ``Needed`` names, stay.
+"""
 
 import asyncio
 import logging
@@ -7,27 +11,27 @@ from datetime import datetime, timedelta
 
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
-from fairwarning.core.retention import Retention
+from fairwarning.core.policy import Retention
 from fairwarning.engine.ports import Entry, Store
 
-#: How many lines go in one transaction: who waits for a commit waits no longer for them.
+#: The number of lines that one transaction removes: a commit waits no longer than for these.
 SLICE = 500
 
-#: However much room everything takes, so many of the newest lines stay.
+#: The number of newest lines that stay, whatever the size of the data.
 SPARE = 10_000
 
-#: How long to wait between two looks, in real time, and between two slices.
+#: The real time between two prunings, and between two slices.
 EVERY, BETWEEN = timedelta(minutes=1), timedelta(milliseconds=20)
 
 log = logging.getLogger("fairwarning.engine")
 
 
-#: Returns the events whose lines are needed though they are over.
+#: Returns the events that are over but whose lines are still needed.
 Needed = Callable[[], Awaitable[Collection[EventId]]]
 
 
-async def beginning(store: Store) -> Entry | None:
-    """Return the line from which on the history is complete; None if none was ever pruned."""
+async def first_complete_line(store: Store) -> Entry | None:
+    """Return the first line after the pruned part of the journal; None if the journal was never pruned."""
     upto = await store.pruned()
     lines = await store.journal(after=upto, limit=1) if upto else ()
     return lines[0] if lines else None
@@ -45,7 +49,7 @@ class Pruner:
         self._needed = needed
 
     async def run(self) -> None:
-        """Prune now and every minute, for ever."""
+        """Prune now and every minute, until cancelled."""
         while True:
             try:
                 await self.prune()
@@ -54,18 +58,18 @@ class Pruner:
             await asyncio.sleep(EVERY.total_seconds())
 
     async def prune(self, most: int = SLICE, spare: int = SPARE) -> None:
-        """Remove all that is too old, and then the oldest while there is too much."""
+        """Remove the lines that are too old, and then the oldest while the data is too large."""
         begun = await self._store.pruned()
         keep = await self._needed()
         if self._retention.age is not None:
             before = self._now() - self._retention.age
             while await self._store.prune(before, most, keep) == most:
                 await asyncio.sleep(BETWEEN.total_seconds())
-        while await self._too_much() and await self._store.prune(None, most, keep, spare):
+        while await self._is_too_large() and await self._store.prune(None, most, keep, spare):
             await asyncio.sleep(BETWEEN.total_seconds())
         upto = await self._store.pruned()
         if upto > begun:
             log.info("journal_pruned lines=%d upto=%d", upto - begun, upto)
 
-    async def _too_much(self) -> bool:
+    async def _is_too_large(self) -> bool:
         return self._retention.size is not None and await self._store.size() > self._retention.size

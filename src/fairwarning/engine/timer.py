@@ -1,4 +1,4 @@
-"""Real time: one task that sleeps until the next deadline."""
+"""Drives an engine in real time: one task that sleeps until the next deadline."""
 
 import asyncio
 import logging
@@ -9,23 +9,23 @@ from fairwarning.engine.engine import Engine
 
 log = logging.getLogger("fairwarning.timer")
 
-#: Seconds between looks at the clock: who sleeps does not notice that it was set, or the machine suspended.
+#: The longest sleep in seconds: a sleeping task does not notice that the clock was set or the host suspended.
 LOOK_AGAIN = 1.0
 
 
 async def run(engine: Engine, clock: Clock) -> None:
-    """Send the engine a tick whenever one is due, for ever."""
+    """Send the engine a tick at every deadline, until cancelled."""
     while True:
         deadline = engine.next_deadline()
-        left = None if deadline is None else (deadline - clock.now()).total_seconds()
-        if left is None or left > 0.0:
+        seconds = None if deadline is None else (deadline - clock.now()).total_seconds()
+        if seconds is None or seconds > 0.0:
             engine.deadlines_moved.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(None if left is None else min(left, LOOK_AGAIN)):
+                async with asyncio.timeout(None if seconds is None else min(seconds, LOOK_AGAIN)):
                     await engine.deadlines_moved.wait()
             continue
         try:
             await engine.tick()
-        except Exception:  # the outermost loop: one bad tick must not end all others
+        except Exception:  # the outermost loop: a failed tick must not end the timer
             log.exception("tick_failed")
             await asyncio.sleep(1.0)

@@ -1,5 +1,6 @@
-"""What guests see at 169.254.169.254.
+"""The metadata API: what guests see at 169.254.169.254.
 
-May import ``core`` and ``engine`` only. Start reading with ``app.py``, which answers; ``server.py`` and what
-it names carry the requests to it. ``docs/poll.md`` walks a poll through the files.
+Imports ``core``, ``engine`` and ``http1`` alone. Start with ``app.py``, which answers requests;
+``listeners.py`` opens the addresses, and ``http1`` carries the requests to the application.
+``docs/poll.md`` follows a poll and an approval through the files.
 """

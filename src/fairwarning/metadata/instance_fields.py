@@ -1,10 +1,7 @@
-"""Which fields ``/metadata/instance`` has, and since when.
+"""The fields of ``/metadata/instance``, and the api-versions that have them.
 
-A client asks for a version and may read every field that version promised, so
-the history of the document is the one table below. Reading a row: the path,
-the first version that shows it, where its value comes from. ``*`` in a path
-stands for every element of a list, and the value is then a column: one cell
-per element.
+Each row of the table below has a path, the first api-version that shows it, and a function that returns its
+value. ``*`` in a path stands for every element of a list; the function then returns one value per element.
 """
 
 from collections.abc import Callable
@@ -22,8 +19,8 @@ class DataDisk(NamedTuple):
     resource_id: str = ""
 
 
-class Facts(NamedTuple):
-    """What is known about one machine."""
+class InstanceFacts(NamedTuple):
+    """The facts about one machine that the document shows."""
 
     name: str
     vm_id: str
@@ -61,107 +58,107 @@ class Facts(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One row: a path, the versions that show it, and its value."""
+    """One row of the table: a path, the api-versions that show it, and its value."""
 
     path: str
     since: str
-    value: Callable[[Facts], Value]
+    value: Callable[[InstanceFacts], Value]
     until: str | None = None
 
     def shown_in(self, version: str) -> bool:
-        """Say whether a document of ``version`` has this field."""
+        """Whether the document of an api-version has this field."""
         return self.since <= version and (self.until is None or version < self.until)
 
 
-def _always(text: str) -> Callable[[Facts], Value]:
+def _always(text: str) -> Callable[[InstanceFacts], Value]:
     return lambda facts: text
 
 
-def _for_each_disk(text: Callable[[DataDisk], str]) -> Callable[[Facts], Value]:
+def _for_each_disk(text: Callable[[DataDisk], str]) -> Callable[[InstanceFacts], Value]:
     return lambda facts: tuple(text(disk) for disk in facts.data_disks)
 
 
-def _provider_path(facts: Facts) -> str:
+def _provider_path(facts: InstanceFacts) -> str:
     return (
         f"/subscriptions/{facts.subscription_id}/resourceGroups/{facts.resource_group}"
         "/providers/Microsoft.Compute"
     )
 
 
-def _resource_id(facts: Facts) -> str:
+def _resource_id(facts: InstanceFacts) -> str:
     if facts.resource_id:
         return facts.resource_id
     if facts.scale_set and not facts.flexible:
         instance = facts.name.rpartition("_")[2]
-        within = f"virtualMachineScaleSets/{facts.scale_set}/virtualMachines/{instance}"
-        return f"{_provider_path(facts)}/{within}"
+        member = f"virtualMachineScaleSets/{facts.scale_set}/virtualMachines/{instance}"
+        return f"{_provider_path(facts)}/{member}"
     return f"{_provider_path(facts)}/virtualMachines/{facts.name}"
 
 
-def _flexible_set_id(facts: Facts) -> str:
+def _flexible_set_id(facts: InstanceFacts) -> str:
     if not (facts.scale_set and facts.flexible):
         return ""
     return f"{_provider_path(facts)}/virtualMachineScaleSets/{facts.scale_set}"
 
 
-def _os_disk_name(facts: Facts) -> str:
+def _os_disk_name(facts: InstanceFacts) -> str:
     return f"{facts.name}_OsDisk_1"
 
 
-def _os_disk_id(facts: Facts) -> str:
+def _os_disk_id(facts: InstanceFacts) -> str:
     return f"{_provider_path(facts)}/disks/{_os_disk_name(facts)}"
 
 
-def _computer_name(facts: Facts) -> str:
+def _computer_name(facts: InstanceFacts) -> str:
     return facts.computer_name or facts.name
 
 
-def _keys_only(facts: Facts) -> str:
-    # I-04: the question makes no sense to Windows.
+def _keys_only(facts: InstanceFacts) -> str:
+    # I-04: empty where it does not apply.
     return "true" if facts.os_type == "Linux" else ""
 
 
-def _update_domain(facts: Facts) -> str:
+def _update_domain(facts: InstanceFacts) -> str:
     return "" if facts.update_domain is None else str(facts.update_domain)
 
 
-def _tags(facts: Facts) -> str:
+def _tags(facts: InstanceFacts) -> str:
     return ";".join(f"{name}:{value}" for name, value in facts.tags)
 
 
-def _key_paths(facts: Facts) -> Value:
+def _key_paths(facts: InstanceFacts) -> Value:
     return (f"/home/{facts.admin_username}/.ssh/authorized_keys",) * len(facts.public_keys)
 
 
-def _physical_zone(facts: Facts) -> str:
+def _physical_zone(facts: InstanceFacts) -> str:
     return f"{facts.location}-az{facts.zone}" if facts.zone else ""
 
 
-def _private_ip(facts: Facts) -> Value:
+def _private_ip(facts: InstanceFacts) -> Value:
     return ((facts.private_ip,),)
 
 
-def _public_ip(facts: Facts) -> Value:
+def _public_ip(facts: InstanceFacts) -> Value:
     return ((facts.public_ip,),)
 
 
-def _subnet_address(facts: Facts) -> Value:
+def _subnet_address(facts: InstanceFacts) -> Value:
     return ((facts.subnet,),)
 
 
-def _subnet_prefix(facts: Facts) -> Value:
+def _subnet_prefix(facts: InstanceFacts) -> Value:
     return ((str(facts.subnet_prefix),),)
 
 
-def _ipv6(facts: Facts) -> Value:
+def _ipv6(facts: InstanceFacts) -> Value:
     return (facts.ipv6,)
 
 
-def _dns_server(facts: Facts) -> Value:
+def _dns_server(facts: InstanceFacts) -> Value:
     return ((("168.63.129.16",),),)
 
 
-def _mac(facts: Facts) -> Value:
+def _mac(facts: InstanceFacts) -> Value:
     return (facts.mac.replace(":", "").replace("-", "").upper(),)
 
 
@@ -192,7 +189,7 @@ FIELDS: tuple[Field, ...] = (
     Field("compute.version", "2017-03-01", lambda facts: facts.image_version),
     Field("compute.vmId", "2017-03-01", lambda facts: facts.vm_id),
     Field("compute.vmSize", "2017-03-01", lambda facts: facts.size),
-    # I-09: the preview had other names for what it said about the network.
+    # I-09: the preview used other names for network fields.
     Field(f"{_IPV4}.ipaddress.*.ipaddress", "2017-03-01", _private_ip, until="2017-04-02"),
     Field(f"{_IPV4}.ipaddress.*.publicip", "2017-03-01", _public_ip, until="2017-04-02"),
     Field(f"{_IPV4}.subnet.*.address", "2017-03-01", _subnet_address),

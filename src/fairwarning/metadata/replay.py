@@ -1,4 +1,4 @@
-"""A recording played back to one machine, as if its documents were of today."""
+"""Replays a recording to one machine, with its times moved to today."""
 
 import asyncio
 from bisect import bisect_right
@@ -7,90 +7,98 @@ from datetime import datetime, timedelta
 from functools import partial
 from math import inf
 
-from fairwarning.core.commands import Make
-from fairwarning.core.errors import UnknownEvent, UnknownMachine
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet
+from fairwarning.core.document.recording import MachineRecording, RecordedDocument, render_recorded
+from fairwarning.core.document.versions import DocumentShape
+from fairwarning.core.errors import UnknownEventError, UnknownMachineError
 from fairwarning.core.model import EventId, MachineRef, ScopeKind
 from fairwarning.core.policy import whole_second
-from fairwarning.core.recording import Recorded, Tape, write
-from fairwarning.core.scope import Blueprint
-from fairwarning.core.versions import Shape
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.metadata.views import Sheet, View
+from fairwarning.metadata.views import DocumentSource, MachineView
 
-#: Is told what a machine has approved of its recording, and when.
-Told = Callable[[datetime, MachineRef, tuple[EventId, ...]], None]
-
-
-def nobody(at: datetime, machine: MachineRef, ids: tuple[EventId, ...]) -> None:
-    """Tell nobody."""
+#: Called when a machine approves events of its recording.
+OnApproval = Callable[[datetime, MachineRef, tuple[EventId, ...]], None]
 
 
-async def play(
-    engine: Engine, tapes: Mapping[str, Tape], show: Callable[[MachineRef, View], None], told: Told = nobody
+def ignore_approval(at: datetime, machine: MachineRef, ids: tuple[EventId, ...]) -> None:
+    """Do nothing."""
+
+
+async def start_replays(
+    engine: Engine,
+    recordings: Mapping[str, MachineRecording],
+    show: Callable[[MachineRef, MachineView], None],
+    on_approval: OnApproval = ignore_approval,
 ) -> None:
-    """Show machines what was recorded, from now on; those that the fleet does not have are brought up."""
-    for name, tape in tapes.items():
+    """Show machines their recordings from now on; machines that are not in the fleet are created."""
+    for name, recording in recordings.items():
         try:
             machine = engine.directory.machine(name)
-        except UnknownMachine:
-            alone = Blueprint(name=name, kind=ScopeKind.STANDALONE)
-            await engine.handle(Make(seed=new_event_id(), blueprint=alone))
+        except UnknownMachineError:
+            blueprint = Blueprint(name=name, kind=ScopeKind.STANDALONE)
+            await engine.handle(CreateSet(seed=new_event_id(), blueprint=blueprint))
             machine = engine.directory.machine(name)
-        show(machine, Replay(engine, machine, tape, told))
+        show(machine, Replay(engine, machine, recording, on_approval))
 
 
 class Replay:
-    """A view of what was: documents in their order, each at its time; the last one stays.
+    """A view of a recording: its documents in order, each at its time; the last document stays.
 
-    It keeps the speed of its beginning, whatever becomes of that of the fleet: a NotBefore, once read, stays
-    true.
+    A replay keeps the speed the fleet had at its start, so that a NotBefore that a guest has read stays true.
     """
 
-    def __init__(self, engine: Engine, machine: MachineRef, tape: Tape, told: Told = nobody) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        machine: MachineRef,
+        recording: MachineRecording,
+        on_approval: OnApproval = ignore_approval,
+    ) -> None:
         self._engine = engine
         self._machine = machine
-        self._tape = tape
-        self._told = told
+        self._recording = recording
+        self._on_approval = on_approval
         self._speed = engine.policy.speed
         self._start = engine.clock.now()
         self._began = asyncio.get_running_loop().time()
-        self._offsets = [self._since(one.at).total_seconds() for one in tape.documents]
+        self._offsets = [self._since(document.at).total_seconds() for document in recording.documents]
 
-    def sheet(self) -> Sheet:
-        """Return what the machine was shown at this point of its recording."""
-        one = self._current()
-        return Sheet(one.incarnation, partial(self._write, one))
+    def document(self) -> DocumentSource:
+        """Return the document that is current in the recording."""
+        document = self._current()
+        return DocumentSource(document.incarnation, partial(self._render, document))
 
-    def due(self) -> float:
-        """Return when the next document is to be shown."""
+    def next_change(self) -> float:
+        """Return when the next document is due."""
         later = bisect_right(self._offsets, self._elapsed())
         return self._began + self._offsets[later] if later < len(self._offsets) else inf
 
     async def approve(self, ids: tuple[EventId, ...]) -> None:
-        """Tell of an approval of what is shown; it changes nothing about what was."""
+        """Report an approval of events that are shown; the recording does not change."""
         shown = self._current().ids
         for event_id in ids:
             if event_id not in shown:
-                raise UnknownEvent(event_id)
-        self._told(self._engine.clock.now(), self._machine, ids)
+                raise UnknownEventError(event_id)
+        self._on_approval(self._engine.clock.now(), self._machine, ids)
 
-    def _current(self) -> Recorded:
+    def _current(self) -> RecordedDocument:
         reached = bisect_right(self._offsets, self._elapsed())
-        # Who joined a recording later has something to show from the start.
-        return self._tape.documents[max(reached - 1, 0)]
+        # A machine that joined the recording later shows its first document from the start.
+        return self._recording.documents[max(reached - 1, 0)]
 
     def _elapsed(self) -> float:
         return asyncio.get_running_loop().time() - self._began
 
     def _since(self, instant: datetime) -> timedelta:
-        return (instant - self._tape.begins) / self._speed
+        return (instant - self._recording.begins) / self._speed
 
     def _moved(self, instant: datetime) -> datetime:
         try:
             return whole_second(self._start + self._since(instant))
         except OverflowError:
-            return instant  # a date of no calendar means nothing, then as now
+            return instant  # a date that cannot be moved is shown as recorded
 
-    def _write(self, one: Recorded, number: int, shape: Shape) -> bytes:
-        return write(one, number, shape, self._moved)
+    def _render(self, document: RecordedDocument, number: int, shape: DocumentShape) -> bytes:
+        return render_recorded(document, number, shape, self._moved)

@@ -1,7 +1,8 @@
-"""What single machines are shown in place of the document that their scope shares.
+"""The views of single machines, in place of the document that their scope shares.
 
-A machine whose endpoint is late or counts anew, a machine under replay and a machine of a scope that does not
-broadcast (S-03) each have a view of their own; everybody else is shown what was rendered once for all.
+A machine has a view of its own while an endpoint fault delays or renumbers its documents, during a replay,
+and in a scope that does not broadcast (S-03). All other machines are shown what was rendered once for the
+scope.
 """
 
 import asyncio
@@ -13,201 +14,201 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
-from fairwarning.core.ailments import Ailment
 from fairwarning.core.commands import Approve
-from fairwarning.core.errors import UnknownScope
-from fairwarning.core.fleet import visible
+from fairwarning.core.document.render import render_document
+from fairwarning.core.document.versions import DocumentShape
+from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.errors import UnknownScopeError
+from fairwarning.core.fleet import visible_events
 from fairwarning.core.model import EventId, MachineRef, Scope, VmName
-from fairwarning.core.versions import Shape
-from fairwarning.core.wire import document
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.faults import Fault
-from fairwarning.metadata.http import JSON, Response
+from fairwarning.engine.faults import ActiveFault
+from fairwarning.http1.messages import JSON, Response
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
-    """One document, before it is written down under a number and in the shape of an api-version."""
+class DocumentSource:
+    """One document, before it is rendered in the shape of an api-version."""
 
     incarnation: int
-    write: Callable[[int, Shape], bytes]
+    render: Callable[[int, DocumentShape], bytes]
 
-    def response(self, shape: Shape) -> Response:
-        """Return the document as it is answered."""
-        body = self.write(self.incarnation, shape)
+    def response(self, shape: DocumentShape) -> Response:
+        """Return the document as a response."""
+        body = self.render(self.incarnation, shape)
         return Response(200, body, (("ETag", f'"{self.incarnation}"'),), JSON)
 
 
-class View(Protocol):
-    """What one machine is shown, and what it may approve there."""
+class MachineView(Protocol):
+    """What one machine is shown and may approve."""
 
-    def sheet(self) -> Sheet:
-        """Return what is shown now."""
+    def document(self) -> DocumentSource:
+        """Return the document that is shown now."""
         ...
 
-    def due(self) -> float:
-        """Return when another sheet will be shown, in loop time, whatever happens to the scope until then."""
+    def next_change(self) -> float:
+        """Return when the view changes by itself, in loop time, even if the scope does not change."""
         ...
 
     async def approve(self, ids: tuple[EventId, ...]) -> None:
-        """Start events early, all of them or none.
+        """Approve all of the events, or none.
 
         Raises:
-            UnknownEvent: one of them is not there.
+            UnknownEventError: an event is not shown.
         """
         ...
 
 
-class Plain:
-    """What a machine's scope is about, as it concerns this machine."""
+class ScopeView:
+    """The document of a scope, as far as it concerns one machine."""
 
     def __init__(self, engine: Engine, machine: MachineRef) -> None:
         self._engine = engine
         self._machine = machine
 
-    def sheet(self) -> Sheet:
-        """Return the scope's document."""
+    def document(self) -> DocumentSource:
+        """Return the document of the scope."""
         scope = self._engine.scope(self._machine.scope)
-        return Sheet(scope.incarnation, partial(_write, scope, self._machine.name))
+        return DocumentSource(scope.incarnation, partial(_render, scope, self._machine.name))
 
-    def due(self) -> float:
-        """Return never: only what happens to the scope changes its document."""
+    def next_change(self) -> float:
+        """Return infinity: the view changes only when the scope does."""
         return inf
 
     async def approve(self, ids: tuple[EventId, ...]) -> None:
-        """Approve events of the scope in the machine's name."""
+        """Approve events of the scope in the name of the machine."""
         scope, name = self._machine
         await self._engine.handle(Approve(scope=scope, ids=ids, machine=name, by=name))
 
 
-class Late:
-    """Another view, as it was a while ago."""
+class DelayedView:
+    """Another view, as it was some seconds ago."""
 
-    def __init__(self, source: View, fault: Fault) -> None:
+    def __init__(self, source: MachineView, fault: ActiveFault) -> None:
         self._source = source
         self._delay = fault.delay
         self._until = fault.until
-        self._shown = source.sheet()
-        self._coming: deque[tuple[float, Sheet]] = deque()
+        self._shown = source.document()
+        self._queue: deque[tuple[float, DocumentSource]] = deque()
 
-    def sheet(self) -> Sheet:
-        """Return what the source showed a while ago."""
-        self.turn()
+    def document(self) -> DocumentSource:
+        """Return what the source showed before the delay."""
+        self.advance()
         return self._shown
 
-    def due(self) -> float:
-        """Return when the next sheet is old enough, the source changes by itself or the fault is over."""
-        self.turn()
-        coming = self._coming[0][0] if self._coming else inf
-        return min(coming, self._source.due(), self._until)
+    def next_change(self) -> float:
+        """Return when the next document is old enough, the source changes by itself or the fault ends."""
+        self.advance()
+        next_shown = self._queue[0][0] if self._queue else inf
+        return min(next_shown, self._source.next_change(), self._until)
 
-    def turn(self) -> None:
-        """Remember what the source shows by now, and take up what is old enough."""
+    def advance(self) -> None:
+        """Queue what the source shows now, and show what is old enough."""
         now = asyncio.get_running_loop().time()
-        newest = self._source.sheet()
-        last = self._coming[-1][1] if self._coming else self._shown
+        newest = self._source.document()
+        last = self._queue[-1][1] if self._queue else self._shown
         if newest.incarnation != last.incarnation:
-            self._coming.append((now + self._delay, newest))
-        while self._coming and self._coming[0][0] <= now:
-            _, self._shown = self._coming.popleft()
+            self._queue.append((now + self._delay, newest))
+        while self._queue and self._queue[0][0] <= now:
+            _, self._shown = self._queue.popleft()
 
     async def approve(self, ids: tuple[EventId, ...]) -> None:
-        """Approve events as they are by now."""
+        """Approve events as they are now."""
         await self._source.approve(ids)
 
 
-class Recounted:
-    """Another view, whose documents are counted from 1 again."""
+class RenumberedView:
+    """Another view, with incarnations that start at 1 again."""
 
-    def __init__(self, source: View, fault: Fault) -> None:
+    def __init__(self, source: MachineView, fault: ActiveFault) -> None:
         self._source = source
         self._until = fault.until
-        self._behind = source.sheet().incarnation - 1
+        self._offset = source.document().incarnation - 1
 
-    def sheet(self) -> Sheet:
-        """Return what the source shows, under a smaller number."""
-        sheet = self._source.sheet()
-        return Sheet(sheet.incarnation - self._behind, sheet.write)
+    def document(self) -> DocumentSource:
+        """Return what the source shows, under a smaller incarnation."""
+        document = self._source.document()
+        return DocumentSource(document.incarnation - self._offset, document.render)
 
-    def due(self) -> float:
-        """Return when the source changes by itself, or the fault is over."""
-        return min(self._source.due(), self._until)
+    def next_change(self) -> float:
+        """Return when the source changes by itself, or the fault ends."""
+        return min(self._source.next_change(), self._until)
 
     async def approve(self, ids: tuple[EventId, ...]) -> None:
         """Approve events of the source."""
         await self._source.approve(ids)
 
 
-#: The faults that are about what is shown; all others are about how.
-_ALTERED: Mapping[Ailment, Callable[[View, Fault], View]] = {
-    Ailment.LATE: Late,
-    Ailment.RESTART: Recounted,
+#: The faults that change what is shown; all others change how requests are answered.
+_FAULT_VIEWS: Mapping[EndpointFault, Callable[[MachineView, ActiveFault], MachineView]] = {
+    EndpointFault.LATE: DelayedView,
+    EndpointFault.RESTART: RenumberedView,
 }
 
 
 class Views:
-    """The machines that are shown something of their own."""
+    """The machines that have a view of their own."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._own: dict[MachineRef, View] = {}
-        self._replays: dict[MachineRef, View] = {}
+        self._own: dict[MachineRef, MachineView] = {}
+        self._replays: dict[MachineRef, MachineView] = {}
         self._followers: dict[MachineRef, asyncio.Task[None]] = {}
-        engine.faults.watch(self._ail)
+        engine.faults.watch(self._fault_changed)
 
-    def of(self, machine: MachineRef) -> View | None:
-        """Return what a machine is shown of its own; None if it shares its scope's document."""
+    def own(self, machine: MachineRef) -> MachineView | None:
+        """Return the view of a machine; None if it shares the document of its scope."""
         if machine not in self._own:
             return None
-        # Asking for the fault ends the view of one that has run its time.
+        # Looking up a fault that has ended removes its view.
         self._engine.faults.of(machine, asyncio.get_running_loop().time())
         return self._own.get(machine)
 
-    def whole(self, machine: MachineRef) -> View:
-        """Return what a machine is shown, of its own or shared."""
-        return self.of(machine) or Plain(self._engine, machine)
+    def view(self, machine: MachineRef) -> MachineView:
+        """Return the view of a machine, its own or that of its scope."""
+        return self.own(machine) or ScopeView(self._engine, machine)
 
-    def due(self, machine: MachineRef) -> float:
-        """Return when a machine will be shown something else whatever happens to its scope, in loop time."""
-        view = self.of(machine)
-        return inf if view is None else view.due()
+    def next_change(self, machine: MachineRef) -> float:
+        """Return when the view of a machine changes by itself, in loop time."""
+        view = self.own(machine)
+        return inf if view is None else view.next_change()
 
-    def replay(self, machine: MachineRef, view: View) -> None:
-        """Show a machine something else for good."""
+    def replay(self, machine: MachineRef, view: MachineView) -> None:
+        """Give a machine a view of its own for good."""
         self._replays[machine] = self._own[machine] = view
 
     def forget(self, machine: MachineRef) -> None:
-        """Drop what was shown to a machine that is no more."""
+        """Drop the view of a machine that was deleted."""
         self._replays.pop(machine, None)
-        self._end(machine)
+        self._remove_view(machine)
 
-    def _ail(self, machine: MachineRef, fault: Fault | None) -> None:
-        self._end(machine)
+    def _fault_changed(self, machine: MachineRef, fault: ActiveFault | None) -> None:
+        self._remove_view(machine)
         source = self._replays.get(machine)
-        altered = None if fault is None else _ALTERED.get(fault.ailment)
-        if fault is not None and altered is not None:
-            self._own[machine] = view = altered(source or Plain(self._engine, machine), fault)
-            if isinstance(view, Late):
+        fault_view = None if fault is None else _FAULT_VIEWS.get(fault.kind)
+        if fault is not None and fault_view is not None:
+            self._own[machine] = view = fault_view(source or ScopeView(self._engine, machine), fault)
+            if isinstance(view, DelayedView):
                 self._followers[machine] = asyncio.create_task(self._follow(machine, view))
         elif source is not None:
             self._own[machine] = source
         self._engine.feed.wake(machine.scope)
 
-    def _end(self, machine: MachineRef) -> None:
+    def _remove_view(self, machine: MachineRef) -> None:
         self._own.pop(machine, None)
         follower = self._followers.pop(machine, None)
         if follower is not None:
             follower.cancel()
 
-    async def _follow(self, machine: MachineRef, view: Late) -> None:
-        """Let a view know of every change, even if nobody looks at it."""
-        with suppress(UnknownScope):
+    async def _follow(self, machine: MachineRef, view: DelayedView) -> None:
+        """Keep a delayed view up to date, even if its machine does not poll."""
+        with suppress(UnknownScopeError):
             while True:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout_at(self.due(machine)):
+                    async with asyncio.timeout_at(self.next_change(machine)):
                         await self._engine.feed.document_change(machine.scope)
-                view.turn()
+                view.advance()
 
 
-def _write(scope: Scope, machine: VmName, number: int, shape: Shape) -> bytes:
-    return document(number, visible(scope, machine), shape, scope.facts.kind)
+def _render(scope: Scope, machine: VmName, number: int, shape: DocumentShape) -> bytes:
+    return render_document(number, visible_events(scope, machine), shape, scope.facts.kind)

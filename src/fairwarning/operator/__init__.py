@@ -1,5 +1,5 @@
-"""What fleet operators call: ``/fleet/v1``.
+"""The operator API: ``/fleet/v1``.
 
-Turns requests into commands and state into answers; decides nothing. May import ``core``, ``engine``,
-``access``, Starlette and msgspec. Start with ``routes``, the table of everything there is, then ``events``.
+Turns requests into commands and state into responses; decides nothing. May import ``core``, ``engine``,
+``access``, Starlette and msgspec. Start with ``routes``, the table of all routes, then ``events``.
 """

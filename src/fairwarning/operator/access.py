@@ -1,4 +1,4 @@
-"""Who may come in: a token where one is set, and on loopback no stranger's web page."""
+"""Access control: a bearer token where one is set; on loopback, no requests from foreign web pages."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,18 +6,24 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fairwarning.access import bears, caller, holds, ours, same_site
-from fairwarning.operator.problems import answer
+from fairwarning.access import (
+    bearer_token_matches,
+    client_address,
+    has_bearer_token,
+    hosts_are_loopback,
+    same_site,
+)
+from fairwarning.operator.problems import problem_response
 from fairwarning.throttle import Throttle, TooManyGuessesError
 
-#: What anybody may ask: it says nothing about the fleet.
-OPEN = frozenset({"/healthz"})
+#: Paths that need no token: their responses say nothing about the fleet.
+OPEN_PATHS = frozenset({"/healthz"})
 
 _CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
 
 
-class Access:
-    """Lets a request through to the app, or answers that it may not."""
+class OperatorAccess:
+    """Middleware that passes a request to the app or refuses it."""
 
     def __init__(self, app: ASGIApp, token: str | None, throttle: Throttle) -> None:
         self._app = app
@@ -25,7 +31,7 @@ class Access:
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; whatever is answered is kept by nobody on the way."""
+        """Answer one request, with ``Cache-Control: no-store`` on every response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -35,25 +41,25 @@ class Access:
                 MutableHeaders(scope=message)["Cache-Control"] = "no-store"
             await send(message)
 
-        refusal = None if scope["path"] in OPEN else await self._refusal(scope, Headers(scope=scope))
+        refusal = None if scope["path"] in OPEN_PATHS else await self._refusal(scope, Headers(scope=scope))
         await (refusal or self._app)(scope, receive, send_uncached)
 
     async def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if self._token is not None:
-            return await self._judged(scope, headers.getlist("authorization"), self._token)
+            return await self._check_token(scope, headers.getlist("authorization"), self._token)
         hosts = headers.getlist("host")
-        if not ours(hosts):
-            return answer(403, "only names of this machine are served without a token")
+        if not hosts_are_loopback(hosts):
+            return problem_response(403, "without a token, the Host header must name a loopback address")
         if not same_site(headers.getlist("origin"), hosts):
-            return answer(403, "web pages of other sites may not call this API")
+            return problem_response(403, "cross-origin requests are not allowed")
         return None
 
-    async def _judged(self, scope: Scope, given: Sequence[str], token: bytes) -> Response | None:
-        if holds(given, token):
+    async def _check_token(self, scope: Scope, authorization: Sequence[str], token: bytes) -> Response | None:
+        if bearer_token_matches(authorization, token):
             return None
-        if bears(given):
+        if has_bearer_token(authorization):
             try:
-                await self._throttle.wrong(caller(scope.get("client")))
-            except TooManyGuessesError as problem:
-                return answer(429, str(problem), headers={"Retry-After": problem.retry_after})
-        return answer(401, "a bearer token is needed", headers=_CHALLENGE)
+                await self._throttle.wrong_token(client_address(scope.get("client")))
+            except TooManyGuessesError as error:
+                return problem_response(429, str(error), headers={"Retry-After": error.retry_after})
+        return problem_response(401, "a bearer token is required", headers=_CHALLENGE)

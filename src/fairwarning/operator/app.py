@@ -7,23 +7,23 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.routing import Route as Door
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.exposition import Family
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.journey import Journeys
-from fairwarning.operator.access import Access
-from fairwarning.operator.desk import Desk, Management
-from fairwarning.operator.problems import refuse
-from fairwarning.operator.route import Route
+from fairwarning.engine.time_control import TimeControl
+from fairwarning.formats.prometheus import MetricFamily
+from fairwarning.operator.access import OperatorAccess
+from fairwarning.operator.context import ManagementEndpoint, OperatorContext
+from fairwarning.operator.problems import handle_error
+from fairwarning.operator.route import OperatorRoute
 from fairwarning.operator.routes import ROUTES
 from fairwarning.streams import Streams
 from fairwarning.throttle import Throttle
 
-_REFUSED = (FairWarningError, HTTPException, ClientDisconnect, Exception)
+_HANDLED = (FairWarningError, HTTPException, ClientDisconnect, Exception)
 
 
 def create_app(
@@ -31,65 +31,67 @@ def create_app(
     *,
     endpoints: Callable[[MachineRef], str | None],
     alternatives: Callable[[MachineRef], tuple[str, ...]] | None = None,
-    welcome: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
+    open_endpoints: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
     token: str | None = None,
     throttle: Throttle | None = None,
     loopback: bool = True,
-    closing: asyncio.Event | None = None,
-    management: Callable[[], Awaitable[Management | None]] | None = None,
-    journeys: Journeys | None = None,
-    counted: Callable[[], Iterable[Family]] = tuple,
+    shutdown: asyncio.Event | None = None,
+    management: Callable[[], Awaitable[ManagementEndpoint | None]] | None = None,
+    time_control: TimeControl | None = None,
+    metric_sources: Sequence[Callable[[], Iterable[MetricFamily]]] = (),
     streams: Streams | None = None,
 ) -> Starlette:
-    """Return the app; a token that is given is asked for, and off loopback one must be given.
+    """Return the app; with a token, every request needs it, and off loopback a token is mandatory.
 
-    Feeds end once ``closing`` is set; until then they would keep a server from ending by itself.
+    Feeds end once ``shutdown`` is set; until then an open feed keeps the server from stopping.
     """
     if not loopback and not token:
         raise ValueError("off loopback the operator API needs a token")
-    desk = Desk(
+    context = OperatorContext(
         engine=engine,
         endpoints=endpoints,
-        alternatives=alternatives or _no_other_way,
-        welcome=welcome or _nothing_to_open,
-        closing=closing or asyncio.Event(),
-        management=management or _no_other_face,
-        journeys=journeys or Journeys(engine),
-        counted=counted,
+        alternatives=alternatives or _no_alternatives,
+        open_endpoints=open_endpoints or _no_endpoints,
+        shutdown=shutdown or asyncio.Event(),
+        management=management or _no_management,
+        time_control=time_control or TimeControl(engine),
+        metric_sources=metric_sources,
         streams=streams or Streams(),
     )
     app = Starlette(
-        routes=list(_doors(desk, ROUTES)),
-        middleware=[Middleware(Access, token=token, throttle=throttle or Throttle())],
-        exception_handlers=dict.fromkeys(_REFUSED, refuse),
+        routes=list(_starlette_routes(context, ROUTES)),
+        middleware=[Middleware(OperatorAccess, token=token, throttle=throttle or Throttle())],
+        exception_handlers=dict.fromkeys(_HANDLED, handle_error),
     )
     app.router.redirect_slashes = False
     return app
 
 
-def _no_other_way(machine: MachineRef) -> tuple[str, ...]:
+def _no_alternatives(machine: MachineRef) -> tuple[str, ...]:
     return ()
 
 
-async def _nothing_to_open(machines: Sequence[MachineRef]) -> None:
-    """Machines of a server without a metadata face need nothing opened."""
+async def _no_endpoints(machines: Sequence[MachineRef]) -> None:
+    """Open nothing: the server has no metadata API."""
 
 
-async def _no_other_face() -> None:
-    """A server with no management face."""
+async def _no_management() -> None:
+    """Return None: the server has no management API."""
 
 
-def _doors(desk: Desk, routes: Iterable[Route]) -> Iterable[Door]:
-    by_path: dict[str, dict[str, Route]] = {}
+def _starlette_routes(context: OperatorContext, routes: Iterable[OperatorRoute]) -> Iterable[Route]:
+    by_path: dict[str, dict[str, OperatorRoute]] = {}
     for route in routes:
         by_path.setdefault(route.path, {})[route.method] = route
     for path, methods in by_path.items():
-        yield Door(path, _endpoint(desk, methods), methods=list(methods))
+        yield Route(path, _endpoint(context, methods), methods=list(methods))
 
 
-def _endpoint(desk: Desk, methods: dict[str, Route]) -> Callable[[Request], Awaitable[ASGIApp]]:
+def _endpoint(
+    context: OperatorContext, methods: dict[str, OperatorRoute]
+) -> Callable[[Request], Awaitable[ASGIApp]]:
     async def endpoint(request: Request) -> ASGIApp:
         method = "GET" if request.method == "HEAD" else request.method
-        return await methods[method].serve(desk, request)
+        return await methods[method].serve(context, request)
 
     return endpoint

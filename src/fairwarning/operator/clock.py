@@ -1,35 +1,40 @@
-"""What time it is for the fleet, and moving it."""
+"""The fleet's clock: reading it and moving it."""
 
-from fairwarning.core import durations
+from fairwarning.core.inputs import parse_duration
 from fairwarning.engine.clock import ManualClock
-from fairwarning.operator import shapes
-from fairwarning.operator.desk import Desk
+from fairwarning.operator import schemas
+from fairwarning.operator.context import OperatorContext
 
 
-async def clock(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Clock:
-    """Return what time it is."""
-    engine = desk.engine
-    return shapes.Clock(
+async def clock(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.ClockBody:
+    """Return the fleet's time."""
+    return _clock_body(context)
+
+
+async def advance(context: OperatorContext, _: str, request: schemas.AdvanceRequest) -> schemas.ClockBody:
+    """Move manual time forward, stopping at every deadline on the way."""
+    actor = schemas.actor_name(request.who, "who")
+    await context.time_control.advance(parse_duration(request.by, "by"), actor)
+    return _clock_body(context)
+
+
+async def next_deadline(context: OperatorContext, _: str, request: schemas.ActorRequest) -> schemas.ClockBody:
+    """Move manual time to the next deadline, if there is one."""
+    await context.time_control.to_next_deadline(request.actor)
+    return _clock_body(context)
+
+
+async def set_speed(context: OperatorContext, _: str, request: schemas.SpeedRequest) -> schemas.ClockBody:
+    """Change how fast durations pass from now on."""
+    await context.time_control.set_speed(request.speed, request.actor)
+    return _clock_body(context)
+
+
+def _clock_body(context: OperatorContext) -> schemas.ClockBody:
+    engine = context.engine
+    return schemas.ClockBody(
         mode="manual" if isinstance(engine.clock, ManualClock) else "real",
         now=engine.clock.now(),
         speed=engine.policy.speed,
         next_deadline=engine.next_deadline(),
     )
-
-
-async def advance(desk: Desk, _: str, asked: shapes.Advance) -> shapes.Clock:
-    """Move manual time on, stopping at every deadline on the way."""
-    await desk.journeys.advance(durations.parse(asked.by, "by"), shapes.recorded(asked.who, "who"))
-    return await clock(desk, "", shapes.Nothing())
-
-
-async def next_deadline(desk: Desk, _: str, asked: shapes.Asker) -> shapes.Clock:
-    """Move manual time to the next deadline; where nothing is due, time stays."""
-    await desk.journeys.to_next_deadline(asked.who)
-    return await clock(desk, "", shapes.Nothing())
-
-
-async def set_speed(desk: Desk, _: str, asked: shapes.SpeedWanted) -> shapes.Clock:
-    """Change how fast durations pass from now on."""
-    await desk.journeys.set_speed(asked.speed, asked.who)
-    return await clock(desk, "", shapes.Nothing())

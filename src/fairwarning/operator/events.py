@@ -1,139 +1,149 @@
-"""Events: what is pending, what to do to whom, approving and cancelling."""
+"""Events: listing, causing, approving and cancelling them."""
 
 from collections.abc import Iterable, Sequence
 
-from fairwarning.core import durations
+from fairwarning.core.announce import events_caused_by, unpolled_hint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import Change, EventChanged
-from fairwarning.core.commands import Approve, Cancel, Remove, Schedule
-from fairwarning.core.errors import Invalid, UnknownEvent
+from fairwarning.core.commands import Approve, Cancel, DeleteScopes, Schedule
+from fairwarning.core.errors import InvalidError, UnknownEventError
+from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import Event, EventId, MachineRef, ScopeId
-from fairwarning.core.unwatched import hint, led_to
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.operator import shapes
-from fairwarning.operator.desk import Desk
-from fairwarning.operator.fleet import scopes_called
-from fairwarning.operator.problems import naming
+from fairwarning.operator import schemas
+from fairwarning.operator.context import OperatorContext
+from fairwarning.operator.fleet import scopes_of
+from fairwarning.operator.problems import field_context
 
 
-async def events(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Events:
-    """Return every pending event, scope by scope, in order of creation."""
-    pending = (event for scope in desk.engine.scopes().values() for event in scope.events.values())
-    return shapes.Events(events=[event_shape(event) for event in pending])
+async def events(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.EventsBody:
+    """Return every pending event, by scope and then in order of creation."""
+    pending = (event for scope in context.engine.scopes().values() for event in scope.events.values())
+    return schemas.EventsBody(events=[event_body(event) for event in pending])
 
 
-async def event(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Event:
+async def event(context: OperatorContext, name: str, request: schemas.EmptyRequest) -> schemas.EventBody:
     """Return one pending event."""
-    scope_id, event_id = desk.engine.directory.event(name)
-    return event_shape(_afterwards(desk.engine, scope_id, event_id, ()))
+    scope_id, event_id = context.engine.directory.event(name)
+    return event_body(_event_after(context.engine, scope_id, event_id, ()))
 
 
-async def cause(desk: Desk, _: str, asked: shapes.EventWanted) -> shapes.Announced:
-    """Do something to machines; the answer comes once guests can see it."""
+async def cause(context: OperatorContext, _: str, request: schemas.CauseRequest) -> schemas.AnnouncedBody:
+    """Cause events on machines; the response is sent once guests can see them."""
     command = Schedule(
         id=new_event_id(),
-        cause=asked.cause,
-        machines=_machines(desk.engine, asked),
-        notice=None if asked.notice is None else durations.parse(asked.notice, "notice"),
-        kind=asked.kind,
-        force=asked.force,
-        by=asked.who,
+        cause=request.cause,
+        machines=_machines(context.engine, request),
+        notice=None if request.notice is None else parse_duration(request.notice, "notice"),
+        kind=request.kind,
+        force=request.force,
+        by=request.actor,
     )
-    return _announced(desk.engine, command.id, await desk.engine.handle(command))
+    return _announced_body(context.engine, command.id, await context.engine.handle(command))
 
 
-async def delete_machine(desk: Desk, name: str, asked: shapes.Removal) -> shapes.Announced:
-    """Delete a machine, with the notice its model calls for."""
-    ref = desk.engine.directory.machine(name)
-    command = Schedule(id=new_event_id(), cause="delete", machines=(ref,), force=asked.force, by=asked.who)
-    return _announced(desk.engine, command.id, await desk.engine.handle(command))
+async def delete_machine(
+    context: OperatorContext, name: str, request: schemas.DeleteRequest
+) -> schemas.AnnouncedBody:
+    """Delete a machine, with the notice that its model sets."""
+    command = Schedule(
+        id=new_event_id(),
+        cause="delete",
+        machines=(context.engine.directory.machine(name),),
+        force=request.force,
+        by=request.actor,
+    )
+    return _announced_body(context.engine, command.id, await context.engine.handle(command))
 
 
-async def delete_set(desk: Desk, name: str, asked: shapes.Removal) -> shapes.Announced:
+async def delete_set(
+    context: OperatorContext, name: str, request: schemas.DeleteRequest
+) -> schemas.AnnouncedBody:
     """Delete all machines of a set, with their notice, and then the set."""
-    ids = scopes_called(desk.engine, name)
-    command = Remove(id=new_event_id(), scopes=ids, force=asked.force, by=asked.who)
-    return _announced(desk.engine, command.id, await desk.engine.handle(command))
+    ids = scopes_of(context.engine, name)
+    command = DeleteScopes(id=new_event_id(), scopes=ids, force=request.force, by=request.actor)
+    return _announced_body(context.engine, command.id, await context.engine.handle(command))
 
 
-async def approve(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Event:
-    """Say that an event need not wait any longer, and return it as it is then."""
-    scope_id, event_id = desk.engine.directory.event(name)
-    changes = await desk.engine.handle(Approve(scope=scope_id, ids=(event_id,), by=asked.who))
-    return event_shape(_afterwards(desk.engine, scope_id, event_id, changes))
+async def approve(context: OperatorContext, name: str, request: schemas.ActorRequest) -> schemas.EventBody:
+    """Let an event start before its notice ends, and return its new state."""
+    scope_id, event_id = context.engine.directory.event(name)
+    command = Approve(scope=scope_id, ids=(event_id,), by=request.actor)
+    changes = await context.engine.handle(command)
+    return event_body(_event_after(context.engine, scope_id, event_id, changes))
 
 
-async def cancel(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Event:
-    """Withdraw an event that has not started, and return it as it was, Gone."""
-    scope_id, event_id = desk.engine.directory.event(name)
-    changes = await desk.engine.handle(Cancel(scope=scope_id, id=event_id, by=asked.who))
-    return event_shape(_afterwards(desk.engine, scope_id, event_id, changes))
+async def cancel(context: OperatorContext, name: str, request: schemas.ActorRequest) -> schemas.EventBody:
+    """Cancel an event that has not started, and return it with the status Gone."""
+    scope_id, event_id = context.engine.directory.event(name)
+    changes = await context.engine.handle(Cancel(scope=scope_id, id=event_id, by=request.actor))
+    return event_body(_event_after(context.engine, scope_id, event_id, changes))
 
 
-async def causes(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Causes:
-    """Return everything that can be done to a machine."""
-    rows = [
-        shapes.Cause(name=name, type=one.kind, source=one.source, summary=one.summary)
-        for name, one in CAUSES.items()
+async def causes(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.CausesBody:
+    """Return every cause of an event."""
+    bodies = [
+        schemas.CauseBody(name=name, type=cause.kind, source=cause.source, summary=cause.summary)
+        for name, cause in CAUSES.items()
     ]
-    return shapes.Causes(causes=rows)
+    return schemas.CausesBody(causes=bodies)
 
 
-def event_shape(one: Event) -> shapes.Event:
-    """Return an event as the operator sees it."""
-    return shapes.Event(
-        id=one.id,
-        scope=one.scope,
-        cause=one.cause,
-        type=one.kind,
-        source=one.source,
-        status=one.status,
-        resources=list(one.resources),
-        description=one.description,
-        duration=one.duration,
-        created_at=one.created_at,
-        not_before=one.not_before,
-        started_at=one.started_at,
-        approved_by=one.approved_by,
-        seen=one.seen,
-        attempt=one.attempt,
-        retry_at=one.retry_at,
-        walk=one.walk,
+def event_body(event: Event) -> schemas.EventBody:
+    """Return the body of an event."""
+    return schemas.EventBody(
+        id=event.id,
+        scope=event.scope,
+        cause=event.cause,
+        type=event.kind,
+        source=event.source,
+        status=event.status,
+        resources=list(event.resources),
+        description=event.description,
+        duration=event.duration,
+        created_at=event.created_at,
+        not_before=event.not_before,
+        started_at=event.started_at,
+        approved_by=event.approved_by,
+        seen=event.seen,
+        attempt=event.attempt,
+        retry_at=event.retry_at,
+        walk=event.walk,
     )
 
 
-def _machines(engine: Engine, asked: shapes.EventWanted) -> tuple[MachineRef, ...]:
-    if asked.host is not None:
-        if asked.machines:
-            raise Invalid("host", "name machines or a host, not both")
-        with naming("host"):
-            return engine.directory.on_host(asked.host)
+def _machines(engine: Engine, request: schemas.CauseRequest) -> tuple[MachineRef, ...]:
+    if request.host is not None:
+        if request.machines:
+            raise InvalidError("host", "give machines or a host, not both")
+        with field_context("host"):
+            return engine.directory.machines_on_host(request.host)
     refs = []
-    for number, name in enumerate(asked.machines):
-        with naming(f"machines[{number}]"):
+    for number, name in enumerate(request.machines):
+        with field_context(f"machines[{number}]"):
             refs.append(engine.directory.machine(name))
     return tuple(refs)
 
 
-def _afterwards(engine: Engine, scope_id: ScopeId, event_id: EventId, changes: Iterable[Change]) -> Event:
-    """Return an event as ``changes`` left it, or as it stands if they do not speak of it."""
+def _event_after(engine: Engine, scope_id: ScopeId, event_id: EventId, changes: Iterable[Change]) -> Event:
+    """Return an event as ``changes`` left it, or its current state if ``changes`` do not contain it."""
     scope = engine.scopes().get(scope_id)
     pending = None if scope is None else scope.events.get(event_id)
-    found = _changed(changes).get(event_id, pending)
-    if found is None:
-        raise UnknownEvent(event_id)
-    return found
+    event = _changed_events(changes).get(event_id, pending)
+    if event is None:
+        raise UnknownEventError(event_id)
+    return event
 
 
-def _changed(changes: Iterable[Change]) -> dict[EventId, Event]:
+def _changed_events(changes: Iterable[Change]) -> dict[EventId, Event]:
     return {change.event.id: change.event for change in changes if isinstance(change, EventChanged)}
 
 
-def _announced(engine: Engine, first: EventId, changes: Sequence[Change]) -> shapes.Announced:
-    announced = led_to(first, changes)
-    return shapes.Announced(
-        events=[event_shape(one) for one in announced],
-        warned=any(one.seen for one in announced),
-        hint=hint(engine.scopes(), announced),
+def _announced_body(engine: Engine, first: EventId, changes: Sequence[Change]) -> schemas.AnnouncedBody:
+    announced = events_caused_by(first, changes)
+    return schemas.AnnouncedBody(
+        events=[event_body(event) for event in announced],
+        warned=any(event.seen for event in announced),
+        hint=unpolled_hint(engine.scopes(), announced),
     )

@@ -1,24 +1,28 @@
-"""Faults of single endpoints."""
+"""Faults of single metadata endpoints."""
 
 import asyncio
 
-from fairwarning.engine.faults import Fault
-from fairwarning.operator import shapes
-from fairwarning.operator.desk import Desk
-from fairwarning.operator.fleet import machine_shape
+from fairwarning.engine.faults import ActiveFault
+from fairwarning.operator import schemas
+from fairwarning.operator.context import OperatorContext
+from fairwarning.operator.fleet import machine_body
 
 
-async def put(desk: Desk, name: str, asked: shapes.FaultWanted) -> shapes.Machine:
-    """Let a machine's endpoint misbehave, for a while or until it is healed."""
-    ref = desk.engine.directory.machine(name)
+async def set_fault(
+    context: OperatorContext, name: str, request: schemas.FaultRequest
+) -> schemas.MachineBody:
+    """Make a machine's endpoint misbehave, for a while or until the fault is cleared."""
+    ref = context.engine.directory.machine(name)
     now = asyncio.get_running_loop().time()
-    fault = Fault.read(asked.fault, asked.lasts, asked.delay, now)
-    await desk.engine.faults.inflict(ref, fault, asked.who)
-    return machine_shape(desk, ref)
+    fault = ActiveFault.parse(request.fault, request.lasts, request.delay, now)
+    await context.engine.faults.set(ref, fault, request.actor)
+    return machine_body(context, ref)
 
 
-async def heal(desk: Desk, name: str, asked: shapes.Asker) -> shapes.Machine:
-    """Let a machine's endpoint work again."""
-    ref = desk.engine.directory.machine(name)
-    await desk.engine.faults.cure(ref, asked.who)
-    return machine_shape(desk, ref)
+async def clear_fault(
+    context: OperatorContext, name: str, request: schemas.ActorRequest
+) -> schemas.MachineBody:
+    """Make a machine's endpoint work again."""
+    ref = context.engine.directory.machine(name)
+    await context.engine.faults.clear(ref, request.actor)
+    return machine_body(context, ref)

@@ -1,225 +1,240 @@
-"""Machines and the scopes they share: what there is, and what operators change about it."""
+"""Machines and scopes: listing, creating and changing them."""
 
 import asyncio
 from collections.abc import Iterable
 
 from msgspec import UNSET
 
-from fairwarning.core import durations
-from fairwarning.core.changes import MachineChanged, ScopeMade
-from fairwarning.core.commands import Add, ChangeModel, Make, SetApprovals, SetPower, Upgrade
-from fairwarning.core.condition import condition
-from fairwarning.core.errors import UnknownMachine, UnknownScope
-from fairwarning.core.fleet import Fleet
-from fairwarning.core.model import (
-    Approvals,
-    HostId,
-    MachineRef,
-    Scope,
-    ScopeId,
-    VmName,
-)
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.changes import Change, MachineChanged, ScopeMade
+from fairwarning.core.commands import AddMachines, ChangeModel, CreateSet, SetApprovals, SetPower, Upgrade
+from fairwarning.core.errors import UnknownMachineError, UnknownScopeError
+from fairwarning.core.fleet import FleetState, machine_state
+from fairwarning.core.inputs import parse_duration
+from fairwarning.core.model import ApprovalSettings, HostId, MachineRef, Scope, ScopeId, VmName
 from fairwarning.core.scaleset import latest_model_applied
-from fairwarning.core.scope import Blueprint
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.operator import shapes
-from fairwarning.operator.desk import Desk
-from fairwarning.operator.problems import Refusal, naming
-from fairwarning.operator.walks import walk_shape
+from fairwarning.formats import durations
+from fairwarning.operator import schemas
+from fairwarning.operator.context import OperatorContext
+from fairwarning.operator.problems import BadRequestError, field_context
+from fairwarning.operator.rollouts import rollout_body
 
 
-async def machines(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Machines:
-    """Return every machine, scope by scope."""
-    return machines_shape(desk, list(desk.engine.refs()))
+async def machines(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.MachinesBody:
+    """Return every machine, by scope."""
+    return machines_body(context, list(context.engine.refs()))
 
 
-async def machine(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Machine:
+async def machine(context: OperatorContext, name: str, request: schemas.EmptyRequest) -> schemas.MachineBody:
     """Return one machine."""
-    return machine_shape(desk, desk.engine.directory.machine(name))
+    return machine_body(context, context.engine.directory.machine(name))
 
 
-async def management(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Management:
-    """Return where the management face is."""
-    face = await desk.management()
-    if face is None:
-        raise Refusal(404, "this server has no management face")
-    return shapes.Management(
-        arm=face.url,
-        ca=str(face.ca),
-        certificate=face.certificate,
-        tenant=face.tenant,
-        subscription=face.subscription,
+async def management(
+    context: OperatorContext, _: str, request: schemas.EmptyRequest
+) -> schemas.ManagementBody:
+    """Return the address of the management API."""
+    endpoint = await context.management()
+    if endpoint is None:
+        raise BadRequestError(404, "this server has no management API")
+    return schemas.ManagementBody(
+        arm=endpoint.url,
+        ca=str(endpoint.ca),
+        certificate=endpoint.certificate,
+        tenant=endpoint.tenant,
+        subscription=endpoint.subscription,
     )
 
 
-async def set_power(desk: Desk, name: str, asked: shapes.PowerWanted) -> shapes.Machine:
+async def set_power(
+    context: OperatorContext, name: str, request: schemas.PowerRequest
+) -> schemas.MachineBody:
     """Start or stop a machine and return it."""
-    ref = desk.engine.directory.machine(name)
-    await desk.engine.handle(SetPower(machine=ref, power=asked.power, by=asked.who))
-    return machine_shape(desk, ref)
+    ref = context.engine.directory.machine(name)
+    await context.engine.handle(SetPower(machine=ref, power=request.power, by=request.actor))
+    return machine_body(context, ref)
 
 
-async def scopes(desk: Desk, _: str, asked: shapes.Nothing) -> shapes.Scopes:
+async def scopes(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.ScopesBody:
     """Return every scope."""
-    return shapes.Scopes(scopes=[scope_shape(desk.engine, scope) for scope in desk.engine.scopes().values()])
+    return _scopes_body(context.engine, list(context.engine.scopes()))
 
 
-async def scope(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Scope:
+async def scope(context: OperatorContext, name: str, request: schemas.EmptyRequest) -> schemas.ScopeBody:
     """Return one scope."""
-    return scope_shape(desk.engine, desk.engine.scope(ScopeId(name)))
+    return scope_body(context.engine, context.engine.scope(ScopeId(name)))
 
 
-async def make(desk: Desk, _: str, asked: shapes.ScopeWanted) -> shapes.Scopes:
-    """Bring up a set and return its scopes."""
-    command = Make(seed=new_event_id(), blueprint=_blueprint(asked), by=asked.who)
-    changes = await desk.engine.handle(command)
-    await desk.welcome([c.machine.ref for c in changes if isinstance(c, MachineChanged)])
-    made = [change.scope for change in changes if isinstance(change, ScopeMade)]
-    return shapes.Scopes(scopes=[scope_shape(desk.engine, desk.engine.scope(scope_id)) for scope_id in made])
+async def create_set(
+    context: OperatorContext, _: str, request: schemas.CreateSetRequest
+) -> schemas.ScopesBody:
+    """Create a set and return its scopes."""
+    command = CreateSet(seed=new_event_id(), blueprint=_blueprint(request), by=request.actor)
+    changes = await context.engine.handle(command)
+    await context.open_endpoints(_changed_machines(changes))
+    created = [change.scope for change in changes if isinstance(change, ScopeMade)]
+    return _scopes_body(context.engine, created)
 
 
-async def change(desk: Desk, name: str, asked: shapes.ScopeChange) -> shapes.Scopes:
-    """Change what a set wants of its instances, or what it approves by itself, and return its scopes."""
-    engine = desk.engine
-    ids = scopes_called(engine, name)
-    if asked.terminate_notice is not UNSET:
-        notice = asked.terminate_notice
-        wanted = None if notice is None else durations.parse(notice, "terminate_notice")
-        await engine.handle(ChangeModel(scopes=ids, terminate_notice=wanted, by=asked.who))
-    if asked.approvals is not UNSET:
+async def change_set(
+    context: OperatorContext, name: str, request: schemas.ChangeSetRequest
+) -> schemas.ScopesBody:
+    """Change the model or the approval settings of a set and return its scopes."""
+    engine = context.engine
+    ids = scopes_of(engine, name)
+    if request.terminate_notice is not UNSET:
+        text = request.terminate_notice
+        notice = None if text is None else parse_duration(text, "terminate_notice")
+        await engine.handle(ChangeModel(scopes=ids, terminate_notice=notice, by=request.actor))
+    if request.approvals is not UNSET:
         for scope_id in ids:
-            approvals = _approvals(asked.approvals, engine.scope(scope_id).facts.approvals)
-            await engine.handle(SetApprovals(scope=scope_id, approvals=approvals, by=asked.who))
-    return shapes.Scopes(scopes=[scope_shape(engine, engine.scope(scope_id)) for scope_id in ids])
+            approvals = _approvals(request.approvals, engine.scope(scope_id).facts.approvals)
+            await engine.handle(SetApprovals(scope=scope_id, approvals=approvals, by=request.actor))
+    return _scopes_body(engine, ids)
 
 
-async def grow(desk: Desk, name: str, asked: shapes.Growth) -> shapes.Machines:
+async def add_machines(
+    context: OperatorContext, name: str, request: schemas.AddMachinesRequest
+) -> schemas.MachinesBody:
     """Add machines to a scope and return them."""
-    command = Add(seed=new_event_id(), scope=ScopeId(name), count=asked.count, by=asked.who)
-    changes = await desk.engine.handle(command)
-    new = [c.machine.ref for c in changes if isinstance(c, MachineChanged)]
-    await desk.welcome(new)
-    return machines_shape(desk, new)
+    command = AddMachines(seed=new_event_id(), scope=ScopeId(name), count=request.count, by=request.actor)
+    added = _changed_machines(await context.engine.handle(command))
+    await context.open_endpoints(added)
+    return machines_body(context, added)
 
 
-async def upgrade(desk: Desk, name: str, asked: shapes.UpgradeWanted) -> shapes.Machines:
-    """Bring instances of a set to its latest model and return them."""
-    engine = desk.engine
-    ids = scopes_called(engine, name)
-    if asked.machines is None:
+async def upgrade(
+    context: OperatorContext, name: str, request: schemas.UpgradeRequest
+) -> schemas.MachinesBody:
+    """Apply the latest model of a set to its instances and return them."""
+    engine = context.engine
+    ids = scopes_of(engine, name)
+    if request.machines is None:
         refs = [ref for scope_id in ids for ref in engine.scope(scope_id).refs()]
     else:
-        refs = _members(engine, ids, asked.machines)
-    await engine.handle(Upgrade(machines=tuple(refs), by=asked.who))
-    return machines_shape(desk, refs)
+        refs = _members(engine, ids, request.machines)
+    await engine.handle(Upgrade(machines=tuple(refs), by=request.actor))
+    return machines_body(context, refs)
 
 
-def scopes_called(engine: Engine, name: str) -> tuple[ScopeId, ...]:
-    """Return the scopes of the set called ``name``, or the one scope that has this id."""
-    found = engine.directory.scopes_of_set(name)
-    if not found and ScopeId(name) not in engine.scopes():
-        raise UnknownScope(name)
-    return found or (ScopeId(name),)
+def scopes_of(engine: Engine, name: str) -> tuple[ScopeId, ...]:
+    """Return the scopes of the set called ``name``, or the one scope with this id."""
+    ids = engine.directory.scopes_of_set(name)
+    if not ids and ScopeId(name) not in engine.scopes():
+        raise UnknownScopeError(name)
+    return ids or (ScopeId(name),)
 
 
-def machines_shape(desk: Desk, refs: Iterable[MachineRef]) -> shapes.Machines:
-    """Return the machines that are still there, as the operator sees them."""
-    known = desk.engine.scopes()
-    there = (ref for ref in refs if ref.scope in known and ref.name in known[ref.scope].machines)
-    return shapes.Machines(machines=[machine_shape(desk, ref) for ref in there])
+def machines_body(context: OperatorContext, refs: Iterable[MachineRef]) -> schemas.MachinesBody:
+    """Return the bodies of those machines that still exist."""
+    scopes = context.engine.scopes()
+    existing = (ref for ref in refs if ref.scope in scopes and ref.name in scopes[ref.scope].machines)
+    return schemas.MachinesBody(machines=[machine_body(context, ref) for ref in existing])
 
 
-def machine_shape(desk: Desk, ref: MachineRef) -> shapes.Machine:
-    """Return a machine as the operator sees it."""
-    one = desk.engine.machine(ref)
-    its = desk.engine.scope(ref.scope)
-    return shapes.Machine(
-        name=one.name,
-        scope=one.scope,
-        set=its.facts.set_name,
-        instance=one.instance,
-        power=one.power,
-        state=condition(its, one),
-        update_domain=one.update_domain,
-        fault_domain=one.fault_domain,
-        host=one.host,
-        spot=one.spot,
-        enabled=its.enabled,
-        polled_at=desk.engine.polled_at(its.id),
-        latest_model_applied=latest_model_applied(Fleet({its.id: its}), one),
-        fault=desk.engine.faults.ailment(ref, asyncio.get_running_loop().time()),
-        metadata=desk.endpoints(ref),
-        alternatives=list(desk.alternatives(ref)),
+def machine_body(context: OperatorContext, ref: MachineRef) -> schemas.MachineBody:
+    """Return the body of a machine."""
+    engine = context.engine
+    machine, scope = engine.machine(ref), engine.scope(ref.scope)
+    return schemas.MachineBody(
+        name=machine.name,
+        scope=machine.scope,
+        set=scope.facts.set_name,
+        instance=machine.instance,
+        power=machine.power,
+        state=machine_state(scope, machine),
+        update_domain=machine.update_domain,
+        fault_domain=machine.fault_domain,
+        host=machine.host,
+        spot=machine.spot,
+        enabled=scope.enabled,
+        polled_at=engine.polled_at(scope.id),
+        latest_model_applied=latest_model_applied(FleetState({scope.id: scope}), machine),
+        fault=engine.faults.kind_of(ref, asyncio.get_running_loop().time()),
+        metadata=context.endpoints(ref),
+        alternatives=list(context.alternatives(ref)),
     )
 
 
-def scope_shape(engine: Engine, its: Scope) -> shapes.Scope:
-    """Return a scope as the operator sees it."""
-    facts = its.facts
-    notice, approvals = facts.model.terminate_notice, facts.approvals
-    return shapes.Scope(
-        id=its.id,
-        set=facts.set_name,
-        kind=facts.kind,
-        zone=facts.zone,
-        incarnation=its.incarnation,
-        version=its.version,
-        enabled=its.enabled,
-        enabled_at=facts.enabled_at,
-        polled_at=engine.polled_at(its.id),
-        machines=list(its.machines),
-        events=list(its.events),
-        update_domains=facts.update_domains,
-        fault_domains=facts.fault_domains,
-        terminate_notice=None if notice is None else durations.spell(notice),
-        approvals=shapes.Approvals(
+def scope_body(engine: Engine, scope: Scope) -> schemas.ScopeBody:
+    """Return the body of a scope."""
+    properties = scope.facts
+    notice, approvals = properties.model.terminate_notice, properties.approvals
+    return schemas.ScopeBody(
+        id=scope.id,
+        set=properties.set_name,
+        kind=properties.kind,
+        zone=properties.zone,
+        incarnation=scope.incarnation,
+        version=scope.version,
+        enabled=scope.enabled,
+        enabled_at=properties.enabled_at,
+        polled_at=engine.polled_at(scope.id),
+        machines=list(scope.machines),
+        events=list(scope.events),
+        update_domains=properties.update_domains,
+        fault_domains=properties.fault_domains,
+        terminate_notice=None if notice is None else durations.for_people(notice),
+        approvals=schemas.ApprovalsBody(
             user_reboot=approvals.user_reboot,
             user_redeploy=approvals.user_redeploy,
             all_instances_down=approvals.all_instances_down,
         ),
-        walk=None if facts.walk is None else walk_shape(its, facts.walk),
+        walk=None if properties.walk is None else rollout_body(scope, properties.walk),
     )
+
+
+def _scopes_body(engine: Engine, ids: Iterable[ScopeId]) -> schemas.ScopesBody:
+    return schemas.ScopesBody(scopes=[scope_body(engine, engine.scope(scope_id)) for scope_id in ids])
+
+
+def _changed_machines(changes: Iterable[Change]) -> list[MachineRef]:
+    return [change.machine.ref for change in changes if isinstance(change, MachineChanged)]
 
 
 def _members(engine: Engine, ids: tuple[ScopeId, ...], names: list[str]) -> list[MachineRef]:
     refs = []
     for number, name in enumerate(names):
-        with naming(f"machines[{number}]"):
-            plain = VmName(name)
-            own = [MachineRef(one, plain) for one in ids if plain in engine.scope(one).machines]
+        with field_context(f"machines[{number}]"):
+            own = [
+                MachineRef(scope_id, VmName(name))
+                for scope_id in ids
+                if VmName(name) in engine.scope(scope_id).machines
+            ]
             ref = own[0] if own else engine.directory.machine(name)
             if ref.scope not in ids:
-                raise UnknownMachine(name)
+                raise UnknownMachineError(name)
             refs.append(ref)
     return refs
 
 
-def _blueprint(asked: shapes.ScopeWanted) -> Blueprint:
-    notice = asked.terminate_notice
+def _blueprint(request: schemas.CreateSetRequest) -> Blueprint:
+    notice = request.terminate_notice
     return Blueprint(
-        name=asked.name,
-        kind=asked.kind,
-        count=asked.count,
-        zones=tuple(asked.zones),
-        roles=tuple(asked.roles.items()),
-        names=tuple(asked.names),
-        update_domains=asked.update_domains,
-        fault_domains=asked.fault_domains,
-        broadcast=asked.broadcast,
-        spot=asked.spot,
-        eviction=asked.eviction,
-        terminate_notice=None if notice is None else durations.parse(notice, "terminate_notice"),
-        approvals=_approvals(asked.approvals, Approvals()),
-        host=None if asked.host is None else HostId(asked.host),
-        tags=tuple(asked.tags.items()),
+        name=request.name,
+        kind=request.kind,
+        count=request.count,
+        zones=tuple(request.zones),
+        roles=tuple(request.roles.items()),
+        names=tuple(request.names),
+        update_domains=request.update_domains,
+        fault_domains=request.fault_domains,
+        broadcast=request.broadcast,
+        spot=request.spot,
+        eviction=request.eviction,
+        terminate_notice=None if notice is None else parse_duration(notice, "terminate_notice"),
+        approvals=_approvals(request.approvals, ApprovalSettings()),
+        host=None if request.host is None else HostId(request.host),
+        tags=tuple(request.tags.items()),
     )
 
 
-def _approvals(asked: shapes.ApprovalsWanted, now: Approvals) -> Approvals:
-    reboot, redeploy, down = asked.user_reboot, asked.user_redeploy, asked.all_instances_down
-    return Approvals(
-        user_reboot=now.user_reboot if reboot is UNSET else reboot,
-        user_redeploy=now.user_redeploy if redeploy is UNSET else redeploy,
-        all_instances_down=now.all_instances_down if down is UNSET else down,
+def _approvals(patch: schemas.ApprovalsPatch, current: ApprovalSettings) -> ApprovalSettings:
+    reboot, redeploy, down = patch.user_reboot, patch.user_redeploy, patch.all_instances_down
+    return ApprovalSettings(
+        user_reboot=current.user_reboot if reboot is UNSET else reboot,
+        user_redeploy=current.user_redeploy if redeploy is UNSET else redeploy,
+        all_instances_down=current.all_instances_down if down is UNSET else down,
     )

@@ -1,4 +1,11 @@
-"""The journal as people read it: page by page, and live as a stream of server-sent events."""
+"""The journal as people read it: in pages, and live as server-sent events.
+
+A feed reads the journal to its end and then waits for new lines. It subscribes before it reads, so that no
+line is lost in between; a line that arrives both ways is sent once. The queue of a subscription is bounded:
+a feed that falls behind loses the queue and reads the journal again, from the last line it sent. If lines
+after that one have been pruned, the reader gets a ``gap`` message, and the feed continues with the lines that
+are left.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -10,149 +17,157 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from fairwarning.core.history import line
+from fairwarning.core.document.render import parse_event_id
+from fairwarning.core.history import to_history_entry
 from fairwarning.core.model import EventId
-from fairwarning.core.wire import read_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.feed import Lagging, Listener
+from fairwarning.engine.feed import LaggingError, Subscription
 from fairwarning.engine.ports import Entry
-from fairwarning.engine.retention import beginning
-from fairwarning.operator import shapes
-from fairwarning.operator.desk import Desk
-from fairwarning.operator.problems import Refusal
-from fairwarning.operator.rendered import Rendered, Told, line_shape, missing
+from fairwarning.engine.retention import first_complete_line
+from fairwarning.operator import schemas
+from fairwarning.operator.context import OperatorContext
+from fairwarning.operator.problems import BadRequestError
+from fairwarning.operator.rendered_feed import FeedMessage, RenderedFeed, gap_message, history_line_body
 from fairwarning.streams import EVENT_STREAM
 
 #: How many journal lines are read at a time.
-PAGE = 500
+PAGE_SIZE = 500
 
-#: How long a feed stays silent before it gives a sign of life.
+#: How long a feed stays silent before it sends a comment.
 HEARTBEAT = timedelta(seconds=15)
 
-RESUME = "Last-Event-ID"
+RESUME_HEADER = "Last-Event-ID"
 
 
-async def history(desk: Desk, _: str, asked: shapes.HistoryPage) -> shapes.History:
+async def history(context: OperatorContext, _: str, request: schemas.HistoryRequest) -> schemas.HistoryBody:
     """Return a page of the history, of one event or of all."""
-    event = None if asked.event is None else read_event_id(asked.event, "event")
-    found, following = await _page(desk.engine, asked, event)
-    # Looked for last: what was pruned while the page was read is told of too.
-    first = await beginning(desk.engine.store)
+    event = None if request.event is None else parse_event_id(request.event, "event")
+    lines, next_after = await _read_page(context.engine, request, event)
+    # Read last, so that lines pruned while the page was read are reported too.
+    first = await first_complete_line(context.engine.store)
     if first is None:
-        return shapes.History(history=found, next=following)
+        return schemas.HistoryBody(history=lines, next=next_after)
     upto = first.seq - 1
-    return shapes.History(
-        history=found,
-        next=following,
-        begins=shapes.Beginning(seq=first.seq, at=first.at),
-        gap=shapes.Gap(after=asked.after, upto=upto) if asked.after < upto else UNSET,
+    return schemas.HistoryBody(
+        history=lines,
+        next=next_after,
+        begins=schemas.BeginningBody(seq=first.seq, at=first.at),
+        gap=schemas.GapBody(after=request.after, upto=upto) if request.after < upto else UNSET,
     )
 
 
-async def _page(
-    engine: Engine, asked: shapes.HistoryPage, event: EventId | None
-) -> tuple[list[shapes.Line], int | None]:
-    found: list[shapes.Line] = []
-    async with aclosing(_journal(engine, asked.after, event)) as entries:
+async def _read_page(
+    engine: Engine, request: schemas.HistoryRequest, event: EventId | None
+) -> tuple[list[schemas.HistoryLineBody], int | None]:
+    """Return the lines of a page, and the number to continue from if there are more."""
+    lines: list[schemas.HistoryLineBody] = []
+    async with aclosing(_journal(engine, request.after, event)) as entries:
         async for entry in entries:
-            told = line(entry.seq, entry.at, entry.change)
-            if told is not None and len(found) == asked.limit:
-                return found, found[-1].seq
-            if told is not None:
-                found.append(line_shape(told))
-    return found, None
+            shown = to_history_entry(entry.seq, entry.at, entry.change)
+            if shown is not None and len(lines) == request.limit:
+                return lines, lines[-1].seq
+            if shown is not None:
+                lines.append(history_line_body(shown))
+    return lines, None
 
 
-async def feed(desk: Desk, request: Request, asked: shapes.FeedStart) -> ASGIApp:
-    """Return the live history, from where the listener left off or from now on."""
-    # A browser that connects again repeats its query and says in the header how far it came.
-    given = request.headers.get(RESUME, "")
-    if given and not (given.isascii() and given.isdecimal() and len(given) <= 15):
-        raise Refusal(422, f"{RESUME}: must be the number of a line, not {given[:40]!r}", RESUME)
+async def feed(context: OperatorContext, request: Request, start: schemas.FeedRequest) -> ASGIApp:
+    """Return the live history, after the reader's last line or from now on."""
+    # A browser that reconnects repeats its query, so the header is newer than the query.
+    last = request.headers.get(RESUME_HEADER, "")
+    if last and not (last.isascii() and last.isdecimal() and len(last) <= 15):
+        raise BadRequestError(
+            422, f"{RESUME_HEADER}: must be the number of a history line, not {last[:40]!r}", RESUME_HEADER
+        )
     if request.method == "HEAD":
         return Response(media_type=EVENT_STREAM)
-    after = int(given) if given else asked.after
-    lines = follow(desk.engine, after, desk.closing, rendered=desk.rendered, pace=lambda: desk.streams.pace)
-    return desk.streams.stream(_messages(lines))
+    batches = follow(
+        context.engine,
+        int(last) if last else start.after,
+        context.shutdown,
+        rendered_feed=context.rendered_feed,
+        pace=lambda: context.streams.write_interval,
+    )
+    return context.streams.stream(_messages(batches))
 
 
 async def follow(
     engine: Engine,
     after: int | None,
-    closing: asyncio.Event,
-    heartbeat: timedelta = HEARTBEAT,
+    shutdown: asyncio.Event,
+    interval: timedelta = HEARTBEAT,
     *,
-    rendered: Rendered | None = None,
+    rendered_feed: RenderedFeed | None = None,
     pace: Callable[[], timedelta] = timedelta,
-) -> AsyncGenerator[list[Told], None]:
-    """Yield the history behind ``after`` and then live, each line once; nothing when all has been quiet."""
-    pulse, rendered = _Pulse(heartbeat), rendered or Rendered()
-    async with aclosing(_entries(engine, after, closing, pulse)) as batches:
-        async for entries in batches:
-            if isinstance(entries, shapes.Gap):
-                told = [missing(entries.after, entries.upto)]
+) -> AsyncGenerator[list[FeedMessage], None]:
+    """Yield the history behind ``after`` and then live, each line once; an empty list is a heartbeat."""
+    heartbeat, rendered_feed = _Heartbeat(interval), rendered_feed or RenderedFeed()
+    async with aclosing(_entries(engine, after, shutdown, heartbeat)) as batches:
+        async for batch in batches:
+            if isinstance(batch, schemas.GapBody):
+                messages = [gap_message(batch.after, batch.upto)]
             else:
-                told = [one for one in map(rendered.of, entries) if one is not None]
-            if told or pulse.left() <= timedelta(0):
-                yield told
-                pulse.beat()
+                messages = [m for m in map(rendered_feed.render, batch) if m is not None]
+            if messages or heartbeat.remaining() <= timedelta(0):
+                yield messages
+                heartbeat.restart()
                 await asyncio.sleep(pace().total_seconds())
 
 
-class _Pulse:
-    """How long a feed may stay silent yet: what passes without being told is silence too."""
+class _Heartbeat:
+    """How long a feed may stay silent; journal lines that the history leaves out do not break the silence."""
 
-    def __init__(self, heartbeat: timedelta) -> None:
+    def __init__(self, interval: timedelta) -> None:
         self._loop = asyncio.get_running_loop()
-        self._heartbeat = heartbeat.total_seconds()
-        self.beat()
+        self._interval = interval.total_seconds()
+        self.restart()
 
-    def beat(self) -> None:
-        self._due = self._loop.time() + self._heartbeat
+    def restart(self) -> None:
+        self._due = self._loop.time() + self._interval
 
-    def left(self) -> timedelta:
+    def remaining(self) -> timedelta:
         return timedelta(seconds=max(0.0, self._due - self._loop.time()))
 
 
 async def _entries(
-    engine: Engine, after: int | None, closing: asyncio.Event, pulse: _Pulse
-) -> AsyncGenerator[Sequence[Entry] | shapes.Gap, None]:
-    # Listening begins before the journal is read: what is kept meanwhile arrives twice and is told once.
-    with engine.feed.listen() as listener, _woken_by(closing, listener):
-        behind, told_of = True, 0
+    engine: Engine, after: int | None, shutdown: asyncio.Event, heartbeat: _Heartbeat
+) -> AsyncGenerator[Sequence[Entry] | schemas.GapBody, None]:
+    # Subscribe before reading the journal. Lines committed meanwhile arrive twice and are filtered below.
+    with engine.feed.subscribe() as subscription, _woken_by(shutdown, subscription):
+        is_behind, reported_upto = True, 0
         while True:
-            if behind and after is not None:
-                async with aclosing(_pages(engine, after)) as missed:
-                    async for page in missed:
+            if is_behind and after is not None:
+                async with aclosing(_pages(engine, after)) as pages:
+                    async for page in pages:
                         upto = await engine.store.pruned()
-                        if upto > max(after, told_of):
-                            yield shapes.Gap(after=after, upto=upto)
-                            told_of = upto
+                        if upto > max(after, reported_upto):
+                            yield schemas.GapBody(after=after, upto=upto)
+                            reported_upto = upto
                         after = page[-1].seq
                         yield page
-            if closing.is_set():
+            if shutdown.is_set():
                 return
             try:
-                news = await listener.some(pulse.left())
-            except Lagging:
-                behind = True
+                entries = await subscription.next_batch(heartbeat.remaining())
+            except LaggingError:
+                is_behind = True
                 continue
-            behind = False
-            news = [one for one in news if after is None or one.seq > after]
-            if news:
-                after = news[-1].seq
-            if news or not closing.is_set():
-                yield news
+            is_behind = False
+            entries = [entry for entry in entries if after is None or entry.seq > after]
+            if entries:
+                after = entries[-1].seq
+            if entries or not shutdown.is_set():
+                yield entries
 
 
 @contextmanager
-def _woken_by(closing: asyncio.Event, listener: Listener) -> Iterator[None]:
-    waiting = asyncio.create_task(closing.wait())
-    waiting.add_done_callback(lambda _: listener.wake())
+def _woken_by(shutdown: asyncio.Event, subscription: Subscription) -> Iterator[None]:
+    task = asyncio.create_task(shutdown.wait())
+    task.add_done_callback(lambda _: subscription.wake())
     try:
         yield
     finally:
-        waiting.cancel()
+        task.cancel()
 
 
 async def _journal(engine: Engine, after: int, event: EventId | None = None) -> AsyncGenerator[Entry, None]:
@@ -165,13 +180,13 @@ async def _journal(engine: Engine, after: int, event: EventId | None = None) -> 
 async def _pages(
     engine: Engine, after: int, event: EventId | None = None
 ) -> AsyncGenerator[Sequence[Entry], None]:
-    while entries := await engine.store.journal(after=after, limit=PAGE, event=event):
+    while entries := await engine.store.journal(after=after, limit=PAGE_SIZE, event=event):
         yield entries
         after = entries[-1].seq
 
 
-async def _messages(batches: AsyncGenerator[list[Told], None]) -> AsyncGenerator[bytes, None]:
+async def _messages(batches: AsyncGenerator[list[FeedMessage], None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(batches):
         yield b": listening\n\n"
-        async for told in batches:
-            yield b"".join(one.message for one in told) or b": quiet\n\n"
+        async for batch in batches:
+            yield b"".join(message.message for message in batch) or b": quiet\n\n"

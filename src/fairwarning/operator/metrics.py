@@ -1,26 +1,29 @@
-"""How the fleet is doing, in numbers."""
+"""Metrics of the whole server, in Prometheus' text format."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from fairwarning.core.exposition import Family, Sample, Sort, exposition
 from fairwarning.core.model import Scope, ScopeKind
-from fairwarning.operator.desk import Desk
+from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample, render_metrics
+from fairwarning.operator.context import OperatorContext
 
 
-async def text(desk: Desk) -> str:
-    """Return what monitoring reads."""
-    newest = await desk.engine.store.newest()
-    scopes = list(desk.engine.scopes().values())
-    # A large fleet takes a while to count, and no scope changes meanwhile: none ever does.
-    fleet = await asyncio.to_thread(lambda: list(_fleet(scopes)))
+async def metrics_text(context: OperatorContext) -> str:
+    """Return the metrics of the fleet, the journal and the other APIs."""
+    newest = await context.engine.store.newest()
+    scopes = list(context.engine.scopes().values())
+    # Counting a large fleet takes a while. Scopes are immutable, so another thread may read them.
+    fleet = await asyncio.to_thread(lambda: list(_fleet_metrics(scopes)))
     lines = Sample(0 if newest is None else newest.seq)
-    journal = Family("fairwarning_journal_lines_total", Sort.COUNTER, "Lines of the journal", (lines,))
-    return exposition((*fleet, journal, *desk.counted()))
+    journal = MetricFamily(
+        "fairwarning_journal_lines_total", MetricType.COUNTER, "Lines written to the journal.", (lines,)
+    )
+    others = (family for source in context.metric_sources for family in source())
+    return render_metrics((*fleet, journal, *others))
 
 
-def _fleet(scopes: Iterable[Scope]) -> Iterator[Family]:
+def _fleet_metrics(scopes: Iterable[Scope]) -> Iterator[MetricFamily]:
     kinds: Counter[ScopeKind] = Counter()
     machines: Counter[ScopeKind] = Counter()
     events: Counter[tuple[str, str]] = Counter()
@@ -28,15 +31,15 @@ def _fleet(scopes: Iterable[Scope]) -> Iterator[Family]:
         kinds[scope.facts.kind] += 1
         machines[scope.facts.kind] += len(scope.machines)
         events.update((event.kind.value, event.status.value) for event in scope.events.values())
-    yield _gauge("fairwarning_scopes", "Scopes by what they are", _by_kind(kinds))
-    yield _gauge("fairwarning_machines", "Machines by what their scope is", _by_kind(machines))
+    yield _gauge("fairwarning_scopes", "Scopes, by kind.", _by_kind(kinds))
+    yield _gauge("fairwarning_machines", "Machines, by the kind of their scope.", _by_kind(machines))
     pending = (Sample(n, {"type": kind, "status": status}) for (kind, status), n in sorted(events.items()))
-    yield _gauge("fairwarning_events", "Events that are not over", pending)
+    yield _gauge("fairwarning_events", "Pending events, by type and status.", pending)
 
 
 def _by_kind(counts: Counter[ScopeKind]) -> Iterator[Sample]:
     return (Sample(count, {"kind": kind}) for kind, count in sorted(counts.items()))
 
 
-def _gauge(name: str, help_text: str, samples: Iterable[Sample]) -> Family:
-    return Family(name, Sort.GAUGE, help_text, tuple(samples))
+def _gauge(name: str, help_text: str, samples: Iterable[Sample]) -> MetricFamily:
+    return MetricFamily(name, MetricType.GAUGE, help_text, tuple(samples))

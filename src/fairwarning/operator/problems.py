@@ -1,8 +1,8 @@
-"""Refusals as RFC 9457 problem documents: the one place where errors become answers.
+"""Refusals as RFC 9457 problem documents: the one place where errors become responses.
 
 FairWarningError
-├── Refusal      the request itself is at fault; carries its status
-└── Misnamed     a member of the body names what does not exist; carries the core's error
+├── BadRequestError   the request itself is invalid; carries its status
+└── FieldError        a member of the body names something that does not exist; carries the core's error
 """
 
 import re
@@ -19,21 +19,30 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from fairwarning.core.errors import FairWarningError, Invalid
-from fairwarning.operator.shapes import Problem
+from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.operator.schemas import ProblemBody
 from fairwarning.streams import TooManyStreamsError
 
-_PLACE = re.compile(r" - at (?:`key` in )?`\$?\.?(?P<path>.*)`\Z")
+_LOCATION = re.compile(r" - at (?:`key` in )?`\$?\.?(?P<path>.*)`\Z")
 _MEMBER = re.compile(r"(?:unknown|required) field `(?P<member>.*)`\Z", re.DOTALL)
-#: The answer to a failure is written outside the app, where nothing else adds it.
+#: The response to an unexpected error is written outside the middleware that adds this header.
 _UNCACHED: Mapping[str, str] = {"Cache-Control": "no-store"}
-#: When to come back to a server that has no room now, in seconds.
-_LATER: Mapping[str, str] = {"Retry-After": "5"}
-_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+#: Seconds after which a client may open a stream again.
+_RETRY_LATER: Mapping[str, str] = {"Retry-After": "5"}
+_WORD_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])")
+#: Published problem types that differ from the name of the exception; clients rely on them.
+_PUBLISHED: Mapping[str, str] = {
+    "RolloutUnderWayError": "walk-under-way",
+    "StorageError": "storage-error",
+    "TooManyGuessesError": "too-many-guesses-error",
+    "TooManyStreamsError": "too-many-streams-error",
+    "UnknownOutcomeError": "unknown-outcome-error",
+    "UnknownRolloutError": "unknown-walk",
+}
 
 
-class Refusal(FairWarningError):
-    """The request itself is at fault."""
+class BadRequestError(FairWarningError):
+    """The request itself is invalid."""
 
     def __init__(self, status: int, detail: str, field: str | None = None) -> None:
         super().__init__(detail)
@@ -41,8 +50,8 @@ class Refusal(FairWarningError):
         self.field = field
 
 
-class Misnamed(FairWarningError):
-    """A member of the body names something that does not exist or is not one thing."""
+class FieldError(FairWarningError):
+    """A member of the body names something that does not exist or is ambiguous."""
 
     def __init__(self, field: str, error: FairWarningError) -> None:
         super().__init__(str(error))
@@ -51,92 +60,96 @@ class Misnamed(FairWarningError):
 
 
 @contextmanager
-def naming(field: str) -> Iterator[None]:
-    """Let refusals of the block say which member of the body they are about."""
+def field_context(field: str) -> Iterator[None]:
+    """Add the member of the body to every refusal that the block raises."""
     try:
         yield
     except FairWarningError as error:
-        raise Misnamed(field, error) from error
+        raise FieldError(field, error) from error
 
 
-def malformed(error: msgspec.ValidationError, wanted: type[msgspec.Struct]) -> Refusal:
-    """Return the refusal of a value that is not of the type it should be, and the choice if there is one."""
+def malformed(error: msgspec.ValidationError, request_type: type[msgspec.Struct]) -> BadRequestError:
+    """Return the refusal of a request that does not fit its type, with the valid values of an enum."""
     text = str(error)
-    place = _PLACE.search(text)
-    said = text[: place.start()] if place else text
-    path = place["path"] if place else ""
-    member = _MEMBER.search(said)
+    location = _LOCATION.search(text)
+    reason = text[: location.start()] if location else text
+    path = location["path"] if location else ""
+    member = _MEMBER.search(reason)
     if member:
         path = f"{path}.{member['member']}" if path else member["member"]
-    said = said[:1].lower() + said[1:]
-    if choices := _choices(wanted, path):
-        said = f"{said}; must be one of {', '.join(choices)}"
-    return Refusal(422, f"{path}: {said}" if path else said, path or None)
+    reason = reason[:1].lower() + reason[1:]
+    if choices := _choices(request_type, path):
+        reason = f"{reason}; must be one of {', '.join(choices)}"
+    return BadRequestError(422, f"{path}: {reason}" if path else reason, path or None)
 
 
-def _choices(wanted: type[msgspec.Struct], member: str) -> list[str]:
-    """Return what may be said in a member that is a choice; nothing if it is none."""
-    kinds = [
-        get_args(one.type) or (one.type,) for one in msgspec.structs.fields(wanted) if one.name == member
+def _choices(request_type: type[msgspec.Struct], member: str) -> list[str]:
+    """Return the values of a member that is an enum; an empty list for any other member."""
+    types = [
+        get_args(field.type) or (field.type,)
+        for field in msgspec.structs.fields(request_type)
+        if field.name == member
     ]
     return [
         str(value)
-        for kind in chain.from_iterable(kinds)
+        for kind in chain.from_iterable(types)
         if isinstance(kind, type) and issubclass(kind, StrEnum)
         for value in kind
     ]
 
 
-def answer(
+def problem_response(
     status: int, detail: str, *, kind: str = "", title: str = "", field: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:  # fmt: skip
     """Return a problem document."""
-    named: str | UnsetType = UNSET if field is None else field
-    problem = Problem(
+    member: str | UnsetType = UNSET if field is None else field
+    problem = ProblemBody(
         type=f"urn:fairwarning:problem:{kind}" if kind else "about:blank",
         title=title or HTTPStatus(status).phrase,
         status=status,
         detail=detail,
-        field=named,
+        field=member,
     )
     return Response(
         msgspec.json.encode(problem), status, headers=headers, media_type="application/problem+json"
     )
 
 
-async def refuse(request: Request, error: Exception) -> Response:
-    """Answer what the core or the engine refused."""
+async def handle_error(request: Request, error: Exception) -> Response:
+    """Return the response to a request that raised an exception."""
     match error:
-        case Misnamed(field=field, error=reason):
-            return _refused(reason, field)
-        case Refusal(status=status, field=field):
-            return answer(status, str(error), field=field)
-        case Invalid(field=field):
-            return _refused(error, field)
+        case FieldError(field=field, error=reason):
+            return _refusal(reason, field)
+        case BadRequestError(status=status, field=field):
+            return problem_response(status, str(error), field=field)
+        case InvalidError(field=field):
+            return _refusal(error, field)
         case TooManyStreamsError():
-            return _refused(error, headers=_LATER)
+            return _refusal(error, headers=_RETRY_LATER)
         case FairWarningError():
-            return _refused(error)
+            return _refusal(error)
         case HTTPException(status_code=status, headers=headers):
-            return answer(status, _at(request, status), headers=headers)
+            return problem_response(status, _http_detail(request, status), headers=headers)
         case ClientDisconnect():
-            return answer(400, "the request ended before its body did")
+            return problem_response(400, "the connection closed before the body was complete")
         case _:
-            return answer(500, "the server failed; its log says why", headers=_UNCACHED)
+            return problem_response(500, "internal server error; see the server's log", headers=_UNCACHED)
 
 
-def _refused(
+def _refusal(
     error: FairWarningError, field: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
     name = type(error).__name__
     title = (type(error).__doc__ or name).partition("\n")[0].rstrip(".")
-    kind = _WORDS.sub("-", name).lower()
-    return answer(error.status_hint, str(error), kind=kind, title=title, field=field, headers=headers)
+    kind = _PUBLISHED.get(name) or _WORD_BOUNDARY.sub("-", name.removesuffix("Error")).lower()
+    return problem_response(
+        error.status_hint, str(error), kind=kind, title=title, field=field, headers=headers
+    )
 
 
-def _at(request: Request, status: int) -> str:
+def _http_detail(request: Request, status: int) -> str:
     path = request.url.path
-    return {404: f"there is nothing at {path}", 405: f"{path} does not take {request.method}"}.get(
+    return {404: f"no such path: {path}", 405: f"{path} does not support {request.method}"}.get(
         status, HTTPStatus(status).phrase.lower()
     )

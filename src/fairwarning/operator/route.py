@@ -1,4 +1,4 @@
-"""One row of the API: what is asked, by whom it is answered, and how a request is read into that."""
+"""One row of the route table, and how a request is decoded for its handler."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,88 +9,113 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from fairwarning.operator.desk import Desk
-from fairwarning.operator.problems import Refusal, malformed
+from fairwarning.operator.context import OperatorContext
+from fairwarning.operator.problems import BadRequestError, malformed
 
-Asked = TypeVar("Asked", bound=msgspec.Struct)
-Answer = TypeVar("Answer", bound=msgspec.Struct)
+RequestT = TypeVar("RequestT", bound=msgspec.Struct)
+BodyT = TypeVar("BodyT", bound=msgspec.Struct)
 
 #: The largest body that is read.
-MOST_BYTES = 64 * 1024
+MAX_BODY_BYTES = 64 * 1024
 
-#: Methods whose wishes stand in the body; those of the others stand in the query.
+#: Methods whose parameters are in the body; those of the other methods are in the query.
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One method of one path, which has at most one name in it."""
+class OperatorRoute:
+    """One method of one path; the path has at most one parameter."""
 
     method: str
     path: str
     summary: str
-    asked: type[msgspec.Struct]
-    serve: Callable[[Desk, Request], Awaitable[ASGIApp]]
-    answer: type[msgspec.Struct] | None = None
+    request_type: type[msgspec.Struct]
+    serve: Callable[[OperatorContext, Request], Awaitable[ASGIApp]]
+    response_type: type[msgspec.Struct] | None = None
     status: int = 200
     media_type: str = "application/json"
     headers: tuple[str, ...] = ()
+    #: Answers for one more release; the OpenAPI document says so.
+    deprecated: bool = False
 
 
 def route(
     method: str,
     path: str,
     summary: str,
-    handler: Callable[[Desk, str, Asked], Awaitable[Answer]],
-    asked: type[Asked],
-    answer: type[Answer],
+    handler: Callable[[OperatorContext, str, RequestT], Awaitable[BodyT]],
+    request_type: type[RequestT],
+    response_type: type[BodyT],
     status: int = 200,
-) -> Route:
-    """Return the row of a handler that takes a typed wish and returns a typed answer."""
+    *,
+    deprecated: bool = False,
+) -> OperatorRoute:
+    """Return the row of a handler that takes a typed request and returns a typed body."""
 
-    async def serve(desk: Desk, request: Request) -> ASGIApp:
-        said = await handler(desk, _name(request), await read(request, asked))
-        return Response(msgspec.json.encode(said), status, media_type="application/json")
+    async def serve(context: OperatorContext, request: Request) -> ASGIApp:
+        body = await handler(context, _name(request), await decode(request, request_type))
+        return Response(msgspec.json.encode(body), status, media_type="application/json")
 
-    return Route(
-        method=method, path=path, summary=summary, asked=asked, answer=answer, status=status, serve=serve
+    return OperatorRoute(
+        method=method,
+        path=path,
+        summary=summary,
+        request_type=request_type,
+        response_type=response_type,
+        status=status,
+        serve=serve,
+        deprecated=deprecated,
     )
 
 
-def silent(
+def route_without_body(
     method: str,
     path: str,
     summary: str,
-    handler: Callable[[Desk, str, Asked], Awaitable[None]],
-    asked: type[Asked],
-) -> Route:
-    """Return the row of a handler that has nothing to say."""
+    handler: Callable[[OperatorContext, str, RequestT], Awaitable[None]],
+    request_type: type[RequestT],
+    *,
+    deprecated: bool = False,
+) -> OperatorRoute:
+    """Return the row of a handler that answers 204."""
 
-    async def serve(desk: Desk, request: Request) -> ASGIApp:
-        await handler(desk, _name(request), await read(request, asked))
+    async def serve(context: OperatorContext, request: Request) -> ASGIApp:
+        await handler(context, _name(request), await decode(request, request_type))
         return Response(status_code=204)
 
-    return Route(method=method, path=path, summary=summary, asked=asked, status=204, serve=serve)
+    return OperatorRoute(
+        method=method,
+        path=path,
+        summary=summary,
+        request_type=request_type,
+        status=204,
+        serve=serve,
+        deprecated=deprecated,
+    )
 
 
-async def read(request: Request, wanted: type[Asked]) -> Asked:
-    """Return what is asked, or refuse it naming the member at fault; an empty body is an empty object."""
+async def decode(request: Request, request_type: type[RequestT]) -> RequestT:
+    """Return the typed request; an empty body counts as an empty object.
+
+    Raises:
+        BadRequestError: the body or the query is invalid; ``field`` names the member at fault.
+    """
     try:
         if request.method in WITH_BODY:
-            return msgspec.json.decode(await _body(request) or b"{}", type=wanted)
-        return msgspec.convert(_query(request), type=wanted, strict=False)
+            return msgspec.json.decode(await _body(request) or b"{}", type=request_type)
+        return msgspec.convert(_query(request), type=request_type, strict=False)
     except msgspec.ValidationError as error:
-        raise malformed(error, wanted) from error
+        raise malformed(error, request_type) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"the body is not JSON: {error}") from error
+        raise BadRequestError(400, f"the body is not JSON: {error}") from error
 
 
 async def _body(request: Request) -> bytes:
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MOST_BYTES:
-            raise Refusal(413, f"the body is larger than {MOST_BYTES} bytes")
+        if len(body) > MAX_BODY_BYTES:
+            raise BadRequestError(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
     return body
 
 
@@ -98,7 +123,7 @@ def _query(request: Request) -> dict[str, str]:
     query: dict[str, str] = {}
     for key, value in request.query_params.multi_items():
         if key in query:
-            raise Refusal(422, f"{key}: given twice", key)
+            raise BadRequestError(422, f"{key}: given more than once", key)
         query[key] = value
     return query
 

@@ -1,14 +1,14 @@
-"""Everything the operator API offers, one row each; the OpenAPI document is made from the same rows."""
+"""All routes of the operator API, one row each; the OpenAPI document is generated from the same rows."""
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from fairwarning.core.exposition import MEDIA_TYPE
-from fairwarning.core.wire import compact
-from fairwarning.operator import clock, events, faults, fleet, history, metrics, openapi, shapes, walks
-from fairwarning.operator.desk import Desk
-from fairwarning.operator.route import Route, read, route, silent
+from fairwarning.core.document.render import compact_json
+from fairwarning.formats.prometheus import MEDIA_TYPE
+from fairwarning.operator import clock, events, faults, fleet, history, metrics, openapi, rollouts, schemas
+from fairwarning.operator.context import OperatorContext
+from fairwarning.operator.route import OperatorRoute, decode, route, route_without_body
 from fairwarning.streams import EVENT_STREAM
 
 _V1 = "/fleet/v1"
@@ -17,74 +17,196 @@ _SCOPE = f"{_V1}/scopes/{{name:path}}"
 _EVENT = f"{_V1}/events/{{id}}"
 
 
-async def _health(desk: Desk, name: str, asked: shapes.Nothing) -> shapes.Health:
-    await desk.engine.check_health()
-    return shapes.Health()
+async def _health(context: OperatorContext, name: str, request: schemas.EmptyRequest) -> schemas.HealthBody:
+    await context.engine.check_health()
+    return schemas.HealthBody()
 
 
-async def _feed(desk: Desk, request: Request) -> ASGIApp:
-    return await history.feed(desk, request, await read(request, shapes.FeedStart))
+async def _feed(context: OperatorContext, request: Request) -> ASGIApp:
+    return await history.feed(context, request, await decode(request, schemas.FeedRequest))
 
 
-async def _metrics(desk: Desk, request: Request) -> ASGIApp:
-    await read(request, shapes.Nothing)
-    return Response(await metrics.text(desk), media_type=MEDIA_TYPE)
+async def _metrics(context: OperatorContext, request: Request) -> ASGIApp:
+    await decode(request, schemas.EmptyRequest)
+    return Response(await metrics.metrics_text(context), media_type=MEDIA_TYPE)
 
 
-async def _openapi(desk: Desk, request: Request) -> ASGIApp:
-    await read(request, shapes.Nothing)
-    return Response(compact(openapi.document(ROUTES)), media_type="application/json")
+async def _openapi(context: OperatorContext, request: Request) -> ASGIApp:
+    await decode(request, schemas.EmptyRequest)
+    return Response(compact_json(openapi.document(ROUTES)), media_type="application/json")
 
 
-_Nothing, _Asker, _Removal = shapes.Nothing, shapes.Asker, shapes.Removal
-_Machines, _Scopes, _Event, _Announced = shapes.Machines, shapes.Scopes, shapes.Event, shapes.Announced
-_Clock = shapes.Clock
+_Empty, _Actor, _Delete = schemas.EmptyRequest, schemas.ActorRequest, schemas.DeleteRequest
+_Machine, _Machines, _Scopes, _Event, _Announced, _Clock = (
+    schemas.MachineBody,
+    schemas.MachinesBody,
+    schemas.ScopesBody,
+    schemas.EventBody,
+    schemas.AnnouncedBody,
+    schemas.ClockBody,
+)
 
-ROUTES: tuple[Route, ...] = (
-    route("GET", f"{_V1}/machines", "every machine", fleet.machines, _Nothing, _Machines),
-    # Before the machine itself: its name may have slashes in it.
-    route("PUT", f"{_MACHINE}/power", "start or stop a machine", fleet.set_power, shapes.PowerWanted,
-          shapes.Machine),
-    route("PUT", f"{_MACHINE}/fault", "let a machine's endpoint misbehave", faults.put, shapes.FaultWanted,
-          shapes.Machine),
-    route("DELETE", f"{_MACHINE}/fault", "let a machine's endpoint work again", faults.heal, _Asker,
-          shapes.Machine),
-    route("GET", _MACHINE, "one machine", fleet.machine, _Nothing, shapes.Machine),
-    route("DELETE", _MACHINE, "delete a machine", events.delete_machine, _Removal, _Announced, 202),
-    route("GET", f"{_V1}/scopes", "every scope", fleet.scopes, _Nothing, _Scopes),
-    route("POST", f"{_V1}/scopes", "bring up a set", fleet.make, shapes.ScopeWanted, _Scopes, 201),
-    route("POST", f"{_SCOPE}/machines", "add machines to a scope", fleet.grow, shapes.Growth, _Machines, 201),
-    route("POST", f"{_SCOPE}/upgrade", "bring instances to the latest model of their set", fleet.upgrade,
-          shapes.UpgradeWanted, _Machines),
-    route("GET", _SCOPE, "one scope", fleet.scope, _Nothing, shapes.Scope),
-    route("PATCH", _SCOPE, "change a set", fleet.change, shapes.ScopeChange, _Scopes),
-    route("DELETE", _SCOPE, "delete a set", events.delete_set, _Removal, _Announced, 202),
-    route("GET", f"{_V1}/events", "the pending events", events.events, _Nothing, shapes.Events),
-    route("POST", f"{_V1}/events", "do something to machines", events.cause, shapes.EventWanted, _Announced,
-          201),
-    route("GET", _EVENT, "one pending event", events.event, _Nothing, _Event),
-    route("POST", f"{_EVENT}/approve", "let an event start early", events.approve, _Asker, _Event),
-    route("POST", f"{_EVENT}/cancel", "withdraw an event", events.cancel, _Asker, _Event),
-    route("GET", f"{_V1}/causes", "what can be done to machines", events.causes, _Nothing, shapes.Causes),
-    route("GET", f"{_V1}/walks", "the walks under way", walks.walks, _Nothing, shapes.Walks),
-    route("POST", f"{_V1}/walks", "take maintenance through a scope", walks.start, shapes.WalkWanted,
-          shapes.WalkBegun, 201),
-    silent("DELETE", f"{_V1}/walks/{{scope:path}}", "end a walk", walks.stop, _Asker),
-    route("GET", f"{_V1}/clock", "what time it is", clock.clock, _Nothing, _Clock),
-    route("POST", f"{_V1}/clock/advance", "move manual time on", clock.advance, shapes.Advance, _Clock),
-    route("POST", f"{_V1}/clock/next", "move manual time to the next deadline", clock.next_deadline, _Asker,
-          _Clock),
-    route("PUT", f"{_V1}/clock/speed", "let durations pass faster", clock.set_speed, shapes.SpeedWanted,
-          _Clock),
-    route("GET", f"{_V1}/arm", "where the management face is", fleet.management, _Nothing,
-          shapes.Management),
-    route("GET", f"{_V1}/history", "who did what, and when", history.history, shapes.HistoryPage,
-          shapes.History),
-    Route(method="GET", path=f"{_V1}/feed", summary="the history, live", asked=shapes.FeedStart, serve=_feed,
-          media_type=EVENT_STREAM, headers=(history.RESUME,)),
-    Route(method="GET", path=f"{_V1}/openapi.json", summary="this document", asked=_Nothing, serve=_openapi),
-    Route(method="GET", path="/metrics", summary="what is counted, as Prometheus reads it", asked=_Nothing,
-          serve=_metrics, media_type=MEDIA_TYPE),
-    route("GET", "/healthz", "whether the server answers and keeps changes", _health, _Nothing,
-          shapes.Health),
-)  # fmt: skip
+
+def _rollout_routes(path: str, *, deprecated: bool = False) -> tuple[OperatorRoute, ...]:
+    return (
+        route(
+            "GET",
+            path,
+            "the rollouts in progress",
+            rollouts.rollouts,
+            _Empty,
+            schemas.RolloutsBody,
+            deprecated=deprecated,
+        ),
+        route(
+            "POST",
+            path,
+            "start maintenance of a scope, domain by domain",
+            rollouts.start,
+            schemas.RolloutRequest,
+            schemas.RolloutBegunBody,
+            201,
+            deprecated=deprecated,
+        ),
+        route_without_body(
+            "DELETE", f"{path}/{{scope:path}}", "stop a rollout", rollouts.stop, _Actor, deprecated=deprecated
+        ),
+    )
+
+
+ROUTES: tuple[OperatorRoute, ...] = (
+    route("GET", f"{_V1}/machines", "all machines", fleet.machines, _Empty, _Machines),
+    # These come before the machine itself, because a machine's name may contain slashes.
+    route(
+        "PUT", f"{_MACHINE}/power", "start or stop a machine", fleet.set_power, schemas.PowerRequest, _Machine
+    ),
+    route(
+        "PUT",
+        f"{_MACHINE}/fault",
+        "make a machine's endpoint misbehave",
+        faults.set_fault,
+        schemas.FaultRequest,
+        _Machine,
+    ),
+    route(
+        "DELETE",
+        f"{_MACHINE}/fault",
+        "make a machine's endpoint work again",
+        faults.clear_fault,
+        _Actor,
+        _Machine,
+    ),
+    route("GET", _MACHINE, "one machine", fleet.machine, _Empty, _Machine),
+    route("DELETE", _MACHINE, "delete a machine", events.delete_machine, _Delete, _Announced, 202),
+    route("GET", f"{_V1}/scopes", "all scopes", fleet.scopes, _Empty, _Scopes),
+    route("POST", f"{_V1}/scopes", "create a set", fleet.create_set, schemas.CreateSetRequest, _Scopes, 201),
+    route(
+        "POST",
+        f"{_SCOPE}/machines",
+        "add machines to a scope",
+        fleet.add_machines,
+        schemas.AddMachinesRequest,
+        _Machines,
+        201,
+    ),
+    route(
+        "POST",
+        f"{_SCOPE}/upgrade",
+        "apply the latest model of a set to its instances",
+        fleet.upgrade,
+        schemas.UpgradeRequest,
+        _Machines,
+    ),
+    route("GET", _SCOPE, "one scope", fleet.scope, _Empty, schemas.ScopeBody),
+    route("PATCH", _SCOPE, "change a set", fleet.change_set, schemas.ChangeSetRequest, _Scopes),
+    route("DELETE", _SCOPE, "delete a set", events.delete_set, _Delete, _Announced, 202),
+    route("GET", f"{_V1}/events", "the pending events", events.events, _Empty, schemas.EventsBody),
+    route(
+        "POST",
+        f"{_V1}/events",
+        "cause an event on machines",
+        events.cause,
+        schemas.CauseRequest,
+        _Announced,
+        201,
+    ),
+    route("GET", _EVENT, "one pending event", events.event, _Empty, _Event),
+    route("POST", f"{_EVENT}/approve", "let an event start early", events.approve, _Actor, _Event),
+    route("POST", f"{_EVENT}/cancel", "cancel an event", events.cancel, _Actor, _Event),
+    route("GET", f"{_V1}/causes", "the causes of events", events.causes, _Empty, schemas.CausesBody),
+    *_rollout_routes(f"{_V1}/rollouts"),
+    *_rollout_routes(f"{_V1}/walks", deprecated=True),
+    route("GET", f"{_V1}/clock", "the fleet's time", clock.clock, _Empty, _Clock),
+    route(
+        "POST",
+        f"{_V1}/clock/advance",
+        "move manual time forward",
+        clock.advance,
+        schemas.AdvanceRequest,
+        _Clock,
+    ),
+    route(
+        "POST",
+        f"{_V1}/clock/next",
+        "move manual time to the next deadline",
+        clock.next_deadline,
+        _Actor,
+        _Clock,
+    ),
+    route(
+        "PUT",
+        f"{_V1}/clock/speed",
+        "change how fast durations pass",
+        clock.set_speed,
+        schemas.SpeedRequest,
+        _Clock,
+    ),
+    route(
+        "GET",
+        f"{_V1}/arm",
+        "the address of the management API",
+        fleet.management,
+        _Empty,
+        schemas.ManagementBody,
+    ),
+    route(
+        "GET",
+        f"{_V1}/history",
+        "who did what, and when",
+        history.history,
+        schemas.HistoryRequest,
+        schemas.HistoryBody,
+    ),
+    OperatorRoute(
+        method="GET",
+        path=f"{_V1}/feed",
+        summary="the history, live",
+        request_type=schemas.FeedRequest,
+        serve=_feed,
+        media_type=EVENT_STREAM,
+        headers=(history.RESUME_HEADER,),
+    ),
+    OperatorRoute(
+        method="GET",
+        path=f"{_V1}/openapi.json",
+        summary="this document",
+        request_type=_Empty,
+        serve=_openapi,
+    ),
+    OperatorRoute(
+        method="GET",
+        path="/metrics",
+        summary="metrics in Prometheus' text format",
+        request_type=_Empty,
+        serve=_metrics,
+        media_type=MEDIA_TYPE,
+    ),
+    route(
+        "GET",
+        "/healthz",
+        "whether the server answers and can store changes",
+        _health,
+        _Empty,
+        schemas.HealthBody,
+    ),
+)

@@ -1,8 +1,8 @@
 """Why a program could not be started.
 
 FairWarningError
-├── Forbidden       this kernel, or whoever set it up, does not allow the mode
-└── NotStarted      the mode works, the program does not: it is missing, or cannot be run
+├── ForbiddenError       the kernel, or its configuration, does not allow the mode
+└── NotStartedError      the mode works, but the program is missing or cannot be run
 """
 
 import errno
@@ -11,8 +11,8 @@ import os
 from fairwarning.core.errors import FairWarningError
 
 
-class Forbidden(FairWarningError):
-    """The machine does not allow what a mode needs."""
+class ForbiddenError(FairWarningError):
+    """The machine does not allow a feature that the mode needs."""
 
     def __init__(self, what: str, code: int) -> None:
         super().__init__(f"this machine does not allow {what}: {os.strerror(code)}")
@@ -20,8 +20,8 @@ class Forbidden(FairWarningError):
         self.code = code
 
 
-class NotStarted(FairWarningError):
-    """The program could not be run; carries the exit code that shells give for it."""
+class NotStartedError(FairWarningError):
+    """The program could not be run; ``exit_code`` is the one that shells use."""
 
     def __init__(self, program: str, code: int) -> None:
         super().__init__(f"{program} cannot be run: {os.strerror(code)}")

@@ -1,11 +1,13 @@
-"""Turns connections to Azure's addresses aside, and leaves the rest of the network as it is.
+"""The redirect mode: sends connections to Azure's addresses to the endpoint, and leaves all others alone.
 
-The kernel asks us about every ``connect()`` of the program and its children. There are three ways to send one
-elsewhere; docs/decisions/0009 says why we connect the program's own socket, taken over by ``pidfd_getfd``,
-and write a new address into the program's memory only where that system call is refused (Docker's profile).
+The kernel asks the supervisor about every ``connect()`` of the program and its children (``seccomp.py``).
+For a well-known address, the supervisor takes over the program's own socket with ``pidfd_getfd`` and
+connects it to the endpoint. Where that system call is forbidden (Docker's profile), it writes the
+endpoint's address into the memory of the program and lets the call proceed. docs/decisions/0009 compares
+the possible ways.
 
-This serves programs, it does not jail them: between our look at the address and the kernel's, a thread of the
-program may write another, and it then connects to where it could have connected without us.
+This is a service to the program, not a jail: between the supervisor's look at the address and the kernel's, a
+thread of the program may change it. The program then connects to where it could have connected anyway.
 """
 
 import errno
@@ -16,20 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairwarning.sandbox import seccomp, syscalls
-from fairwarning.sandbox.addresses import LONGEST, Endpoint, is_well_known
-from fairwarning.sandbox.errors import Forbidden
-from fairwarning.sandbox.seccomp import Call, Listener
+from fairwarning.sandbox.addresses import MAX_SOCKADDR, Endpoint, is_well_known
+from fairwarning.sandbox.errors import ForbiddenError
+from fairwarning.sandbox.seccomp import SeccompListener, Syscall
 
-#: Linux 6.9 has descriptors of single threads, and this flag for them.
+#: The flag for a descriptor of a single thread; Linux 6.9 and later.
 _PIDFD_THREAD = os.O_EXCL
 
-#: How many threads answer: to connect a blocking socket takes as long as a busy server lets it.
-_ANSWERING = 8
+#: The number of threads that answer calls; each may block while a busy server accepts.
+_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """The mode that needs no namespaces."""
+    """The mode that redirects single connections and needs no namespaces."""
 
     endpoint: Endpoint
 
@@ -37,71 +39,71 @@ class Redirect:
         """Put this process under supervision and return the listener's descriptor.
 
         Raises:
-            Forbidden: the kernel is too old, or a container's profile is in the way.
+            ForbiddenError: the kernel is too old, or a container's profile forbids it.
         """
-        number = syscalls.numbers().connect
+        number = syscalls.syscall_numbers().connect
         try:
             return (seccomp.install(number),)
         except OSError as error:
-            # A tree of processes has one listener at most.
-            what = "exec inside exec" if error.errno == errno.EBUSY else "seccomp notifications"
-            raise Forbidden(what, error.errno or errno.EPERM) from error
+            # A tree of processes can have only one listener.
+            feature = "exec inside exec" if error.errno == errno.EBUSY else "seccomp notifications"
+            raise ForbiddenError(feature, error.errno or errno.EPERM) from error
 
     def serve(self, descriptors: tuple[int, ...]) -> None:
-        """Begin to answer for the connections of the program, in the background."""
-        listener = Listener(*descriptors)
-        for _ in range(_ANSWERING):
+        """Answer the program's calls of connect(), in the background."""
+        listener = SeccompListener(*descriptors)
+        for _ in range(_THREADS):
             threading.Thread(target=self._listen, args=(listener,), daemon=True).start()
 
-    def _listen(self, listener: Listener) -> None:
+    def _listen(self, listener: SeccompListener) -> None:
         while (call := listener.receive()) is not None:
             if is_well_known(_sockaddr(call)):
-                self._turn_aside(listener, call)
+                self._redirect(listener, call)
             else:
                 listener.proceed(call)
 
-    def _turn_aside(self, listener: Listener, call: Call) -> None:
+    def _redirect(self, listener: SeccompListener, call: Syscall) -> None:
         try:
-            taken = _socket(call)
+            connection = _take_socket(call)
         except OSError:
-            self._write_over(listener, call)
+            self._rewrite_address(listener, call)
             return
-        with taken:
-            if not listener.waits(call):
+        with connection:
+            if not listener.is_pending(call):
                 return
-            # To connect a datagram socket is to ask for a route, or to be about to talk something else.
-            if taken.type != socket.SOCK_STREAM:
+            # A datagram socket that connects asks for a route, or speaks another protocol.
+            if connection.type != socket.SOCK_STREAM:
                 listener.proceed(call)
             else:
-                listener.answer(call, taken.connect_ex(self.endpoint.address_for(taken.family)))
+                listener.answer(call, connection.connect_ex(self.endpoint.address_for(connection.family)))
 
-    def _write_over(self, listener: Listener, call: Call) -> None:
+    def _rewrite_address(self, listener: SeccompListener, call: Syscall) -> None:
         _, at, _, *_ = call.arguments
         sockaddr = _sockaddr(call)
-        # Another thread may have changed it by now.
+        # Another thread may have changed the address.
         if is_well_known(sockaddr):
             try:
                 with open(f"/proc/{call.thread}/mem", "r+b", buffering=0) as memory:
-                    if listener.waits(call):
-                        os.pwrite(memory.fileno(), self.endpoint.written_over(sockaddr), at)
+                    if listener.is_pending(call):
+                        os.pwrite(memory.fileno(), self.endpoint.replace_in(sockaddr), at)
             except OSError as error:
                 listener.answer(call, error.errno or errno.EPERM)
                 return
         listener.proceed(call)
 
 
-def _sockaddr(call: Call) -> bytes:
-    """Return the address that the program connects to; nothing if we may not read it."""
+def _sockaddr(call: Syscall) -> bytes:
+    """Return the address that the program connects to; empty if its memory cannot be read."""
     _, at, length, *_ = call.arguments
     try:
         with open(f"/proc/{call.thread}/mem", "rb", buffering=0) as memory:
-            return os.pread(memory.fileno(), min(length & 0xFFFFFFFF, LONGEST), at)
+            return os.pread(memory.fileno(), min(length & 0xFFFFFFFF, MAX_SOCKADDR), at)
     except (OSError, OverflowError):
         return b""
 
 
-def _socket(call: Call) -> socket.socket:
-    """Return the very socket that the program connects, not a copy of it."""
+def _take_socket(call: Syscall) -> socket.socket:
+    """Return the program's own socket, not a copy of it."""
     pidfd = _pidfd(call.thread)
     try:
         descriptor = syscalls.pidfd_getfd(pidfd, call.arguments[0] & 0x7FFFFFFF)

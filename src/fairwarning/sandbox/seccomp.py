@@ -1,4 +1,14 @@
-"""A filter that lets a supervisor decide what becomes of a system call, and how the supervisor hears of it.
+"""A seccomp filter that hands one system call to a supervisor, and the supervisor's side of it.
+
+``install`` puts the filter on the calling process, and with it on every process that it will start. Each
+time one of them makes the chosen call, the kernel suspends it and queues a notification. The supervisor
+``receive``s the notification, and then either lets the kernel carry the call out (``proceed``) or ends it
+with a result of its own (``answer``).
+
+The caller may be killed while the supervisor works, and its thread id may then belong to another process.
+So everything that is read from the caller through ``/proc`` or a pidfd counts only if ``is_pending`` still
+holds afterwards. Memory that other threads of the caller can write may change at any time; the filter is
+therefore a redirection and no security boundary (``redirect.py``).
 
 The numbers are those of ``linux/seccomp.h`` and ``linux/bpf_common.h``.
 """
@@ -14,7 +24,7 @@ from fairwarning.sandbox.syscalls import PR_SET_NO_NEW_PRIVS, prctl
 
 SET_MODE_FILTER = 1
 _NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
-_RECEIVE, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
+_RECEIVE, _SEND_RESPONSE, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _CONTINUE = 1
 
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
@@ -29,8 +39,8 @@ _NUMBER, _ARCHITECTURE = 0, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A system call that waits for our word."""
+class Syscall:
+    """A suspended system call that waits for the supervisor."""
 
     id: int
     thread: int
@@ -38,83 +48,83 @@ class Call:
 
 
 def program(number: int, verdict: int) -> bytes:
-    """Return a filter that has a verdict on one system call and lets every other pass.
+    """Return a filter that gives a verdict on one system call and allows all others.
 
-    Programs of another architecture (32 bit) pass too: their numbers mean something else.
+    Programs of another architecture (32 bit) pass too, because their numbers mean other calls.
     """
-    steps = (
+    instructions = (
         (_LOAD, 0, 0, _ARCHITECTURE),
-        (_JUMP_IF_EQUAL, 0, 3, syscalls.numbers().audit_arch),
+        (_JUMP_IF_EQUAL, 0, 3, syscalls.syscall_numbers().audit_arch),
         (_LOAD, 0, 0, _NUMBER),
         (_JUMP_IF_EQUAL, 0, 1, number),
         (_RETURN, 0, 0, verdict),
         (_RETURN, 0, 0, _ALLOW),
     )
-    return b"".join(_INSTRUCTION.pack(*step) for step in steps)
+    return b"".join(_INSTRUCTION.pack(*instruction) for instruction in instructions)
 
 
 def install(number: int) -> int:
-    """Put this process and all it will start under supervision; return the descriptor of the listener."""
+    """Filter this process and all that it starts; return the descriptor of the listener."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    asked = program(number, _NOTIFY)
+    code = program(number, _NOTIFY)
     try:
-        # A signal must not interrupt a call that we are carrying out: the program would make it twice.
-        return syscalls.seccomp(SET_MODE_FILTER, _NEW_LISTENER | _WAIT_KILLABLE, asked)
+        # A signal must not interrupt a call that the supervisor carries out: the program would repeat it.
+        return syscalls.seccomp(SET_MODE_FILTER, _NEW_LISTENER | _WAIT_KILLABLE, code)
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        # Before Linux 5.19 that cannot be asked for.
-        return syscalls.seccomp(SET_MODE_FILTER, _NEW_LISTENER, asked)
+        # Before Linux 5.19 there is no such flag.
+        return syscalls.seccomp(SET_MODE_FILTER, _NEW_LISTENER, code)
 
 
-class Listener:
-    """Hears of the calls of a whole tree of processes, and answers them."""
+class SeccompListener:
+    """Receives and answers the calls of a whole tree of processes."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def receive(self) -> Call | None:
-        """Return the next call, once there is one; None when nobody is left to make any.
+    def receive(self) -> Syscall | None:
+        """Wait for the next call and return it; None when no process is left.
 
-        Several threads may wait here; each call goes to one of them.
+        Several threads may wait; each call goes to one of them.
         """
         while True:
             buffer = bytearray(_NOTIFICATION.size)
             try:
                 fcntl.ioctl(self._descriptor, _RECEIVE, buffer)
             except OSError as error:
-                # Whoever called was killed meanwhile, or they all were.
-                if error.errno == errno.EINTR or (error.errno == errno.ENOENT and not self._abandoned()):
+                # The caller was killed in the meantime, or all processes were.
+                if error.errno == errno.EINTR or (error.errno == errno.ENOENT and not self._is_hung_up()):
                     continue
                 return None
             id_, thread, _, _, _, _, *arguments = _NOTIFICATION.unpack(buffer)
-            return Call(id_, thread, tuple(arguments))
+            return Syscall(id_, thread, tuple(arguments))
 
-    def waits(self, call: Call) -> bool:
-        """Whether the caller is still there; if so, what was read from it just now was read from *it*."""
+    def is_pending(self, call: Syscall) -> bool:
+        """Whether the caller still waits; if so, what was just read from its thread id was its own."""
         try:
             fcntl.ioctl(self._descriptor, _ID_VALID, call.id.to_bytes(8, "little"))
         except OSError:
             return False
         return True
 
-    def proceed(self, call: Call) -> None:
-        """Let the kernel carry out the call as if we were not there."""
-        self._answer(_RESPONSE.pack(call.id, 0, 0, _CONTINUE))
+    def proceed(self, call: Syscall) -> None:
+        """Let the kernel carry out the call unchanged."""
+        self._send(_RESPONSE.pack(call.id, 0, 0, _CONTINUE))
 
-    def answer(self, call: Call, code: int) -> None:
+    def answer(self, call: Syscall, code: int) -> None:
         """End the call with this error; 0 is success."""
-        self._answer(_RESPONSE.pack(call.id, 0, -code, 0))
+        self._send(_RESPONSE.pack(call.id, 0, -code, 0))
 
-    def _answer(self, response: bytes) -> None:
+    def _send(self, response: bytes) -> None:
         try:
-            fcntl.ioctl(self._descriptor, _SEND, response)
+            fcntl.ioctl(self._descriptor, _SEND_RESPONSE, response)
         except OSError as error:
-            # Nobody waits for the answer any more.
+            # The caller no longer waits for the answer.
             if error.errno != errno.ENOENT:
                 raise
 
-    def _abandoned(self) -> bool:
+    def _is_hung_up(self) -> bool:
         poll = select.poll()
         poll.register(self._descriptor, 0)
         return bool(poll.poll(0))

@@ -1,11 +1,18 @@
-"""Starts a program in a mode of ours, stands in for it, and lets nothing outlive it.
+"""Starts a program in a sandbox mode, forwards its signals and exit code, and ends all its descendants.
 
-    supervisor      what was started: takes the signals, answers for the addresses
-    └── keeper      inherits orphans; ends everything below when the program or the supervisor is gone
+    supervisor      the process that called ``run``: forwards signals, serves the addresses
+    └── reaper      inherits orphans; kills everything below when the program or the supervisor has ended
         └── program
 
-Two processes of ours, because a SIGKILL leaves no chance to clean up: whichever is killed, the other is left
-to end the tree. Both only ever wait for signals, so that none of them interrupts anything.
+There are two processes above the program because SIGKILL leaves no chance to clean up: whichever of them is
+killed, the other is left to end the tree. A signal tells the reaper of the death of the supervisor, and
+both are subreapers, so a process that detaches from its parent stays a descendant of one of them.
+
+All signals of interest are blocked before the first fork, and both processes only ever wait for them
+with ``sigwaitinfo``. So no signal is lost between two steps, and no handler interrupts a system call.
+
+The program sends the descriptors of its mode to the supervisor over a socket pair, which closes on exec: an
+empty read is the proof that the program has started.
 """
 
 import contextlib
@@ -18,124 +25,124 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from fairwarning.sandbox.errors import Forbidden, NotStarted
+from fairwarning.sandbox.errors import ForbiddenError, NotStartedError
 from fairwarning.sandbox.syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 
-#: What is handed on to the program.
+#: The signals that are forwarded to the program.
 FORWARDED = frozenset({
     signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2
 })  # fmt: skip
 _AWAITED = FORWARDED | {signal.SIGCHLD}
 
-#: Python ignores these; a program that it starts expects not to.
+#: Python ignores these signals; programs expect the default.
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 
-#: The terminal sends its signals to the whole group, so the program has them already.
+#: The si_code of a signal from the kernel: the terminal signals the whole group, so the program has it too.
 _FROM_TERMINAL = 0x80
 
-_DESCRIPTORS_AT_MOST = 8
+_MAX_DESCRIPTORS = 8
 
 
-class Mode(Protocol):
-    """A way to give a program Azure's addresses."""
+class SandboxMode(Protocol):
+    """A way to give a program the well-known addresses."""
 
     def enter(self) -> tuple[int, ...]:
-        """Prepare this process, which becomes the program; return what the supervisor needs."""
+        """Prepare this process, which becomes the program; return descriptors for the supervisor."""
         ...
 
     def serve(self, descriptors: tuple[int, ...]) -> None:
-        """Begin to answer for the addresses, in the background."""
+        """Serve the addresses, in the background."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
     command: tuple[str, ...]
-    mode: Mode
+    mode: SandboxMode
     channel: socket.socket
-    #: The signals that were blocked before we blocked more.
+    #: The signal mask before ``run`` changed it.
     mask: set[int | signal.Signals]
 
 
-def run(command: tuple[str, ...], mode: Mode) -> int:
+def run(command: tuple[str, ...], mode: SandboxMode) -> int:
     """Run a program to its end and return its exit code; 128 + n if signal n ended it.
 
-    This takes the process over: whatever other children it has end with the program.
+    This takes over the process: its other children end with the program.
 
     Raises:
-        Forbidden: the mode is not allowed here; nothing was started.
-        NotStarted: the program cannot be run.
+        ForbiddenError: the machine does not allow the mode; nothing was started.
+        NotStartedError: the program cannot be run.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     supervisor = os.getpid()
-    keeper = os.fork()
-    if keeper == 0:
+    reaper = os.fork()
+    if reaper == 0:
         ours.close()
-        _keep(_Start(command, mode, theirs, before), supervisor)
+        _run_reaper(_Start(command, mode, theirs, previous_mask), supervisor)
     theirs.close()
     try:
         with ours:
-            program = _hear(ours, command, mode)
-        return _stand_in(keeper, program)
+            program = _wait_for_start(ours, command, mode)
+        return _forward_signals(reaper, program)
     finally:
         end_descendants()
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
 
 def end_descendants() -> None:
-    """Kill every process below this one, and return once there is none."""
+    """Kill every descendant of this process, and return when none is left."""
     while True:
         for pid in _descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        # Orphans come to us before their parent is seen to have gone, so none is missed.
+        # Orphans are adopted before their parent can be waited for, so none is missed.
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
             return
 
 
-def _hear(channel: socket.socket, command: tuple[str, ...], mode: Mode) -> int:
-    """Return the program's pid once it runs."""
-    said, descriptors, _, _ = socket.recv_fds(channel, 256, _DESCRIPTORS_AT_MOST)
-    word, _, rest = said.decode().partition(" ")
+def _wait_for_start(channel: socket.socket, command: tuple[str, ...], mode: SandboxMode) -> int:
+    """Wait until the program runs and return its pid."""
+    message, descriptors, _, _ = socket.recv_fds(channel, 256, _MAX_DESCRIPTORS)
+    word, _, rest = message.decode().partition(" ")
     if word != "entered":
-        code, _, what = rest.partition(" ")
-        raise Forbidden(what or "a new process", int(code or errno.EPERM))
+        code, _, feature = rest.partition(" ")
+        raise ForbiddenError(feature or "a new process", int(code or errno.EPERM))
     mode.serve(tuple(descriptors))
-    # The program's end of the channel closes as it starts.
+    # The program's end of the channel closes on exec.
     failed = channel.recv(256)
     if failed:
-        raise NotStarted(command[0], int(failed))
+        raise NotStartedError(command[0], int(failed))
     return int(rest)
 
 
-def _stand_in(keeper: int, program: int) -> int:
+def _forward_signals(reaper: int, program: int) -> int:
     while True:
-        got = signal.sigwaitinfo(_AWAITED)
-        if got.si_signo == signal.SIGCHLD:
-            # Others than the keeper come to us only if it was killed.
-            ended, status = os.waitpid(keeper, os.WNOHANG)
+        info = signal.sigwaitinfo(_AWAITED)
+        if info.si_signo == signal.SIGCHLD:
+            # Other processes become children of the supervisor only if the reaper was killed.
+            ended, status = os.waitpid(reaper, os.WNOHANG)
             if ended:
                 return _exit_code(status)
-        elif got.si_code != _FROM_TERMINAL:
+        elif info.si_code != _FROM_TERMINAL:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(program, got.si_signo)
+                os.kill(program, info.si_signo)
 
 
-def _keep(start: _Start, supervisor: int) -> NoReturn:
-    """Be the keeper: start the program and wait for its end, or the supervisor's."""
+def _run_reaper(start: _Start, supervisor: int) -> NoReturn:
+    """Start the program and wait until it or the supervisor has ended; runs in the reaper."""
     code = 1
     try:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        keeper = os.getpid()
+        reaper = os.getpid()
         program = os.fork()
         if program == 0:
-            _become(start, keeper)
+            _exec_program(start, reaper)
         start.channel.close()
         status: int | None = None
         while status is None and os.getppid() == supervisor:
@@ -148,49 +155,49 @@ def _keep(start: _Start, supervisor: int) -> NoReturn:
 
 
 def _reap(program: int) -> int | None:
-    """Let go of the dead; return the program's status if it is among them."""
+    """Reap ended children; return the program's status if it is among them."""
     status = None
     while True:
         try:
-            ended, how = os.waitpid(-1, os.WNOHANG)
+            ended, ended_status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return status
         if ended == 0:
             return status
         if ended == program:
-            status = how
+            status = ended_status
 
 
-def _become(start: _Start, keeper: int) -> NoReturn:
-    """Be the program."""
+def _exec_program(start: _Start, reaper: int) -> NoReturn:
+    """Enter the mode and replace this process by the program."""
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != keeper:
+        if os.getppid() != reaper:
             os._exit(1)
         _enter(start.mode, start.channel)
         for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, start.mask)
         try:
-            os.execv(_found(start.command[0]), start.command)
+            os.execv(_resolve(start.command[0]), start.command)
         except OSError as error:
             start.channel.send(str(error.errno).encode())
     finally:
         os._exit(1)
 
 
-def _found(program: str) -> str:
-    """Return where a program is; a directory that may not be searched holds none, as shells see it."""
+def _resolve(program: str) -> str:
+    """Return the path of a program; an unreadable directory counts as empty, as in shells."""
     path = program if os.sep in program else shutil.which(program)
     if path is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
     return path
 
 
-def _enter(mode: Mode, channel: socket.socket) -> None:
+def _enter(mode: SandboxMode, channel: socket.socket) -> None:
     try:
         descriptors = mode.enter()
-    except Forbidden as reason:
+    except ForbiddenError as reason:
         channel.send(f"forbidden {reason.code} {reason.what}".encode())
         os._exit(1)
     socket.send_fds(channel, [f"entered {os.getpid()}".encode()], list(descriptors))
@@ -205,11 +212,11 @@ def _exit_code(status: int) -> int:
 
 def _descendants(root: int) -> list[int]:
     parents = {int(entry.name): _parent(entry) for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
-    found, generation = list[int](), {root}
+    descendants, generation = list[int](), {root}
     while generation:
         generation = {pid for pid, parent in parents.items() if parent in generation}
-        found += generation
-    return found
+        descendants += generation
+    return descendants
 
 
 def _parent(process: Path) -> int:
@@ -218,5 +225,5 @@ def _parent(process: Path) -> int:
         stat = (process / "stat").read_bytes()
     except OSError:
         return 0
-    # The name of the program may hold anything, even brackets.
+    # The name of the program may hold any character, even a bracket.
     return int(stat.rpartition(b")")[2].split()[1])

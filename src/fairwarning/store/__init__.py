@@ -1,4 +1,5 @@
-"""Where fleets are kept: one module per database, one contract for all.
+"""Stores: one module per database, one contract for all (``engine.ports.Store``).
 
-May import ``core``, ``engine.ports`` and its own client library. Start with ``memory``, then ``sqlite``.
+A store may import ``core``, ``engine.ports`` and its own client library. Start with ``memory``, then
+``sqlite``.
 """

@@ -1,31 +1,31 @@
-"""Whether a database holds what was written to it.
+"""Checks that a database contains exactly what was written to it.
 
-A checksum tells whether a row is what was written; SQLite's own check tells whether every row is there, once,
-in its place and in every index.
+Two checks complement each other. The checksum of a row tells whether the row is what was written. SQLite's
+``integrity_check`` tells whether every row exists once, in its place and in every index.
 """
 
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fairwarning.store.errors import Unreadable
-from fairwarning.store.rows import COLUMNS, intact
+from fairwarning.store.errors import UnreadableRowError
+from fairwarning.store.rows import COLUMNS, verified_rows
 
-#: How many of the newest journal lines are checked when a store is opened; a longer journal takes too long.
+#: The number of newest journal lines that are checked when a store is opened; checking all may take too long.
 LINES_AT_START = 10_000
 
-#: The first schema with checksums, and with a header that says which database it is.
+#: The first schema with checksums and a header.
 WITH_HEADER = 4
 
 _LOADED = ("scope", "machine", "event")
-_BESIDE = ("document", "note", "last_incarnation")
+_OTHERS = ("document", "note", "last_incarnation")
 _NEWEST = f"{{rows}} ORDER BY seq DESC LIMIT {LINES_AT_START}"
 _FEW_LINES = f"SELECT count(*) <= {LINES_AT_START} FROM (SELECT 1 FROM journal LIMIT {LINES_AT_START + 1})"
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Which database this is, how often it was written, and the number of its last journal line."""
+    """The id of a database, the number of commits to it, and the number of its last journal line."""
 
     database: str
     commits: int
@@ -33,32 +33,32 @@ class Header:
 
 
 def read_header(database: sqlite3.Connection) -> Header:
-    """Return the only row of its table.
+    """Return the header of a database.
 
     Raises:
-        Unreadable: it is not what was written.
+        UnreadableRowError: the header is not what was written.
     """
-    rows = list(intact("header", database.execute(rows_of("header"))))
+    rows = list(verified_rows("header", database.execute(select_rows("header"))))
     if len(rows) != 1:
-        raise Unreadable(f"table header has {len(rows)} rows, not one")
+        raise UnreadableRowError(f"table header has {len(rows)} rows, not one")
     ((name, commits, last_line, _),) = rows
     return Header(name.decode(), commits, last_line)
 
 
-def rows_of(table: str) -> str:
-    """Return the query for all rows of a table as their checksums cover them."""
+def select_rows(table: str) -> str:
+    """Return the query for all rows of a table: the columns that the checksum covers, and the checksum."""
     return f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table}"
 
 
 def check_at_start(database: sqlite3.Connection) -> None:
-    """Check all but what is loaded afterwards and the older part of a long journal.
+    """Check everything except the tables that are loaded afterwards and the older part of a long journal.
 
     Raises:
-        Unreadable: something is not what was written.
+        UnreadableRowError: a row is not what was written.
     """
-    check_structure(database, "header", *_BESIDE)
-    for table in _BESIDE:
-        _count(intact(table, database.execute(rows_of(table))))
+    check_structure(database, "header", *_OTHERS)
+    for table in _OTHERS:
+        _count(verified_rows(table, database.execute(select_rows(table))))
     check_journal_end(database)
     ((few,),) = database.execute(_FEW_LINES)
     if few:
@@ -66,37 +66,37 @@ def check_at_start(database: sqlite3.Connection) -> None:
 
 
 def check_loaded(database: sqlite3.Connection) -> None:
-    """Check that every row of what is loaded is there, once; whether it is right is checked in loading."""
+    """Check the structure of the tables that are loaded; loading checks their checksums."""
     check_structure(database, *_LOADED)
 
 
 def check_journal_end(database: sqlite3.Connection) -> None:
-    """Check that the journal ends where its header says, with lines that are as they were written."""
+    """Check that the journal ends where the header says, and the checksums of its newest lines."""
     ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM journal")
     expected = read_header(database).last_line
-    if last not in (expected, 0):  # an empty journal may have been pruned; its structure tells
-        raise Unreadable(f"its journal ends with line {last}, not with line {expected}")
-    _count(intact("journal", database.execute(_NEWEST.format(rows=rows_of("journal")))))
+    if last not in (expected, 0):  # an empty journal may have been pruned; check_structure covers it
+        raise UnreadableRowError(f"its journal ends with line {last}, not with line {expected}")
+    _count(verified_rows("journal", database.execute(_NEWEST.format(rows=select_rows("journal")))))
 
 
 def check_all(database: sqlite3.Connection) -> dict[str, int]:
-    """Check everything and return how many rows each table has."""
+    """Check everything and return the number of rows of each table."""
     check_structure(database)
-    counts = {table: _count(intact(table, database.execute(rows_of(table)))) for table in COLUMNS}
+    counts = {table: _count(verified_rows(table, database.execute(select_rows(table)))) for table in COLUMNS}
     check_journal_end(database)
     return counts
 
 
 def check_structure(database: sqlite3.Connection, *tables: str) -> None:
-    """Check that every row is in its place and in every index: of some tables, or of the whole file."""
-    for only in [f"({table})" for table in tables] or [""]:
-        found = [_text(problem) for (problem,) in database.execute(f"PRAGMA integrity_check{only}")]
-        if found != ["ok"]:
-            raise Unreadable("; ".join(found[:3]))
+    """Check that every row is in its place and in every index, in some tables or in the whole file."""
+    for argument in [f"({table})" for table in tables] or [""]:
+        messages = [_text(message) for (message,) in database.execute(f"PRAGMA integrity_check{argument}")]
+        if messages != ["ok"]:
+            raise UnreadableRowError("; ".join(messages[:3]))
 
 
-def _text(said: bytes) -> str:
-    return " ".join(said.decode(errors="replace").split())
+def _text(message: bytes) -> str:
+    return " ".join(message.decode(errors="replace").split())
 
 
 def _count(rows: Iterable[object]) -> int:

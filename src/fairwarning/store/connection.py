@@ -1,4 +1,4 @@
-"""A connection to SQLite, the thread that uses it, and its errors in our words."""
+"""A connection to SQLite, the thread that uses it, and the translation of its errors."""
 
 import asyncio
 import shutil
@@ -10,30 +10,35 @@ from os import W_OK, access
 from pathlib import Path
 from typing import TypeVar
 
-from fairwarning.store.errors import DatabaseDamaged, StoreFailed, UnknownOutcomeError, Unreadable
+from fairwarning.store.errors import (
+    DatabaseDamagedError,
+    StoreFailedError,
+    UnknownOutcomeError,
+    UnreadableRowError,
+)
 from fairwarning.store.rows import row_checksum
 
 Result = TypeVar("Result")
 
-#: Our statements are right, so a database that finds a mistake in one is not as we made it.
+#: Errors of a damaged database; SQLITE_ERROR is one of them because the statements themselves are correct.
 DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 
-#: What the disk under the database is to blame for.
+#: Errors of the disk under the database.
 DISK = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 
-#: A commit that fails like this has not reached its end; any other failure leaves open whether it has.
+#: Errors of COMMIT after which the transaction is certainly not committed; after any other error it may be.
 NOT_COMMITTED = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 
 
 class _UnknownOutcomeError(Exception):
-    """A transaction failed at its very end."""
+    """A COMMIT failed, and the transaction may be committed or not."""
 
     def __init__(self, problem: sqlite3.DatabaseError) -> None:
         super().__init__(str(problem))
         self.problem = problem
 
 
-class Connection:
+class SqliteConnection:
     """A connection to the database, and the one thread that uses it."""
 
     def __init__(self, path: Path) -> None:
@@ -42,29 +47,29 @@ class Connection:
         self._database: sqlite3.Connection | None = None
 
     async def open(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        """Take up what ``connect`` gives."""
+        """Use the connection that ``connect`` returns."""
         self._database = await self._in_thread(connect)
 
     async def work(self, job: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Do a job with the database; those who asked earlier come first."""
+        """Run a job with the database in its thread, after the jobs before it."""
         database = self._database
         if database is None:
-            raise StoreFailed(self._path, "it is not open")
+            raise StoreFailedError(self._path, "it is not open")
 
         def work() -> Result:
-            with explained(self._path):
+            with translate_errors(self._path):
                 return job(database)
 
         return await self._in_thread(work)
 
     async def disconnect(self) -> None:
-        """Finish what is being done and let go of the database; it can be opened again."""
+        """Finish the current job and close the database; it can be opened again."""
         database, self._database = self._database, None
         if database is not None:
             await self._in_thread(database.close)
 
     async def close(self) -> None:
-        """Finish what is being done, then let go."""
+        """Finish the current job, then close the database and end the thread."""
         await self.disconnect()
         self._thread.shutdown()
 
@@ -73,7 +78,7 @@ class Connection:
 
 
 def connect(path: Path | str, settings: Sequence[str], *, uri: bool = False) -> sqlite3.Connection:
-    """Return a connection whose texts are bytes: whether they are text is for their checksums to say."""
+    """Return a connection that reads texts as bytes, so that checksums are checked before decoding."""
     database = sqlite3.connect(path, isolation_level=None, uri=uri)
     try:
         database.text_factory = bytes
@@ -88,65 +93,65 @@ def connect(path: Path | str, settings: Sequence[str], *, uri: bool = False) -> 
 
 @contextmanager
 def transaction(database: sqlite3.Connection, begin: str) -> Iterator[None]:
-    """Keep all that is written in the block, or nothing."""
+    """Commit everything that is written in the block, or nothing."""
     database.execute(begin)
     try:
         yield
     except BaseException:
-        _undo(database)
+        _roll_back(database)
         raise
     try:
         database.execute("COMMIT")
     except sqlite3.DatabaseError as problem:
-        _undo(database)
+        _roll_back(database)
         if _code(problem) & 0xFF in NOT_COMMITTED:
             raise
         raise _UnknownOutcomeError(problem) from problem
 
 
-def _undo(database: sqlite3.Connection) -> None:
-    with suppress(sqlite3.DatabaseError):  # the first problem is the one to tell
+def _roll_back(database: sqlite3.Connection) -> None:
+    with suppress(sqlite3.DatabaseError):  # the caller reports the first error
         if database.in_transaction:
             database.execute("ROLLBACK")
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Say what went wrong in our words; what the database said comes along."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Translate SQLite's errors in the block into errors of the store, with SQLite's message."""
     try:
         yield
-    except Unreadable as problem:
-        raise DatabaseDamaged(path, str(problem)) from problem
+    except UnreadableRowError as problem:
+        raise DatabaseDamagedError(path, str(problem)) from problem
     except _UnknownOutcomeError as problem:
-        raise UnknownOutcomeError(path, _said(path, problem.problem)) from problem
+        raise UnknownOutcomeError(path, _describe(path, problem.problem)) from problem
     except UnicodeDecodeError as problem:
-        # Even what the database says about its damage may quote what is no text.
-        raise DatabaseDamaged(path, problem.object.decode(errors="replace")) from problem
+        # SQLite's message about the damage may quote bytes that are not UTF-8.
+        raise DatabaseDamagedError(path, problem.object.decode(errors="replace")) from problem
     except sqlite3.ProgrammingError:
         raise
     except sqlite3.DatabaseError as problem:
-        raise _explain(path, problem) from problem
+        raise _store_error(path, problem) from problem
 
 
-def _explain(path: Path, problem: sqlite3.DatabaseError) -> DatabaseDamaged | StoreFailed:
+def _store_error(path: Path, problem: sqlite3.DatabaseError) -> DatabaseDamagedError | StoreFailedError:
     code = _code(problem)
     if "user-defined function" in str(problem):
-        return DatabaseDamaged(path, "a row without a checksum has a text in it that is not UTF-8")
+        return DatabaseDamagedError(path, "a row without a checksum contains text that is not UTF-8")
     if code & 0xFF in DAMAGED:
-        return DatabaseDamaged(path, str(problem))
+        return DatabaseDamagedError(path, str(problem))
     if code == sqlite3.SQLITE_READONLY and access(path, W_OK):
-        return DatabaseDamaged(path, "its header says that it must not be written")
-    return StoreFailed(path, _said(path, problem))
+        return DatabaseDamagedError(path, "its header says that it is read-only")
+    return StoreFailedError(path, _describe(path, problem))
 
 
-def _said(path: Path, problem: sqlite3.DatabaseError) -> str:
-    """Return what the database said; of a disk that failed also what is free, which may be why."""
+def _describe(path: Path, problem: sqlite3.DatabaseError) -> str:
+    """Return SQLite's message; for a disk error with the free space, which may be the reason."""
     if _code(problem) & 0xFF not in DISK:
         return str(problem)
     return f"{problem}; {shutil.disk_usage(path.parent).free / 1e6:.1f} MB are free"
 
 
 def _code(problem: sqlite3.DatabaseError) -> int:
-    # Errors that Python finds by itself, in a text that is none, have no code.
+    # Errors that Python itself raises, for a text that is not UTF-8, have no code.
     code: int = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     return code

@@ -1,16 +1,16 @@
-"""Journal lines as every store makes them, before any of them meets a database."""
+"""Builds journal lines; every store uses these functions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from fairwarning.core.changes import Change, EventChanged
-from fairwarning.core.history import Note, Refused
+from fairwarning.core.history import CommandRefused, Note
 from fairwarning.core.model import EventId
 from fairwarning.engine.ports import Commit, Entry
 
 
-def number(commits: Sequence[Commit], after: int) -> list[list[Entry]]:
-    """Return the journal lines of each commit, numbered from behind ``after``."""
+def number_lines(commits: Sequence[Commit], after: int) -> list[list[Entry]]:
+    """Return the journal lines of each commit; the first has the number ``after + 1``."""
     numbered: list[list[Entry]] = []
     for commit in commits:
         lines = [
@@ -18,7 +18,7 @@ def number(commits: Sequence[Commit], after: int) -> list[list[Entry]]:
                 seq=seq,
                 at=commit.at,
                 version=commit.expected.get(change.scope, -1) + 1,
-                change=_legible(change) if isinstance(change, Refused) else change,
+                change=_legible(change) if isinstance(change, CommandRefused) else change,
             )
             for seq, change in enumerate(commit.changes, start=after + 1)
         ]
@@ -28,26 +28,26 @@ def number(commits: Sequence[Commit], after: int) -> list[list[Entry]]:
 
 
 def event_of(change: Change | Note) -> EventId | None:
-    """Return the event a journal line is about, if any."""
+    """Return the event that a journal line concerns, if any."""
     match change:
         case EventChanged(event=event):
             return event.id
-        case Refused(event=event_id):
+        case CommandRefused(event=event_id):
             return event_id
         case _:
             return None
 
 
-def _legible(note: Refused) -> Refused:
-    """Quote a refused request as far as it is text: half a surrogate pair must not sink a whole batch."""
+def _legible(note: CommandRefused) -> CommandRefused:
+    """Replace characters that cannot be encoded: a lone surrogate must not make the whole batch fail."""
     return replace(
         note,
-        asked=_text(note.asked),
-        reason=_text(note.reason),
-        by=_text(note.by),
-        event=None if note.event is None else EventId(_text(note.event)),
+        asked=_readable(note.asked),
+        reason=_readable(note.reason),
+        by=_readable(note.by),
+        event=None if note.event is None else EventId(_readable(note.event)),
     )
 
 
-def _text(sent: str) -> str:
-    return sent.encode(errors="replace").decode()
+def _readable(text: str) -> str:
+    return text.encode(errors="replace").decode()

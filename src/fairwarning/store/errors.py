@@ -1,13 +1,13 @@
-"""Everything that can be wrong with a store on disk.
+"""The errors of a store on disk.
 
 FairWarningError
-├── DataDirectoryInUse          another server has it
-├── DataDirectoryUnusable       it cannot be made or written to
-├── DatabaseDamaged             the file is not what was written
-│   └── WrongDatabaseError      the file is gone, another or older than what was kept here
-└── StorageError                (core) a change could not be kept
-    └── StoreFailed             the disk is full, the file is gone, …; nothing was kept
-        └── UnknownOutcomeError it failed so late that the change may have been kept
+├── DataDirectoryInUseError     another server uses the data directory
+├── DataDirectoryUnusableError  the data directory cannot be created or written
+├── DatabaseDamagedError        the database is not what was written
+│   └── WrongDatabaseError      the database is missing, another one or an older one
+└── StorageError                (core) a change could not be stored
+    └── StoreFailedError        the disk is full, the file is gone, …; nothing was stored
+        └── UnknownOutcomeError the commit failed so late that the change may be stored
 """
 
 from pathlib import Path
@@ -15,12 +15,12 @@ from pathlib import Path
 from fairwarning.core.errors import FairWarningError, StorageError
 
 
-class Unreadable(Exception):
-    """The database holds something that was never written to it; whoever knows its path says so."""
+class UnreadableRowError(Exception):
+    """The database contains something that was never written; the caller adds the path."""
 
 
-class DataDirectoryInUse(FairWarningError):
-    """Another server keeps its fleet here."""
+class DataDirectoryInUseError(FairWarningError):
+    """Another server uses the data directory."""
 
     status_hint = 500
 
@@ -29,8 +29,8 @@ class DataDirectoryInUse(FairWarningError):
         self.directory = directory
 
 
-class DataDirectoryUnusable(FairWarningError):
-    """Nothing can be kept here."""
+class DataDirectoryUnusableError(FairWarningError):
+    """The data directory cannot be created or written."""
 
     status_hint = 500
 
@@ -40,8 +40,8 @@ class DataDirectoryUnusable(FairWarningError):
         self.problem = problem
 
 
-class DatabaseDamaged(FairWarningError):
-    """The database does not hold what was written to it."""
+class DatabaseDamagedError(FairWarningError):
+    """The database does not contain what was written to it."""
 
     status_hint = 500
     state = "is damaged"
@@ -52,14 +52,14 @@ class DatabaseDamaged(FairWarningError):
         self.problem = problem
 
 
-class WrongDatabaseError(DatabaseDamaged):
-    """The database is not the one that belongs here."""
+class WrongDatabaseError(DatabaseDamagedError):
+    """The database is not the one that belongs to the data directory."""
 
-    state = "is not the one that belongs here"
+    state = "does not belong to this data directory"
 
 
-class StoreFailed(StorageError):
-    """The database could not do what it was asked; nothing of it was kept."""
+class StoreFailedError(StorageError):
+    """The database failed; nothing was stored."""
 
     outcome = ""
 
@@ -68,7 +68,7 @@ class StoreFailed(StorageError):
         self.path = path
 
 
-class UnknownOutcomeError(StoreFailed):
-    """The database failed while it kept a change; whether the change was kept is unknown."""
+class UnknownOutcomeError(StoreFailedError):
+    """The database failed during a commit; it is unknown whether the change was stored."""
 
-    outcome = "; whether the change was kept is unknown until the database can be read again"
+    outcome = "; it is unknown whether the change was stored until the database can be read again"

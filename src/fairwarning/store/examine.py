@@ -1,4 +1,4 @@
-"""Says whether a data directory holds what was written to it, and changes nothing in it."""
+"""Checks whether a data directory contains what was written to it, without changing anything."""
 
 import fcntl
 from collections.abc import Iterator
@@ -9,33 +9,33 @@ from urllib.parse import quote
 
 from fairwarning.core.errors import FairWarningError
 from fairwarning.store.checks import WITH_HEADER, check_all, check_structure
-from fairwarning.store.connection import connect, explained, transaction
+from fairwarning.store.connection import connect, transaction, translate_errors
 from fairwarning.store.marker import read_marker
-from fairwarning.store.migrate import NewerDatabase, migrations, schema
+from fairwarning.store.migrate import NewerDatabaseError, migrations, schema
 from fairwarning.store.sqlite import DATABASE, LOCK, READING, check_identity, check_presence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What was found in a data directory."""
+    """The result of an examination: a summary, or the first problem."""
 
-    #: Whether a server is running on it.
+    #: Whether a server uses the directory.
     in_use: bool
-    found: str = ""
+    summary: str = ""
     problem: FairWarningError | None = None
 
 
 def examine(directory: Path) -> Examination:
-    """Check every row, every line and the structure of the database in a directory."""
-    with _held(directory) as in_use:
+    """Check every row, every journal line and the structure of the database in a directory."""
+    with _shared_lock(directory) as in_use:
         try:
-            return Examination(in_use=in_use, found=_look(directory / DATABASE))
+            return Examination(in_use=in_use, summary=_check_database(directory / DATABASE))
         except FairWarningError as problem:
             return Examination(in_use=in_use, problem=problem)
 
 
-def _look(path: Path) -> str:
-    with explained(path):
+def _check_database(path: Path) -> str:
+    with translate_errors(path):
         marker = read_marker(path.parent)
         check_presence(path, marker)
         if not path.exists() or not path.stat().st_size:
@@ -44,10 +44,10 @@ def _look(path: Path) -> str:
             check_identity(path, database, marker)
             version, known = schema(database), len(migrations())
             if version > known:
-                raise NewerDatabase(version, known)
+                raise NewerDatabaseError(version, known)
             if version < WITH_HEADER:
                 check_structure(database)
-                return f"schema {version} has no checksums; the next start of a server adds them"
+                return f"schema {version} has no checksums; the next start of the server adds them"
             with transaction(database, "BEGIN"):
                 counts = check_all(database)
     rows = sum(counts.values()) - counts["journal"]
@@ -55,8 +55,8 @@ def _look(path: Path) -> str:
 
 
 @contextmanager
-def _held(directory: Path) -> Iterator[bool]:
-    """Keep servers from starting on a directory during the block; True if one is running on it already."""
+def _shared_lock(directory: Path) -> Iterator[bool]:
+    """Keep servers from starting on a directory during the block; True if a server uses it already."""
     try:
         lock = (directory / LOCK).open("rb")
     except FileNotFoundError:

@@ -1,9 +1,13 @@
-"""The file that says which database belongs to a directory, and how often it has been written.
+"""The marker: a file that says which database belongs to a data directory, and how often it was written.
 
-A database that is gone, another one, or back at an earlier state is noticed by it: SQLite drops what it
-cannot read at the end of its log without a word. The number of writes is put into the file right after each
-of them and not forced to the disk, so it is never ahead of the database: a killed server leaves the exact
-number, a power cut may leave an earlier one.
+The marker reveals a database that is missing, replaced by another one, or older than it was. Without it
+such a loss goes unnoticed: SQLite, for example, silently ignores the end of its log if it cannot read it.
+
+The number of commits is written to the marker right after each commit, and is not synced to the disk. It is
+therefore never ahead of the database. After a killed server it is exact; after a power failure it may be too
+low, which only means that a loss of the last commits may go unnoticed.
+
+The text has a fixed length, so one write replaces it, and it has a checksum of its own.
 """
 
 import json
@@ -12,52 +16,52 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairwarning.store.errors import Unreadable
+from fairwarning.store.errors import UnreadableRowError
 from fairwarning.store.rows import row_checksum
 
 MARKER = "fairwarning.json"
 _FORM = '{"database": "%s", "commits": %16d, "checksum": %10d}\n'
-_REMOVE = "without that file the database is taken as it is"
+_HINT = "remove it to use the database as it is"
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Which database belongs here, and how often it has been written at least."""
+    """The id of the database that belongs here, and the least number of commits it has."""
 
     database: str
     commits: int
 
     def encode(self) -> bytes:
-        """Return the text of the file, as long for one number as for another."""
+        """Return the text of the file; its length is always the same."""
         checksum = row_checksum(self.database, self.commits)
         return (_FORM % (self.database, self.commits, checksum)).encode()
 
 
 def read_marker(directory: Path) -> Marker | None:
-    """Return what the file in a directory says; None if there is none.
+    """Return the marker of a directory; None if it has none.
 
     Raises:
-        Unreadable: it is not what was written.
+        UnreadableRowError: the file is not what was written.
     """
     try:
         text = (directory / MARKER).read_bytes()
     except FileNotFoundError:
         return None
     try:
-        found = json.loads(text)
-        marker = Marker(str(found["database"]), int(found["commits"]))
+        fields = json.loads(text)
+        marker = Marker(str(fields["database"]), int(fields["commits"]))
     except (ValueError, TypeError, LookupError) as problem:
-        raise Unreadable(f"{MARKER} beside it cannot be read; {_REMOVE}") from problem
+        raise UnreadableRowError(f"{MARKER} beside it cannot be read; {_HINT}") from problem
     if marker.encode() != text:
-        raise Unreadable(f"{MARKER} beside it does not match its checksum; {_REMOVE}")
+        raise UnreadableRowError(f"{MARKER} beside it does not match its checksum; {_HINT}")
     return marker
 
 
 class MarkerFile:
-    """The file, open for the number in it to be changed."""
+    """The open marker file, whose number of commits can be changed."""
 
     def __init__(self, directory: Path, marker: Marker) -> None:
-        """Make the file if there is none: whole or not at all, after everything else in the directory."""
+        """Create the file atomically if it does not exist, once the rest of the directory is synced."""
         path = directory / MARKER
         if not path.exists():
             _sync(directory)
@@ -68,13 +72,13 @@ class MarkerFile:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def put(self, commits: int) -> None:
-        """Change the number."""
-        # What was kept is kept: a number that stays behind only lets less be noticed.
+        """Write the number of commits."""
+        # The commit is stored whatever happens here; a number that is too low is harmless.
         with suppress(OSError):
             os.pwrite(self._file, Marker(self._database, commits).encode(), 0)
 
     def close(self) -> None:
-        """Let the number reach the disk, and let go."""
+        """Sync the number to the disk and close the file."""
         with suppress(OSError):
             os.fsync(self._file)
         os.close(self._file)

@@ -1,4 +1,4 @@
-"""A store that forgets: for tests and throw-away emulators."""
+"""A store in memory, for tests and temporary emulators."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -7,17 +7,17 @@ from itertools import islice, takewhile
 from types import MappingProxyType
 
 from fairwarning.core.changes import remember_removed
-from fairwarning.core.errors import Conflict
+from fairwarning.core.errors import ConflictError
 from fairwarning.core.model import EventId, Scope, ScopeId
 from fairwarning.engine.ports import Commit, Entry
-from fairwarning.store.entries import event_of, number
+from fairwarning.store.entries import event_of, number_lines
 
-#: About how many bytes a line takes.
-LINE = 1000
+#: The approximate size of a journal line in bytes.
+LINE_SIZE = 1000
 
 
 class MemoryStore:
-    """Keeps everything in variables."""
+    """A store whose data ends with the process."""
 
     def __init__(self) -> None:
         self._scopes: dict[ScopeId, Scope] = {}
@@ -32,16 +32,16 @@ class MemoryStore:
         return MappingProxyType(dict(self._scopes))
 
     async def last_incarnations(self) -> Mapping[str, int]:
-        """Return the highest incarnation that a removed scope of each set had, by set id."""
+        """Return the highest incarnation among the removed scopes of each set, by set id."""
         return MappingProxyType(dict(self._last_incarnations))
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        """Keep all commits or none, in order, and return the journal lines of each."""
-        self._check(commits)
-        numbered = number(commits, self._journal[-1].seq if self._journal else 0)
+        """Store all commits or none, in order, and return the journal lines of each."""
+        self._check_versions(commits)
+        numbered = number_lines(commits, self._journal[-1].seq if self._journal else 0)
         for commit in commits:
-            for gone in commit.expected.keys() - commit.after.keys():
-                self._scopes.pop(gone, None)
+            for removed in commit.expected.keys() - commit.after.keys():
+                self._scopes.pop(removed, None)
             self._scopes.update(commit.after)
             remember_removed(self._last_incarnations, commit.changes)
             for key, text in commit.documents.items():
@@ -60,8 +60,8 @@ class MemoryStore:
         event: EventId | None = None,
         scope: ScopeId | None = None,
     ) -> Sequence[Entry]:
-        """Return the first ``limit`` journal lines behind ``after``: of an event, of a scope, or all."""
-        lines: Iterable[Entry] = self._journal[_place(self._journal, after) :]
+        """Return the first ``limit`` journal lines after line ``after``: of an event, of a scope, or all."""
+        lines: Iterable[Entry] = self._journal[_index_after(self._journal, after) :]
         if event is not None:
             lines = (entry for entry in lines if event_of(entry.change) == event)
         if scope is not None:
@@ -75,50 +75,51 @@ class MemoryStore:
     async def prune(
         self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
     ) -> int:
-        """Remove the oldest lines that nobody needs; return through how many it went."""
-        start = _place(self._journal, self._pruned)
+        """Remove the oldest lines that are not needed; return the number of lines examined."""
+        start = _index_after(self._journal, self._pruned)
         older = self._journal[start : max(0, min(start + most, len(self._journal) - max(1, spare)))]
-        passed = [entry.seq for entry in takewhile(lambda one: before is None or one.at < before, older)]
-        self._pruned = passed[-1] if passed else self._pruned
+        due = takewhile(lambda entry: before is None or entry.at < before, older)
+        examined = [entry.seq for entry in due]
+        self._pruned = examined[-1] if examined else self._pruned
         needed = {*keep, *(event for scope in self._scopes.values() for event in scope.events)}
-        end = start + len(passed)
-        self._journal[:end] = [one for one in self._journal[:end] if event_of(one.change) in needed]
-        return len(passed)
+        end = start + len(examined)
+        self._journal[:end] = [entry for entry in self._journal[:end] if event_of(entry.change) in needed]
+        return len(examined)
 
     async def pruned(self) -> int:
-        """Return up to which line the journal was pruned."""
+        """Return the last line of the pruned part."""
         return self._pruned
 
     async def size(self) -> int:
-        """Return about how many bytes are taken by the journal."""
-        return len(self._journal) * LINE
+        """Return the approximate size of the journal in bytes."""
+        return len(self._journal) * LINE_SIZE
 
     async def documents(self) -> Mapping[str, str]:
-        """Return every text that was kept beside the fleet, in order of its making."""
+        """Return the texts that other packages store with the fleet, in order of creation."""
         return MappingProxyType(dict(self._documents))
 
     async def note(self, key: str, value: str) -> None:
-        """Remember a fact about the service itself."""
+        """Store a value about the service itself."""
         self._notes[key] = value
 
     async def noted(self, key: str) -> str | None:
-        """Return a fact remembered by ``note``."""
+        """Return a value that ``note`` stored; None if there is none."""
         return self._notes.get(key)
 
     async def close(self) -> None:
-        """Let go of whatever is held."""
+        """Do nothing: memory needs no closing."""
 
-    def _check(self, commits: Sequence[Commit]) -> None:
+    def _check_versions(self, commits: Sequence[Commit]) -> None:
         versions: dict[ScopeId, int] = {}
         for commit in commits:
             for scope_id, expected in commit.expected.items():
-                known = self._scopes.get(scope_id)
-                if versions.get(scope_id, known.version if known else 0) != expected:
-                    raise Conflict(scope_id, expected)
+                scope = self._scopes.get(scope_id)
+                if versions.get(scope_id, scope.version if scope else 0) != expected:
+                    raise ConflictError(scope_id, expected)
                 after = commit.after.get(scope_id)
                 versions[scope_id] = after.version if after else 0
 
 
-def _place(lines: Sequence[Entry], after: int) -> int:
-    """Return where the lines behind a number begin."""
+def _index_after(lines: Sequence[Entry], after: int) -> int:
+    """Return the index of the first line after line ``after``."""
     return bisect_right(lines, after, key=lambda entry: entry.seq)

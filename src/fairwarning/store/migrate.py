@@ -1,7 +1,12 @@
-"""Brings a database to the shape this version works with.
+"""Brings a database to the schema of this version.
 
-Migrations are numbered SQL files that only ever go forward. Each runs in a transaction of its own, is noted
-with a checksum, and must never be edited afterwards: databases out there have run it as it was.
+Migrations are the SQL files in ``migrations/``, numbered without gaps; there is no way back. Each runs in
+its own transaction, which also adds a row to the table ``migration`` and sets ``user_version`` to its
+number.
+
+A released migration must never be edited, not even its comments: the row has the checksum of the file, and
+a database that ran another text is refused (``ChangedMigrationError``). A database with a higher number
+than the last file was written by a newer version and is refused, too (``NewerDatabaseError``).
 """
 
 import hashlib
@@ -11,13 +16,13 @@ from importlib.resources import files
 from typing import Protocol
 
 from fairwarning.core.errors import FairWarningError
-from fairwarning.store.errors import Unreadable
+from fairwarning.store.errors import UnreadableRowError
 
-NOTES = "CREATE TABLE IF NOT EXISTS migration (number INTEGER PRIMARY KEY, name TEXT, checksum TEXT) STRICT"
+TABLE = "CREATE TABLE IF NOT EXISTS migration (number INTEGER PRIMARY KEY, name TEXT, checksum TEXT) STRICT"
 
 
-class NewerDatabase(FairWarningError):
-    """The database was written by a later version of this program."""
+class NewerDatabaseError(FairWarningError):
+    """The database was written by a newer version of this program."""
 
     status_hint = 500
 
@@ -29,8 +34,8 @@ class NewerDatabase(FairWarningError):
         self.known = known
 
 
-class ChangedMigration(FairWarningError):
-    """The database has run a migration that reads differently today."""
+class ChangedMigrationError(FairWarningError):
+    """The database ran another text of a migration."""
 
     status_hint = 500
 
@@ -43,7 +48,7 @@ class ChangedMigration(FairWarningError):
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step from a schema to the next."""
+    """A step from one schema to the next."""
 
     number: int
     name: str
@@ -51,12 +56,12 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """What tells an edited migration from the one that was run."""
+        """The checksum of the SQL text, to detect an edited migration."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
 class Database(Protocol):
-    """As much of a connection as a migration needs."""
+    """The part of a connection that a migration needs."""
 
     def execute(self, sql: str, /) -> Iterable[tuple[str | bytes | int, ...]]:
         """Run one statement."""
@@ -68,10 +73,10 @@ class Database(Protocol):
 
 
 def migrations() -> tuple[Migration, ...]:
-    """Return the migrations that come with this version, in order."""
+    """Return the migrations of this version, in order."""
     folder = files("fairwarning.store").joinpath("migrations")
-    found = [one for one in folder.iterdir() if one.name.endswith(".sql")]
-    steps = sorted((one.name.removesuffix(".sql"), one.read_text(encoding="utf-8")) for one in found)
+    scripts = [file for file in folder.iterdir() if file.name.endswith(".sql")]
+    steps = sorted((file.name.removesuffix(".sql"), file.read_text(encoding="utf-8")) for file in scripts)
     return tuple(Migration(int(name.partition("-")[0]), name, sql) for name, sql in steps)
 
 
@@ -85,27 +90,27 @@ def migrate(database: Database, steps: Sequence[Migration]) -> None:
     """Run the migrations that ``database`` lacks.
 
     Raises:
-        NewerDatabase: it has run migrations nobody here knows.
-        ChangedMigration: it has run a migration that reads differently today.
-        Unreadable: what it says about its schema cannot be.
+        NewerDatabaseError: the database has run migrations that this version does not have.
+        ChangedMigrationError: the database ran another text of a migration.
+        UnreadableRowError: the table of migrations contradicts the schema number.
     """
     version = schema(database)
-    database.execute(NOTES)
-    notes = database.execute("SELECT number, CAST(checksum AS BLOB) FROM migration")
-    ran = {int(number): checksum for number, checksum in notes}
+    database.execute(TABLE)
+    rows = database.execute("SELECT number, CAST(checksum AS BLOB) FROM migration")
+    ran = {int(number): checksum for number, checksum in rows}
     if max(ran, default=0) != version:
-        raise Unreadable(f"it has schema {version}, yet its last migration is {max(ran, default=0)}")
+        raise UnreadableRowError(f"it has schema {version}, but its last migration is {max(ran, default=0)}")
     if version > len(steps):
-        raise NewerDatabase(version, len(steps))
+        raise NewerDatabaseError(version, len(steps))
     for step in steps[:version]:
         if ran.get(step.number) != step.checksum.encode():
-            raise ChangedMigration(step.name)
+            raise ChangedMigrationError(step.name)
     for step in steps[version:]:
         _run(database, step)
 
 
 def _run(database: Database, step: Migration) -> None:
-    # Whoever opened the database closes it on any error, and with that what was begun is undone.
-    note = f"INSERT INTO migration VALUES ({step.number}, '{step.name}', '{step.checksum}')"
-    script = f"BEGIN IMMEDIATE;\n{step.sql}\n;{note};\nPRAGMA user_version = {step.number};\nCOMMIT;"
+    # The caller closes the database after an error, which rolls the transaction back.
+    record = f"INSERT INTO migration VALUES ({step.number}, '{step.name}', '{step.checksum}')"
+    script = f"BEGIN IMMEDIATE;\n{step.sql}\n;{record};\nPRAGMA user_version = {step.number};\nCOMMIT;"
     database.executescript(script)

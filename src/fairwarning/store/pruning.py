@@ -1,7 +1,8 @@
-"""Removes the oldest lines of a journal in SQL, a slice at a time.
+"""Removes the oldest lines of the journal in SQL, a slice at a time.
 
-Behind the mark the journal is complete. Before it only those lines are left that somebody needs; they go with
-a later slice. Pages that become free are used again: the file stops growing, but it does not shrink.
+The *mark* is the number of the last line of the pruned part. After the mark the journal is complete; before
+it only the lines that are still needed remain, and a later slice removes them. SQLite reuses the pages that
+become free: the file stops growing, but it does not shrink.
 """
 
 import json
@@ -13,7 +14,7 @@ from itertools import takewhile
 from fairwarning.core.model import EventId
 from fairwarning.store.rows import instant
 
-#: Up to which line the journal was pruned, among the notes.
+#: The key of the mark in the table ``note``.
 MARK = "pruned"
 
 OLDEST = """
@@ -38,16 +39,16 @@ def prune(
     keep: Collection[EventId],
     spare: int,
 ) -> Sequence[int]:
-    """Remove lines after ``mark`` and before an instant unless needed; return those it went through."""
+    """Remove lines after ``mark`` and before an instant unless needed; return the lines examined."""
     limit = b"~" if before is None else instant(before).encode()
     older = takewhile(lambda row: row[1] < limit, database.execute(OLDEST, (mark, spare, most)))
-    passed = [seq for seq, _ in older]
-    database.execute(PRUNE, (passed[-1] if passed else mark, json.dumps(sorted(keep))))
-    return passed
+    examined = [seq for seq, _ in older]
+    database.execute(PRUNE, (examined[-1] if examined else mark, json.dumps(sorted(keep))))
+    return examined
 
 
 def size(database: sqlite3.Connection) -> int:
-    """Return how many bytes of the file are in use."""
+    """Return the number of bytes of the file that are in use."""
     ((pages,),) = database.execute(USED_PAGES)
-    ((bytes_each,),) = database.execute("PRAGMA page_size")
-    return int(pages) * int(bytes_each)
+    ((page_size,),) = database.execute("PRAGMA page_size")
+    return int(pages) * int(page_size)

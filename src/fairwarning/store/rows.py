@@ -1,10 +1,13 @@
-"""Values as rows and rows as values: what is searched for has a column, the whole is one JSON text.
+"""Converts values to rows and back.
 
-A batch of commits is folded before it is written: of everything that changed only the last word reaches the
-tables, in the order in which things came to be. The journal keeps every word.
+A row has a column for every field that is searched for, and the whole value as JSON in ``body``. The JSON
+has the field names of the dataclasses in ``core``, so these names are part of the stored format.
 
-Every row ends with a checksum of its columns. Rows are read with their texts as bytes, so that a text that is
-none any more is found by its checksum, too.
+A batch of commits is reduced before it is written (``BatchWrites``): the tables of machines, events and
+scopes get only the final state of each value, in order of creation. The journal gets every change.
+
+The last column of every row is a checksum: the CRC-32 of the other columns, joined with NUL. It is checked on
+every read. Texts are read as bytes, so that a damaged text is found by its checksum and not by its decoding.
 """
 
 from collections import defaultdict
@@ -21,19 +24,28 @@ import msgspec
 from fairwarning.core.changes import (
     Change,
     EventChanged,
-    FactsChanged,
     MachineChanged,
     MachineRemoved,
     Published,
     ScopeMade,
+    ScopePropertiesChanged,
     ScopeRemoved,
 )
-from fairwarning.core.history import Note, Refused, Remark
-from fairwarning.core.model import Event, EventId, Facts, Machine, Scope, ScopeId, Status, VmName
-from fairwarning.core.roster import Roster, RosterDraft
+from fairwarning.core.history import ActionNote, CommandRefused, Note
+from fairwarning.core.machine_table import MachineTable, MachineTableDraft
+from fairwarning.core.model import (
+    Event,
+    EventId,
+    EventStatus,
+    Machine,
+    Scope,
+    ScopeId,
+    ScopeProperties,
+    VmName,
+)
 from fairwarning.engine.ports import Commit, Entry
 from fairwarning.store.entries import event_of
-from fairwarning.store.errors import Unreadable
+from fairwarning.store.errors import UnreadableRowError
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -46,20 +58,33 @@ EventRow = tuple[bytes, bytes, bytes, bytes, bytes, bytes, int]
 JournalRow = tuple[int, bytes, bytes, int, bytes, bytes | None, bytes, int]
 TextRow = tuple[bytes, bytes, int]
 
-#: The journal's kinds by name. A name that was ever written is never given to another shape.
+#: The decoders of the journal's kinds. A kind that was ever written is never used for another class.
 KINDS: Mapping[str, Callable[[bytes], Change | Note]] = {
     "ScopeMade": msgspec.json.Decoder(ScopeMade).decode,
-    "FactsChanged": msgspec.json.Decoder(FactsChanged).decode,
+    "FactsChanged": msgspec.json.Decoder(ScopePropertiesChanged).decode,
     "ScopeRemoved": msgspec.json.Decoder(ScopeRemoved).decode,
     "MachineChanged": msgspec.json.Decoder(MachineChanged).decode,
     "MachineRemoved": msgspec.json.Decoder(MachineRemoved).decode,
     "EventChanged": msgspec.json.Decoder(EventChanged).decode,
     "Published": msgspec.json.Decoder(Published).decode,
-    "Refused": msgspec.json.Decoder(Refused).decode,
-    "Remark": msgspec.json.Decoder(Remark).decode,
+    "Refused": msgspec.json.Decoder(CommandRefused).decode,
+    "Remark": msgspec.json.Decoder(ActionNote).decode,
 }
 
-#: What the checksums cover, in this order.
+#: The kind under which each class is written. Classes may be renamed, kinds may not.
+KIND_OF: Mapping[type[Change | Note], str] = {
+    ScopeMade: "ScopeMade",
+    ScopePropertiesChanged: "FactsChanged",
+    ScopeRemoved: "ScopeRemoved",
+    MachineChanged: "MachineChanged",
+    MachineRemoved: "MachineRemoved",
+    EventChanged: "EventChanged",
+    Published: "Published",
+    CommandRefused: "Refused",
+    ActionNote: "Remark",
+}
+
+#: The columns that the checksum of each table covers, in this order.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "header": ("database", "commits", "last_line"),
     "scope": ("id", "set_name", "kind", "version", "incarnation", "body"),
@@ -71,114 +96,112 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "journal": ("seq", "at", "scope", "version", "kind", "event", "body"),
 }
 
-#: Columns with a NUL between them, by their number: formatting is twice as quick as joining.
+#: Formats that join columns with NUL, by the number of columns: formatting is twice as fast as joining.
 _JOINED = tuple("\0".join(["%s"] * number) for number in range(8))
 
 _encoder = msgspec.json.Encoder()
-_facts = msgspec.json.Decoder(Facts)
+_properties = msgspec.json.Decoder(ScopeProperties)
 _machine = msgspec.json.Decoder(Machine)
 _event = msgspec.json.Decoder(Event)
 
 
 @dataclass(slots=True)
-class Part(Generic[Key, Value]):
-    """The last word on each machine, or on each event, of the scopes in a batch."""
+class FinalRows(Generic[Key, Value]):
+    """The final state of each machine, or of each event, that a batch changes."""
 
-    gone: dict[ScopeId, set[Key]] = field(default_factory=lambda: defaultdict(set))
-    kept: dict[ScopeId, dict[Key, Value]] = field(default_factory=lambda: defaultdict(dict))
+    removed: dict[ScopeId, set[Key]] = field(default_factory=lambda: defaultdict(set))
+    values: dict[ScopeId, dict[Key, Value]] = field(default_factory=lambda: defaultdict(dict))
 
-    def keep(self, scope: ScopeId, key: Key, value: Value) -> None:
-        """Note that ``key`` looks like this now."""
-        self.kept[scope][key] = value
+    def put(self, scope: ScopeId, key: Key, value: Value) -> None:
+        """Set the state of ``key``."""
+        self.values[scope][key] = value
 
-    def drop(self, scope: ScopeId, key: Key) -> None:
-        """Note that ``key`` is no more; should it come back, it comes last."""
-        self.kept[scope].pop(key, None)
-        self.gone[scope].add(key)
+    def remove(self, scope: ScopeId, key: Key) -> None:
+        """Remove ``key``; if it is added again, it is a new row at the end."""
+        self.values[scope].pop(key, None)
+        self.removed[scope].add(key)
 
-    def wipe(self, scope: ScopeId) -> None:
-        """Forget what was noted about a scope, which goes as a whole."""
-        self.kept.pop(scope, None)
-        self.gone.pop(scope, None)
+    def forget(self, scope: ScopeId) -> None:
+        """Forget the changes of a scope that is removed as a whole."""
+        self.values.pop(scope, None)
+        self.removed.pop(scope, None)
 
     def __iter__(self) -> Iterator[Value]:
-        return (value for values in self.kept.values() for value in values.values())
+        return (value for values in self.values.values() for value in values.values())
 
-    def dropped(self) -> Iterator[tuple[ScopeId, Key]]:
-        """Yield what has to go before anything is kept."""
-        return ((scope, key) for scope, keys in self.gone.items() for key in keys)
+    def removed_keys(self) -> Iterator[tuple[ScopeId, Key]]:
+        """Yield the keys of the rows to delete before any row is written."""
+        return ((scope, key) for scope, keys in self.removed.items() for key in keys)
 
 
-class Writes:
-    """What a batch of commits leaves in the tables of what is true now."""
+class BatchWrites:
+    """The rows of scopes, machines and events that a batch of commits writes and deletes."""
 
     def __init__(self, commits: Iterable[Commit]) -> None:
         self.wiped: set[ScopeId] = set()
         self.scopes: dict[ScopeId, Scope] = {}
-        self.machines: Part[VmName, Machine] = Part()
-        self.events: Part[EventId, Event] = Part()
+        self.machines: FinalRows[VmName, Machine] = FinalRows()
+        self.events: FinalRows[EventId, Event] = FinalRows()
         for commit in commits:
             for change in commit.changes:
-                self._take(change)
+                self._add(change)
             self.scopes.update(commit.after)
 
-    def _take(self, change: Change | Note) -> None:
+    def _add(self, change: Change | Note) -> None:
         match change:
             case ScopeMade(scope=scope) | ScopeRemoved(scope=scope):
                 self.wiped.add(scope)
                 self.scopes.pop(scope, None)
-                self.machines.wipe(scope)
-                self.events.wipe(scope)
+                self.machines.forget(scope)
+                self.events.forget(scope)
             case MachineChanged(scope=scope, machine=machine):
-                self.machines.keep(scope, machine.name, machine)
+                self.machines.put(scope, machine.name, machine)
             case MachineRemoved(scope=scope, name=name):
-                self.machines.drop(scope, name)
-            case EventChanged(scope=scope, event=Event(status=Status.GONE) as event):
-                self.events.drop(scope, event.id)
+                self.machines.remove(scope, name)
+            case EventChanged(scope=scope, event=Event(status=EventStatus.GONE) as event):
+                self.events.remove(scope, event.id)
             case EventChanged(scope=scope, event=event):
-                self.events.keep(scope, event.id, event)
-            case FactsChanged() | Published() | Refused() | Remark():
-                pass  # facts and incarnation are in the scope as it is afterwards
+                self.events.put(scope, event.id, event)
+            case ScopePropertiesChanged() | Published() | CommandRefused() | ActionNote():
+                pass  # commit.after has the new properties and incarnation
             case _:
                 assert_never(change)
 
 
 def row_checksum(*columns: str | int | None) -> int:
-    """Return the checksum of a row that is to be written."""
+    """Return the checksum of the columns of a row."""
     return crc32((_JOINED[len(columns)] % columns).encode())
 
 
-def intact(table: str, rows: Iterable[Stored]) -> Iterator[Stored]:
-    """Yield rows as they were written; raise at the first that is not."""
+def verified_rows(table: str, rows: Iterable[Stored]) -> Iterator[Stored]:
+    """Yield rows whose checksum is right; raise ``UnreadableRowError`` at the first that is wrong."""
     for row in rows:
-        columns = [one if isinstance(one, bytes) else str(one).encode() for one in row[:-1]]
+        columns = [column if isinstance(column, bytes) else str(column).encode() for column in row[:-1]]
         if crc32(b"\0".join(columns)) != row[-1]:
             raise _damaged(table, columns)
         yield row
 
 
-def _damaged(table: str, columns: Sequence[bytes]) -> Unreadable:
-    names = 2 if COLUMNS[table][0] == "scope" else 1
-    name = b"/".join(columns[:names]).decode(errors="backslashreplace")
-    return Unreadable(f"row {name} of table {table} does not match its checksum")
+def _damaged(table: str, columns: Sequence[bytes]) -> UnreadableRowError:
+    key_length = 2 if COLUMNS[table][0] == "scope" else 1
+    name = b"/".join(columns[:key_length]).decode(errors="backslashreplace")
+    return UnreadableRowError(f"row {name} of table {table} does not match its checksum")
 
 
 def scope_row(scope: Scope) -> Row:
     """Return id, set_name, kind, version, incarnation, body, checksum."""
-    facts = scope.facts
-    return _sealed(
-        scope.id, facts.set_name, facts.kind.value, scope.version, scope.incarnation, _body(facts)
-    )  # fmt: skip
+    name, kind, body = scope.facts.set_name, scope.facts.kind.value, _body(scope.facts)
+    return _with_checksum(scope.id, name, kind, scope.version, scope.incarnation, body)
 
 
 def machine_row(machine: Machine) -> Row:
     """Return scope, name, body, checksum."""
-    return _sealed(machine.scope, machine.name, _body(machine))
+    return _with_checksum(machine.scope, machine.name, _body(machine))
 
 
 def event_row(event: Event) -> Row:
     """Return scope, id, status, not_before, barrier, body, checksum."""
-    return _sealed(
+    return _with_checksum(
         event.scope, event.id, event.status.value, instant(event.not_before), event.barrier, _body(event)
     )
 
@@ -186,77 +209,77 @@ def event_row(event: Event) -> Row:
 def journal_row(entry: Entry) -> Row:
     """Return seq, at, scope, version, kind, event, body, checksum."""
     change = entry.change
-    kind = type(change).__name__
+    kind = KIND_OF[type(change)]
     at, event = instant(entry.at), event_of(change)
-    return _sealed(entry.seq, at, change.scope, entry.version, kind, event, _body(change))
+    return _with_checksum(entry.seq, at, change.scope, entry.version, kind, event, _body(change))
 
 
 def text_row(key: str, text: str) -> Row:
     """Return key, text, checksum."""
-    return _sealed(key, text)
+    return _with_checksum(key, text)
 
 
-def _sealed(*columns: str | int | None) -> Row:
+def _with_checksum(*columns: str | int | None) -> Row:
     return (*columns, row_checksum(*columns))
 
 
 @lru_cache(maxsize=256)
 def instant(when: datetime) -> str:
-    """Return an instant as text of fixed width, so that text sorts as time does."""
+    """Return an instant as text of fixed width, which sorts like the instants."""
     return when.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def read_entry(row: JournalRow) -> Entry:
-    """Return the journal line in a row that is intact."""
+    """Return the journal line in a verified row."""
     seq, at, _, version, kind, _, body, _ = row
     name = kind.decode(errors="replace")
     if name not in KINDS:
-        raise Unreadable(f"journal line {seq} is a {name}")
+        raise UnreadableRowError(f"journal line {seq} has the unknown kind {name}")
     try:
         when = datetime.fromisoformat(at.decode())
         return Entry(seq=seq, at=when, version=version, change=KINDS[name](body))
     except ValueError as problem:
-        raise Unreadable(f"journal line {seq}: {problem}") from problem
+        raise UnreadableRowError(f"journal line {seq}: {problem}") from problem
 
 
 def read_texts(table: str, rows: Iterable[TextRow]) -> dict[str, str]:
-    """Return the texts in (key, text, checksum) by key, order kept."""
+    """Return the texts of (key, text, checksum) rows by key, in their order."""
     try:
-        return {key.decode(): text.decode() for key, text, _ in intact(table, rows)}
+        return {key.decode(): text.decode() for key, text, _ in verified_rows(table, rows)}
     except ValueError as problem:
-        raise Unreadable(f"table {table}: {problem}") from problem
+        raise UnreadableRowError(f"table {table}: {problem}") from problem
 
 
 def read_scopes(
     scopes: Iterable[ScopeRow], machines: Iterable[MachineRow], events: Iterable[EventRow]
 ) -> Mapping[ScopeId, Scope]:
-    """Return the scopes with their machines and events, order kept."""
-    rosters: dict[ScopeId, RosterDraft] = defaultdict(lambda: RosterDraft(Roster()))
+    """Return the scopes with their machines and events, in their order."""
+    tables: dict[ScopeId, MachineTableDraft] = defaultdict(lambda: MachineTableDraft(MachineTable()))
     events_of: dict[ScopeId, dict[EventId, Event]] = defaultdict(dict)
-    found: dict[ScopeId, Scope] = {}
+    loaded: dict[ScopeId, Scope] = {}
     try:
         for scope, name, body, checksum in machines:
-            # As intact() does, in half the time: there may be a million machines.
+            # The same as verified_rows() in half the time: there may be a million machines.
             if crc32(b"\0".join((scope, name, body))) != checksum:
                 raise _damaged("machine", (scope, name))
             machine = _machine.decode(body)
-            rosters[machine.scope].keep(machine)
-        for *_, body, _ in intact("event", events):
+            tables[machine.scope].put(machine)
+        for *_, body, _ in verified_rows("event", events):
             event = _event.decode(body)
             events_of[event.scope][event.id] = event
-        for _, _, _, version, incarnation, body, _ in intact("scope", scopes):
-            facts = _facts.decode(body)
-            found[facts.id] = Scope(
-                facts=facts,
+        for _, _, _, version, incarnation, body, _ in verified_rows("scope", scopes):
+            properties = _properties.decode(body)
+            loaded[properties.id] = Scope(
+                facts=properties,
                 version=version,
                 incarnation=incarnation,
-                machines=rosters[facts.id].roster(),
-                events=MappingProxyType(events_of[facts.id]),
+                machines=tables[properties.id].build(),
+                events=MappingProxyType(events_of[properties.id]),
             )
     except (ValueError, TypeError) as problem:
-        raise Unreadable(str(problem)) from problem
-    return MappingProxyType(found)
+        raise UnreadableRowError(str(problem)) from problem
+    return MappingProxyType(loaded)
 
 
-def _body(value: Facts | Machine | Event | Change | Note) -> str:
+def _body(value: ScopeProperties | Machine | Event | Change | Note) -> str:
     return _encoder.encode(value).decode()

@@ -1,16 +1,16 @@
-"""Events as tests see them: values to compare, and lines that a failed test shows."""
+"""Events as tests see them: values to compare, and the lines of a failure message."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 from fairwarning.core import history, model
-from fairwarning.core.instants import spell
 from fairwarning.core.model import EventId
+from fairwarning.formats.timestamps import for_people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """An event as it was when it was looked at; ``Fleet.event`` looks again."""
+class FleetEvent:
+    """A snapshot of an event; ``Fleet.event`` takes a new one."""
 
     id: str
     cause: str
@@ -24,9 +24,9 @@ class Event:
         return f"{self.type} of {', '.join(self.machines)} ({self.id})"
 
 
-def shown(event: model.Event) -> Event:
-    """Return an event as tests see it."""
-    return Event(
+def fleet_event(event: model.Event) -> FleetEvent:
+    """Return a snapshot of an event."""
+    return FleetEvent(
         id=event.id,
         cause=event.cause,
         type=event.kind.value,
@@ -37,12 +37,12 @@ def shown(event: model.Event) -> Event:
     )
 
 
-def id_of(event: Event | str) -> EventId:
-    """Return the id as we write it of an event, or of its id as somebody else does."""
-    return EventId((event.id if isinstance(event, Event) else event).upper())
+def id_of(event: FleetEvent | str) -> EventId:
+    """Return the id of an event, in upper case; a text is taken as the id itself."""
+    return EventId((event.id if isinstance(event, FleetEvent) else event).upper())
 
 
-def told(line: history.Line, now: datetime) -> str:
-    """Return a line of the history as a failed test shows it."""
+def format_line(line: history.HistoryEntry, now: datetime) -> str:
+    """Return a history line as text."""
     reason = f": {line.reason}" if line.reason else ""
-    return f"{spell(line.at, now)} {line.kind} by {line.by}{reason}"
+    return f"{for_people(line.at, now)} {line.kind} by {line.by}{reason}"

@@ -1,6 +1,6 @@
-"""The one thread in which the fleets of this process live.
+"""The one thread in which all fleets of this process run.
 
-A loop that starts and stops with every test would cost each of them more than its fleet does.
+Starting and stopping an event loop for every test would take longer than starting a fleet.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop in a thread of its own, started when it is first needed."""
+    """An event loop in a thread of its own, started at first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,27 +21,27 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, work: Coroutine[object, None, T]) -> T:
-        """Return what ``work`` comes to in the loop's thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._running()).result()
+        """Run a coroutine in the loop's thread and return its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._start_loop()).result()
 
-    def call(self, look: Callable[[], T]) -> T:
-        """Return what ``look`` finds in the loop's thread, while nothing else moves there."""
+    def call(self, function: Callable[[], T]) -> T:
+        """Call a function in the loop's thread and return its result; nothing else runs there meanwhile."""
 
-        async def looking() -> T:
-            return look()
+        async def call() -> T:
+            return function()
 
-        return self.run(looking())
+        return self.run(call())
 
     def stop(self) -> None:
-        """End the loop."""
+        """Stop the loop and its thread."""
         if self._loop is not None and self._thread is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            # A fork leaves threads behind.
+            # After a fork, the child has the objects but not the thread.
             if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(

@@ -1,4 +1,4 @@
-"""A program of the owner's runs with everything it needs to know, and never longer than it may."""
+"""The exec hook passes the event to the program and enforces the time limit."""
 
 import json
 import os
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fairwarning.agent.hooks import Hook, parse
-from fairwarning.agent.hooks.program import SHOWN
-from tests.agent.hooks.occasions import EVENT, in_seconds, noon, prepare, recover
+from fairwarning.agent.hooks.program import OUTPUT_LIMIT
+from tests.agent.hooks.contexts import EVENT, in_seconds, noon, prepare, recover
 
 HERE = {"PATH": os.environ["PATH"]}
 
@@ -33,7 +33,7 @@ def ends(pid: int) -> bool:
         os.close(watched)
 
 
-def test_exit_code_zero_is_success_and_the_message_is_what_was_said() -> None:
+def test_exit_code_zero_is_success_and_the_message_is_the_output() -> None:
     outcome = shell("echo drained; echo twice >&2").run(prepare(), None, noon)
 
     assert outcome.ok
@@ -51,9 +51,9 @@ def test_the_environment_tells_of_the_event(tmp_path: Path) -> None:
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     hook = parse({"exec": [sys.executable, "-I", "-c", code]}, {"KEPT": "yes"})
 
-    told: dict[str, str] = json.loads(hook.run(prepare(), None, noon).message)
+    variables_seen: dict[str, str] = json.loads(hook.run(prepare(), None, noon).message)
 
-    assert {name: value for name, value in told.items() if name.startswith("FAIRWARNING")} == {
+    assert {name: value for name, value in variables_seen.items() if name.startswith("FAIRWARNING")} == {
         "FAIRWARNING_EVENT_ID": "602d9444-d2cd-49c7-8624-8643e7171297",
         "FAIRWARNING_EVENT_TYPE": "Reboot",
         "FAIRWARNING_EVENT_STATUS": "Scheduled",
@@ -65,7 +65,7 @@ def test_the_environment_tells_of_the_event(tmp_path: Path) -> None:
         "FAIRWARNING_EVENT_PHASE": "prepare",
         "FAIRWARNING_MACHINE": "web_0",
     }
-    assert told["KEPT"] == "yes"
+    assert variables_seen["KEPT"] == "yes"
 
 
 @pytest.mark.rule("C-09")
@@ -118,23 +118,23 @@ def test_an_odd_description_does_not_keep_the_program_from_running(description: 
 def test_only_the_end_of_a_long_output_is_kept() -> None:
     outcome = shell("yes line | head -n 100000; echo the end").run(prepare(), None, noon)
 
-    assert len(outcome.message) <= SHOWN
+    assert len(outcome.message) <= OUTPUT_LIMIT
     assert outcome.message.endswith("the end")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "problem"),
     [
-        pytest.param(["/nonexistent/drain"], "there is no program /nonexistent/drain", id="there is none"),
+        pytest.param(["/nonexistent/drain"], "program /nonexistent/drain not found", id="there is none"),
         pytest.param(["/etc/passwd"], "/etc/passwd cannot be run", id="it is no program"),
         pytest.param(["/"], "/ cannot be run", id="it is a folder"),
     ],
 )
-def test_a_program_that_cannot_be_run_is_a_failure(words: list[str], said: str) -> None:
+def test_a_program_that_cannot_be_run_is_a_failure(words: list[str], problem: str) -> None:
     outcome = parse({"exec": words}).run(prepare(), None, noon)
 
     assert not outcome.ok
-    assert outcome.message.startswith(said)
+    assert outcome.message.startswith(problem)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The guide to the hooks shows only what the agent takes, and leaves no hook out."""
+"""The guide to the hooks shows only valid steps, and every hook."""
 
 import re
 import tomllib
@@ -9,8 +9,8 @@ import pytest
 
 from fairwarning.agent.hooks import HOOKS, parse
 from fairwarning.agent.hooks.exec import variables
-from fairwarning.agent.hooks.hook import facts
-from tests.agent.hooks.occasions import noon, prepare
+from fairwarning.agent.hooks.hook import event_payload
+from tests.agent.hooks.contexts import noon, prepare
 
 GUIDE = (Path(__file__).parents[3] / "docs/guides/hooks.md").read_text()
 SECTIONS = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL))
@@ -41,12 +41,12 @@ def test_the_first_example_is_taken() -> None:
         "drain web/web_0 at /run/haproxy/admin.sock and wait up to 30s for its sessions",
         "stop app.service",
         "start app.service",
-        "make web/web_0 ready at /run/haproxy/admin.sock if we drained it",
+        "make web/web_0 ready at /run/haproxy/admin.sock if the agent drained it",
     ]
 
 
-def test_every_variable_and_every_fact_is_told() -> None:
-    told = re.findall(r"^\| `(FAIRWARNING_\w+)` \|", GUIDE, re.MULTILINE)
+def test_the_guide_lists_every_variable_and_member() -> None:
+    variable_names = re.findall(r"^\| `(FAIRWARNING_\w+)` \|", GUIDE, re.MULTILINE)
 
-    assert told == list(variables(prepare()))
-    assert all(f"`{name}`" in SECTIONS["exec"] for name in facts(prepare()))
+    assert variable_names == list(variables(prepare()))
+    assert all(f"`{name}`" in SECTIONS["exec"] for name in event_payload(prepare()))

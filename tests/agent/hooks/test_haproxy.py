@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.agent.hooks import UNREPORTED, Hook, Outcome, parse
-from fairwarning.agent.hooks.haproxy import FOUND, OURS, Refused, admin_state, sessions
-from tests.agent.hooks.occasions import in_seconds, noon, prepare, recover
+from fairwarning.agent.hooks import UNREPORTED, Hook, HookOutcome, parse
+from fairwarning.agent.hooks.haproxy import FOUND, OURS, HAProxyError, admin_state, sessions
+from tests.agent.hooks.contexts import in_seconds, noon, prepare, recover
 from tests.cli.server import free_port
 from tests.needs import found
 
@@ -42,7 +42,7 @@ backend web
 
 @dataclass(frozen=True, slots=True)
 class Balancer:
-    """A running HAProxy with servers s1 and s2, each of which says its name to whoever connects."""
+    """A running HAProxy with servers s1 and s2, each of which sends its name to every client."""
 
     admin: str
     admin_port: int
@@ -51,9 +51,9 @@ class Balancer:
     def hook(self, verb: str, **options: str) -> Hook:
         return parse({"haproxy": {verb: "web/s1", "socket": self.admin, **options}})
 
-    def run(self, verb: str, remembered: str | None = None) -> Outcome:
-        occasion = prepare() if verb == "drain" else recover()
-        return self.hook(verb).run(occasion, remembered, noon)
+    def run(self, verb: str, remembered: str | None = None) -> HookOutcome:
+        context = prepare() if verb == "drain" else recover()
+        return self.hook(verb).run(context, remembered, noon)
 
     def tell(self, command: str) -> str:
         """Return what HAProxy answers to an administrator."""
@@ -134,7 +134,7 @@ def test_what_we_drained_is_made_ready_again(balancer: Balancer) -> None:
 
     outcome = balancer.run("ready", token)
 
-    assert outcome == Outcome(True, "web/s1 is ready")
+    assert outcome == HookOutcome(True, "web/s1 is ready")
     assert balancer.answering() == {"s1", "s2"}
 
 
@@ -149,7 +149,7 @@ def test_what_a_human_took_out_stays_out(state: str, balancer: Balancer) -> None
     drained = balancer.run("drain")
     readied = balancer.run("ready", drained.token)
 
-    assert drained == Outcome(True, "web/s1 was out of rotation already", FOUND)
+    assert drained == HookOutcome(True, "web/s1 was out of rotation already", FOUND)
     assert readied.ok
     assert balancer.state() == before != 0
 
@@ -209,18 +209,18 @@ def test_a_drain_waits_for_the_sessions_of_the_server(balancer: Balancer) -> Non
         outcome = running.result(30)
 
     assert {name for _, name in open_ones} == {"s1", "s2"}
-    assert outcome == Outcome(True, "web/s1 is drained", OURS)
+    assert outcome == HookOutcome(True, "web/s1 is drained", OURS)
 
 
 @pytest.mark.needs("haproxy")
-def test_sessions_that_outlast_the_wait_are_told_of(balancer: Balancer) -> None:
+def test_sessions_that_outlast_the_wait_are_reported(balancer: Balancer) -> None:
     open_ones = [balancer.connect() for _ in range(2)]
 
     outcome = balancer.hook("drain", wait="1s").run(prepare(deadline=in_seconds(60)), None, noon)
     for connection, _ in open_ones:
         connection.close()
 
-    assert outcome == Outcome(True, "web/s1 is drained; sessions left: 1", OURS)
+    assert outcome == HookOutcome(True, "web/s1 is drained; sessions left: 1", OURS)
 
 
 @pytest.mark.needs("haproxy")
@@ -239,7 +239,7 @@ def test_a_server_that_is_not_there_is_a_failure(server: str, balancer: Balancer
     outcome = parse({"haproxy": {"drain": server, "socket": balancer.admin}}).run(prepare(), None, noon)
 
     assert not outcome.ok
-    assert f"there is no server {server}" in outcome.message
+    assert f"server {server} not found" in outcome.message
 
 
 @pytest.mark.needs("haproxy")
@@ -249,7 +249,7 @@ def test_an_order_that_is_refused_is_a_failure_and_still_ours(balancer: Balancer
     outcome = gone.run(recover(), OURS, noon)
 
     assert not outcome.ok
-    assert "there is no server web/s9" in outcome.message
+    assert "server web/s9 not found" in outcome.message
     assert outcome.token == OURS
 
 
@@ -257,7 +257,7 @@ def test_an_order_that_is_refused_is_a_failure_and_still_ours(balancer: Balancer
     "answer", [pytest.param("", id="nothing"), pytest.param("Unknown command", id="a complaint")]
 )
 def test_an_answer_without_a_table_is_refused(answer: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(HAProxyError):
         admin_state(answer, "web/s1")
-    with pytest.raises(Refused):
+    with pytest.raises(HAProxyError):
         sessions(answer, "web/s1")

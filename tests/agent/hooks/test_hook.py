@@ -1,12 +1,12 @@
-"""How long a hook may take, and which steps make sense."""
+"""The time limit of hooks, and the errors of invalid steps."""
 
 from datetime import datetime, timedelta
 
 import pytest
 
 from fairwarning.agent.hooks import HOOKS, SettingsError, parse
-from fairwarning.agent.hooks.hook import PATIENCE, time_left
-from tests.agent.hooks.occasions import in_seconds, noon, prepare
+from fairwarning.agent.hooks.hook import DEFAULT_LIMIT, time_left
+from tests.agent.hooks.contexts import in_seconds, noon, prepare
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_hook_ends_before_the_event_begins(deadline: datetime | None, seconds:
 
 
 def test_a_hook_with_a_shorter_limit_keeps_to_it() -> None:
-    assert time_left(prepare(), noon, timedelta(seconds=2)) == timedelta(seconds=2) < PATIENCE
+    assert time_left(prepare(), noon, timedelta(seconds=2)) == timedelta(seconds=2) < DEFAULT_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -39,27 +39,35 @@ def test_a_hook_with_a_shorter_limit_keeps_to_it() -> None:
         pytest.param(
             {"log": "a", "exec": ["b"]}, "step", "must name exactly one", id="two hooks in one step"
         ),
-        pytest.param({"bash": ["a"]}, "bash", "is no hook; known are exec", id="an unknown hook"),
+        pytest.param({"bash": ["a"]}, "bash", "unknown hook (expected one of exec", id="an unknown hook"),
         pytest.param(
-            {"exec": "drain now"}, "exec", "must be a list of texts", id="a command line in one text"
+            {"exec": "drain now"},
+            "exec",
+            "must be a non-empty list of strings",
+            id="a command line in one text",
         ),
-        pytest.param({"exec": []}, "exec", "must be a list of texts", id="no words"),
-        pytest.param({"exec": ["a", 5]}, "exec[1]", "must be a text", id="a word that is a number"),
-        pytest.param({"exec": ["a\0"]}, "exec[0]", "must be a text", id="a word no program can be given"),
+        pytest.param({"exec": []}, "exec", "must be a non-empty list of strings", id="no words"),
+        pytest.param(
+            {"exec": ["a", 5]}, "exec[1]", "must be a non-empty string", id="a word that is a number"
+        ),
+        pytest.param(
+            {"exec": ["a\0"]}, "exec[0]", "must be a non-empty string", id="a word no program can be given"
+        ),
         pytest.param({"exec": {"timeout": "5s"}}, "exec", "needs exactly one of command", id="no command"),
         pytest.param(
             {"exec": {"command": ["a"], "timeout": "soon"}},
             "exec.timeout",
-            "'soon' is no duration",
+            "invalid duration 'soon'",
             id="a timeout that is none",
         ),
         pytest.param(
-            {"exec": {"command": ["a"], "timeout": 5}}, "exec.timeout", "must be a text", id="a bare number"
+            {"exec": {"command": ["a"], "timeout": 5}},
+            "exec.timeout",
+            "must be a non-empty string",
+            id="a bare number",
         ),
         pytest.param({"systemd": ["a"]}, "systemd", "must be a table", id="a list where a table belongs"),
-        pytest.param(
-            {"systemd": {"restart": ["a"]}}, "systemd.restart", "is not known here", id="odd option"
-        ),
+        pytest.param({"systemd": {"restart": ["a"]}}, "systemd.restart", "unknown option", id="odd option"),
         pytest.param(
             {"systemd": {"stop": ["a"], "start": ["b"]}},
             "systemd",
@@ -67,7 +75,10 @@ def test_a_hook_with_a_shorter_limit_keeps_to_it() -> None:
             id="stop and start",
         ),
         pytest.param(
-            {"kubernetes": {"drain": False}}, "kubernetes.drain", "must be a text", id="drain is off"
+            {"kubernetes": {"drain": False}},
+            "kubernetes.drain",
+            "must be a non-empty string",
+            id="drain is off",
         ),
         pytest.param({"haproxy": {"drain": "web"}}, "haproxy.drain", "is not BACKEND/SERVER", id="no server"),
         pytest.param(
@@ -82,8 +93,10 @@ def test_a_hook_with_a_shorter_limit_keeps_to_it() -> None:
             "neither a path nor HOST:PORT",
             id="a socket without a port",
         ),
-        pytest.param({"http": {"url": "ftp://a"}}, "http.url", "is no http or https", id="not http"),
-        pytest.param({"http": {"url": "http://a:b"}}, "http.url", "is no http or https", id="port is none"),
+        pytest.param({"http": {"url": "ftp://a"}}, "http.url", "is not an http or https", id="not http"),
+        pytest.param(
+            {"http": {"url": "http://a:b"}}, "http.url", "is not an http or https", id="port is none"
+        ),
         pytest.param(
             {"http": {"url": "http://a", "secret": "whsec_?"}},
             "http.secret",
@@ -96,14 +109,14 @@ def test_a_hook_with_a_shorter_limit_keeps_to_it() -> None:
             "not both",
             id="two secrets",
         ),
-        pytest.param({"notify": {"required": True}}, "notify", "needs urls or config", id="nobody to notify"),
+        pytest.param({"notify": {"required": True}}, "notify", "needs urls or config", id="no receivers"),
         pytest.param(
             {"notify": {"config": "f", "required": "yes"}}, "notify.required", "true or false", id="no switch"
         ),
-        pytest.param({"log": ""}, "log", "must be a text that is not empty", id="nothing to log"),
+        pytest.param({"log": ""}, "log", "must be a non-empty string", id="nothing to log"),
     ],
 )
-def test_a_step_that_makes_no_sense_is_refused_by_the_name_of_its_field(
+def test_an_invalid_step_is_refused_by_the_name_of_its_field(
     step: dict[str, object], field: str, problem: str
 ) -> None:
     with pytest.raises(SettingsError) as refusal:

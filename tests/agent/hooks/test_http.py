@@ -15,7 +15,7 @@ import pytest
 
 from fairwarning.agent.hooks import Hook, parse
 from fairwarning.agent.hooks.http import sign
-from tests.agent.hooks.occasions import EVENT, in_seconds, noon, prepare, recover
+from tests.agent.hooks.contexts import EVENT, in_seconds, noon, prepare, recover
 from tests.agent.scripted import dripping
 from tests.conftest import NOON
 
@@ -25,7 +25,7 @@ SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
 
 @dataclass(slots=True)
 class Receiver:
-    """Somebody who is asked; answers as told and keeps the questions."""
+    """A webhook that answers as configured and keeps the requests."""
 
     url: str = ""
     status: int = 204
@@ -35,25 +35,25 @@ class Receiver:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    told = Receiver()
+    receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            told.asked.append(({name.lower(): value for name, value in self.headers.items()}, body))
-            self.send_response(told.status)
-            self.send_header("Location", told.url)
+            receiver.asked.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            self.send_response(receiver.status)
+            self.send_header("Location", receiver.url)
             self.end_headers()
-            self.wfile.write(told.answer)
+            self.wfile.write(receiver.answer)
 
         def log_message(self, format: str, *args: object) -> None:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        told.url = f"http://127.0.0.1:{server.server_port}/hook?team=web"
+        receiver.url = f"http://127.0.0.1:{server.server_port}/hook?team=web"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield told
+        yield receiver
         server.shutdown()
         thread.join()
 

@@ -1,4 +1,4 @@
-"""A node is cordoned, drained, and uncordoned only by whoever cordoned it.
+"""A node is cordoned and drained, and uncordoned only if the agent cordoned it.
 
 ``kubectl`` is a stand-in: it notes how it is called and keeps one node, which it changes as the real one
 would. No cluster is here, so what a real API server makes of the calls is not tested.
@@ -13,10 +13,10 @@ from typing import TypedDict
 
 import pytest
 
-from fairwarning.agent.hooks import Hook, Outcome, parse
-from fairwarning.agent.hooks.hook import Occasion
-from fairwarning.agent.hooks.kubernetes import FOUND, HELD_FOR, OURS, Refused, read_node
-from tests.agent.hooks.occasions import EVENT, OTHER, in_seconds, noon, path_with, prepare, recover
+from fairwarning.agent.hooks import Hook, HookOutcome, parse
+from fairwarning.agent.hooks.hook import HookContext
+from fairwarning.agent.hooks.kubernetes import FOUND, HELD_FOR, OURS, KubectlError, read_node
+from tests.agent.hooks.contexts import EVENT, OTHER, in_seconds, noon, path_with, prepare, recover
 
 KUBECTL = """#!{python} -I
 import json, pathlib, sys
@@ -67,8 +67,8 @@ class Cluster:
     def hook(self, **step: object) -> Hook:
         return parse({"kubernetes": step}, path_with(self.folder))
 
-    def run(self, verb: str, occasion: Occasion, remembered: str | None = None) -> Outcome:
-        return self.hook(**{verb: "node-1"}).run(occasion, remembered, noon)
+    def run(self, verb: str, context: HookContext, remembered: str | None = None) -> HookOutcome:
+        return self.hook(**{verb: "node-1"}).run(context, remembered, noon)
 
     def node(self) -> NodeJson:
         node: NodeJson = json.loads((self.folder / "node.json").read_text())
@@ -111,7 +111,7 @@ def cordon_by_hand(node: NodeJson) -> None:
 def test_draining_says_so_on_the_node_then_cordons_then_drains(cluster: Cluster) -> None:
     outcome = cluster.run("drain", prepare(deadline=in_seconds(65)))
 
-    assert outcome == Outcome(True, "node node-1 is drained", OURS)
+    assert outcome == HookOutcome(True, "node node-1 is drained", OURS)
     assert cluster.calls() == [
         "get node node-1 --output=json",
         f"annotate node node-1 --overwrite {HELD_FOR}={EVENT.key}",
@@ -139,7 +139,7 @@ def test_what_we_cordoned_is_uncordoned(cluster: Cluster) -> None:
 
     outcome = cluster.run("uncordon", recover(), token)
 
-    assert outcome == Outcome(True, "node node-1 is uncordoned")
+    assert outcome == HookOutcome(True, "node node-1 is uncordoned")
     assert not cluster.cordoned
     assert cluster.held_for is None
 
@@ -231,5 +231,5 @@ def test_without_a_name_the_node_is_called_as_the_host(monkeypatch: pytest.Monke
     [pytest.param("", id="nothing"), pytest.param("error", id="no JSON"), pytest.param("{", id="half of it")],
 )
 def test_a_node_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(KubectlError):
         read_node(text)

@@ -1,11 +1,11 @@
-"""A line in the log is a hook too."""
+"""The log hook writes a line."""
 
 import logging
 
 import pytest
 
 from fairwarning.agent.hooks import parse
-from tests.agent.hooks.occasions import EVENT, noon, prepare
+from tests.agent.hooks.contexts import EVENT, noon, prepare
 
 
 def test_the_line_is_logged_with_the_event(caplog: pytest.LogCaptureFixture) -> None:

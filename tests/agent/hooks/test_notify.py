@@ -1,11 +1,11 @@
-"""People are told through ``apprise``; a stand-in notes how it is called."""
+"""Messages go through ``apprise``; a stand-in records how it is called."""
 
 from pathlib import Path
 
 import pytest
 
 from fairwarning.agent.hooks import parse
-from tests.agent.hooks.occasions import noon, path_with, prepare, recover, stand_in
+from tests.agent.hooks.contexts import noon, path_with, prepare, recover, stand_in
 
 URL = "mailto://user:secret@example.com"
 
@@ -32,9 +32,9 @@ def test_the_end_of_the_event_has_a_title_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "problem"),
     [
-        pytest.param(None, "there is no program apprise", id="apprise is not installed"),
+        pytest.param(None, "program apprise not found", id="apprise is not installed"),
         pytest.param("echo unreachable; exit 1", "apprise exits 1: unreachable", id="apprise fails"),
     ],
 )
@@ -42,7 +42,7 @@ def test_the_end_of_the_event_has_a_title_of_its_own(tmp_path: Path) -> None:
     "required", [pytest.param(True, id="required"), pytest.param(False, id="not required")]
 )
 def test_silence_holds_the_approval_only_if_telling_is_required(
-    script: str | None, said: str, required: bool, tmp_path: Path
+    script: str | None, problem: str, required: bool, tmp_path: Path
 ) -> None:
     if script:
         stand_in(tmp_path, "apprise", script)
@@ -52,7 +52,7 @@ def test_silence_holds_the_approval_only_if_telling_is_required(
     outcome = hook.run(prepare(), None, noon)
 
     assert outcome.ok is not required
-    assert outcome.message == f"nobody was notified: {said}"
+    assert outcome.message == f"notification failed: {problem}"
 
 
 def test_addresses_are_never_shown() -> None:

@@ -1,4 +1,4 @@
-"""Units are stopped and started; ``systemctl`` is a stand-in that notes how it is called.
+"""Units are stopped and started; ``systemctl`` is a stand-in that records how it is called.
 
 No systemd runs where these tests do, so what systemd itself makes of the calls is not tested here.
 """
@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 
 from fairwarning.agent.hooks import parse
-from tests.agent.hooks.occasions import in_seconds, noon, path_with, prepare, recover, stand_in
+from tests.agent.hooks.contexts import in_seconds, noon, path_with, prepare, recover, stand_in
 
 
 @pytest.mark.parametrize(
-    ("verb", "said"),
+    ("verb", "message"),
     [
         pytest.param("stop", "stopped nginx.service, worker.service", id="stop"),
         pytest.param("start", "started nginx.service, worker.service", id="start"),
     ],
 )
-def test_all_units_are_handed_to_systemctl_at_once(verb: str, said: str, tmp_path: Path) -> None:
+def test_all_units_are_handed_to_systemctl_at_once(verb: str, message: str, tmp_path: Path) -> None:
     calls = stand_in(tmp_path, "systemctl", "exit 0")
     hook = parse({"systemd": {verb: ["nginx.service", "worker.service"]}}, path_with(tmp_path))
 
     outcome = hook.run(prepare(), None, noon)
 
     assert outcome.ok
-    assert outcome.message == said
+    assert outcome.message == message
     assert calls() == [f"{verb} -- nginx.service worker.service"]
 
 

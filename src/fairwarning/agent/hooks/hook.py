@@ -1,35 +1,37 @@
-"""What a hook is told, what it answers, and how long it may take."""
+"""The interface of hooks: their context, their outcome, and their time limit."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol
 
-from fairwarning.core.reading import Seen
-from fairwarning.core.wire import Json
+from fairwarning.core.document.parse import ObservedEvent
+from fairwarning.core.document.render import Json
 
 Phase = Literal["prepare", "recover"]
 Now = Callable[[], datetime]
 
-#: What stays between the end of a hook and the event's time, for the approval to reach the server.
+#: The time between the end of a hook and NotBefore, for the approval to reach the server.
 MARGIN: Final = timedelta(seconds=5)
-#: How long a hook may take if nothing says when the event comes.
-PATIENCE: Final = timedelta(minutes=10)
-#: How long a hook may take if the event's time has passed: what is quick is better late than never (C-09).
-LATE: Final = timedelta(seconds=5)
+#: The time limit of a hook if NotBefore is unknown.
+DEFAULT_LIMIT: Final = timedelta(minutes=10)
+#: The time limit of a hook if NotBefore has passed: a quick hook can still help (C-09).
+LATE_LIMIT: Final = timedelta(seconds=5)
 
-#: What a hook is handed if an earlier run of its step began and never reported what it had done.
+#: The token of a hook whose earlier run started but never reported its outcome.
 UNREPORTED: Final = "unreported"
 
-#: The environment of programs if the agent hands none down.
-BARE: Final[Mapping[str, str]] = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+#: The environment of programs if the agent passes none.
+DEFAULT_ENVIRONMENT: Final[Mapping[str, str]] = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
-    """Why a hook runs."""
+class HookContext:
+    """The event and phase that a hook runs for, and its deadline."""
 
-    event: Seen
+    event: ObservedEvent
     phase: Phase
     machine: str
     deadline: datetime | None
@@ -37,8 +39,8 @@ class Occasion:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How it went; the token is handed back to the hook of the same name when it runs again for the event."""
+class HookOutcome:
+    """The result of a hook; the token is passed to the next hook of the same name for the event."""
 
     ok: bool
     message: str
@@ -46,40 +48,40 @@ class Outcome:
 
 
 class Hook(Protocol):
-    """One step of preparing or recovering; it never raises, and running it twice does no harm."""
+    """A step that prepares or recovers; it never raises, and running it twice does no harm."""
 
     @property
     def name(self) -> str:
-        """What is touched: a step that prepares and the one that undoes it have the same name."""
+        """What the hook acts on; a step that prepares and the step that undoes it have the same name."""
 
     def describe(self) -> str:
-        """Return what the hook does, as one would ask for it."""
+        """Return what the hook does, in the imperative."""
 
     def program(self) -> str | None:
         """Return the program that must be installed for the hook to work, if it needs one."""
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
-        """Do it, and return how it went; blocks until then, but not beyond the occasion's deadline."""
+    def run(self, context: HookContext, remembered: str | None, now: Now) -> HookOutcome:
+        """Run the hook and return its outcome; blocks, but not beyond the deadline of the context."""
 
 
-def rehearsal(hook: Hook) -> Outcome:
+def dry_run_outcome(hook: Hook) -> HookOutcome:
     """Return the outcome of a dry run."""
-    return Outcome(True, f"would {hook.describe()}")
+    return HookOutcome(True, f"would {hook.describe()}")
 
 
-def time_left(occasion: Occasion, now: Now, limit: timedelta = PATIENCE) -> timedelta:
-    """Return how long the hook may still take, always more than nothing."""
-    if occasion.deadline is None:
+def time_left(context: HookContext, now: Now, limit: timedelta = DEFAULT_LIMIT) -> timedelta:
+    """Return the remaining time of the hook, always more than zero."""
+    if context.deadline is None:
         return limit
-    left = occasion.deadline - now()
+    left = context.deadline - now()
     if left <= timedelta(0):
-        return min(LATE, limit)
+        return min(LATE_LIMIT, limit)
     return min(left - min(MARGIN, left / 4), limit)
 
 
-def facts(occasion: Occasion) -> dict[str, Json]:
-    """Return what programs and webhooks are told, as JSON."""
-    event = occasion.event
+def event_payload(context: HookContext) -> dict[str, Json]:
+    """Return the description of the event that programs and webhooks get, as JSON."""
+    event = context.event
     return {
         "id": event.id,
         "type": event.kind,
@@ -89,6 +91,6 @@ def facts(occasion: Occasion) -> dict[str, Json]:
         "not_before": event.not_before.isoformat() if event.not_before else None,
         "description": event.description,
         "duration": event.duration,
-        "phase": occasion.phase,
-        "machine": occasion.machine,
+        "phase": context.phase,
+        "machine": context.machine,
     }

@@ -1,6 +1,6 @@
-"""Asks somebody else's permission: a webhook, signed as Standard Webhooks lay down.
+"""The http hook: asks a webhook for permission, signed as Standard Webhooks specify.
 
-The call blocks: only an answer of 2xx lets the agent go on, so whoever answers can hold an approval back.
+The call blocks, and only a 2xx answer lets the agent go on, so the receiver can hold an approval back.
 """
 
 import base64
@@ -16,14 +16,21 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from fairwarning.agent.deadline import deadline
-from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, facts, rehearsal, time_left
+from fairwarning.agent.client import deadline
+from fairwarning.agent.hooks.hook import (
+    HookContext,
+    HookOutcome,
+    Now,
+    dry_run_outcome,
+    event_payload,
+    time_left,
+)
 from fairwarning.agent.hooks.options import Options, SettingsError
 
-PREFIX: Final = "whsec_"
-LIMIT: Final = timedelta(seconds=30)
-#: How much of an answer a message carries.
-SHOWN: Final = 500
+SECRET_PREFIX: Final = "whsec_"
+DEFAULT_LIMIT: Final = timedelta(seconds=30)
+#: How many bytes of an answer go into the message of the outcome.
+MAX_ANSWER: Final = 500
 
 _Connect = Callable[[str, int | None, float], http.client.HTTPConnection]
 _CONNECTIONS: Mapping[str, _Connect] = {
@@ -34,7 +41,7 @@ _CONNECTIONS: Mapping[str, _Connect] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Http:
-    """Whom to ask, and the secret both sides know; neither proxies nor redirects are followed."""
+    """A webhook and its secret; neither proxies nor redirects are followed."""
 
     url: str
     secret: str | None
@@ -47,50 +54,50 @@ class Http:
         options = Options("http", given, ("url", "secret", "secret_file", "timeout"))
         url = options.needed("url")
         if not _well_formed(url):
-            raise SettingsError(options.field("url"), f"{url!r} is no http or https address")
+            raise SettingsError(options.field("url"), f"{url!r} is not an http or https address")
         secret, secret_file = options.text("secret"), options.text("secret_file")
         if secret is not None and secret_file is not None:
             raise SettingsError("http", "takes secret or secret_file, not both")
         if secret is not None and _key(secret) is None:
-            raise SettingsError(options.field("secret"), f"must be {PREFIX} and base64")
-        limit = options.duration("timeout", LIMIT)
+            raise SettingsError(options.field("secret"), f"must be {SECRET_PREFIX} and base64")
+        limit = options.duration("timeout", DEFAULT_LIMIT)
         return cls(url=url, secret=secret, secret_file=secret_file, limit=limit)
 
     @property
     def name(self) -> str:
-        """The address without what may be secret in it."""
+        """The address without its user, password and query, which may be secret."""
         parts = urlsplit(self.url)
         return f"http {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def describe(self) -> str:
-        """Return who is asked."""
+        """Return the request for permission."""
         return f"ask {self.name.removeprefix('http ')} for permission"
 
     def program(self) -> str | None:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return None
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
-        """Post the event; anything but 2xx holds the approval."""
-        if occasion.dry_run:
-            return rehearsal(self)
-        kind = f"event.{occasion.phase}"
-        message = {"type": kind, "timestamp": now().isoformat(), "data": facts(occasion)}
+    def run(self, context: HookContext, remembered: str | None, now: Now) -> HookOutcome:
+        """Post the event; an answer other than 2xx holds the approval."""
+        if context.dry_run:
+            return dry_run_outcome(self)
+        kind = f"event.{context.phase}"
+        message = {"type": kind, "timestamp": now().isoformat(), "data": event_payload(context)}
         body = json.dumps(message).encode()
-        # The same id whenever this is asked again, so that a receiver can tell a repetition.
-        asked = f"{occasion.event.key}.{occasion.phase}"
+        # A repeated request has the same id, so that the receiver can recognize it.
+        message_id = f"{context.event.key}.{context.phase}"
         try:
-            headers = self._headers(asked, int(now().timestamp()), body)
-            status, answer = _post(self.url, headers, body, time_left(occasion, now, self.limit))
+            headers = self._headers(message_id, int(now().timestamp()), body)
+            status, answer = _post(self.url, headers, body, time_left(context, now, self.limit))
         except (OSError, http.client.HTTPException, ValueError) as error:
-            return Outcome(False, f"{self.name} did not answer: {error or type(error).__name__}")
-        said = f": {answer}" if answer else ""
-        return Outcome(200 <= status <= 299, f"{self.name} answers {status}{said}")
+            return HookOutcome(False, f"{self.name} did not answer: {error or type(error).__name__}")
+        text = f": {answer}" if answer else ""
+        return HookOutcome(200 <= status <= 299, f"{self.name} answers {status}{text}")
 
-    def _headers(self, asked: str, timestamp: int, body: bytes) -> dict[str, str]:
+    def _headers(self, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
         headers = {
             "Content-Type": "application/json",
-            "webhook-id": asked,
+            "webhook-id": message_id,
             "webhook-timestamp": str(timestamp),
         }
         secret = Path(self.secret_file).read_text().strip() if self.secret_file else self.secret
@@ -98,19 +105,19 @@ class Http:
             return headers
         key = _key(secret)
         if key is None:
-            raise ValueError(f"the secret in {self.secret_file} is not {PREFIX} and base64")
-        return {**headers, "webhook-signature": sign(key, asked, timestamp, body)}
+            raise ValueError(f"the secret in {self.secret_file} is not {SECRET_PREFIX} and base64")
+        return {**headers, "webhook-signature": sign(key, message_id, timestamp, body)}
 
 
-def sign(key: bytes, asked: str, timestamp: int, body: bytes) -> str:
+def sign(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
     """Return the signature of a message in the scheme ``v1``."""
-    digest = hmac.digest(key, f"{asked}.{timestamp}.".encode() + body, hashlib.sha256)
+    digest = hmac.digest(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256)
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
 def _key(secret: str) -> bytes | None:
     try:
-        return base64.b64decode(secret.removeprefix(PREFIX), validate=True) or None
+        return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True) or None
     except binascii.Error:
         return None
 
@@ -123,11 +130,11 @@ def _well_formed(url: str) -> bool:
         return False
 
 
-def _post(url: str, headers: Mapping[str, str], body: bytes, within: timedelta) -> tuple[int, str]:
+def _post(url: str, headers: Mapping[str, str], body: bytes, timeout: timedelta) -> tuple[int, str]:
     parts = urlsplit(url)
-    connection = _CONNECTIONS[parts.scheme](parts.hostname or "", parts.port, within.total_seconds())
-    with deadline(connection, within):
+    connection = _CONNECTIONS[parts.scheme](parts.hostname or "", parts.port, timeout.total_seconds())
+    with deadline(connection, timeout):
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", target, body, {**headers, "Connection": "close"})
         answer = connection.getresponse()
-        return answer.status, answer.read(SHOWN).decode(errors="replace").strip()
+        return answer.status, answer.read(MAX_ANSWER).decode(errors="replace").strip()

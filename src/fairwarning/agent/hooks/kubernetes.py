@@ -1,8 +1,8 @@
-"""Cordons and drains the node of this machine, and uncordons only what it cordoned itself.
+"""The kubernetes hook: cordons and drains the node of this machine, and uncordons what it cordoned itself.
 
-Whose cordon it is, the node itself says: an annotation lists the events it is held for. It is written before
-the cordon, so an agent that dies in between still knows, and two events at a time hold the node until both
-are over. A cordon without the annotation is somebody else's and stays.
+An annotation of the node lists the events that the node is held for. It is written before the cordon, so that
+an agent that dies in between still knows its own cordon, and two events hold the node until both are over. A
+cordon without the annotation was not made by the agent and stays.
 """
 
 import json
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, Self
 
 from fairwarning.agent.hooks import program
-from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal, time_left
+from fairwarning.agent.hooks.hook import HookContext, HookOutcome, Now, dry_run_outcome, time_left
 from fairwarning.agent.hooks.options import Options
-from fairwarning.core.wire import Json
+from fairwarning.core.document.render import Json
 
 Verb = Literal["cordon", "drain", "uncordon"]
 _VERBS: Mapping[str, Verb] = {"cordon": "cordon", "drain": "drain", "uncordon": "uncordon"}
@@ -23,19 +23,19 @@ HELD_FOR: Final = "fairwarning/held-for"
 OURS: Final = "cordoned by us"
 FOUND: Final = "found cordoned"
 
-#: What a node that is about to go away needs; ``options`` adds to it.
-DRAIN: Final = ("--ignore-daemonsets", "--delete-emptydir-data")
-#: A node's description holds its images; the whole of it must be read.
-WHOLE: Final = 4_000_000
+#: The options of every drain; the setting ``options`` adds to them.
+DRAIN_OPTIONS: Final = ("--ignore-daemonsets", "--delete-emptydir-data")
+#: The JSON of a node lists its images, so it can be long, and all of it is needed.
+NODE_OUTPUT_LIMIT: Final = 4_000_000
 
 
-class Refused(Exception):
+class KubectlError(Exception):
     """A kubectl command failed; the text is the message of the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What matters of a node: may pods be placed on it, and the events it is held for."""
+    """The state of a node: whether it is cordoned, and the events that it is held for."""
 
     cordoned: bool
     held_for: tuple[str, ...]
@@ -43,7 +43,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubernetes:
-    """One wish about one node."""
+    """A verb for one node."""
 
     verb: Verb
     node: str
@@ -64,106 +64,109 @@ class Kubernetes:
         return f"kubernetes {self.node}"
 
     def describe(self) -> str:
-        """Return the wish."""
-        return f"{self.verb} node {self.node}" + (" if we cordoned it" if self.verb == "uncordon" else "")
+        """Return the verb and the node."""
+        return f"{self.verb} node {self.node}" + (
+            " if the agent cordoned it" if self.verb == "uncordon" else ""
+        )
 
     def program(self) -> str | None:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return "kubectl"
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
-        """Fulfil the wish through kubectl."""
-        if occasion.dry_run:
-            return rehearsal(self)
-        cluster = _Kubectl(self, occasion, now)
+    def run(self, context: HookContext, remembered: str | None, now: Now) -> HookOutcome:
+        """Cordon, drain or uncordon the node through kubectl."""
+        if context.dry_run:
+            return dry_run_outcome(self)
+        cluster = _Kubectl(self, context, now)
         try:
             if self.verb == "uncordon":
                 return _uncordon(cluster, remembered)
             return _cordon(cluster, self.verb == "drain")
-        except Refused as refusal:
-            return Outcome(False, str(refusal), remembered)
+        except KubectlError as problem:
+            return HookOutcome(False, str(problem), remembered)
 
 
 class _Kubectl:
-    """The commands, each within what is left of the time."""
+    """The kubectl commands for one node, each within the remaining time."""
 
-    def __init__(self, hook: Kubernetes, occasion: Occasion, now: Now) -> None:
+    def __init__(self, hook: Kubernetes, context: HookContext, now: Now) -> None:
         self.node = hook.node
-        self.event = str(occasion.event.key)
+        self.event = str(context.event.key)
         self._hook = hook
-        self._occasion = occasion
+        self._context = context
         self._now = now
 
-    def look(self) -> Node:
-        """Return the node as it is."""
-        return read_node(self.tell("get", "node", self.node, "--output=json", shown=WHOLE))
+    def read(self) -> Node:
+        """Return the state of the node."""
+        return read_node(self.run("get", "node", self.node, "--output=json", output_limit=NODE_OUTPUT_LIMIT))
 
     def hold(self, events: Sequence[str]) -> None:
-        """Write down for whom the node is held; for nobody, the annotation goes."""
+        """Annotate the node with the events that hold it; without events, remove the annotation."""
         value = f"{HELD_FOR}={','.join(events)}" if events else f"{HELD_FOR}-"
-        self.tell("annotate", "node", self.node, "--overwrite", value)
+        self.run("annotate", "node", self.node, "--overwrite", value)
 
     def drain(self) -> None:
         """Move the pods away."""
-        seconds = max(1, int(time_left(self._occasion, self._now).total_seconds()))
-        self.tell("drain", self.node, *DRAIN, f"--timeout={seconds}s", *self._hook.options)
+        seconds = max(1, int(time_left(self._context, self._now).total_seconds()))
+        self.run("drain", self.node, *DRAIN_OPTIONS, f"--timeout={seconds}s", *self._hook.options)
 
-    def tell(self, *words: str, shown: int = program.SHOWN) -> str:
-        """Return what kubectl prints."""
-        within = time_left(self._occasion, self._now)
-        result = program.run(["kubectl", *words], within, self._hook.environment, shown=shown)
+    def run(self, *arguments: str, output_limit: int = program.OUTPUT_LIMIT) -> str:
+        """Run kubectl and return its output."""
+        timeout = time_left(self._context, self._now)
+        command = ["kubectl", *arguments]
+        result = program.run(command, timeout, self._hook.environment, output_limit=output_limit)
         if not result.ok:
-            raise Refused(f"kubectl {words[0]} of node {self.node} failed: {result.message}"[: program.SHOWN])
-        return result.said
+            message = f"kubectl {arguments[0]} of node {self.node} failed: {result.message}"
+            raise KubectlError(message[: program.OUTPUT_LIMIT])
+        return result.output
 
 
-def _cordon(cluster: _Kubectl, drain: bool) -> Outcome:
-    before = cluster.look()
+def _cordon(cluster: _Kubectl, drain: bool) -> HookOutcome:
+    before = cluster.read()
     ours = bool(before.held_for) or not before.cordoned
     if ours:
         cluster.hold(sorted({*before.held_for, cluster.event}))
-        cluster.tell("cordon", cluster.node)
+        cluster.run("cordon", cluster.node)
     token = OURS if ours else FOUND
     try:
         if drain:
             cluster.drain()
-    except Refused as refusal:
-        return Outcome(False, str(refusal), token)
+    except KubectlError as problem:
+        return HookOutcome(False, str(problem), token)
     done = "drained" if drain else "cordoned"
-    return Outcome(
+    return HookOutcome(
         True, f"node {cluster.node} is {done}" + ("" if ours else "; it was cordoned before"), token
     )
 
 
-def _uncordon(cluster: _Kubectl, remembered: str | None) -> Outcome:
+def _uncordon(cluster: _Kubectl, remembered: str | None) -> HookOutcome:
     if remembered == FOUND:
-        return Outcome(True, f"node {cluster.node} stays cordoned, as it was before")
-    held_for = cluster.look().held_for
+        return HookOutcome(True, f"node {cluster.node} stays cordoned, as it was before")
+    held_for = cluster.read().held_for
     if cluster.event not in held_for:
-        return Outcome(True, f"node {cluster.node} is not held for this event; left as it is")
+        return HookOutcome(True, f"node {cluster.node} is not held for this event; left as it is")
     others = [event for event in held_for if event != cluster.event]
     if not others:
-        cluster.tell("uncordon", cluster.node)
+        cluster.run("uncordon", cluster.node)
     cluster.hold(others)
     if others:
-        return Outcome(True, f"node {cluster.node} stays cordoned for {', '.join(others)}")
-    return Outcome(True, f"node {cluster.node} is uncordoned")
+        return HookOutcome(True, f"node {cluster.node} stays cordoned for {', '.join(others)}")
+    return HookOutcome(True, f"node {cluster.node} is uncordoned")
 
 
 def read_node(text: str) -> Node:
-    """Return what matters of ``kubectl get node --output=json``.
+    """Return the state of a node from the output of ``kubectl get node --output=json``.
 
     Raises:
-        Refused: the text is no JSON object.
+        KubectlError: the output holds no JSON object.
     """
     try:
-        # kubectl may warn before and after it prints the object.
-        message: Json = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
+        # kubectl may print warnings before and after the object.
+        node: Json = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
     except ValueError:
-        raise Refused("kubectl described the node in no JSON") from None
-    held_for = _member(_member(message, "metadata"), "annotations")
-    value = held_for.get(HELD_FOR) if isinstance(held_for, dict) else None
-    spec = _member(message, "spec")
+        raise KubectlError("kubectl did not describe the node as JSON") from None
+    value = _member(_member(_member(node, "metadata"), "annotations"), HELD_FOR)
+    spec = _member(node, "spec")
     return Node(
         cordoned=isinstance(spec, dict) and spec.get("unschedulable") is True,
         held_for=tuple(value.split(",")) if isinstance(value, str) and value else (),

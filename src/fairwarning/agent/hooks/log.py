@@ -1,11 +1,11 @@
-"""Writes a line to the agent's log, for rules that only want to be told."""
+"""The log hook: writes a line to the agent's log."""
 
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal
+from fairwarning.agent.hooks.hook import HookContext, HookOutcome, Now, dry_run_outcome
 from fairwarning.agent.hooks.options import text
 
 LOG = logging.getLogger(__name__)
@@ -13,18 +13,18 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """A line of the owner's own words."""
+    """A line for the log."""
 
     line: str
 
     @classmethod
     def parse(cls, given: object, environment: Mapping[str, str]) -> Self:
-        """Return the hook for a text."""
+        """Return the hook for a string."""
         return cls(line=text("log", given))
 
     @property
     def name(self) -> str:
-        """The same for every line: there is nothing to remember."""
+        """The same for every line, because the hook keeps no token."""
         return "log"
 
     def describe(self) -> str:
@@ -35,10 +35,10 @@ class Log:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return None
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
+    def run(self, context: HookContext, remembered: str | None, now: Now) -> HookOutcome:
         """Write the line with the event's id, type and phase."""
-        if occasion.dry_run:
-            return rehearsal(self)
-        event = occasion.event
-        LOG.info("%s (%s, %s of event %s)", self.line, event.kind, occasion.phase, event.id)
-        return Outcome(True, self.line)
+        if context.dry_run:
+            return dry_run_outcome(self)
+        event = context.event
+        LOG.info("%s (%s, %s of event %s)", self.line, event.kind, context.phase, event.id)
+        return HookOutcome(True, self.line)

@@ -1,4 +1,4 @@
-"""Tells people, through the ``apprise`` program where it is installed."""
+"""The notify hook: sends a message to people through the ``apprise`` program."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from datetime import timedelta
 from typing import Self
 
 from fairwarning.agent.hooks import program
-from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal, time_left
+from fairwarning.agent.hooks.hook import HookContext, HookOutcome, Now, dry_run_outcome, time_left
 from fairwarning.agent.hooks.options import Options, SettingsError
 
-#: A message that takes longer is not worth the notice it uses up.
+#: A message that takes longer would use up too much of the notice.
 LIMIT = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notify:
-    """Whom to tell: addresses, or a file of them, which keeps their secrets off the command line."""
+    """The receivers: addresses, or a file of them, which keeps their secrets off the command line."""
 
     urls: tuple[str, ...]
     config: str | None
@@ -33,40 +33,41 @@ class Notify:
 
     @property
     def name(self) -> str:
-        """The same for all: there is nothing to remember."""
+        """The same for all receivers, because the hook keeps no token."""
         return "notify"
 
     def describe(self) -> str:
-        """Return how many are told; addresses hold secrets and stay unsaid."""
-        whom = [f"{len(self.urls)} addresses"] if self.urls else []
-        return f"notify {' and '.join([*whom, *([f'those of {self.config}'] if self.config else [])])}"
+        """Return the number of receivers; addresses hold secrets and are not shown."""
+        urls = [f"{len(self.urls)} addresses"] if self.urls else []
+        config = [f"those of {self.config}"] if self.config else []
+        return f"notify {' and '.join([*urls, *config])}"
 
     def program(self) -> str | None:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return "apprise" if self.required else None
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
-        """Send the message; a failure holds the approval only if telling is required."""
-        if occasion.dry_run:
-            return rehearsal(self)
+    def run(self, context: HookContext, remembered: str | None, now: Now) -> HookOutcome:
+        """Send the message; a failure holds the approval only if ``required`` is set."""
+        if context.dry_run:
+            return dry_run_outcome(self)
         config = ["--config", self.config] if self.config else []
-        words = ["apprise", "--title", title(occasion), "--body", body(occasion), *config, "--", *self.urls]
-        result = program.run(words, time_left(occasion, now, LIMIT), self.environment)
+        command = ["apprise", "--title", title(context), "--body", body(context), *config, "--", *self.urls]
+        result = program.run(command, time_left(context, now, LIMIT), self.environment)
         if result.ok:
-            return Outcome(True, "notified")
-        return Outcome(not self.required, f"nobody was notified: {result.message}")
+            return HookOutcome(True, "notified")
+        return HookOutcome(not self.required, f"notification failed: {result.message}")
 
 
-def title(occasion: Occasion) -> str:
-    """Return the message in one line."""
-    event = occasion.event
-    verb = {"prepare": "prepares for", "recover": "is back from"}[occasion.phase]
-    return _plain(f"{occasion.machine} {verb} {event.kind}")
+def title(context: HookContext) -> str:
+    """Return the title of the message."""
+    event = context.event
+    verb = {"prepare": "prepares for", "recover": "is back from"}[context.phase]
+    return _plain(f"{context.machine} {verb} {event.kind}")
 
 
-def body(occasion: Occasion) -> str:
-    """Return what is known about the event, a line each."""
-    event = occasion.event
+def body(context: HookContext) -> str:
+    """Return the body of the message: the event, one member per line."""
+    event = context.event
     lines = {
         "event": event.id,
         "status": event.status,
@@ -78,5 +79,5 @@ def body(occasion: Occasion) -> str:
     return _plain("\n".join(f"{name}: {value}" for name, value in lines.items() if value))
 
 
-def _plain(words: str) -> str:
-    return words.replace("\0", "").encode(errors="replace").decode()[:4000]
+def _plain(text: str) -> str:
+    return text.replace("\0", "").encode(errors="replace").decode()[:4000]

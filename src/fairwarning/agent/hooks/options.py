@@ -1,14 +1,14 @@
-"""The settings of a step, read so that every refusal names the field it is about."""
+"""Reads the options of a step; every error names its field."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from fairwarning.core import durations
-from fairwarning.core.errors import FairWarningError, Invalid
+from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.core.inputs import parse_duration
 
 
 class SettingsError(FairWarningError, ValueError):
-    """The file of the agent says something that makes no sense."""
+    """A field of the settings is invalid."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -17,70 +17,72 @@ class SettingsError(FairWarningError, ValueError):
 
 
 class Options:
-    """The table behind a hook's name."""
+    """The table of a hook's options."""
 
-    def __init__(self, field: str, given: object, allowed: Sequence[str]) -> None:
-        if not isinstance(given, Mapping):
+    def __init__(self, field: str, table: object, allowed: Sequence[str]) -> None:
+        if not isinstance(table, Mapping):
             raise SettingsError(field, f"must be a table with some of {', '.join(allowed)}")
         self._field = field
-        self._given: dict[str, object] = {str(name): value for name, value in given.items()}
-        for name in self._given:
+        self._values: dict[str, object] = {str(name): value for name, value in table.items()}
+        for name in self._values:
             if name not in allowed:
-                raise SettingsError(self.field(name), f"is not known here; known are {', '.join(allowed)}")
+                raise SettingsError(
+                    self.field(name), f"unknown option (expected one of {', '.join(allowed)})"
+                )
 
     def field(self, name: str) -> str:
-        """Return the full name of an option, as refusals use it."""
+        """Return the full name of an option, as errors show it."""
         return f"{self._field}.{name}"
 
     def one_of(self, *names: str) -> str:
-        """Return which of the options is given; it must be exactly one."""
-        found = [name for name in names if name in self._given]
-        if len(found) != 1:
+        """Return the one option of these that is given; there must be exactly one."""
+        given = [name for name in names if name in self._values]
+        if len(given) != 1:
             raise SettingsError(self._field, f"needs exactly one of {', '.join(names)}")
-        return found[0]
+        return given[0]
 
     def text(self, name: str) -> str | None:
-        """Return a text that is not empty, if it is given."""
-        return text(self.field(name), self._given[name]) if name in self._given else None
+        """Return a string that is not empty; None if it is not given."""
+        return text(self.field(name), self._values[name]) if name in self._values else None
 
     def needed(self, name: str) -> str:
-        """Return a text that must be given."""
-        return text(self.field(name), self._given.get(name))
+        """Return a string that must be given."""
+        return text(self.field(name), self._values.get(name))
 
     def words(self, name: str) -> tuple[str, ...]:
-        """Return a list of texts; none if it is not given."""
-        return words(self.field(name), self._given[name]) if name in self._given else ()
+        """Return a list of strings; an empty one if it is not given."""
+        return words(self.field(name), self._values[name]) if name in self._values else ()
 
     def flag(self, name: str) -> bool:
-        """Return a switch; off if it is not given."""
-        value = self._given.get(name, False)
+        """Return a boolean; false if it is not given."""
+        value = self._values.get(name, False)
         if not isinstance(value, bool):
             raise SettingsError(self.field(name), "must be true or false")
         return value
 
     def text_or_true(self, name: str) -> str | None:
-        """Return a text, or nothing if the option is just switched on."""
-        return None if self._given.get(name) is True else self.needed(name)
+        """Return a string, or None if the option is ``true``."""
+        return None if self._values.get(name) is True else self.needed(name)
 
     def duration(self, name: str, default: timedelta) -> timedelta:
         """Return a duration."""
-        if name not in self._given:
+        if name not in self._values:
             return default
         try:
-            return durations.parse(self.needed(name), self.field(name))
-        except Invalid as refusal:
-            raise SettingsError(refusal.field, refusal.problem) from None
+            return parse_duration(self.needed(name), self.field(name))
+        except InvalidError as problem:
+            raise SettingsError(problem.field, problem.problem) from None
 
 
 def text(field: str, value: object) -> str:
-    """Return ``value`` if it is a text that a program can be given."""
+    """Return ``value`` if it is a string that a program can take as an argument."""
     if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise SettingsError(field, "must be a text that is not empty")
+        raise SettingsError(field, "must be a non-empty string")
     return value
 
 
 def words(field: str, value: object) -> tuple[str, ...]:
-    """Return ``value`` if it is a list of texts, at least one."""
+    """Return ``value`` if it is a non-empty list of strings."""
     if not isinstance(value, list | tuple) or not value:
-        raise SettingsError(field, "must be a list of texts, at least one")
+        raise SettingsError(field, "must be a non-empty list of strings")
     return tuple(text(f"{field}[{number}]", word) for number, word in enumerate(value))

@@ -1,7 +1,7 @@
-"""Other programs, run so that neither they nor their children can hold the agent up.
+"""Runs other programs so that neither they nor their children can block the agent.
 
-Input and output go through files, not pipes: a program that does not read, writes without end or leaves a
-child behind then cannot block us.
+Input and output go through files, not pipes. So a program that never reads, writes without end, or leaves a
+child behind cannot block the agent.
 """
 
 import os
@@ -14,67 +14,67 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import IO, Final
 
-from fairwarning.core.durations import spell
+from fairwarning.formats.durations import for_people
 
-#: How much of a program's output a message carries: the end of it, where errors stand.
-SHOWN: Final = 2000
-#: How long a program that was told to end may take before it is killed.
+#: How many bytes of a program's output are kept: the end, where errors are.
+OUTPUT_LIMIT: Final = 2000
+#: The time between SIGTERM and SIGKILL.
 GRACE: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """What became of a program: nothing wrong, or the problem; and the end of what it said."""
+class ProgramResult:
+    """The result of a program: the problem, if there is one, and the end of its output."""
 
     problem: str | None
-    said: str
+    output: str
     missing: bool = False
 
     @property
     def ok(self) -> bool:
-        """Whether it exited 0 in time."""
+        """Whether the program exited with 0 in time."""
         return self.problem is None
 
     @property
     def message(self) -> str:
-        """The problem, if any, and the program's own words."""
-        return ": ".join(part for part in (self.problem, self.said.strip()) if part)
+        """The problem, if there is one, and the output."""
+        return ": ".join(part for part in (self.problem, self.output.strip()) if part)
 
 
 def run(
-    words: Sequence[str],
-    within: timedelta,
+    command: Sequence[str],
+    timeout: timedelta,
     environment: Mapping[str, str],
-    told: bytes = b"",
-    shown: int = SHOWN,
-) -> Result:
-    """Return what became of ``words``; after ``within``, the program and its children are killed."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output:
-        given.write(told)
-        given.seek(0)
+    stdin: bytes = b"",
+    output_limit: int = OUTPUT_LIMIT,
+) -> ProgramResult:
+    """Run a command and return its result; after ``timeout``, the program and its children are killed."""
+    with tempfile.TemporaryFile() as input_file, tempfile.TemporaryFile() as output:
+        input_file.write(stdin)
+        input_file.seek(0)
         try:
             process = subprocess.Popen(
-                words,
-                stdin=given,
+                command,
+                stdin=input_file,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=dict(environment),
                 start_new_session=True,
             )
         except FileNotFoundError:
-            return Result(problem=f"there is no program {words[0]}", said="", missing=True)
+            return ProgramResult(problem=f"program {command[0]} not found", output="", missing=True)
         except (OSError, ValueError) as error:
-            return Result(problem=f"{words[0]} cannot be run: {error}", said="")
-        problem = _watch(process, within, words[0])
-        return Result(problem=problem, said=_end(output, shown))
+            return ProgramResult(problem=f"{command[0]} cannot be run: {error}", output="")
+        problem = _wait(process, timeout, command[0])
+        return ProgramResult(problem=problem, output=_end(output, output_limit))
 
 
-def _watch(process: subprocess.Popen[bytes], within: timedelta, name: str) -> str | None:
+def _wait(process: subprocess.Popen[bytes], timeout: timedelta, name: str) -> str | None:
     try:
-        code = process.wait(within.total_seconds())
+        code = process.wait(timeout.total_seconds())
     except subprocess.TimeoutExpired:
         _kill(process)
-        return f"{name} was stopped after {spell(within)}"
+        return f"{name} was stopped after {for_people(timeout)}"
     if code < 0:
         return f"{name} was killed by signal {-code}"
     return f"{name} exits {code}" if code else None
@@ -84,18 +84,18 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     _signal_group(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(GRACE.total_seconds())
-    # The children too, which may have survived their parent.
+    # Children may have survived their parent.
     _signal_group(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def _signal_group(group: int, what: signal.Signals) -> None:
-    # They may all have ended already.
+def _signal_group(group: int, number: signal.Signals) -> None:
+    # All of its processes may have ended.
     with suppress(ProcessLookupError):
-        os.killpg(group, what)
+        os.killpg(group, number)
 
 
-def _end(output: IO[bytes], shown: int) -> str:
+def _end(output: IO[bytes], limit: int) -> str:
     size = output.seek(0, os.SEEK_END)
-    output.seek(max(0, size - shown))
-    return output.read(shown).decode(errors="replace")
+    output.seek(max(0, size - limit))
+    return output.read(limit).decode(errors="replace")

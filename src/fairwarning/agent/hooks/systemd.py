@@ -1,11 +1,11 @@
-"""Stops units before the event and starts them afterwards, through systemctl."""
+"""The systemd hook: stops units before an event and starts them afterwards, through systemctl."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Self
 
 from fairwarning.agent.hooks import program
-from fairwarning.agent.hooks.hook import Now, Occasion, Outcome, rehearsal, time_left
+from fairwarning.agent.hooks.hook import HookContext, HookOutcome, Now, dry_run_outcome, time_left
 from fairwarning.agent.hooks.options import Options
 
 Verb = Literal["stop", "start"]
@@ -14,7 +14,7 @@ _DONE: Mapping[Verb, str] = {"stop": "stopped", "start": "started"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Systemd:
-    """Units to stop or to start, in the order given; systemd itself makes both safe to repeat."""
+    """Units to stop or to start, in the given order; both are safe to repeat."""
 
     verb: Verb
     units: tuple[str, ...]
@@ -33,19 +33,19 @@ class Systemd:
         return f"systemd {' '.join(self.units)}"
 
     def describe(self) -> str:
-        """Return the units and what happens to them."""
+        """Return the verb and the units."""
         return f"{self.verb} {', '.join(self.units)}"
 
     def program(self) -> str | None:
         """Return the program that must be installed for the hook to work, if it needs one."""
         return "systemctl"
 
-    def run(self, occasion: Occasion, remembered: str | None, now: Now) -> Outcome:
-        """Stop or start every unit; systemctl waits until that is done."""
-        if occasion.dry_run:
-            return rehearsal(self)
-        # A unit named like an option stays a unit.
+    def run(self, context: HookContext, remembered: str | None, now: Now) -> HookOutcome:
+        """Stop or start every unit; systemctl waits until it is done."""
+        if context.dry_run:
+            return dry_run_outcome(self)
+        # After --, a unit whose name looks like an option is still a unit.
         result = program.run(
-            ["systemctl", self.verb, "--", *self.units], time_left(occasion, now), self.environment
+            ["systemctl", self.verb, "--", *self.units], time_left(context, now), self.environment
         )
-        return Outcome(result.ok, result.message or f"{_DONE[self.verb]} {', '.join(self.units)}")
+        return HookOutcome(result.ok, result.message or f"{_DONE[self.verb]} {', '.join(self.units)}")

@@ -1,4 +1,4 @@
-// What pages gain by scripts: countdowns by the server's clock, local time, and word of a lost connection.
+// What scripts add to a page: countdowns by the server's clock, local times, and a note when the connection is lost.
 
 const byId = (id) => document.getElementById(id);
 
@@ -17,17 +17,17 @@ const serverNow = () => (clock.manual ? clock.shown : Date.now() + clock.offset)
 
 // -- times
 
-const two = (number) => String(number).padStart(2, "0");
+const twoDigits = (number) => String(number).padStart(2, "0");
 
-function left(milliseconds) {
+function timeLeft(milliseconds) {
   const seconds = Math.ceil(milliseconds / 1000);
   if (seconds <= 0) return "due";
   const [days, hours, minutes] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];
-  const clockwise = hours || days ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
-  return days ? `in ${days}d ${clockwise}` : `in ${clockwise}`;
+  const clockTime = hours || days ? `${hours}:${twoDigits(minutes)}:${twoDigits(seconds % 60)}` : `${minutes}:${twoDigits(seconds % 60)}`;
+  return days ? `in ${days}d ${clockTime}` : `in ${clockTime}`;
 }
 
-function since(milliseconds) {
+function age(milliseconds) {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));
   if (seconds < 5) return "just now";
   const [length, unit] = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]].find(([length]) => seconds >= length);
@@ -36,26 +36,26 @@ function since(milliseconds) {
 
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
-// Writes only what differs: whatever is written here wakes the observer again.
-function put(element, name, value) {
+// Writes only changed values: every write triggers the observer below again.
+function update(element, name, value) {
   if (element[name] !== value) element[name] = value;
 }
 
 function refresh() {
   readClock();
   const now = serverNow();
-  put(byId("clock").querySelector(".utc"), "textContent", new Date(now).toISOString().slice(11, 19));
-  for (const one of document.querySelectorAll("[data-local-now]")) put(one, "textContent", local.format(now));
-  for (const one of document.querySelectorAll("[data-utc-now]")) {
-    put(one, "textContent", `${new Date(now).toISOString().slice(0, 19).replace("T", " ")}Z`);
+  update(byId("clock").querySelector(".utc"), "textContent", new Date(now).toISOString().slice(11, 19));
+  for (const element of document.querySelectorAll("[data-local-now]")) update(element, "textContent", local.format(now));
+  for (const element of document.querySelectorAll("[data-utc-now]")) {
+    update(element, "textContent", `${new Date(now).toISOString().slice(0, 19).replace("T", " ")}Z`);
   }
-  for (const one of document.querySelectorAll("time[datetime]")) {
-    const when = Date.parse(one.dateTime);
-    put(one, "title", `${one.dateTime.slice(0, 19).replace("T", " ")}Z, ${local.format(when)} local time`);
-    if (one.classList.contains("ago")) put(one, "textContent", since(now - when));
-    if (one.classList.contains("countdown")) {
-      put(one, "textContent", left(when - now));
-      one.classList.toggle("soon", when - now < 60000);
+  for (const element of document.querySelectorAll("time[datetime]")) {
+    const when = Date.parse(element.dateTime);
+    update(element, "title", `${element.dateTime.slice(0, 19).replace("T", " ")}Z, ${local.format(when)} local time`);
+    if (element.classList.contains("ago")) update(element, "textContent", age(now - when));
+    if (element.classList.contains("countdown")) {
+      update(element, "textContent", timeLeft(when - now));
+      element.classList.toggle("soon", when - now < 60000);
     }
   }
 }
@@ -68,43 +68,43 @@ setInterval(refresh, 250);
 
 // -- the connection
 
-let lost = null;
+let lostTimer = null;
 
-function tellLost() {
-  lost ??= setTimeout(() => put(byId("connection"), "hidden", false), 700);
+function showDisconnected() {
+  lostTimer ??= setTimeout(() => update(byId("connection"), "hidden", false), 700);
 }
 
-function tellFound() {
-  clearTimeout(lost);
-  lost = null;
-  put(byId("connection"), "hidden", true);
+function hideDisconnected() {
+  clearTimeout(lostTimer);
+  lostTimer = null;
+  update(byId("connection"), "hidden", true);
 }
 
-document.addEventListener("htmx:sse:after:connection", tellFound);
+document.addEventListener("htmx:sse:after:connection", hideDisconnected);
 document.addEventListener("htmx:sse:before:connection", ({ detail }) => {
-  if (detail.connection.attempt > 0 && !document.hidden) tellLost();
+  if (detail.connection.attempt > 0 && !document.hidden) showDisconnected();
 });
 document.addEventListener("htmx:sse:error", ({ detail }) => {
-  // The session is over: the page that comes now says what to do.
+  // The session has ended: the reload leads to the login page.
   if (detail.status === 401) location.reload();
 });
-// Replacing the stream by that of another search ends the old one, which is no failure.
+// A new search replaces the stream; the end of the old stream is not an error.
 window.addEventListener("unhandledrejection", (event) => {
   if (event.reason?.name === "AbortError") event.preventDefault();
 });
 document.addEventListener("htmx:error", ({ detail }) => {
   const live = byId("live");
   if (detail.ctx?.sourceElement !== live) return;
-  // The first connection is the one that the extension does not try again.
-  tellLost();
+  // The extension retries every connection except the first.
+  showDisconnected();
   setTimeout(() => htmx.process(live, true), 2000);
 });
 
 // -- forms, copying, the theme
 
-// A page that was open while its server was replaced has forms of the old one.
+// A page that stays open across a restart of the server has forms with an old CSRF token.
 document.addEventListener("submit", ({ target }) => {
-  if (target.elements?.csrf) target.elements.csrf.value = byId("proof").dataset.csrf;
+  if (target.elements?.csrf) target.elements.csrf.value = byId("csrf-token").dataset.csrf;
 }, true);
 
 document.addEventListener("click", async ({ target }) => {

@@ -1,4 +1,4 @@
-// Before anything is painted: scripts run here, and this is the theme that was chosen on this machine.
+// Runs before the page is painted: marks that scripts run, and applies the theme chosen in this browser.
 const chosen = localStorage.getItem("theme");
 if (chosen) document.documentElement.dataset.theme = chosen;
 document.documentElement.classList.add("scripted");

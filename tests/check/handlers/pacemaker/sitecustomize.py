@@ -1,4 +1,4 @@
-"""Gives the agent the host name of its machine: a play's machines share one host."""
+"""Gives the agent the host name of its machine: all machines of a scenario share one host."""
 
 import os
 import socket

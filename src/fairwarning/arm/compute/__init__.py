@@ -1,0 +1,1 @@
+"""Microsoft.Compute: virtual machines, scale sets, availability sets and cloud services."""

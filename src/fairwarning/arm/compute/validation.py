@@ -1,0 +1,327 @@
+"""Checks the bodies of requests, and reads the settings of scheduled events from them.
+
+A property is refused, and left out of responses, if the api-version is older than the property. The members
+that the core uses are checked here: leniently where az is careless (T-03), strictly elsewhere. All other
+members are opaque.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fairwarning.arm.documents import Document, get_items, get_path
+from fairwarning.arm.errors import AzureError, invalid
+from fairwarning.arm.messages import ArmRequest
+from fairwarning.arm.resource_ids import AVAILABILITY_SETS, SCALE_SETS, VMS
+from fairwarning.arm.templates.coercion import coerce
+from fairwarning.core.blueprint import MOST_MACHINES
+from fairwarning.core.document.render import Json
+from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
+from fairwarning.core.inputs import parse_duration
+from fairwarning.core.model import ApprovalSettings, EventType, EvictionPolicy
+from fairwarning.core.policy import NOTICE, TERMINATE_NOTICE
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionGate:
+    """A property, the first api-version that has it, and the type that it is a member of."""
+
+    path: Path
+    since: str
+    owner: str
+    patch: bool = True
+
+
+_MODEL: Path = ("properties", "virtualMachineProfile")
+_POLICY: Path = ("properties", "scheduledEventsPolicy")
+_GRID: Path = (*_POLICY, "scheduledEventsAdditionalPublishingTargets", "eventGridAndResourceGraph")
+
+
+def _policy(since: str, owner: str, *, patch: bool = True) -> tuple[VersionGate, ...]:
+    return (
+        VersionGate(_POLICY, since, owner, patch),
+        VersionGate((*_POLICY, "allInstancesDown"), "2025-04-01", "ScheduledEventsPolicy"),
+        VersionGate((*_GRID, "scheduledEventsApiVersion"), "2025-04-01", "EventGridAndResourceGraph"),
+    )
+
+
+def _profile(model: Path, since: str, owner: str) -> tuple[VersionGate, ...]:
+    profile = (*model, "scheduledEventsProfile")
+    image = (*profile, "osImageNotificationProfile")
+    return VersionGate(profile, since, owner), VersionGate(image, "2022-11-01", "ScheduledEventsProfile")
+
+
+#: The version gates (T-01), by type of resource.
+GATES: Mapping[str, tuple[VersionGate, ...]] = {
+    SCALE_SETS: (
+        *_profile(_MODEL, "2019-03-01", "VirtualMachineProfile"),
+        *_policy("2024-03-01", "VirtualMachineScaleSetProperties", patch=False),
+    ),
+    VMS: (
+        *_profile(("properties",), "2021-03-01", "VirtualMachineProperties"),
+        *_policy("2024-03-01", "VirtualMachineProperties"),
+    ),
+    AVAILABILITY_SETS: _policy("2024-07-01", "AvailabilitySetProperties"),
+}
+_TARGETS = {SCALE_SETS: "vmScaleSet", VMS: "vm", AVAILABILITY_SETS: "availabilitySet"}
+
+Check = Callable[[Json], bool]
+
+
+def _is_count(value: Json) -> bool:
+    number = value if isinstance(value, int) and not isinstance(value, bool) else -1
+    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII):
+        number = int(value)
+    return 0 <= number <= MOST_MACHINES
+
+
+_OBJECT: tuple[Check, str] = (lambda value: isinstance(value, dict), "it must be an object")
+_TEXT: tuple[Check, str] = (lambda value: isinstance(value, str), "it must be a string")
+_FLAG: tuple[Check, str] = (lambda value: isinstance(value, bool), "it must be true or false")
+_COUNT: tuple[Check, str] = (_is_count, f"it must be a whole number between 0 and {MOST_MACHINES}")
+_TEXTS: tuple[Check, str] = (
+    lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    "it must be a list of strings",
+)
+_TAGS: tuple[Check, str] = (
+    lambda value: isinstance(value, dict) and all(isinstance(item, str) for item in value.values()),
+    "it must be an object of strings",
+)
+
+
+def _one_of(*words: str) -> tuple[Check, str]:
+    return lambda value: value in words, f"it must be one of {', '.join(words)}"
+
+
+def _of_model(model: Path) -> dict[Path, tuple[Check, str]]:
+    profile, image = (*model, "scheduledEventsProfile"), "osImageNotificationProfile"
+    return {
+        (*model, "priority"): _one_of("Regular", "Low", "Spot"),
+        (*model, "evictionPolicy"): _one_of("Deallocate", "Delete"),
+        (*model, "osProfile"): _OBJECT,
+        (*model, "storageProfile"): _OBJECT,
+        (*model, "networkProfile"): _OBJECT,
+        profile: _OBJECT,
+        (*profile, "terminateNotificationProfile"): _OBJECT,
+        (*profile, "terminateNotificationProfile", "enable"): _FLAG,
+        (*profile, image): _OBJECT,
+        (*profile, image, "enable"): _FLAG,
+    }
+
+
+_APPROVED = ("userInitiatedReboot", "userInitiatedRedeploy", "allInstancesDown")
+
+#: The shapes of the members that are read; null counts as absent.
+SHAPES: Mapping[Path, tuple[Check, str]] = {
+    ("location",): _TEXT,
+    ("tags",): _TAGS,
+    ("zones",): _TEXTS,
+    ("sku",): _OBJECT,
+    ("sku", "name"): _TEXT,
+    ("sku", "capacity"): _COUNT,
+    ("properties",): _OBJECT,
+    _MODEL: _OBJECT,
+    **_of_model(_MODEL),
+    **_of_model(("properties",)),
+    ("properties", "hardwareProfile"): _OBJECT,
+    ("properties", "hardwareProfile", "vmSize"): _TEXT,
+    ("properties", "orchestrationMode"): _one_of("Uniform", "Flexible"),
+    ("properties", "upgradePolicy"): _OBJECT,
+    ("properties", "upgradePolicy", "mode"): _one_of("Manual", "Automatic", "Rolling"),
+    ("properties", "platformFaultDomainCount"): _COUNT,
+    ("properties", "platformUpdateDomainCount"): _COUNT,
+    ("properties", "protectionPolicy"): _OBJECT,
+    ("properties", "protectionPolicy", "protectFromScaleIn"): _FLAG,
+    _POLICY: _OBJECT,
+    **{(*_POLICY, name): _OBJECT for name in _APPROVED},
+    **{(*_POLICY, name, "automaticallyApprove"): _FLAG for name in _APPROVED},
+}
+
+#: Members that are accepted and never returned.
+_SECRETS = frozenset({"adminpassword", "customdata"})
+#: Size families without memory-preserving updates (T-20).
+_NO_MEMORY_PRESERVING = re.compile(r"(?:Standard|Basic)_[GHMN]", re.IGNORECASE)
+
+
+def read_body(kind: str, request: ArmRequest) -> Document:
+    """Return the checked and coerced body of a PUT or PATCH.
+
+    Raises:
+        AzureError: a member is not valid, or not in this api-version.
+    """
+    _check_version(kind, request)
+    body = coerce(dict(request.fields()))
+    for path, (check, problem) in SHAPES.items():
+        value = get_path(body, *path)
+        if value is not None and not check(value):
+            raise invalid(".".join(path), problem)
+    document = _without_secrets(body)
+    # Clients put back what they have read, instance view included.
+    return _without(document, ("properties", "instanceView")) if isinstance(document, dict) else {}
+
+
+def hide_newer_properties(kind: str, document: Document, version: str) -> Document:
+    """Return a document without the properties that are newer than an api-version (T-01)."""
+    for gate in GATES.get(kind, ()):
+        if _before(version, gate.since):
+            document = _without(document, gate.path)
+    return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSettings:
+    """The settings of a document that the core uses."""
+
+    terminate_notice: timedelta | None
+    image_notice: bool
+    approvals: ApprovalSettings
+    spot: bool
+    eviction: EvictionPolicy
+    tags: tuple[tuple[str, str], ...]
+
+
+def event_settings(kind: str, document: Document) -> EventSettings:
+    """Return the settings of a document that the core uses."""
+    model = _MODEL if kind == SCALE_SETS else ("properties",)
+    size = get_path(document, "sku", "name") or get_path(document, "properties", "hardwareProfile", "vmSize")
+    spot = get_path(document, *model, "priority") in ("Spot", "Low")
+    notice = _terminate_notice(document, (*model, "scheduledEventsProfile", "terminateNotificationProfile"))
+    if spot and notice is not None:
+        raise SpotIsNotWarnedError  # T-05
+    image = _image_notice(document, (*model, "scheduledEventsProfile", "osImageNotificationProfile"))
+    return EventSettings(
+        terminate_notice=notice,
+        image_notice=image and not _NO_MEMORY_PRESERVING.match(str(size)),
+        approvals=_approvals(get_path(document, *_POLICY)),
+        spot=spot,
+        eviction=EvictionPolicy(
+            str(get_path(document, *model, "evictionPolicy") or EvictionPolicy.DEALLOCATE)
+        ),
+        tags=_tags(get_path(document, "tags")),
+    )
+
+
+def immutable_property(name: str) -> AzureError:
+    """Return the error for changing a property that cannot be changed."""
+    message = f"Changing property '{name}' is not allowed."
+    return AzureError(409, "PropertyChangeNotAllowed", message, name)
+
+
+def get_count(document: Json, *path: str) -> int | None:
+    """Return the number at a path of a checked document, or None."""
+    value = get_path(document, *path)
+    return int(value) if isinstance(value, int | str) else None
+
+
+def get_texts(document: Json, *path: str) -> tuple[str, ...]:
+    """Return the strings at a path of a checked document; without a list there, none."""
+    return tuple(str(item) for item in get_items(document, *path))
+
+
+def _terminate_notice(document: Document, path: Path) -> timedelta | None:
+    text = get_path(document, *path, "notBeforeTimeout")
+    notice = _duration(text, (*path, "notBeforeTimeout"))
+    shortest, longest = TERMINATE_NOTICE
+    if notice is not None and not shortest <= notice <= longest:
+        raise invalid(".".join((*path, "notBeforeTimeout")), f"{text} is not between PT5M and PT15M")
+    enabled = get_path(document, *path, "enable") is True
+    return (notice or NOTICE[EventType.TERMINATE]) if enabled else None
+
+
+def _image_notice(document: Document, path: Path) -> bool:
+    text = get_path(document, *path, "notBeforeTimeout")
+    if _duration(text, (*path, "notBeforeTimeout")) not in (None, timedelta(minutes=15)):
+        raise invalid(".".join((*path, "notBeforeTimeout")), f"{text} is not PT15M")
+    return get_path(document, *path, "enable") is True
+
+
+def _duration(text: Json, path: Path) -> timedelta | None:
+    if text is None:
+        return None
+    problem = invalid(".".join(path), f"{text!r} is not an ISO 8601 duration")
+    if not isinstance(text, str) or not text.startswith("P"):
+        raise problem
+    try:
+        return parse_duration(text)
+    except InvalidError:
+        raise problem from None
+
+
+def _approvals(policy: Json) -> ApprovalSettings:
+    def approves(name: str, *, default: bool) -> bool:
+        value = get_path(policy, name, "automaticallyApprove")
+        return value if isinstance(value, bool) else default
+
+    return ApprovalSettings(
+        user_reboot=approves("userInitiatedReboot", default=False),
+        user_redeploy=approves("userInitiatedRedeploy", default=False),
+        all_instances_down=approves("allInstancesDown", default=True),
+    )
+
+
+def _tags(tags: Json) -> tuple[tuple[str, str], ...]:
+    return tuple((key, str(value)) for key, value in tags.items()) if isinstance(tags, dict) else ()
+
+
+def _check_version(kind: str, request: ArmRequest) -> None:
+    for gate in GATES.get(kind, ()):
+        is_unknown = _before(request.version, gate.since) or (request.method == "PATCH" and not gate.patch)
+        if is_unknown and get_path(request.body, *gate.path) is not None:
+            member, path = gate.path[-1], ".".join(gate.path)
+            raise AzureError(
+                400,
+                "BadRequest",
+                f"Could not find member '{member}' on object of type '{gate.owner}'. "
+                f"Path '{path}', line 1, position {_position(request.body, gate.path)}.",
+                _TARGETS[kind],
+            )
+
+
+def _before(version: str, since: str) -> bool:
+    return bool(version) and version[:10] < since
+
+
+def _position(body: Json, path: Path) -> int:
+    """Return how many characters of the body precede the value at a path, as Azure counts them."""
+    position = 0
+    for key in path:
+        for name, value in body.items() if isinstance(body, dict) else ():
+            position += 1 + len(_compact(name)) + 1
+            if name.lower() == key.lower():
+                body = value
+                break
+            position += len(_compact(value))
+    return position
+
+
+def _compact(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _without(document: Document, path: Path) -> Document:
+    first, rest = path[0].lower(), path[1:]
+    return dict(_pruned(document, first, rest))
+
+
+def _pruned(document: Document, first: str, rest: Path) -> Iterator[tuple[str, Json]]:
+    for name, value in document.items():
+        if name.lower() != first:
+            yield name, value
+        elif rest:
+            yield name, _without(value, rest) if isinstance(value, dict) else value
+
+
+def _without_secrets(document: Json) -> Json:
+    if not isinstance(document, dict):
+        return document
+    cleaned: Document = {}
+    for name, value in document.items():
+        if name.lower() == "osprofile" and isinstance(value, dict):
+            cleaned[name] = {key: inner for key, inner in value.items() if key.lower() not in _SECRETS}
+        else:
+            cleaned[name] = _without_secrets(value)
+    return cleaned

@@ -1,0 +1,1 @@
+"""ARM templates: parsed, evaluated within a budget, planned and deployed."""

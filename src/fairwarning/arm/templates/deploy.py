@@ -1,0 +1,230 @@
+"""Deploys a template: puts its resources one after the other, each through the PUT handler of its type."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from urllib.parse import urlsplit
+
+from fairwarning.arm import network, resource_ids
+from fairwarning.arm.compute import render
+from fairwarning.arm.context import SUBSCRIPTION, TENANT, ArmContext
+from fairwarning.arm.documents import Document, get_items, get_path
+from fairwarning.arm.errors import AzureError, InvalidTemplateError, check_resource_name, translate
+from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
+from fairwarning.arm.templates.budget import Budget, OverBudgetError
+from fairwarning.arm.templates.coercion import coerce
+from fairwarning.arm.templates.context import DeploymentTarget
+from fairwarning.arm.templates.evaluator import run_in_loop
+from fairwarning.arm.templates.plan import PlannedResource, outputs, plan
+from fairwarning.core.document.render import Json
+from fairwarning.core.errors import FairWarningError
+
+_LONGEST_MESSAGE = 2_000
+DEPLOYMENT = "Microsoft.Resources/deployments"
+_NAME = re.compile(r"[-\w.()]{1,64}", re.ASCII)
+_ROOT = re.compile(r"/subscriptions/([^/]+)(?:/resourceGroups/([^/]+))?/.*", re.IGNORECASE)
+_COMPUTE = re.compile(
+    r"/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/Microsoft\.Compute/([^/]+)/([^/]+)", re.IGNORECASE
+)
+
+#: The PUT handlers of resource types, in lower case; other types are stored as they are, or refused.
+Puts = Mapping[str, Handler]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployStep:
+    """The outcome of one resource of a template."""
+
+    id: str
+    type: str
+    error: Json = None
+    operations: tuple[str, ...] = ()
+
+    def document(self) -> Document:
+        """Return the outcome as it is stored."""
+        return {"id": self.id, "type": self.type, "error": self.error, "operations": [*self.operations]}
+
+
+async def check_and_plan(
+    context: ArmContext, request: ArmRequest, group: Document, puts: Puts
+) -> tuple[PlannedResource, ...]:
+    """Return the resources to deploy.
+
+    Raises:
+        AzureError: the deployment is known to be invalid before anything is deployed.
+    """
+    if _NAME.fullmatch(request.names["name"]) is None:
+        message = f"The deployment name '{request.names['name']}' is invalid."
+        raise AzureError(400, "InvalidDeploymentName", message)
+    properties = get_path(request.fields(), "properties")
+    if not isinstance(properties, dict):
+        raise AzureError(400, "InvalidRequestContent", "The request content has no object 'properties'.")
+    for link in ("templateLink", "parametersLink"):
+        if get_path(properties, link) is not None:
+            raise _invalid_template(
+                InvalidTemplateError(f"{link} is not supported; send its content instead")
+            )
+    if str(get_path(properties, "mode") or "Incremental").lower() != "incremental":
+        message = "The deployment mode must be Incremental; Complete is not supported."
+        raise AzureError(400, "InvalidDeploymentMode", message)
+    work = partial(
+        plan,
+        get_path(properties, "template"),
+        get_path(properties, "parameters"),
+        _target(context, group, {}),
+        budget_of(context, request),
+    )
+    try:
+        resources = await context.evaluator.run(work)
+    except InvalidTemplateError as problem:
+        raise _invalid_template(problem) from problem
+    for resource in resources:
+        if resource.type.lower() not in puts and not network.is_stored_type(resource.type):
+            message = (
+                f"No registered resource provider found for API version '{resource.api_version}' "
+                f"for type '{resource.type}', which resource '{resource.name}' is of."
+            )
+            raise AzureError(400, "NoRegisteredProviderFound", message)
+    return resources
+
+
+async def deploy(context: ArmContext, request: ArmRequest, document: Document, puts: Puts) -> Document:
+    """Deploy a template and return the deployment's document with its result, which is also stored."""
+    work, group = document["work"], context.require_group(request.names["group"])
+    deployed: dict[str, Json] = {}
+    budget = budget_of(context, request)
+    request = replace(request, budget=budget)
+    target = _target(context, group, deployed)
+    inputs = get_path(work, "template"), get_path(work, "parameters"), target, budget
+    steps: list[DeployStep] = []
+    result: Document = {"outputs": {}, "error": None}
+    try:
+        for planned in await context.evaluator.run(partial(plan, *inputs)):
+            steps.append(await _deploy_resource(context, request, planned, deployed, puts))
+            if steps[-1].error is not None:
+                result["error"] = deployment_failed([steps[-1].error])
+                break
+        else:
+            result["outputs"] = await context.evaluator.run(partial(outputs, *inputs))
+    except InvalidTemplateError as problem:
+        result["error"] = deployment_failed([_invalid_template(problem).body()["error"]])
+    result["steps"] = [step.document() for step in steps]
+    result["operations"] = [operation for step in steps for operation in step.operations]
+    started_at = datetime.fromisoformat(str(get_path(document, "properties", "timestamp")))
+    result["duration"] = f"PT{(context.engine.clock.now() - started_at).total_seconds():g}S"
+    done: Document = {**document, "result": result}
+    del done["work"]
+    await context.put_documents({str(document["id"]): done})
+    return done
+
+
+async def _deploy_resource(
+    context: ArmContext, request: ArmRequest, planned: PlannedResource, deployed: dict[str, Json], puts: Puts
+) -> DeployStep:
+    """Put one resource of a template and return the outcome."""
+    step = DeployStep(id=planned.id, type=planned.type)
+    put = puts.get(planned.type.lower(), network.put)
+    try:
+        response = await put(context, await _put_request(context, request, planned))
+    except InvalidTemplateError as problem:
+        return replace(step, error=_invalid_template(problem).body()["error"])
+    except FairWarningError as problem:
+        return replace(step, error=translate(problem).body()["error"])
+    if planned.type.lower() != DEPLOYMENT.lower():
+        deployed[planned.id.lower()] = _as_succeeded(response.body, {})
+        return replace(step, operations=_operation_ids(response))
+    inner = get_path(context.document(planned.id), "result")
+    deployed[planned.id.lower()] = _as_succeeded(response.body, {"outputs": get_path(inner, "outputs")})
+    ids = tuple(str(operation) for operation in get_items(inner, "operations"))
+    return replace(step, error=get_path(inner, "error"), operations=ids)
+
+
+async def _put_request(context: ArmContext, request: ArmRequest, planned: PlannedResource) -> ArmRequest:
+    check_resource_name(planned.name)
+    root = _ROOT.fullmatch(planned.id)
+    if root is None or root[1].lower() != SUBSCRIPTION:
+        message = f"The subscription of '{planned.id}' could not be found."
+        raise AzureError(404, "SubscriptionNotFound", message)
+    names = {"subscription": root[1], "group": root[2] or "", "name": planned.name.rpartition("/")[2]}
+    query = {"api-version": planned.api_version}
+    body = coerce(await context.evaluator.run(planned.body))
+    return replace(request, method="PUT", path=planned.id, names=names, query=query, body=body)
+
+
+def _target(context: ArmContext, group: Document, deployed: Mapping[str, Json]) -> DeploymentTarget:
+    return DeploymentTarget(
+        subscription=SUBSCRIPTION,
+        group=str(group["name"]),
+        group_document=group,
+        tenant=TENANT,
+        lookup=run_in_loop(
+            lambda resource: deployed.get(resource.lower()) or _find_resource(context, resource)
+        ),
+    )
+
+
+def _find_resource(context: ArmContext, resource: str) -> Document | None:
+    parts = _COMPUTE.fullmatch(resource)
+    render_resource = None if parts is None else _RENDERERS.get(parts[2].lower())
+    if parts is None or render_resource is None:
+        return context.document(resource)
+    return render_resource(context, parts[1], parts[3])
+
+
+def _machine(context: ArmContext, group: str, name: str) -> Document | None:
+    machine = resource_ids.find_vm(context, group, name)
+    return None if machine is None else render.virtual_machine(context, machine)
+
+
+def _scale_set(context: ArmContext, group: str, name: str) -> Document | None:
+    scopes = resource_ids.find_scopes(context, resource_ids.SCALE_SETS, group, name)
+    return render.scale_set(context, scopes) if scopes else None
+
+
+def _availability_set(context: ArmContext, group: str, name: str) -> Document | None:
+    scopes = resource_ids.find_scopes(context, resource_ids.AVAILABILITY_SETS, group, name)
+    return render.availability_set(context, scopes[0]) if scopes else None
+
+
+#: Renders the resources that are scopes or machines of the core, by type.
+_RENDERERS: Mapping[str, Callable[[ArmContext, str, str], Document | None]] = {
+    resource_ids.VMS.lower(): _machine,
+    resource_ids.SCALE_SETS.lower(): _scale_set,
+    resource_ids.AVAILABILITY_SETS.lower(): _availability_set,
+}
+
+
+def _operation_ids(response: ArmResponse) -> tuple[str, ...]:
+    urls = [value for name, value in response.headers if name == "Azure-AsyncOperation"]
+    return tuple(urlsplit(url).path.rpartition("/")[2] for url in urls)
+
+
+def _as_succeeded(document: Json, more: Document) -> Json:
+    properties = get_path(document, "properties")
+    if not isinstance(document, dict) or not isinstance(properties, dict):
+        return document
+    return {**document, "properties": {**properties, **more, "provisioningState": "Succeeded"}}
+
+
+def deployment_failed(details: Sequence[Json]) -> Json:
+    """Return the error of a failed deployment, as clients read it."""
+    message = (
+        "At least one resource deployment operation failed. "
+        "Please list deployment operations for details; the first is given here."
+    )
+    return {"code": "DeploymentFailed", "message": message, "details": [*details]}
+
+
+def budget_of(context: ArmContext, request: ArmRequest) -> Budget:
+    """Return the budget of a request; the evaluator has one for requests without."""
+    return request.budget or context.evaluator.budget()
+
+
+def _invalid_template(problem: InvalidTemplateError) -> AzureError:
+    code = "TemplateBudgetExceeded" if isinstance(problem, OverBudgetError) else "InvalidTemplate"
+    text = str(problem)
+    if len(text) > _LONGEST_MESSAGE:
+        text = f"{text[:_LONGEST_MESSAGE]}..."
+    return AzureError(400, code, f"Deployment template validation failed: '{text}'.")

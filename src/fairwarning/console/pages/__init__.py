@@ -1,0 +1,1 @@
+"""The pages of the console and the actions of their forms."""

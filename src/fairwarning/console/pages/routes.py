@@ -1,0 +1,46 @@
+"""The table of all pages and all form actions."""
+
+from fairwarning.console.page import Action, Page
+from fairwarning.console.pages import clock, create, events, fleet, history, machine, maintenance
+
+_MACHINE = Page("/machines/{name:path}", machine.show)
+_DELETION = Page("/machines/{name:path}/delete", machine.confirm_delete)
+_CLOCK = Page("/clock", clock.show)
+_EVENT = Page("/events/{name:path}", events.show_event)
+_CREATE = Page("/create/{name:path}", create.show)
+_MAINTENANCE = Page("/maintenance", maintenance.show)
+
+#: A longer path comes before its prefix, because names may contain slashes.
+PAGES: tuple[Page, ...] = (
+    Page("/", fleet.show),
+    Page("/scopes/{name:path}/timeline", events.show_timeline),
+    Page("/scopes/{name:path}/timeline.svg", events.download),
+    Page("/scopes/{name:path}", fleet.show_scope),
+    _DELETION,
+    _MACHINE,
+    Page("/events", events.show),
+    _EVENT,
+    Page("/create", create.show_choices),
+    _CREATE,
+    _MAINTENANCE,
+    Page("/history", history.show),
+    Page("/history.csv", history.export),
+    Page("/history.json", history.export),
+    _CLOCK,
+)
+
+ACTIONS: tuple[Action, ...] = (
+    Action("/machines/{name:path}/delete", machine.delete, _DELETION),
+    Action("/machines/{name:path}/cause", machine.cause, _MACHINE),
+    Action("/machines/{name:path}/power", machine.set_power, _MACHINE),
+    Action("/machines/{name:path}/fault", machine.set_fault, _MACHINE),
+    Action("/machines/{name:path}/heal", machine.clear_fault, _MACHINE),
+    Action("/events/{name:path}/approve", events.approve, _EVENT),
+    Action("/events/{name:path}/cancel", events.cancel, _EVENT),
+    Action("/create/{name:path}", create.create, _CREATE),
+    Action("/maintenance", maintenance.start, _MAINTENANCE),
+    Action("/maintenance/{name:path}/stop", maintenance.stop, _MAINTENANCE),
+    Action("/clock/advance", clock.advance, _CLOCK),
+    Action("/clock/next", clock.next_deadline, _CLOCK),
+    Action("/clock/speed", clock.set_speed, _CLOCK),
+)

@@ -1,0 +1,1 @@
+"""The document that a guest reads: api-versions, rendering, parsing, recordings and curl snippets."""

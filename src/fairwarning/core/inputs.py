@@ -1,0 +1,30 @@
+"""Checks of texts that users and programs send; a refusal names the field."""
+
+from datetime import timedelta
+
+from fairwarning.core.errors import InvalidError
+from fairwarning.formats import durations
+from fairwarning.formats.hidden_characters import first_hidden
+
+
+def parse_duration(text: str, field: str = "duration") -> timedelta:
+    """Return the duration that ``text`` stands for.
+
+    Raises:
+        InvalidError: ``text`` is not a duration, or the duration is longer than ten years.
+    """
+    try:
+        return durations.parse(text)
+    except ValueError as problem:
+        raise InvalidError(field, str(problem)) from None
+
+
+def check_visible(text: str, field: str) -> None:
+    """Refuse a text that contains a hidden character.
+
+    Raises:
+        InvalidError: ``text`` contains one; the message names it.
+    """
+    character = first_hidden(text)
+    if character is not None:
+        raise InvalidError(field, f"contains the invisible character {character}")

@@ -1,0 +1,108 @@
+"""The machines of a scope, stored compactly.
+
+A fleet may have a million machines, and the machines of one scope are nearly alike. A table stores the
+fields that machines share once per distinct combination (``_SharedFields``: host, domains, model, power,
+tags and so on) and one short text per machine:
+
+    row = <mark> <instance> NUL <vm_id>
+
+The mark is a single character that names the combination. A ``Machine`` is built when it is looked up, and
+two lookups build two equal objects: compare machines with ``==``, never with ``is``.
+
+A table never changes. ``MachineTableDraft`` copies a table, takes changes and builds the next table, without
+the combinations that no row uses any more.
+"""
+
+from collections.abc import Iterator, KeysView, Mapping
+from itertools import count
+from operator import attrgetter
+from typing import NamedTuple
+
+from fairwarning.core.model import EvictionPolicy, HostId, Machine, MachineModel, PowerState, ScopeId, VmName
+
+
+class _SharedFields(NamedTuple):
+    """The fields of a machine that other machines of its scope are likely to share."""
+
+    scope: ScopeId
+    update_domain: int
+    fault_domain: int
+    host: HostId
+    spot: bool
+    eviction: EvictionPolicy
+    power: PowerState
+    model: MachineModel
+    protected: bool
+    tags: tuple[tuple[str, str], ...]
+
+
+_get_shared_fields = attrgetter(*_SharedFields._fields)
+
+
+class MachineTable(Mapping[VmName, Machine]):
+    """An immutable mapping from names to machines, in order of creation."""
+
+    __slots__ = ("_rows", "_shared")
+
+    def __init__(self) -> None:
+        self._rows: dict[VmName, str] = {}
+        self._shared: dict[str, _SharedFields] = {}
+
+    def __getitem__(self, name: VmName) -> Machine:
+        row = self._rows[name]
+        instance, _, vm_id = row[1:].partition("\0")
+        return Machine(name=name, vm_id=vm_id, instance=instance, **self._shared[row[0]]._asdict())
+
+    def __iter__(self) -> Iterator[VmName]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def keys(self) -> KeysView[VmName]:
+        """Return the names."""
+        return self._rows.keys()
+
+    def hosts(self) -> frozenset[HostId]:
+        """Return the hosts of the machines."""
+        return frozenset(shared.host for shared in self._shared.values())
+
+    def running(self) -> bool:
+        """Whether at least one machine is running."""
+        return any(shared.power is PowerState.RUNNING for shared in self._shared.values())
+
+
+class MachineTableDraft:
+    """A copy of a table that takes changes and becomes the next table."""
+
+    def __init__(self, table: MachineTable) -> None:
+        self._rows = table._rows.copy()
+        self._marks = {shared: mark for mark, shared in table._shared.items()}
+
+    def put(self, machine: Machine) -> None:
+        """Add a machine at the end, or replace the machine of the same name in its place."""
+        shared = _SharedFields._make(_get_shared_fields(machine))
+        mark = self._marks.get(shared) or self._new_mark(shared)
+        self._rows[machine.name] = f"{mark}{machine.instance}\0{machine.vm_id}"
+
+    def remove(self, name: VmName) -> str | None:
+        """Remove a machine and return its ``vm_id``; None if there is no such machine."""
+        row = self._rows.pop(name, None)
+        return None if row is None else row[1:].partition("\0")[2]
+
+    def build(self) -> MachineTable:
+        """Return the new table; the draft must not be used afterwards."""
+        used = {row[0] for row in self._rows.values()}
+        table = MachineTable()
+        table._rows = self._rows
+        table._shared = {mark: shared for shared, mark in self._marks.items() if mark in used}
+        return table
+
+    def _new_mark(self, shared: _SharedFields) -> str:
+        taken = set(self._marks.values())
+        mark = next(mark for mark in map(chr, count()) if mark not in taken)
+        self._marks[shared] = mark
+        return mark

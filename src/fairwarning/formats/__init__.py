@@ -1,0 +1,4 @@
+"""Text formats that every package shares: durations, timestamps, Prometheus metrics, hidden characters.
+
+Imports nothing of fairwarning.
+"""

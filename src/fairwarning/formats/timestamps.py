@@ -1,0 +1,26 @@
+"""Formats instants: for people, for HTTP headers, and for recordings and the console's scripts."""
+
+from datetime import UTC, datetime
+
+#: The names of days and months in HTTP; ``strftime`` would use those of the machine's locale.
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def http_date(when: datetime) -> str:
+    """Return an instant as HTTP writes it, such as ``Mon, 19 Sep 2016 18:29:47 GMT``."""
+    utc = when.astimezone(UTC)
+    day, month = _DAYS[utc.weekday()], _MONTHS[utc.month - 1]
+    return f"{day}, {utc.day:02} {month} {utc.year:04} {utc:%H:%M:%S} GMT"
+
+
+def iso_milliseconds(when: datetime) -> str:
+    """Return an instant in UTC, to the millisecond, as ``2026-11-16T12:00:00.000Z``."""
+    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def for_people(when: datetime, now: datetime | None = None) -> str:
+    """Return an instant in UTC for display; without its date if that is the date of ``now``."""
+    utc = when.astimezone(UTC)
+    today = now is not None and utc.date() == now.astimezone(UTC).date()
+    return f"{utc:%H:%M:%SZ}" if today else f"{utc:%Y-%m-%d %H:%M:%SZ}"

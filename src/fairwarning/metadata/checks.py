@@ -1,0 +1,114 @@
+"""The query parameters, and the checks that all categories share (R-04 to R-08)."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from urllib.parse import unquote_plus
+
+from fairwarning.core.document.render import Json, compact_json
+from fairwarning.core.errors import FairWarningError, UnknownMachineError, UnknownScopeError
+from fairwarning.http1.messages import JSON, Request, Response
+
+log = logging.getLogger("fairwarning.metadata")
+
+_NOTHING: tuple[str, ...] = ()
+
+
+class CheckFailedError(FairWarningError):
+    """A check failed; ``response`` is the error response."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(f"answered with status {response.status}")
+        self.response = response
+
+
+def error(status: int, message: str, *headers: tuple[str, str], **more: Json) -> Response:
+    """Return an error response in the format of the service (R-09)."""
+    return Response(status, compact_json({"error": message, **more}), headers, JSON)
+
+
+TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))
+FORBIDDEN = error(403, "Forbidden. This address belongs to no machine of the fleet")
+
+
+def error_response(problem: FairWarningError) -> Response:
+    """Return the response to a request that failed."""
+    match problem:
+        case CheckFailedError(response=response):
+            return response
+        case UnknownMachineError() | UnknownScopeError():
+            return FORBIDDEN
+        case _ if problem.status_hint >= 500:
+            log.error("request_failed problem=%s", problem)  # details are for the log, not for guests
+            return error(problem.status_hint, "Service unavailable")
+        case _:
+            return error(problem.status_hint, str(problem))
+
+
+@lru_cache(maxsize=512)
+def parse_query(query: str) -> Mapping[str, str]:
+    """Return the parameters of a query; cached, because guests repeat their queries.
+
+    Raises:
+        CheckFailedError: a parameter is given twice (R-08).
+    """
+    parameters: dict[str, str] = {}
+    for pair in filter(None, query.split("&")):
+        name, _, value = pair.partition("=")
+        name = unquote_plus(name).lower()
+        if name in parameters:
+            raise CheckFailedError(error(400, f"Bad request. Query parameter {name} is given more than once"))
+        parameters[name] = unquote_plus(value)
+    return MappingProxyType(parameters)
+
+
+def check_forwarded(request: Request) -> None:
+    """Refuse a request that came through a proxy (R-05)."""
+    if "x-forwarded-for" in request.headers:
+        raise CheckFailedError(error(400, "Bad request. X-Forwarded-For header is not allowed"))
+
+
+def check_metadata_header(request: Request) -> None:
+    """Refuse a request without ``Metadata: true`` (R-04)."""
+    values = request.headers.get("metadata", ())
+    if values == ("true",):
+        return
+    if not values or any(value.strip().lower() != "true" for value in values):
+        raise CheckFailedError(error(400, "Bad request. Required metadata header not specified"))
+
+
+def bad_version(newest_first: Sequence[str]) -> CheckFailedError:
+    """Return the error for a missing or malformed api-version (R-06)."""
+    newest: dict[str, Json] = {"newest-versions": [*newest_first[:3]]}
+    return CheckFailedError(
+        error(
+            400,
+            "Bad request. api-version is invalid or was not specified in the request. "
+            "For more information refer to aka.ms/azureimds",
+            **newest,
+        )
+    )
+
+
+def not_found(request: Request) -> Response:
+    """Return the response to an unknown path (R-09)."""
+    message = f'API is not found: Path = "{request.path}", Method = "{request.method}"'
+    return error(404, message)
+
+
+def not_allowed(request: Request, *methods: str) -> CheckFailedError:
+    """Return the error for a method that the path does not support (R-09)."""
+    message = f'Http method is not allowed: Path = "{request.path}", Method = "{request.method}"'
+    return CheckFailedError(error(405, message, ("Allow", ", ".join(methods))))
+
+
+def known_tags(request: Request) -> frozenset[str]:
+    """Return the incarnations of the documents that the guest has, from ``If-None-Match``."""
+    return _parse_tags(request.headers.get("if-none-match", _NOTHING)[:1])
+
+
+@lru_cache(maxsize=512)
+def _parse_tags(values: tuple[str, ...]) -> frozenset[str]:
+    tags = (tag for value in values for tag in value.split(","))
+    return frozenset(tag.strip().removeprefix("W/").strip('"') for tag in tags)

@@ -1,0 +1,172 @@
+"""``/metadata/scheduledevents``: polls, long polls and approvals.
+
+The machines of a scope share one document, so it is rendered once for each state of the scope and each
+api-version (``RenderedScope``), not once for each machine. Machines with a view of their own (``views.py``)
+are rendered one by one.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import inf
+from types import MappingProxyType
+
+from fairwarning.core.document.render import parse_start_requests
+from fairwarning.core.document.versions import EVENT_VERSIONS, PREVIEW_SHAPE, PREVIEW_VERSION, DocumentShape
+from fairwarning.core.errors import FairWarningError, InvalidError, UnknownEventError
+from fairwarning.core.model import MachineRef, Scope, ScopeId
+from fairwarning.core.policy import FirstCall, Profile
+from fairwarning.engine.engine import Engine
+from fairwarning.http1.messages import Reply, Request, Response
+from fairwarning.metadata.checks import CheckFailedError, error, error_response, known_tags
+from fairwarning.metadata.fast_path import RenderedDocument, RenderedScope, render_responses
+from fairwarning.metadata.long_poll import LongPoll, LongPolls
+from fairwarning.metadata.views import ScopeView, Views
+
+#: The longest ``wait`` in seconds; a client that wants more asks again.
+MAX_WAIT = 300.0
+
+_ALWAYS_STALE = datetime.min.replace(tzinfo=UTC)
+
+
+class ScheduledEvents:
+    """Answers polls and approvals that have passed every check."""
+
+    def __init__(self, engine: Engine, profile: Profile) -> None:
+        self._engine = engine
+        self._profile = profile
+        self._rendered: dict[ScopeId, RenderedScope] = {}
+        #: When the scopes that are being enabled show their first document (R-25), in loop time.
+        self._enabled_at: dict[ScopeId, float] = {}
+        self._long_polls = LongPolls(engine.feed, self)
+        self.shapes = served_shapes(profile)
+        self.views = Views(engine)
+
+    def poll(self, machine: MachineRef, version: str, request: Request, wait: float) -> Reply:
+        """Record the poll and return the document; with ``wait``, once it differs from what the guest has."""
+        if machine.scope in self._enabled_at or not self._engine.polled(machine):
+            return self._first_poll(machine, version, request, wait)
+        return self._respond_or_hold(machine, version, request, wait)
+
+    async def _first_poll(self, machine: MachineRef, version: str, request: Request, wait: float) -> Response:
+        if not await self._record_poll(machine):
+            return Response(200)
+        reply = self._respond_or_hold(machine, version, request, wait)
+        return reply if isinstance(reply, Response) else await reply
+
+    def _respond_or_hold(
+        self, machine: MachineRef, version: str, request: Request, wait: float
+    ) -> Response | LongPoll:
+        response = self._respond(machine, version, request)
+        if response.status != 304 or not wait:
+            return response
+        until = asyncio.get_running_loop().time() + wait
+        return LongPoll(self._long_polls, machine, version, request, until)
+
+    def next_change(self, machine: MachineRef) -> float:
+        """Return when the document of a machine may change although its scope does not."""
+        return self.views.next_change(machine)
+
+    def current_response(self, machine: MachineRef, version: str, request: Request) -> Response:
+        """Return the response to a poll without recording the poll: 304 if the guest has the document."""
+        try:
+            return self._respond(machine, version, request)
+        except FairWarningError as problem:
+            return error_response(problem)
+
+    def _respond(self, machine: MachineRef, version: str, request: Request) -> Response:
+        document, tags = self._document(machine, version), known_tags(request)
+        return document.not_modified if document.tag in tags or "*" in tags else document.response
+
+    async def approve(self, machine: MachineRef, version: str, request: Request) -> Response:
+        """Approve all events that the body names, or none (R-12 to R-18)."""
+        await self._record_poll(machine)
+        try:
+            await self.views.view(machine).approve(parse_start_requests(request.body))
+        except InvalidError as problem:
+            raise CheckFailedError(error(400, f"Bad request. {problem}")) from None
+        except UnknownEventError as unknown:
+            # R-16: for a guest, an event it cannot see does not exist.
+            raise CheckFailedError(error(400, f"Bad request. {unknown}")) from None
+        if self._profile.post_returns_document:
+            return self._document(machine, version).response
+        return Response(200)
+
+    async def _record_poll(self, machine: MachineRef) -> bool:
+        """Record a poll, which may enable the scope; False if the guest gets no document yet (R-21, R-25)."""
+        now = asyncio.get_running_loop().time()
+        mode, delay = self._profile.first_call, self._profile.first_call_delay.total_seconds()
+        if mode is not FirstCall.NONE and not self._engine.scope(machine.scope).enabled:
+            self._enabled_at.setdefault(machine.scope, now + delay)
+        await self._engine.poll(machine)
+        if mode is FirstCall.NONE:
+            return True
+        remaining = self._enabled_at.get(machine.scope, now) - now
+        if mode is FirstCall.DELAY:
+            await asyncio.sleep(max(remaining, 0.0))
+        elif remaining > 0:
+            return False
+        self._enabled_at.pop(machine.scope, None)
+        return True
+
+    def rendered_scope(self, machine: MachineRef) -> RenderedScope | None:
+        """Return what all machines of a scope are shown; None if this machine has a view of its own."""
+        scope = self._engine.scope(machine.scope)
+        if not scope.facts.broadcast or self.views.own(machine) is not None:
+            return None
+        rendered = self._rendered.get(scope.id)
+        if rendered is None or rendered.scope is not scope:
+            rendered = self._rendered[scope.id] = self._replace_rendered(scope, rendered)
+        return rendered
+
+    def _replace_rendered(self, scope: Scope, before: RenderedScope | None) -> RenderedScope:
+        polled_at = scope.facts.polled_at
+        stale_at = _ALWAYS_STALE if polled_at is None else polled_at + self._engine.policy.poll_refresh
+        rendered = RenderedScope(scope, stale_at)
+        if before is not None and before.scope is not None:
+            # Compared by identity too: a scope that was created again may reach the same incarnation.
+            if before.scope.events is scope.events and before.scope.incarnation == scope.incarnation:
+                rendered.documents = before.documents
+            # Fast paths still refer to the old object; it must not keep the old scope and documents alive.
+            before.scope, before.documents = None, {}
+        return rendered
+
+    def _document(self, machine: MachineRef, version: str) -> RenderedDocument:
+        rendered = self.rendered_scope(machine)
+        if rendered is None:
+            return render_responses(self.views.view(machine).document().response(self.shapes[version]))
+        document = rendered.documents.get(version)
+        if document is None:
+            response = ScopeView(self._engine, machine).document().response(self.shapes[version])
+            document = rendered.documents[version] = render_responses(response)
+        return document
+
+    def forget(self, scope: ScopeId) -> None:
+        """Drop everything about a scope that was deleted."""
+        self._enabled_at.pop(scope, None)
+        self._rendered.pop(scope, None)
+
+
+def served_shapes(profile: Profile) -> Mapping[str, DocumentShape]:
+    """Return the api-versions that a profile serves, with the document shape of each."""
+    served = {
+        version: shape
+        for version, shape in EVENT_VERSIONS.items()
+        if profile.versions is None or version in profile.versions
+    }
+    if profile.preview_version:
+        served[PREVIEW_VERSION] = PREVIEW_SHAPE
+    return MappingProxyType(served)
+
+
+def seconds_to_wait(wait: str | None, request: Request) -> float:
+    """Return how long a poll may be held: not at all without ``If-None-Match``, which names a document."""
+    if wait is None or request.header("if-none-match") is None:
+        return 0.0
+    try:
+        seconds = float(wait)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds < inf:
+        raise CheckFailedError(error(400, "Bad request. wait must be a number of seconds"))
+    return min(seconds, MAX_WAIT)

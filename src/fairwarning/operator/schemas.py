@@ -1,0 +1,397 @@
+"""The requests and bodies of the operator API, as types.
+
+Requests refuse unknown members. The OpenAPI document is generated from these types, under the names that
+``openapi`` publishes.
+"""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.fleet import MachineState
+from fairwarning.core.inputs import check_visible
+from fairwarning.core.model import EventSource, EventStatus, EventType, EvictionPolicy, PowerState, ScopeKind
+from fairwarning.formats.hidden_characters import HIDDEN_CLASS
+
+# Python's $ also matches before a last line break, and JSON Schema has no \Z.
+_END = r"(?![\s\S])"
+
+#: The actor that the history names by default, and the prefix of every other name given here.
+OPERATOR = "operator"
+#: Who makes the request. Terminals show the name, so ``actor_name`` refuses invisible characters.
+By = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        extra_json_schema={"pattern": rf"^[^{HIDDEN_CLASS}]+{_END}"},
+        description="who makes the request; recorded as operator:NAME, never as a guest",
+    ),
+]
+Text = Annotated[str, Meta(max_length=200)]
+Duration = Annotated[str, Meta(max_length=40, description="30s, 15m, 1h30m, 2d, or ISO 8601: PT5M")]
+Host = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,62}}(~[0-9]{{1,9}})?{_END}")]
+Zone = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9]{{1,16}}{_END}")]
+Names = Annotated[list[Text], Meta(max_length=1000)]
+Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+Seq = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+def actor_name(name: str, field: str = "by") -> str:
+    """Return the name that the history records for an operator; no machine's name has a colon in it.
+
+    Raises:
+        InvalidError: the name contains an invisible character.
+    """
+    check_visible(name, field)
+    return name if name == OPERATOR or name.startswith(f"{OPERATOR}:") else f"{OPERATOR}:{name}"
+
+
+# -- requests
+
+
+class EmptyRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A request without parameters."""
+
+
+class ActorRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A request that records who made it."""
+
+    by: By = OPERATOR
+
+    @property
+    def actor(self) -> str:
+        """The name that the history records."""
+        return actor_name(self.by)
+
+
+class DeleteRequest(ActorRequest, frozen=True, kw_only=True):
+    """A deletion; ``force`` skips the notice."""
+
+    force: bool = False
+
+
+class PowerRequest(ActorRequest, frozen=True, kw_only=True):
+    """The power state that a machine is to have."""
+
+    power: PowerState
+
+
+class FaultRequest(ActorRequest, frozen=True, kw_only=True):
+    """A fault of an endpoint; without ``lasts``, it stays until it is cleared."""
+
+    fault: EndpointFault
+    lasts: str | None = None
+    delay: str = "2s"
+
+
+class ApprovalsPatch(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """New approval settings of a scope; members that are left out keep their value."""
+
+    user_reboot: bool | UnsetType = UNSET
+    user_redeploy: bool | UnsetType = UNSET
+    all_instances_down: bool | UnsetType = UNSET
+
+
+class CreateSetRequest(ActorRequest, frozen=True, kw_only=True):
+    """A set of machines to create."""
+
+    name: Text
+    kind: ScopeKind = ScopeKind.SCALE_SET
+    count: Count = 1
+    zones: Annotated[list[Zone], Meta(max_length=10)] = []
+    roles: Annotated[dict[Text, Count], Meta(max_length=20)] = {}
+    names: Names = []
+    spot: bool = False
+    eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
+    terminate_notice: Duration | None = None
+    update_domains: Annotated[int, Meta(ge=0, le=1000)] | None = None
+    fault_domains: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    host: Host | None = None
+    broadcast: bool = True
+    approvals: ApprovalsPatch = ApprovalsPatch()
+    tags: dict[str, str] = {}
+
+
+class ChangeSetRequest(ActorRequest, frozen=True, kw_only=True):
+    """New settings of a set; members that are left out keep their value."""
+
+    terminate_notice: Duration | UnsetType | None = UNSET
+    approvals: ApprovalsPatch | UnsetType = UNSET
+
+
+class AddMachinesRequest(ActorRequest, frozen=True, kw_only=True):
+    """The number of machines to add."""
+
+    count: Count = 1
+
+
+class UpgradeRequest(ActorRequest, frozen=True, kw_only=True):
+    """The instances that get the latest model; all of the set if left out."""
+
+    machines: Names | None = None
+
+
+class CauseRequest(ActorRequest, frozen=True, kw_only=True):
+    """An event to cause on the machines named, or on all machines of a host."""
+
+    cause: Text
+    machines: Names = []
+    host: Text | None = None
+    notice: Duration | None = None
+    kind: EventType | None = None
+    force: bool = False
+
+
+class RolloutRequest(ActorRequest, frozen=True, kw_only=True):
+    """Maintenance of a scope, one domain after another."""
+
+    scope: Text
+    cause: Text = "host-update"
+    notice: Duration | None = None
+
+
+class AdvanceRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How far to move manual time, and who moves it."""
+
+    by: Duration
+    who: By = OPERATOR
+
+
+class SpeedRequest(ActorRequest, frozen=True, kw_only=True):
+    """The factor by which durations are shortened."""
+
+    speed: Annotated[float, Meta(ge=0.01, le=100_000)]
+
+
+class HistoryRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The part of the history to return."""
+
+    event: Text | None = None
+    after: Seq = 0
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class FeedRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The line after which the feed begins; without it, the feed begins now."""
+
+    after: Seq | None = None
+
+
+# -- bodies
+
+
+class MachineBody(Struct, frozen=True, kw_only=True):
+    """One machine."""
+
+    name: str
+    scope: str
+    set: str
+    instance: str
+    power: PowerState
+    state: MachineState
+    update_domain: int
+    fault_domain: int
+    host: str
+    spot: bool
+    enabled: bool
+    polled_at: datetime | None
+    latest_model_applied: bool
+    fault: EndpointFault | None
+    metadata: str | None
+    alternatives: list[str]
+
+
+class MachinesBody(Struct, frozen=True, kw_only=True):
+    """A list of machines."""
+
+    machines: list[MachineBody]
+
+
+class ApprovalsBody(Struct, frozen=True, kw_only=True):
+    """The approval settings of a scope: which events are approved automatically."""
+
+    user_reboot: bool
+    user_redeploy: bool
+    all_instances_down: bool
+
+
+class RolloutBody(Struct, frozen=True, kw_only=True):
+    """A rollout in progress: its current domain and the domains that remain."""
+
+    id: str
+    scope: str
+    cause: str
+    current: int | None
+    remaining: list[int]
+    notice: str | None
+    by: str
+    events: list[str]
+
+
+class RolloutBegunBody(RolloutBody, frozen=True, kw_only=True):
+    """A rollout that was started, and whether guests can see the events of its first domain."""
+
+    warned: bool
+    hint: str | None
+
+
+class RolloutsBody(Struct, frozen=True, kw_only=True):
+    """The rollouts in progress."""
+
+    walks: list[RolloutBody]
+
+
+class ScopeBody(Struct, frozen=True, kw_only=True):
+    """The machines that share one document."""
+
+    id: str
+    set: str
+    kind: ScopeKind
+    zone: str
+    incarnation: int
+    version: int
+    enabled: bool
+    enabled_at: datetime | None
+    polled_at: datetime | None
+    machines: list[str]
+    events: list[str]
+    update_domains: int
+    fault_domains: int
+    terminate_notice: str | None
+    approvals: ApprovalsBody
+    walk: RolloutBody | None
+
+
+class ScopesBody(Struct, frozen=True, kw_only=True):
+    """A list of scopes."""
+
+    scopes: list[ScopeBody]
+
+
+class EventBody(Struct, frozen=True, kw_only=True):
+    """One event; the status of an event that is over is Gone."""
+
+    id: str
+    scope: str
+    cause: str
+    type: EventType
+    source: EventSource
+    status: EventStatus
+    resources: list[str]
+    description: str
+    duration: int
+    created_at: datetime
+    not_before: datetime
+    started_at: datetime | None
+    approved_by: str | None
+    seen: bool
+    attempt: int
+    retry_at: datetime | None
+    walk: str | None
+
+
+class EventsBody(Struct, frozen=True, kw_only=True):
+    """The pending events."""
+
+    events: list[EventBody]
+
+
+class AnnouncedBody(Struct, frozen=True, kw_only=True):
+    """The events that a request caused, and whether guests can see them."""
+
+    events: list[EventBody]
+    warned: bool
+    hint: str | None
+
+
+class ClockBody(Struct, frozen=True, kw_only=True):
+    """The fleet's time, and the next deadline."""
+
+    mode: Literal["real", "manual"]
+    now: datetime
+    speed: float
+    next_deadline: datetime | None
+
+
+class HistoryLineBody(Struct, frozen=True, kw_only=True):
+    """One line of the history."""
+
+    seq: int
+    at: datetime
+    kind: str
+    event: str | None
+    type: str
+    scope: str
+    by: str
+    resources: list[str]
+    reason: str
+
+
+class BeginningBody(Struct, frozen=True, kw_only=True):
+    """The first line of the complete history; older lines were pruned unless something needs them."""
+
+    seq: int
+    at: datetime
+
+
+class GapBody(Struct, frozen=True, kw_only=True):
+    """Lines that were pruned before the reader got them: those after ``after``, up to ``upto``."""
+
+    after: int
+    upto: int
+
+
+class HistoryBody(Struct, frozen=True, kw_only=True):
+    """A page of the history; ``next`` is the ``after`` of the next page, null on the last one.
+
+    ``begins`` is present once lines were pruned, ``gap`` if some of the pruned lines are after ``after``.
+    """
+
+    history: list[HistoryLineBody]
+    next: int | None
+    begins: BeginningBody | UnsetType = UNSET
+    gap: GapBody | UnsetType = UNSET
+
+
+class CauseBody(Struct, frozen=True, kw_only=True):
+    """A cause of an event."""
+
+    name: str
+    type: EventType
+    source: EventSource
+    summary: str
+
+
+class CausesBody(Struct, frozen=True, kw_only=True):
+    """Every cause of an event."""
+
+    causes: list[CauseBody]
+
+
+class ManagementBody(Struct, frozen=True, kw_only=True):
+    """The management API: its address, and the certificate that clients must trust, as file and text."""
+
+    arm: str
+    ca: str
+    certificate: str
+    tenant: str
+    subscription: str
+
+
+class HealthBody(Struct, frozen=True, kw_only=True):
+    """The server answers and can store changes."""
+
+    status: Literal["ok"] = "ok"
+
+
+class ProblemBody(Struct, frozen=True, kw_only=True):
+    """Why a request was refused (RFC 9457); ``field`` is the path of the invalid member."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | UnsetType = UNSET

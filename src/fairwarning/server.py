@@ -1,0 +1,435 @@
+"""Assembles a whole server from the packages: the only module that knows all of them.
+
+The order of the start matters. The engine comes first; it creates the machines that the settings ask for.
+Then the metadata API listens, then the operator API with the console, and last the management API, whose
+cryptography takes longest to load. The timer and the pruner start once every API listens. The end undoes
+these steps in reverse order.
+
+Imports of Starlette, SQLite and cryptography are inside functions, so that guests are answered before those
+libraries are loaded, and a server without a data directory never loads SQLite.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairwarning.config import SHORTEST_TOKEN, Settings, loopback
+from fairwarning.core.blueprint import Blueprint, scope_ids
+from fairwarning.core.commands import CreateSet
+from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.core.model import EventId, MachineRef, Scope
+from fairwarning.drivers.simulated import SimulatedDriver
+from fairwarning.engine import timer
+from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
+from fairwarning.engine.engine import Engine
+from fairwarning.engine.ports import Store
+from fairwarning.engine.retention import Pruner
+from fairwarning.engine.time_control import TimeControl
+from fairwarning.formats.prometheus import MetricFamily
+from fairwarning.formats.timestamps import for_people
+from fairwarning.http1.limits import raise_descriptor_limit, share_descriptors
+from fairwarning.http1.server import HttpServer
+from fairwarning.listener import HttpListener, families
+from fairwarning.metadata.app import Identity, MetadataApp
+from fairwarning.metadata.listener_sync import sync_listeners
+from fairwarning.metadata.listeners import CannotListenError, Listeners, ListenPlan
+from fairwarning.metadata.replay import OnApproval, ignore_approval, start_replays
+from fairwarning.metadata.scheduled_events import served_shapes
+from fairwarning.store.memory import MemoryStore
+from fairwarning.throttle import Throttle
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from fairwarning.arm.context import ArmContext
+    from fairwarning.arm.tls import Certificates
+    from fairwarning.arm.tokens import Tokens
+    from fairwarning.operator.context import ManagementEndpoint
+    from fairwarning.store.examine import Examination
+
+_ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})
+
+#: The name of the module in release 0.1.0; people filter by it.
+log = logging.getLogger("fairwarning.serve")
+
+
+class FleetServer:
+    """A whole server; it runs for as long as the ``async with`` block lasts."""
+
+    engine: Engine
+    listeners: Listeners
+    operator_url: str
+    arm_url: str | None = None
+    ca: Path | None = None
+    #: Messages about the data directory, for the person who started the server.
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, settings: Settings, replayed: OnApproval = ignore_approval) -> None:
+        self._settings = settings
+        self._replayed = replayed
+        self._stack = AsyncExitStack()
+        self._throttle = Throttle()
+        self._arm_context: ArmContext | None = None
+        self._shares = share_descriptors(raise_descriptor_limit())
+        self._http_listeners: list[HttpListener] = []
+        self._metric_sources: list[Callable[[], Iterable[MetricFamily]]] = []
+
+    async def __aenter__(self) -> "FleetServer":
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    def endpoints(self) -> dict[MachineRef, str]:
+        """Return the base URL of every machine's metadata endpoint, in order of the machines."""
+        urls = ((ref, self.listeners.url(ref)) for ref in self.engine.refs())
+        return {ref: url for ref, url in urls if url is not None}
+
+    def alternatives(self) -> dict[MachineRef, tuple[str, ...]]:
+        """Return further addresses of every machine's metadata endpoint."""
+        return {ref: self.listeners.alternatives(ref) for ref in self.engine.refs()}
+
+    def shared_urls(self) -> tuple[str, ...]:
+        """Return the base URLs of the listeners that know machines by their source address."""
+        return self.listeners.shared_urls()
+
+    async def position(self) -> int:
+        """Return the number of the newest journal line."""
+        newest = await self.engine.store.newest()
+        return 0 if newest is None else newest.seq
+
+    def pending(self) -> bool:
+        """Whether any event is pending."""
+        return any(scope.events for scope in self.engine.scopes().values())
+
+    async def _start(self) -> None:
+        settings = self._settings
+        _check_token("the operator API", settings.operator_address, settings.token)
+        _check_token("the management API", settings.arm, settings.token)
+        self._management: asyncio.Future[ManagementEndpoint | None] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self.engine = await self._open_engine()
+        await self._populate()
+        self._tokens = await self._open_tokens()
+        await self._open_metadata()
+        await self._open_operator()
+        # Last: guests and operators do not wait until cryptography is loaded.
+        self._management.set_result(await self._open_arm())
+        if isinstance(self.engine.clock, SystemClock):
+            await self._run_in_background(timer.run(self.engine, self.engine.clock))
+        if settings.retention is not None:
+            pruner = Pruner(self.engine.store, self.engine.clock.now, settings.retention, self._needed_events)
+            await self._run_in_background(pruner.run())
+
+    async def _open_engine(self) -> Engine:
+        settings = self._settings
+        store = await self._open_store()
+        self._stack.push_async_callback(store.close)
+        clock: SystemClock | ManualClock = SystemClock()
+        manual_time = await _stored_manual_time(store) or clock.now()
+        if settings.manual_clock:
+            clock = ManualClock(manual_time)
+            await store.note("clock", manual_time.isoformat())
+        elif manual_time > clock.now():
+            self.notes += (_clock_ahead_note(manual_time),)
+        driver = SimulatedDriver(azure_timings=settings.azure_timings)
+        engine = Engine(store, clock, driver, settings.profile.policy)
+        self._stack.push_async_callback(engine.close)
+        await engine.open()
+        return engine
+
+    async def _open_store(self) -> Store:
+        if self._settings.data is None:
+            return MemoryStore()
+        from fairwarning.store.sqlite import SqliteStore
+
+        return await SqliteStore.open(self._settings.data)
+
+    async def _populate(self) -> None:
+        """Create the sets of the settings that do not exist yet."""
+        settings, stored = self._settings, self.engine.scopes()
+        # An empty fleet with a history was deleted on purpose: the default fleet stays away.
+        is_new = not stored and await self.engine.store.newest() is None
+        if not is_new:
+            self.notes += (_stored_fleet_note(stored.values(), settings.data),)
+        for blueprint in settings.blueprints + (settings.default_blueprints if is_new else ()):
+            scopes = self.engine.scopes()
+            existing = [scopes[scope_id] for scope_id in scope_ids(blueprint) if scope_id in scopes]
+            if existing:
+                self.notes += _difference_notes(blueprint, existing)
+            else:
+                await self.engine.handle(CreateSet(seed=new_event_id(), blueprint=blueprint))
+
+    async def _open_metadata(self) -> None:
+        settings = self._settings
+        app = MetadataApp(self.engine, settings.profile, self._identity())
+        await start_replays(self.engine, settings.replays, app.replay, self._replayed)
+        guests = self._shares.guests
+        server = HttpServer[MachineRef](app.answer, self.engine.clock.now, guests, fast_path=app)
+        self._stack.push_async_callback(server.close)
+        plan = ListenPlan(
+            port=settings.metadata_port,
+            shared=settings.listen,
+            addresses=_machine_addresses(self.engine, settings.addresses),
+            sockets=settings.sockets,
+        )
+        self.listeners = Listeners(server, plan, self.engine.store)
+        subscription = self._stack.enter_context(self.engine.feed.subscribe())
+        await self.listeners.open_shared()
+        scopes = tuple(self.engine.scopes().values())
+        await self.listeners.open(ref for scope in scopes for ref in scope.refs())
+        await self._run_in_background(sync_listeners(self.engine, self.listeners, app.forget, subscription))
+        self._document = app.document
+        self._metric_sources += [
+            lambda: server.metrics().families("fairwarning_metadata"),
+            lambda: families(self._http_listeners),
+        ]
+
+    async def _open_operator(self) -> None:
+        from fairwarning.console.lazy_mount import LazyMount
+        from fairwarning.operator.app import create_app
+        from fairwarning.streams import Streams
+
+        host, port = self._settings.operator_address
+        shutdown, time_control = asyncio.Event(), TimeControl(self.engine)
+        listener = self._http_listener("operator", self._shares.operator)
+        # Streams hold their connection, so a quarter of the connections is left for other requests.
+        self._streams = Streams(min(listener.limits.streams, listener.limits.connections * 3 // 4))
+        self._metric_sources.append(self._streams.families)
+        app = create_app(
+            self.engine,
+            endpoints=self.listeners.url,
+            alternatives=self.listeners.alternatives,
+            open_endpoints=self._open_endpoints,
+            token=self._settings.token,
+            throttle=self._throttle,
+            loopback=loopback(host),
+            shutdown=shutdown,
+            management=lambda: asyncio.shield(self._management),
+            time_control=time_control,
+            metric_sources=self._metric_sources,
+            streams=self._streams,
+        )
+        with_console = LazyMount(app, lambda: self._console_app(shutdown, time_control))
+        self.operator_url = await self._stack.enter_async_context(_serve(listener, with_console, host, port))
+        self._stack.callback(shutdown.set)
+
+    def _console_app(self, shutdown: asyncio.Event, time_control: TimeControl) -> "ASGIApp":
+        from fairwarning.console.app import create_app
+
+        return create_app(
+            self.engine,
+            endpoints=self.listeners.url,
+            alternatives=self.listeners.alternatives,
+            open_endpoints=self._open_endpoints,
+            document=self._document,
+            versions=served_shapes(self._settings.profile),
+            time_control=time_control,
+            token=self._settings.token,
+            throttle=self._throttle,
+            loopback=loopback(self._settings.operator_address[0]),
+            shutdown=shutdown,
+            streams=self._streams,
+        )
+
+    def _http_listener(self, name: str, connections: int, tls: ssl.SSLContext | None = None) -> HttpListener:
+        limits = self._settings.limits
+        limits = replace(limits, connections=min(limits.connections, connections))
+        listener = HttpListener(name, limits, tls)
+        self._http_listeners.append(listener)
+        return listener
+
+    async def _open_tokens(self) -> "Tokens":
+        from fairwarning.arm.tokens import load_tokens
+
+        # Clients compare a token's expiry with real time, even if the fleet's clock is manual.
+        return await load_tokens(self.engine.store, SystemClock().now, self._settings.token)
+
+    def _identity(self) -> Identity | None:
+        if not self._settings.profile.identity_tokens:
+            return None
+        from fairwarning.arm.tokens import machine_token
+
+        return lambda machine, resource: machine_token(self._tokens, machine.full, resource)
+
+    async def _open_arm(self) -> "ManagementEndpoint | None":
+        if self._settings.arm is None:
+            return None
+        host, port = self._settings.arm
+        certificates = await asyncio.to_thread(_certificates, self._arm_directory(), host)
+
+        from fairwarning.arm.app import create_app
+        from fairwarning.arm.context import SUBSCRIPTION, TENANT
+        from fairwarning.operator.context import ManagementEndpoint
+
+        base_url = f"https://{_url_host(host)}:{port}"
+        context = await self._open_arm_context()
+        app = create_app(context, base_url=base_url, tokens=self._tokens, throttle=self._throttle)
+        listener = self._http_listener("management", self._shares.management, certificates.context())
+        self.arm_url = await self._stack.enter_async_context(_serve(listener, app, host, port))
+        self.ca = certificates.ca
+        return ManagementEndpoint(
+            url=self.arm_url,
+            ca=self.ca,
+            certificate=self.ca.read_text(),
+            tenant=TENANT,
+            subscription=SUBSCRIPTION,
+        )
+
+    async def _needed_events(self) -> set[EventId]:
+        """Return the events that hold the outcome of operations which clients may still ask about."""
+        from fairwarning.arm.operations import required_events
+
+        if self._arm_context is not None:
+            return required_events(self._arm_context.documents(""))
+        documents = await self.engine.store.documents()
+        return required_events((key, json.loads(text)) for key, text in documents.items())
+
+    async def _open_arm_context(self) -> "ArmContext":
+        from fairwarning.arm.context import ArmContext, RetryAfter
+
+        settings = self._settings
+        is_fast = settings.manual_clock or settings.profile.policy.speed > 1
+        pace = RetryAfter("x-ms-retry-after-ms", "100") if is_fast else RetryAfter()
+        context = ArmContext(self.engine, open_endpoints=self._open_endpoints, retry_after=pace)
+        await context.open()
+        self._arm_context = context
+        return context
+
+    def _arm_directory(self) -> Path:
+        if self._settings.data is not None:
+            return self._settings.data.absolute() / "arm"
+        return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fairwarning-")))
+
+    async def _open_endpoints(self, machines: Sequence[MachineRef]) -> None:
+        """Open the metadata endpoints of new machines; a failure is logged and the server goes on."""
+        try:
+            await self.listeners.open(machines)
+        except FairWarningError as error:
+            log.error("door_not_opened problem=%s", error)
+
+    async def _run_in_background(self, work: Coroutine[object, None, None]) -> None:
+        task = asyncio.create_task(work)
+
+        async def end() -> None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+        self._stack.push_async_callback(end)
+
+
+def examine(data: Path) -> "Examination":
+    """Check a data directory without changing it, and return the findings."""
+    from fairwarning.store import examine
+
+    return examine.examine(data)
+
+
+def _check_token(api: str, address: tuple[str, int] | None, token: str | None) -> None:
+    if address is not None and not loopback(address[0]) and token is None:
+        raise InvalidError("token", f"a token is required to serve {api} on {address[0]}")
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        raise InvalidError("token", f"has {len(token)} characters; it needs at least {SHORTEST_TOKEN}")
+
+
+def _certificates(directory: Path, host: str) -> "Certificates":
+    from fairwarning.arm.tls import certificates
+
+    # Clients of a listener on all addresses use the name of this host.
+    hosts = (host, socket.gethostname()) if host in _ALL_ADDRESSES else (host,)
+    return certificates(directory, hosts, SystemClock().now())
+
+
+def _clock_ahead_note(manual_time: datetime) -> str:
+    return (
+        f"the manual clock of this data directory is at {for_people(manual_time)}, ahead of real time: "
+        "events due after that will be late; hint: up --clock manual"
+    )
+
+
+def _stored_fleet_note(scopes: Collection[Scope], data: Path | None) -> str:
+    if not scopes:
+        return f"no machines are left in {data}; hint: create some with --scale-set web=3"
+    machines = sum(len(scope.machines) for scope in scopes)
+    sets = len({scope.facts.set_id for scope in scopes})
+    return f"{_count(machines, 'machine')} in {_count(sets, 'set')} from {data}"
+
+
+def _difference_notes(blueprint: Blueprint, scopes: Sequence[Scope]) -> tuple[str, ...]:
+    """Return how the scopes of an existing set differ from its blueprint."""
+    kind, count = scopes[0].facts.kind, sum(len(scope.machines) for scope in scopes)
+    machines = _count(count, "machine")
+    if kind is not blueprint.kind:
+        return (f"{blueprint.name} already exists, as {kind} with {machines}",)
+    if count != (sum(number for _, number in blueprint.roles) or blueprint.count):
+        return (f"{blueprint.name} already exists, with {machines}",)
+    return ()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _machine_addresses(engine: Engine, addresses: Mapping[str, str]) -> dict[MachineRef, str]:
+    """Return the addresses by machine; the settings name machines as operators do."""
+    by_machine: dict[MachineRef, str] = {}
+    for name, address in addresses.items():
+        try:
+            machine = engine.directory.machine(name)
+        except FairWarningError as error:
+            raise InvalidError("address", str(error)) from error
+        if machine in by_machine:
+            raise InvalidError("address", f"{machine.full} has more than one")
+        by_machine[machine] = address
+    return by_machine
+
+
+async def _stored_manual_time(store: Store) -> datetime | None:
+    """Return the manual time at which the last server stopped; None if its clock was never manual."""
+    text, newest = await store.noted("clock"), await store.newest()
+    if text is None:
+        return None
+    moved_to = datetime.fromisoformat(text)
+    return moved_to if newest is None else max(moved_to, newest.at)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sets TCP_NODELAY only on sockets whose protocol is given explicitly.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise CannotListenError(f"{host}:{port}", error) from None
+    return bound
+
+
+def _url_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+@asynccontextmanager
+async def _serve(listener: HttpListener, app: "ASGIApp", host: str, port: int) -> AsyncIterator[str]:
+    """Serve an ASGI app in this loop for as long as the block lasts; yield its URL."""
+    bound = _bind(host, port)
+    url = f"{listener.scheme}://{_url_host(host)}:{bound.getsockname()[1]}"
+    async with listener.serve(app, bound):
+        yield url

@@ -1,0 +1,104 @@
+"""A whole server: its restart, its metrics, its imports, its sockets."""
+
+import asyncio
+import gc
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import httpx2
+
+from fairwarning.config import Settings
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Schedule
+from fairwarning.core.model import EventStatus, MachineRef, ScopeId, ScopeKind, VmName
+from fairwarning.core.policy import PROFILES
+from fairwarning.server import FleetServer
+from tests.guest import E1
+
+DB = MachineRef(ScopeId("db"), VmName("db"))
+
+
+def server_socket(writer: asyncio.StreamWriter) -> socket.socket:
+    """Return the server's socket of a connection within this process."""
+    address = writer.get_extra_info("sockname")
+    (transport,) = (
+        candidate
+        for candidate in gc.get_objects()
+        if isinstance(candidate, asyncio.Transport)
+        and not candidate.is_closing()
+        and candidate.get_extra_info("peername") == address
+    )
+    found: socket.socket = transport.get_extra_info("socket")
+    return found
+
+
+def settings(data: Path) -> Settings:
+    azure = PROFILES["azure"]
+    return Settings(
+        blueprints=(Blueprint(name="db", kind=ScopeKind.STANDALONE),),
+        profile=replace(azure, policy=replace(azure.policy, start_enabled=True)),
+        manual_clock=True,
+        data=data,
+        port_base=0,
+    )
+
+
+def test_manual_time_stands_still_while_the_server_is_stopped(tmp_path: Path) -> None:
+    async def story() -> tuple[timedelta, EventStatus]:
+        async with FleetServer(settings(tmp_path)) as first:
+            began = first.engine.clock.now()
+            notice = timedelta(milliseconds=1)
+            await first.engine.handle(Schedule(id=E1, cause="freeze", machines=(DB,), notice=notice))
+        async with FleetServer(settings(tmp_path)) as second:
+            event = second.engine.scope(DB.scope).events[E1]
+            return second.engine.clock.now() - began, event.status
+
+    passed, status = asyncio.run(story())
+
+    assert passed == timedelta(0)
+    assert status is EventStatus.SCHEDULED
+
+
+def test_the_metrics_count_responses_to_guests() -> None:
+    path = "/metadata/scheduledevents?api-version=2020-07-01"
+
+    async def story() -> str:
+        web = Settings(blueprints=(Blueprint(name="web", count=1),), port_base=0)
+        async with FleetServer(web) as server, httpx2.AsyncClient() as client:
+            (endpoint,) = server.endpoints().values()
+            for headers in ({"Metadata": "true"}, {"Metadata": "true"}, {}):
+                await client.get(f"{endpoint}{path}", headers=headers)
+            return (await client.get(f"{server.operator_url}/metrics")).text
+
+    text = asyncio.run(story())
+
+    assert 'fairwarning_metadata_answers_total{status="2xx"} 2\n' in text
+    assert 'fairwarning_metadata_answers_total{status="4xx"} 1\n' in text
+    assert "fairwarning_metadata_connections 1\n" in text
+
+
+def test_guests_are_answered_before_libraries_of_the_other_apis_are_loaded() -> None:
+    libraries = {"cryptography", "httpx2", "jinja2", "jwt", "msgspec", "sqlite3", "starlette", "uvicorn"}
+    script = "import sys, fairwarning.cli.up, fairwarning.server; print(*sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert libraries.isdisjoint(done.stdout.split())
+
+
+def test_responses_of_the_operator_api_are_sent_without_delay() -> None:
+    async def story() -> int:
+        async with FleetServer(Settings(port_base=0)) as server:
+            host, port = server.operator_url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            await reader.readline()
+            nodelay = server_socket(writer).getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            writer.close()
+            return nodelay
+
+    assert asyncio.run(story())
