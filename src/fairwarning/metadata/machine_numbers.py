@@ -142,8 +142,7 @@ class MachineNumbers:
                 index, offset = index + 1, 0
                 run = self._by_number[index]
             if offset >= run.length or machine.scope != run.scope or machine.name != run.name(offset):
-                run, offset = self._find(machine) or self._add(machine)
-                index = self._run_index(run.first)
+                index, run, offset = self._find_or_add(machine)
             numbers.append(run.first + offset)
         await self._store()
         return numbers
@@ -157,7 +156,7 @@ class MachineNumbers:
 
     def number(self, machine: MachineRef) -> int | None:
         """Return the number of a machine."""
-        position = self._find(machine)
+        position = self._find(machine.scope, *_split(machine.name))
         return None if position is None else position[0].first + position[1]
 
     def owner(self, number: int) -> MachineRef | None:
@@ -173,9 +172,18 @@ class MachineNumbers:
         """Return the index of the run that has a number, if any has."""
         return bisect_right(self._by_number, number, key=_first) - 1
 
-    def _find(self, machine: MachineRef) -> tuple[NumberRun, int] | None:
+    def _find_or_add(self, machine: MachineRef) -> tuple[int, NumberRun, int]:
+        """Return the index of a machine's run, the run, and the machine's offset in it."""
         prefix, suffix = _split(machine.name)
-        runs = self._by_name.get((machine.scope, prefix), ())
+        position = self._find(machine.scope, prefix, suffix)
+        if position is not None:
+            run, offset = position
+            return self._run_index(run.first), run, offset
+        run = self._add(machine.scope, prefix, suffix)
+        return len(self._by_number) - 1, run, run.length - 1
+
+    def _find(self, scope: ScopeId, prefix: str, suffix: int) -> tuple[NumberRun, int] | None:
+        runs = self._by_name.get((scope, prefix), ())
         # The last run that starts at or before the suffix has it, unless the steps of several runs interlock.
         for index in range(bisect_right(runs, suffix, key=_start) - 1, -1, -1):
             offset = runs[index].offset(suffix)
@@ -183,19 +191,19 @@ class MachineNumbers:
                 return runs[index], offset
         return None
 
-    def _add(self, machine: MachineRef) -> tuple[NumberRun, int]:
+    def _add(self, scope: ScopeId, prefix: str, suffix: int) -> NumberRun:
+        """Give the next number to a machine, and return its run."""
         while self._next in self._reserved:
             self._next += 1
-        prefix, suffix = _split(machine.name)
         last = self._runs[-1] if self._runs else NumberRun(0)
-        if last.first + last.length == self._next and last.continues_with(machine.scope, prefix, suffix):
+        if last.first + last.length == self._next and last.continues_with(scope, prefix, suffix):
             last.extend(suffix)
             self._stored = min(self._stored, len(self._runs) - 1)
             self._next += 1
-        else:
-            last = NumberRun(self._next, machine.scope, prefix, suffix)
-            self._append(last)
-        return last, last.length - 1
+            return last
+        run = NumberRun(self._next, scope, prefix, suffix)
+        self._append(run)
+        return run
 
     def _append(self, run: NumberRun) -> None:
         self._runs.append(run)
