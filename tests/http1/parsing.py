@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from fairwarning.http1.messages import Action, Pause, Request
-from fairwarning.http1.parser import RequestParser
+from fairwarning.http1.request_parser import RequestParser
 
 GET = b"GET /metadata/instance?api-version=2021-02-01 HTTP/1.1\r\nHost: h\r\nMetadata: true\r\n\r\n"
 POST = b"POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"

@@ -10,7 +10,7 @@ import pytest
 
 from fairwarning.http1.framing import CHUNKS_PER_TURN
 from fairwarning.http1.messages import Pause, Request, Response
-from fairwarning.http1.parser import RequestParser
+from fairwarning.http1.request_parser import RequestParser
 from fairwarning.http1.server_state import WAKEUPS_PER_ITERATION
 from tests.http1.parsing import CHUNKED_HEAD, parse_all
 from tests.http1.server_client import get, serving

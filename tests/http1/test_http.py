@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.http1.messages import BACKLOG_LIMIT, BODY_LIMIT, HEAD_LIMIT, Action, Continue, Request
-from fairwarning.http1.parser import RequestParser
+from fairwarning.http1.request_parser import RequestParser
 from tests.http1.parsing import CHUNKED_HEAD, GET, POST, head, only_request, parse_all
 
 CHUNKED = CHUNKED_HEAD + b"2\r\nhe\r\n003\r\nllo\r\n0\r\nX-Sum: 1\r\n\r\n"

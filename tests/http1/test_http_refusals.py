@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.http1.messages import BODY_LIMIT, HEAD_LIMIT, RequestFault
-from fairwarning.http1.parser import RequestParser
+from fairwarning.http1.request_parser import RequestParser
 from tests.http1.parsing import CHUNKED_HEAD, GET, head, only_request, parse_all
 
 

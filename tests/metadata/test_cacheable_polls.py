@@ -9,7 +9,7 @@ from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
-from fairwarning.http1.grammar import read_head
+from fairwarning.http1.head_parser import read_head
 from fairwarning.http1.messages import CacheableGet, Request, RequestRefusedError
 from fairwarning.http1.request_cache import RequestCache
 from fairwarning.metadata.app import MetadataApp

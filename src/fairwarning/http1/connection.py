@@ -30,8 +30,8 @@ from fairwarning.http1.messages import (
     failure,
 )
 from fairwarning.http1.metrics import STATUS
-from fairwarning.http1.parser import RequestParser
 from fairwarning.http1.request_clock import Moment
+from fairwarning.http1.request_parser import RequestParser
 from fairwarning.http1.server_state import C, ListenerConnections
 from fairwarning.http1.throttle import Account
 from fairwarning.http1.transport import Transport

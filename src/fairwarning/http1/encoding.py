@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 
-from fairwarning.http1.grammar import TOKEN, VALUE
+from fairwarning.http1.head_parser import TOKEN, VALUE
 from fairwarning.http1.messages import Response
 
 #: Statuses whose responses have neither a body nor a length.

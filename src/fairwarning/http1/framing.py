@@ -2,7 +2,7 @@
 
 import re
 
-from fairwarning.http1.grammar import STRAY, check_trailers
+from fairwarning.http1.head_parser import STRAY, check_trailers
 from fairwarning.http1.messages import BODY_LIMIT, HEAD_LIMIT, RequestFault, RequestRefusedError
 
 _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,8}")

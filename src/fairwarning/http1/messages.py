@@ -1,6 +1,6 @@
 """Requests, responses, and every reason to refuse a request.
 
-``grammar.py`` parses heads, ``framing.py`` finds where requests end, ``parser.py`` combines both,
+``head_parser.py`` parses heads, ``framing.py`` finds where requests end, ``request_parser.py`` combines both,
 ``encoding.py`` encodes responses.
 """
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fairwarning.http1.grammar import FIELD, read_head
+from fairwarning.http1.head_parser import FIELD, read_head
 from fairwarning.http1.messages import HEAD_LIMIT, CacheableGet, Request, RequestRefusedError
 
 #: The size of a generation in entries, of an entry in bytes, and of a generation in seconds.

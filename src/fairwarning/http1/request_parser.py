@@ -5,7 +5,7 @@ come; until then, further bytes are only stored.
 """
 
 from fairwarning.http1.framing import Chunks, Inbox
-from fairwarning.http1.grammar import RequestHead, read_head
+from fairwarning.http1.head_parser import RequestHead, read_head
 from fairwarning.http1.messages import (
     BACKLOG_LIMIT,
     Action,
