@@ -321,7 +321,7 @@ class FleetServer:
         try:
             await self.listeners.open(machines)
         except FairWarningError as error:
-            log.error("door_not_opened problem=%s", error)
+            log.error("listener_not_opened problem=%s", error)
 
     async def _run_in_background(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.create_task(work)

@@ -122,7 +122,7 @@ class _EpollAcceptor:
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as problem:
-                log.error("connection_not_taken problem=%s", problem)
+                log.error("connection_not_accepted problem=%s", problem)
                 self._transports.modify(self._socket.fileno(), 0)
                 self._pause = asyncio.get_running_loop().call_later(_ACCEPT_PAUSE, self._resume)
                 return

@@ -25,7 +25,7 @@ async def sync_listeners(
             try:
                 await _sync_machine(engine, listeners, forget, machine)
             except FairWarningError as problem:
-                log.error("door_not_opened machine=%s problem=%s", machine.full, problem)
+                log.error("listener_not_opened machine=%s problem=%s", machine.full, problem)
 
 
 async def _changed_machines(
