@@ -133,4 +133,4 @@ def is_token(text: str) -> bool:
 
 def server_token() -> str | None:
     """Return the token that commands send to the server."""
-    return os.environ.get("FAIRWARNING_TOKEN") or None
+    return os.environ.get("FAIRWARNING_TOKEN", "").strip() or None

@@ -9,6 +9,7 @@ import click
 import pytest
 
 from fairwarning.cli import cli
+from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import call, run
 
 
@@ -177,6 +178,7 @@ def test_without_a_server_a_command_ends_with_3_and_a_hint(words: list[str]) -> 
         "http://127.0.0.1:99999",
         "http://[::1",
         "http://a b",
+        "http://a..b:8080",
     ],
 )
 def test_an_invalid_url_of_the_server_ends_with_2(url: str) -> None:
@@ -289,3 +291,48 @@ def test_the_script_of_the_checkout_says_how_it_was_called(tmp_path: Path) -> No
     )
 
     assert done.stdout == "./dev cause restart\n"
+
+
+def test_a_password_in_the_url_is_refused_and_not_printed() -> None:
+    done = call("vms", url="http://anna:sesame@127.0.0.1:1")
+
+    assert done.code == 2
+    assert "FAIRWARNING_URL must have no user name" in done.stderr
+    assert "sesame" not in done.stderr
+
+
+@pytest.mark.parametrize("token", ["sesame-0123456789 ", "\tsesame-0123456789"])
+def test_blanks_around_the_token_are_ignored_and_it_is_never_printed(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWARNING_TOKEN", token)
+
+    done = call("vms")
+
+    assert done.code == 3
+    assert "no server answers" in done.stderr
+    assert "sesame" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("vms",), ("events",)])
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        pytest.param(
+            Answer(body=b"<html>", headers={"Content-Type": "text/html"}),
+            "not an answer of fairwarning",
+            id="HTML",
+        ),
+        pytest.param(
+            Answer(body=b"[]", headers={"Content-Type": "application/json"}), "unexpected answer", id="a list"
+        ),
+    ],
+)
+def test_another_server_is_told_apart_with_and_without_json(
+    words: tuple[str, ...], answer: Answer, message: str
+) -> None:
+    with endpoint(answer) as script:
+        done = [call(*words, *json, url=script.url) for json in ((), ("--json",))]
+
+    assert [one.code for one in done] == [1, 1]
+    assert all(message in one.stderr for one in done)

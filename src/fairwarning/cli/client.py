@@ -234,10 +234,15 @@ class OperatorClient:
 
         try:
             response = self._http.request(method, path, json=body, params=query)
+        except httpx2.LocalProtocolError:
+            # The error quotes the header at fault, which may be the token.
+            raise FailureError("the request has an invalid header") from None
         except httpx2.TransportError as error:
             raise UnreachableError(self.url, str(error)) from error
         if response.is_error:
             raise _refusal(response)
+        if response.content and not _is_json(response):
+            raise _not_fairwarning(response)
         return response.content
 
     def history(self, event: str | None = None) -> Iterator[bytes]:
@@ -291,6 +296,8 @@ def open_client(timeout: float | None = None) -> OperatorClient:
     url, token = config.server_url(), config.server_token()
     if token is not None and not config.is_token(token):
         raise click.UsageError("FAIRWARNING_TOKEN is not a token: it must be printable ASCII characters")
+    if "@" in url:  # not printed: it may contain a password
+        raise click.UsageError("FAIRWARNING_URL must have no user name; set FAIRWARNING_TOKEN to a token")
     try:
         _check_url(url)
         httpx2.URL(url)
@@ -309,17 +316,26 @@ def connect() -> OperatorClient:
 
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
-    # The property raises ValueError for an invalid port.
+    # The property raises ValueError for an invalid port, and the encoding does for an invalid host name.
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0 or " " in url:
         raise ValueError(url)
+    parts.hostname.encode("idna")
+
+
+def _is_json(response: "httpx2.Response") -> bool:
+    return "json" in response.headers.get("content-type", "")
+
+
+def _not_fairwarning(response: "httpx2.Response") -> FailureError:
+    return FailureError(
+        f"{response.request.url} answers {response.status_code}, which is not an answer of fairwarning",
+        f"set FAIRWARNING_URL to the address that {PROGRAM} up printed",
+    )
 
 
 def _refusal(response: "httpx2.Response") -> click.ClickException:
-    if "json" not in response.headers.get("content-type", ""):
-        return FailureError(
-            f"{response.request.url} answers {response.status_code}, which is not an answer of fairwarning",
-            f"set FAIRWARNING_URL to the address that {PROGRAM} up printed",
-        )
+    if not _is_json(response):
+        return _not_fairwarning(response)
     problem = decode(response.content, ProblemInfo)
     message = problem.detail or problem.title or f"the server answers {response.status_code}"
     match response.status_code:

@@ -70,7 +70,9 @@ def print_json_line(text: str) -> None:
 
 def json_member(body: bytes, name: str) -> Json:
     """Return one member of a JSON object, unchanged."""
-    document: dict[str, Json] = json.loads(body)
+    document: Json = json.loads(body)
+    if not isinstance(document, dict) or name not in document:
+        raise FailureError(f"unexpected answer from the server: it has no member {name}")
     return document[name]
 
 
