@@ -2,7 +2,7 @@
 
 ``plan`` returns at least one action for every event: prepare, approve, recover, or wait. The loop carries
 the actions out, writes the outcome into the journal and asks again. Because the plan depends on nothing
-else, a crash between any two of these steps leads to the same question, and so to the same answer.
+else, a crash between any two of these steps leads to the same plan.
 
 Waiting is an action with a reason, because doing nothing is the answer that people ask about: why is this
 event not approved? ``_OBSTACLES`` lists every reason not to approve, in the order of precedence; the first

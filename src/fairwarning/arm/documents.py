@@ -1,4 +1,4 @@
-"""JSON documents as Azure reads them: the names of members match in any case."""
+"""JSON documents as Azure reads them: member names are case-insensitive."""
 
 from fairwarning.core.document.render import Json
 
@@ -33,7 +33,7 @@ def deep_merge(old: Json, new: Json) -> Json:
 
 
 def overlay(document: Json, more: Document) -> Document:
-    """Return a document with another one over it; tags are replaced, not merged."""
+    """Return a document with another one merged into it; tags are replaced, not merged."""
     merged = deep_merge(document, more)
     if not isinstance(merged, dict):
         return {}

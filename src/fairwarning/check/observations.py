@@ -59,7 +59,7 @@ class Asked:
 
     @property
     def served(self) -> bool:
-        """Whether the answer told the handler what is scheduled."""
+        """Whether the answer was a document, or a 304 for the document that the handler has."""
         return self.document is not None or (self.about_events and self.status == 304)
 
     @property

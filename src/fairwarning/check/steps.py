@@ -44,7 +44,7 @@ def _hooked(phase: Phase, is_far_enough: Callable[[Hooked], bool]) -> _Test:
         if machine not in event.resources:
             return True
         if not hooks:
-            # A handler without observable hooks is waited for no longer than the event lasts.
+            # Without observable hooks, the wait ends with the event.
             return _gone(log, event, machine)
         return any(hook.phase is phase and hook.concerns(event.id) and is_far_enough(hook) for hook in hooks)
 

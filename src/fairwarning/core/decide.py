@@ -187,7 +187,7 @@ def _approve(fleet: FleetState, command: Approve, now: datetime) -> Iterator[Cha
     scope = fleet.scope(command.scope)
     events = {event.id: event for event in (fleet.event(scope.id, event_id) for event_id in command.ids)}
     for event in events.values():
-        # a guest may approve the events that it is shown; any other event is unknown to it.
+        # a guest may approve the events that it sees; any other event is unknown to it.
         if command.machine is not None and not shown_to(command.machine, event, scope.facts):
             raise UnknownEventError(event.id)
     for event in events.values():

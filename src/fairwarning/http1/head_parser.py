@@ -104,7 +104,7 @@ def check_trailers(block: bytes) -> None:
     """Check the lines after a chunked body.
 
     Raises:
-        RequestRefusedError: a line is no header line, or would change the meaning of the head.
+        RequestRefusedError: a line is not a header line, or would change the meaning of the head.
     """
     text = block.decode("latin-1")
     if STRAY.search(block):

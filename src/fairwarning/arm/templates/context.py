@@ -153,10 +153,10 @@ class TemplateContext:
             self._parameter(name)
 
     def find(self, name: str) -> list[str]:
-        """Return the ids that a name stands for: a resource's name, with or without type, its id, or a loop.
+        """Return the ids that a name refers to: a resource's name, with or without type, its id, or a loop.
 
         Raises:
-            InvalidTemplateError: it stands for none.
+            InvalidTemplateError: it refers to none.
         """
         ids = self.named.get(name.lower())
         if ids is None:

@@ -125,7 +125,7 @@ def parse_integer(text: str) -> int:
     """Return the integer in a string.
 
     Raises:
-        InvalidTemplateError: the string is no integer of 64 bits.
+        InvalidTemplateError: the string is not a 64-bit integer.
     """
     number = int(text) if _INTEGER.fullmatch(text) else None
     if number is None or number not in _INT64:

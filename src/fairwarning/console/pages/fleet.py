@@ -114,7 +114,7 @@ async def _search(context: ConsoleContext, text: str) -> list[Group]:
         tiles = [tile for tile in _tiles(context, scope) if not text or tile.matches(text)]
         if tiles or text in scope.id.lower():
             groups.append(Group(scope, tiles))
-        await asyncio.sleep(0)  # let guests be served between two scopes
+        await asyncio.sleep(0)  # serve guests between two scopes
     return groups
 
 
