@@ -19,7 +19,7 @@ class AgentStatus(Protocol):
 
     @property
     def snapshot(self) -> Snapshot:
-        """The agent as of its last turn."""
+        """The state of the agent after its last turn."""
         ...
 
     @property

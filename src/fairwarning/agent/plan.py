@@ -140,7 +140,7 @@ def plan(
 ) -> tuple[Action, ...]:
     """Return the actions that are due now, at least one per event.
 
-    Without a document nothing is known (C-03): no event counts as over, and every action is to wait.
+    Without a document nothing is known (C-03): no event counts as over, and the agent waits.
     """
     if document is None or me is None:
         why = "no document has been read yet" if document is None else "the name of this machine is unknown"

@@ -40,7 +40,7 @@ class TroubledError(UnavailableError):
 
 
 class Recorder:
-    """Passes on every document that differs from the one before."""
+    """Passes on every document that differs from the previous one."""
 
     def __init__(
         self,

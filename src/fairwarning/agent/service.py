@@ -29,7 +29,7 @@ from fairwarning.agent.telemetry import AgentMetrics
 
 LOG = logging.getLogger("fairwarning.agent")
 
-#: The loop turns at least this often, and counts as stuck after the longer time.
+#: The loop runs at least this often, and counts as stuck after the longer time.
 TURN_INTERVAL, STUCK_AFTER = timedelta(seconds=1), timedelta(seconds=60)
 
 

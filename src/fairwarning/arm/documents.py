@@ -15,7 +15,7 @@ def get_path(document: Json, *path: str) -> Json:
 
 
 def get_items(document: Json, *path: str) -> list[Json]:
-    """Return the list at a path of a document; without a list there, an empty list."""
+    """Return the list at a path of a document; an empty list if there is none."""
     items = get_path(document, *path)
     return items if isinstance(items, list) else []
 

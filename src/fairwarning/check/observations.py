@@ -162,7 +162,7 @@ class Observed:
         return tuple(request for request in self.requests(machine) if event in request.approving)
 
     def hooked(self, machine: str, phase: Phase, event: EventId) -> tuple[Hooked, ...]:
-        """Return the hooks of a machine for an event; one without an event counts for all pending events."""
+        """Return a machine's hooks for an event; a hook that names none counts for all pending events."""
         return tuple(
             hook
             for hook in self.hooks

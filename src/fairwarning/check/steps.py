@@ -139,7 +139,7 @@ class ScenarioSteps:
                 self._log.add_events(events)
             case CancelStep() | ApproveStep():
                 for event in self._events(step.event):
-                    # The handler may have been quicker; its actions are judged all the same.
+                    # The handler may have been quicker; its actions are judged anyway.
                     with suppress(StepRefusedError):
                         await self._change(step, event)
             case FaultStep():

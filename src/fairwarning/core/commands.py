@@ -105,7 +105,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImpactOutcome:
-    """What a driver observed about one impact; after a problem the impact is tried again."""
+    """What a driver observed about one impact; after a problem, the driver tries again."""
 
     event: EventId
     machine: VmName

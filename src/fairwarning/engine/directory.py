@@ -16,7 +16,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Index(Generic[Key]):
-    """The scopes under each key, hardly ever more than one.
+    """The scopes under each key, rarely more than one.
 
     ``keys`` returns the keys of a scope. ``same`` is a quick test for two states of a scope having the same
     keys.

@@ -1,4 +1,4 @@
-"""Parses request heads strictly: whatever two parsers could read differently is refused.
+"""Parses request heads strictly: refuses everything that two parsers could read differently.
 
 ===========  =====================================================================================
 method       any token; the router answers 405

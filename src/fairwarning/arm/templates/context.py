@@ -326,7 +326,7 @@ def _providers(a: FunctionArguments) -> Json:
 
 
 class _CaseInsensitiveFields:
-    """Fields whose names match in any case."""
+    """Fields with case-insensitive names."""
 
     def __init__(self, fields: dict[str, Json]) -> None:
         self.fields = fields

@@ -48,7 +48,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A scope and those of its machines that are shown."""
+    """A scope, and those of its machines that the page shows."""
 
     scope: Scope
     tiles: Sequence[Tile]

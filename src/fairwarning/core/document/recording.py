@@ -53,7 +53,7 @@ class RecordedDocument:
         return frozenset(EventId(str(event["EventId"]).upper()) for event in self.events)
 
     def same(self, other: "RecordedDocument") -> bool:
-        """Whether the other document differs from this one in nothing but its time."""
+        """Whether the other document differs from this one only in its time."""
         return replace(self, at=other.at) == other
 
 
