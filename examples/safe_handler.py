@@ -40,7 +40,7 @@ class Handler:
                 self.back_off(problem)
             time.sleep(self.wait)
 
-    def back_off(self, problem: Exception) -> None:  # no answer does not mean: no events
+    def back_off(self, problem: Exception) -> None:  # a failed poll says nothing about events
         print(f"{self.name}: {problem}; trying again", file=sys.stderr)
         self.wait = min(self.wait * 2, 8.0)
 

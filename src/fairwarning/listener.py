@@ -267,7 +267,7 @@ class _Connection(asyncio.Protocol):
         self._http.connection_lost(exc)
 
     def release(self) -> None:
-        """Make room for another connection; further calls do nothing."""
+        """Free the slot of this connection; further calls do nothing."""
         if not self._released:
             self._released = True
             self._listener.open -= 1
@@ -289,7 +289,7 @@ class _Connection(asyncio.Protocol):
             await self._app(scope, receive_body, send)
         finally:
             self._arrival.set(self._limits.head)
-            # The rest of a body that the app did not read may still arrive; it is no head.
+            # The rest of a body that the app did not read may still arrive; it is not a head.
             if not self._body_due:
                 self._received, self._max_bytes = 0, self._limits.head_bytes
 

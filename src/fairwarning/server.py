@@ -292,7 +292,7 @@ class FleetServer:
         )
 
     async def _needed_events(self) -> set[EventId]:
-        """Return the events that hold the outcome of operations which clients may still ask about."""
+        """Return the events that hold the outcome of operations that clients may still ask about."""
         from fairwarning.arm.operations import required_events
 
         if self._arm_context is not None:

@@ -152,7 +152,7 @@ class MetadataClient:
         """Return the document if it differs from the last one; ``pause`` then says when to poll again.
 
         Raises:
-            UnavailableError: there was no usable answer; the last document still stands (C-02).
+            UnavailableError: there was no usable answer; the last document stays valid (C-02).
             RefusedError: the request itself is wrong.
         """
         try:

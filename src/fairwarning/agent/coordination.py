@@ -76,7 +76,7 @@ def objection(
         return None
     if mode is CoordinationMode.LEADER:
         return f"{event.resources[0]} is named first and approves"
-    # C-07: the next machine takes over when those before it are ready but do not approve.
+    # C-07: the next machine takes over when the machines before it are ready but do not approve.
     all_ready = max([ready_at, *(peers.ready[event.key, name] for name in others)])
     takeover_at = all_ready + rank * takeover
     if now < takeover_at:

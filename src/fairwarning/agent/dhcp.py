@@ -43,7 +43,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """An attempt: the wait before it, and whether the server shall broadcast its answer."""
+    """An attempt: the wait before it, and whether the server should broadcast its answer."""
 
     wait: timedelta
     broadcast: bool = True

@@ -141,7 +141,7 @@ def search(
     root: Path = Path("/"),
     probe_with: Callable[[str, timedelta, timedelta], bool] | None = None,
 ) -> str:
-    """Return the base address of the endpoint for a waiting person: report each attempt, give up in time.
+    """Return the base address of the endpoint for a waiting user: report each attempt, give up in time.
 
     Raises:
         InvalidError: the setting is not an address.

@@ -76,7 +76,7 @@ class Notice:
 
 
 class Client:
-    """The events of this machine, read from its metadata endpoint; for one thread."""
+    """The events of this machine, read from its metadata endpoint; not thread-safe."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Client:
             self._clock.wait(self._metadata.pause, self._stop)
 
     def _refresh(self) -> bool:
-        """Read the document again; return whether there is one and the name of this machine is known."""
+        """Read the document again; return whether the document and the name of this machine are known."""
         try:
             self._document = self._metadata.poll() or self._document
             return self._document is not None and bool(self.machine)

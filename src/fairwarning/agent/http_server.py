@@ -19,7 +19,7 @@ class AgentStatus(Protocol):
 
     @property
     def snapshot(self) -> Snapshot:
-        """The agent as of its last turn."""
+        """The state of the agent after its last turn."""
         ...
 
     @property
@@ -29,7 +29,7 @@ class AgentStatus(Protocol):
 
     @property
     def turning(self) -> bool:
-        """Whether the loop has turned lately."""
+        """Whether the loop has run recently."""
         ...
 
 
@@ -47,7 +47,7 @@ def _metrics(agent: AgentStatus) -> StatusPage:
     gauges = (
         _gauge("drained", "Whether the machine is drained or being drained.", snapshot.drained),
         _gauge("events", "Events in the journal of the agent.", len(snapshot.records)),
-        _gauge("turning", "Whether the loop of the agent has turned lately.", agent.turning),
+        _gauge("turning", "Whether the loop of the agent has run recently.", agent.turning),
     )
     return StatusPage(200, render_metrics((*agent.metrics.families(), *gauges)), MEDIA_TYPE)
 

@@ -1,4 +1,4 @@
-"""Work that takes time: hooks, approvals and questions to peers, each run in a thread of its own.
+"""Work that takes time: hooks, approvals and requests to peers, each run in a thread of its own.
 
 A job blocks, never raises, and returns a message for the loop. The tokens of its hooks are in the journal
 before the job ends, so a job that a crash interrupts can run again from its beginning.
@@ -45,7 +45,7 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class PollFailed:
-    """The endpoint did not answer; the last document still stands (C-02)."""
+    """The endpoint did not answer; the last document stays valid (C-02)."""
 
     problem: str
 

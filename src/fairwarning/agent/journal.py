@@ -112,7 +112,7 @@ class Journal:
         self._lines += 1
 
     def _compact(self) -> None:
-        """Replace the file by one that holds the current records only."""
+        """Replace the file with one that holds only the current records."""
         new_path = self._path.with_suffix(".new")
         file = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)
         try:

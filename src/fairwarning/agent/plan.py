@@ -2,7 +2,7 @@
 
 ``plan`` returns at least one action for every event: prepare, approve, recover, or wait. The loop carries
 the actions out, writes the outcome into the journal and asks again. Because the plan depends on nothing
-else, a crash between any two of these steps leads to the same question, and so to the same answer.
+else, a crash between any two of these steps leads to the same plan.
 
 Waiting is an action with a reason, because doing nothing is the answer that people ask about: why is this
 event not approved? ``_OBSTACLES`` lists every reason not to approve, in the order of precedence; the first
@@ -140,7 +140,7 @@ def plan(
 ) -> tuple[Action, ...]:
     """Return the actions that are due now, at least one per event.
 
-    Without a document nothing is known (C-03): no event counts as over, and every action is to wait.
+    Without a document nothing is known (C-03): no event counts as over, and the agent waits.
     """
     if document is None or me is None:
         why = "no document has been read yet" if document is None else "the name of this machine is unknown"

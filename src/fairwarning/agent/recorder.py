@@ -1,4 +1,4 @@
-"""Records the documents that an endpoint shows its machine; it only reads and never approves."""
+"""Records the documents that an endpoint serves to its machine; only reads, never approves."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class RecordingRequest:
     version: str
     every: timedelta
     lasts: timedelta = durations.LONGEST_DURATION
-    #: Whether an endpoint that does not answer the first request is waited for.
+    #: Whether to wait for an endpoint that does not answer the first request.
     wait_for_first: bool = True
 
 
@@ -40,7 +40,7 @@ class TroubledError(UnavailableError):
 
 
 class Recorder:
-    """Passes on every document that differs from the one before."""
+    """Passes on every document that differs from the previous one."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ from fairwarning.agent.telemetry import AgentMetrics
 
 LOG = logging.getLogger("fairwarning.agent")
 
-#: The loop turns at least this often, and counts as stuck after the longer time.
+#: The loop runs at least this often, and counts as stuck after the longer time.
 TURN_INTERVAL, STUCK_AFTER = timedelta(seconds=1), timedelta(seconds=60)
 
 
@@ -65,7 +65,7 @@ class Supervisor:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
-        # A leading @ stands for the zero byte of an abstract socket.
+        # A leading @ means the zero byte of an abstract socket.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
 
     def ready(self, text: str) -> None:
@@ -119,7 +119,7 @@ class AgentService:
 
     @property
     def turning(self) -> bool:
-        """Whether the loop has turned lately."""
+        """Whether the loop has run recently."""
         return self._clock.elapsed() - self._last_turn < STUCK_AFTER
 
     def run(self) -> None:

@@ -168,7 +168,7 @@ def address(where: str, given: str) -> str:
     except InvalidError as refusal:
         raise SettingsError(where, refusal.problem) from None
     if not base.startswith("http://"):
-        raise SettingsError(where, f"{given!r} must be plain http, as the endpoint of a machine is")
+        raise SettingsError(where, f"{given!r} must be plain http, like the endpoint of a machine")
     return base
 
 

@@ -1,8 +1,8 @@
 """What every route works with: the engine, and one JSON document per resource.
 
-The core knows machines, scopes and events. Everything else that a client puts (tags, sizes, networks) is kept
-as a document under the id of its resource, in lower case. Documents are stored with the engine's state: a
-command and the documents that go with it are one transaction.
+The core knows machines, scopes and events. Everything else that a client sends (tags, sizes, networks) is
+kept as a document under the id of its resource, in lower case. Documents are stored with the engine's state:
+a command and the documents that go with it are one transaction.
 """
 
 import asyncio

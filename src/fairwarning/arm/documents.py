@@ -1,4 +1,4 @@
-"""JSON documents as Azure reads them: the names of members match in any case."""
+"""JSON documents as Azure reads them: member names are case-insensitive."""
 
 from fairwarning.core.document.render import Json
 
@@ -15,7 +15,7 @@ def get_path(document: Json, *path: str) -> Json:
 
 
 def get_items(document: Json, *path: str) -> list[Json]:
-    """Return the list at a path of a document; without a list there, an empty list."""
+    """Return the list at a path of a document; an empty list if there is none."""
     items = get_path(document, *path)
     return items if isinstance(items, list) else []
 
@@ -33,7 +33,7 @@ def deep_merge(old: Json, new: Json) -> Json:
 
 
 def overlay(document: Json, more: Document) -> Document:
-    """Return a document with another one over it; tags are replaced, not merged."""
+    """Return a document with another one merged into it; tags are replaced, not merged."""
     merged = deep_merge(document, more)
     if not isinstance(merged, dict):
         return {}

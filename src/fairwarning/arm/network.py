@@ -61,7 +61,7 @@ _GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)", re.IGNORECAS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkResource:
-    """The path of a document, or of a list; a list has one kind more than it has names."""
+    """The path of a document, or of a list; the path of a list has one more kind than names."""
 
     root: str
     group: str

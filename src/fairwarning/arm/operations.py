@@ -1,6 +1,6 @@
 """Long-running operations: what a client polls until its request is done.
 
-An operation rests on scheduled events. It is in progress while at least one of its events exists; after
+An operation waits for scheduled events. It is in progress while at least one of its events exists; after
 that, the journal says how the events ended. A cancelled event makes the operation ``Canceled``, anything
 else ``Succeeded``. The document of an operation holds the ids of its events and the documents to delete once
 it succeeds, and no progress. That is why an operation survives a restart of the server.
@@ -35,10 +35,10 @@ _BEGUN = frozenset({EventMilestone.SCHEDULED, EventMilestone.STARTED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A request that takes its time.
+    """A long-running request.
 
     ``removes`` are the keys of the documents that are deleted once the operation succeeds; a key that ends
-    with a slash stands for all documents below it.
+    with a slash means all documents below it.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The ids of resources, and the scopes and machines of the core that they stand for."""
+"""The ids of resources, and the scopes and machines of the core behind them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ CLOUD_SERVICES = "cloudServices"
 SUBSCRIPTION_PATH = "/subscriptions/{subscription}/providers/Microsoft.Compute"
 GROUP_PATH = "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Compute"
 
-#: The kinds of scopes that each type of resource stands for.
+#: The kinds of scopes behind each type of resource.
 SCOPE_KINDS = {
     VMS: frozenset({ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET, ScopeKind.FLEXIBLE_SET}),
     SCALE_SETS: frozenset({ScopeKind.SCALE_SET, ScopeKind.FLEXIBLE_SET}),

@@ -1,4 +1,4 @@
-"""Routes: paths match in any case, with doubled slashes and percent signs, as Azure's clients send them."""
+"""Routes: paths ignore case and may have doubled slashes and escapes, as Azure's clients send them."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -5,7 +5,7 @@ has an authority of its own, and clients are given its certificate to trust. The
 certificate stay in the data directory: clients that trust the authority keep trusting it after a restart. The
 server's own certificate is issued anew at every start, for the names that the server has then.
 
-An authority that would expire before the certificates it signs, or whose key does not fit, is replaced.
+An authority that would expire before the certificates it signs, or whose key does not match, is replaced.
 """
 
 import logging

@@ -72,7 +72,7 @@ class Tokens:
         )
 
     def is_signed(self, token: str) -> bool:
-        """Whether this server issued the token, for any use and at any time: the token is no guess."""
+        """Whether this server issued the token, for any use and at any time, so it is not a guess."""
         return bool(self._claims(token))
 
     def _claims(self, token: str) -> Mapping[str, Json]:

@@ -11,7 +11,7 @@ from fairwarning.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
 
 
 def main(*command: str) -> None:
-    """Replace this process by the program."""
+    """Replace this process with the program."""
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     os.execv(command[0], command)
 

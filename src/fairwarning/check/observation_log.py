@@ -111,7 +111,7 @@ class ObservationLog:
         self._idle.set()
 
     async def wait_idle(self) -> None:
-        """Wait until the steps have done what is due and wait again."""
+        """Wait until the steps have done everything that is due and are waiting again."""
         await self._idle.wait()
 
     def observed(self, output: Mapping[str, str], steps_left: int) -> Observed:

@@ -59,7 +59,7 @@ class Asked:
 
     @property
     def served(self) -> bool:
-        """Whether the answer told the handler what is scheduled."""
+        """Whether the answer was a document, or a 304 for the document that the handler has."""
         return self.document is not None or (self.about_events and self.status == 304)
 
     @property
@@ -162,7 +162,7 @@ class Observed:
         return tuple(request for request in self.requests(machine) if event in request.approving)
 
     def hooked(self, machine: str, phase: Phase, event: EventId) -> tuple[Hooked, ...]:
-        """Return the hooks of a machine for an event; one without an event counts for all pending events."""
+        """Return a machine's hooks for an event; a hook that names none counts for all pending events."""
         return tuple(
             hook
             for hook in self.hooks

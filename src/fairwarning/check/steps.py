@@ -44,7 +44,7 @@ def _hooked(phase: Phase, is_far_enough: Callable[[Hooked], bool]) -> _Test:
         if machine not in event.resources:
             return True
         if not hooks:
-            # A handler without observable hooks is waited for no longer than the event lasts.
+            # Without observable hooks, the wait ends with the event.
             return _gone(log, event, machine)
         return any(hook.phase is phase and hook.concerns(event.id) and is_far_enough(hook) for hook in hooks)
 
@@ -139,7 +139,7 @@ class ScenarioSteps:
                 self._log.add_events(events)
             case CancelStep() | ApproveStep():
                 for event in self._events(step.event):
-                    # The handler may have been quicker; its actions are judged all the same.
+                    # The handler may have been quicker; its actions are judged anyway.
                     with suppress(StepRefusedError):
                         await self._change(step, event)
             case FaultStep():

@@ -19,7 +19,7 @@ from fairwarning.config import PROGRAM
 
 CLOUD = "fairwarning"
 CA = "ca.pem"
-#: Addresses to listen on that are no addresses to connect to.
+#: Wildcard addresses: a server listens on them, but a client cannot connect to them.
 WILDCARDS = frozenset({"0.0.0.0", "::"})
 #: The secret of the service principal where the server has no token.
 ANY_SECRET = "dev"
@@ -91,7 +91,7 @@ def az_login() -> None:
 
 
 def environment(server: ManagementInfo) -> dict[str, str]:
-    """Return the variables that point az at a server; stores the certificate that az is to trust."""
+    """Return the variables that point az at a server; stores the certificate that az has to trust."""
     folder = config.state_directory() / "az" / re.sub(r"[^\w.]+", "-", urlsplit(server.arm).netloc).strip("-")
     ca = folder / CA
     try:
@@ -134,7 +134,7 @@ def _reachable(url: str, server: str) -> str:
 
 
 def _trust(folder: Path, certificate: str) -> None:
-    """Store the certificate that az is to trust, and delete the tokens of the server before."""
+    """Store the certificate that az has to trust, and delete the tokens of the previous server."""
     # Few commands of az fetch a new token when theirs is refused; without a token all of them do.
     for tokens in folder.glob("msal_token_cache.*"):
         tokens.unlink()

@@ -80,7 +80,7 @@ def complete_scenarios(ctx: click.Context, param: click.Parameter, incomplete: s
 
 
 def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Let the shell offer files."""
+    """Leave the completion of file names to the shell."""
     return [CompletionItem(incomplete, type="file")]
 
 

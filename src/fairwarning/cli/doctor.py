@@ -140,7 +140,7 @@ def _endpoints(machines: tuple[MachineInfo, ...]) -> Diagnosis:
     dead = [name for name, url in urls[:MOST_PORTS] if not _is_open(url.hostname or "", url.port or 80)]
     if dead:
         hint = "run doctor on the machine that runs the server, or look for a firewall"
-        says = f"nothing listens for {join_names(dead)}"
+        says = f"nothing listens at the endpoints of {join_names(dead)}"
         return Diagnosis(about="endpoints", verdict=WRONG, says=says, hint=hint)
     says = f"{min(len(urls), MOST_PORTS)} of {len(machines)} tried, all listen"
     return Diagnosis(about="endpoints", verdict=OK, says=says)

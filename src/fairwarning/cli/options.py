@@ -23,7 +23,7 @@ _EVENT = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 
 
 def json_option(command: F) -> F:
-    """Give a command the flag that makes its output readable for programs."""
+    """Add the option ``--json`` to a command."""
     return click.option("--json", "json_", is_flag=True, help="Print JSON instead of a table.")(command)
 
 
@@ -47,7 +47,7 @@ class ParsedType(click.ParamType[T]):
 
 
 def invalid(noun: str, value: str, examples: str) -> str:
-    """Return what is said about an invalid value."""
+    """Return the message about an invalid value."""
     return f"invalid {noun} {value!r} (expected {examples})"
 
 

@@ -217,7 +217,7 @@ def _usage_error(problem: InvalidError) -> click.ClickException:
 
 
 def _other_server(problem: FairWarningError, wanted: config.Settings) -> str:
-    """Return that a fairwarning server is running on these ports, if that is why a port is in use."""
+    """Return a note for the error message if a fairwarning server already uses these ports."""
     reason = problem.__context__
     if type(problem).__name__ != CANNOT_LISTEN or not isinstance(reason, OSError):
         return ""

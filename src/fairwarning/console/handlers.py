@@ -54,7 +54,7 @@ class FormRefusedError(FairWarningError):
 
 
 class PageHandlers:
-    """Handles the requests that the access middleware lets pass."""
+    """Handles the requests that the access middleware admits."""
 
     def __init__(
         self, context: ConsoleContext, sessions: Sessions, throttle: Throttle, pages: Sequence[Page]

@@ -25,7 +25,7 @@ _MENU_ENTRIES: Mapping[str, str] = {"scopes": "/", "machines": "/"}
 
 
 def fragments(context: ConsoleContext, request: PageRequest, problem: str = "") -> tuple[Fragment, ...]:
-    """Return the live fragments of the layout; ``problem`` says why the page itself cannot be shown."""
+    """Return the live fragments of the layout; ``problem`` says why the page itself cannot be rendered."""
     engine, macros = context.engine, templating.TemplateMacros("_layout.html", request)
     manual, now = isinstance(engine.clock, ManualClock), engine.clock.now()
     pending = sum(len(scope.events) for scope in engine.scopes().values())

@@ -49,7 +49,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class ShownPage:
-    """What a page shows at one time, and the messages that lead to it from earlier states."""
+    """What a page shows at one moment, and the messages that lead to it from earlier states."""
 
     def __init__(self, fragments: Sequence[Fragment]) -> None:
         self.digest = digest(fragments)

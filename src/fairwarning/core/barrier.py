@@ -24,7 +24,7 @@ def of_event(event_id: EventId) -> BarrierId:
 
 
 def of_host(host: HostId, command: EventId) -> BarrierId:
-    """Return the barrier of one maintenance of one host."""
+    """Return the barrier of the events of one host's maintenance."""
     return BarrierId(f"host:{host}:{command}")
 
 

@@ -48,7 +48,7 @@ class AddMachines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteScopes:
-    """Delete all machines of some scopes, with the notice that is due, and then the scopes (T-09)."""
+    """Delete all machines of some scopes, with their notice, and then the scopes (T-09)."""
 
     id: EventId
     scopes: tuple[ScopeId, ...]
@@ -58,7 +58,7 @@ class DeleteScopes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Trigger an event on one or more machines, with the notice that is due."""
+    """Trigger an event on one or more machines."""
 
     id: EventId
     cause: str
@@ -105,7 +105,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImpactOutcome:
-    """What a driver observed about one impact; after a problem the impact is tried again."""
+    """What a driver observed about one impact; after a problem, the driver tries again."""
 
     event: EventId
     machine: VmName

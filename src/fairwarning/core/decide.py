@@ -5,7 +5,7 @@ A decision has four parts, each applied to the state before the next:
 1. *settle*: consequences of time that has passed since the last decision (an event reached its NotBefore);
 2. *handle*: the changes that the command itself asks for, or an error that refuses it;
 3. *settle*: consequences of these changes (the approval released a barrier, the last machine is gone);
-4. *publish*: a new incarnation for every scope whose document now shows something else.
+4. *publish*: a new incarnation for every scope whose document has changed.
 
 ``CONSEQUENCES`` is a list of rules. Each looks at the whole state and yields the changes that must follow
 from it. Settling applies the first rule that yields any, and starts again until no rule yields any. The
@@ -187,7 +187,7 @@ def _approve(fleet: FleetState, command: Approve, now: datetime) -> Iterator[Cha
     scope = fleet.scope(command.scope)
     events = {event.id: event for event in (fleet.event(scope.id, event_id) for event_id in command.ids)}
     for event in events.values():
-        # a guest may approve the events that it is shown; any other event is unknown to it.
+        # a guest may approve the events that it sees; any other event is unknown to it.
         if command.machine is not None and not shown_to(command.machine, event, scope.facts):
             raise UnknownEventError(event.id)
     for event in events.values():

@@ -75,7 +75,7 @@ class Impact:
 
 
 def visible_events(scope: Scope, machine: VmName | None = None) -> tuple[Event, ...]:
-    """Return the events that a machine, or any machine of the scope, is shown, in order of creation."""
+    """Return the events that a machine sees, or that any machine of the scope sees, in order of creation."""
     if machine is None:
         return tuple(event for event in scope.events.values() if event.seen)
     return tuple(event for event in scope.events.values() if shown_to(machine, event, scope.facts))
@@ -140,7 +140,7 @@ class MachineState(StrEnum):
     STOPPED = "stopped"
 
 
-#: The state during a started event, the gravest first; a rebalance recommendation has no impact.
+#: The state during a started event, the most severe first; a rebalance recommendation has no impact.
 IMPACTS: Mapping[EventType, MachineState] = {
     EventType.TERMINATE: MachineState.TERMINATING,
     EventType.PREEMPT: MachineState.EVICTING,

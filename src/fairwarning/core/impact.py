@@ -28,7 +28,7 @@ DRIVER = "driver"
 def record_outcomes(fleet: FleetState, report: ReportOutcomes, now: datetime) -> Iterator[Change]:
     """Yield the changes that follow from a driver's observations, in their order.
 
-    Outcomes for machines or events that no longer exist are ignored, also if an earlier outcome of the same
+    Outcomes for machines or events that no longer exist are ignored, even if an earlier outcome of the same
     report removed the machine.
     """
     scope = fleet.scopes.get(report.scope)

@@ -8,7 +8,7 @@ from fairwarning.formats.hidden_characters import first_hidden
 
 
 def parse_duration(text: str, field: str = "duration") -> timedelta:
-    """Return the duration that ``text`` stands for.
+    """Parse a duration.
 
     Raises:
         InvalidError: ``text`` is not a duration, or the duration is longer than ten years.

@@ -1,4 +1,4 @@
-"""A driver for simulated machines: every impact takes its time and is then done.
+"""A driver for simulated machines: every impact ends after a fixed time.
 
 The driver keeps no state: the end of an impact follows from its start, so a restart of the server makes no
 difference. Tests inject mishaps: an impact that fails, hangs, or is reported as done but is not.
@@ -18,7 +18,7 @@ from fairwarning.core.policy import Policy
 #: The duration of an impact without Azure's timings.
 DEFAULT_DURATION = timedelta(seconds=5)
 
-#: How long a hanging impact takes until it counts as failed.
+#: How long a hanging impact takes before it counts as failed.
 TIMEOUT = timedelta(minutes=2)
 
 

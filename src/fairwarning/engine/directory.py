@@ -16,7 +16,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Index(Generic[Key]):
-    """The scopes under each key, hardly ever more than one.
+    """The scopes under each key, rarely more than one.
 
     ``keys`` returns the keys of a scope. ``same`` is a quick test for two states of a scope having the same
     keys.
@@ -31,7 +31,7 @@ class Index(Generic[Key]):
         return self._scopes.get(key, ())
 
     def put(self, scope_id: ScopeId, before: Scope | None, after: Scope | None) -> None:
-        """Replace the old state of a scope by the new one; None if it did not or does not exist."""
+        """Replace the old state of a scope with the new one; None if the scope did not or does not exist."""
         if before is not None and after is not None and self._same(before, after):
             return
         old = set() if before is None else set(self._keys(before))

@@ -126,7 +126,7 @@ class Feed:
 
     @contextmanager
     def subscribe(self, size: int = 1000) -> Iterator[Subscription]:
-        """Give a subscription that ends with the block."""
+        """Yield a subscription that ends with the block."""
         subscription = Subscription(size)
         self._subscriptions.add(subscription)
         try:

@@ -1,10 +1,10 @@
-"""Group commit: while one batch is being written, the next batch gathers.
+"""Group commit: while one batch is being written, the next one fills.
 
 A commit costs one sync of the disk, whatever its size. Decisions do not wait for it: each is made on top of
-the newest decided state and put into the batch that gathers. When the batch before it is written, the whole
+the newest decided state and added to the batch that is filling. Once the previous batch is written, this
 batch becomes one transaction.
 
-Each caller of ``put`` waits for its batch. If a batch fails, the batch that gathers fails with it, because
+Each caller of ``put`` waits for its batch. If a batch fails, the batch that is filling fails with it, because
 its decisions were made on top of a state that was not stored. ``discard`` then makes the engine reload its
 state before the next decision.
 """
@@ -108,7 +108,7 @@ class Pipeline:
         batch.finish()
 
     def _fail(self, batch: Batch, problem: Exception) -> None:
-        # The commits that gathered meanwhile were decided on top of the batch that failed.
+        # The commits added meanwhile were decided on top of the batch that failed.
         failed = [batch] if self._gathering is None else [batch, self._gathering]
         self._gathering = None
         log.error("commit_failed commits=%d problem=%s", sum(len(batch.commits) for batch in failed), problem)

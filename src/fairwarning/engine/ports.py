@@ -109,8 +109,8 @@ class Store(Protocol):
 class Driver(Protocol):
     """Carries out impacts and reports them.
 
-    A driver gets the state, not messages: every call lists all impacts that should be in progress, also
-    those that an earlier call listed.
+    A driver gets the state, not messages: every call lists all impacts that should be in progress,
+    including those that an earlier call listed.
     """
 
     def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[ImpactOutcome]:

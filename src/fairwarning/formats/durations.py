@@ -24,7 +24,7 @@ _ISO = re.compile(
 
 
 def parse(text: str) -> timedelta:
-    """Return the duration that ``text`` stands for.
+    """Parse a duration.
 
     Raises:
         ValueError: ``text`` is not a duration, or the duration is longer than ten years.

@@ -303,7 +303,7 @@ class Connection(Generic[C]):
             self._close(moment)
 
     def _continue(self) -> None:
-        """Let the next request have its turn, once the client has read."""
+        """Continue with the next request, once the client has read."""
         if not self._transport.writable:
             self._write_blocked = True
         elif self._parser is not None:

@@ -35,7 +35,7 @@ def encode(
     """Return a response as it is sent; ``head`` leaves the body out and keeps its length.
 
     Raises:
-        ValueError: a header has characters that HTTP does not allow in one.
+        ValueError: a header contains characters that HTTP does not allow.
     """
     status = response.status
     text = "Server: IMDS/fairwarning\r\n"

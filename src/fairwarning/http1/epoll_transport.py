@@ -243,7 +243,7 @@ class _EpollTransport:
 
     @contextmanager
     def _socket(self) -> Iterator[socket.socket]:
-        """Give a socket object for calls that need one; the descriptor stays open."""
+        """Yield a socket object for calls that need one; the descriptor stays open."""
         connection = socket.socket(fileno=self._fd)
         try:
             yield connection

@@ -52,7 +52,7 @@ class Chunks:
     __slots__ = ("_body", "_size", "paused")
 
     def __init__(self) -> None:
-        #: Whether decoding stopped at the limit per turn, not for want of bytes.
+        #: Whether decoding stopped at the limit per turn, not because bytes are missing.
         self.paused = False
         self._body = bytearray()
         self._size: int | None = None

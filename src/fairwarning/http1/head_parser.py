@@ -1,4 +1,4 @@
-"""Parses request heads strictly: whatever two parsers could read differently is refused.
+"""Parses request heads strictly: refuses everything that two parsers could read differently.
 
 ===========  =====================================================================================
 method       any token; the router answers 405
@@ -104,7 +104,7 @@ def check_trailers(block: bytes) -> None:
     """Check the lines after a chunked body.
 
     Raises:
-        RequestRefusedError: a line is no header line, or would change the meaning of the head.
+        RequestRefusedError: a line is not a header line, or would change the meaning of the head.
     """
     text = block.decode("latin-1")
     if STRAY.search(block):

@@ -4,8 +4,8 @@ The key is what one ``read`` returned, if it is exactly one whole request withou
 that stays open; the same bytes then always ask for the same thing. The value holds nothing that depends on
 time or on the caller, so all connections share the cache. There are two generations: a new one begins after
 ``MAX_ENTRIES`` entries or ``GENERATION_SECONDS``, and an entry that is unused for a whole generation is
-dropped. A request enters the cache when it is seen for the second time; of the first, only a hash is kept,
-so a client that never repeats itself fills nothing.
+dropped. A request enters the cache when it is seen for the second time; the first time, only a hash is kept,
+so a client that never repeats a request does not fill the cache.
 
 Requests that differ only in ignored headers (a fresh request id, say) share one entry under their
 normalized head: the head without well-formed lines of ignored headers. A malformed line is kept, so it
@@ -31,8 +31,8 @@ SIGNIFICANT_HEADERS = (
 )  # fmt: skip
 
 _END = b"\r\n\r\n"
-# The first letter stands apart, so that most other lines fail at their first character. A line that matches
-# without being significant stays in the normalized head, which is harmless.
+# The first letter is matched separately, so that most other lines fail at their first character. A line that
+# matches without being significant stays in the normalized head, which is harmless.
 _SIGNIFICANT = (
     rf"[{''.join(name[0] + name[0].upper() for name in SIGNIFICANT_HEADERS)}]"
     rf"(?i:{'|'.join(name[1:] for name in SIGNIFICANT_HEADERS)}):"

@@ -34,7 +34,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class SocketFile:
-    """A path, and the device and inode of the file this process made there."""
+    """A path, and the device and inode of the file that this process created there."""
 
     path: Path
     file: tuple[int, int]
@@ -49,7 +49,7 @@ def bind_unix(path: Path, mode: int) -> tuple[socket.socket, SocketFile]:
     """Return a socket bound to ``path``; it accepts no connection before its mode is set.
 
     Raises:
-        OSError: the socket cannot be made, or another server listens there.
+        OSError: the socket cannot be created, or another server listens there.
     """
     _remove_stale(path)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -69,7 +69,7 @@ class MetadataApp:
             self._routes = {**self._routes, "/metadata/latest/scheduledevents": self._legacy}
 
     def answer(self, machine: MachineRef | None, request: Request) -> Reply:
-        """Answer a request; None is an unknown caller."""
+        """Answer a request; ``machine`` is None for an unknown caller."""
         if machine is None:
             return FORBIDDEN
         fault = self._engine.faults.of(machine, asyncio.get_running_loop().time())
@@ -191,7 +191,7 @@ class MetadataApp:
         return reply
 
     def _leave_fast_path(self, machine: MachineRef) -> None:
-        """Let the next poll of a machine take the slow path."""
+        """Send the next poll of a machine down the slow path."""
         if machine in self._fast_paths:
             self._fast_paths[machine].rendered = None
 
@@ -260,7 +260,7 @@ def _require_get(request: Request) -> None:
 
 
 def _api_version(request: Request) -> str | None:
-    """Return the api-version; None also if the query is invalid, which a later check reports."""
+    """Return the api-version; None if it is missing or the query is invalid, which a later check reports."""
     try:
         return parse_query(request.query).get("api-version")
     except CheckFailedError:

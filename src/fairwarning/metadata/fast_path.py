@@ -1,7 +1,7 @@
 """The fast path: answers a repeated poll from a rendered document, without parsing, routing or checking.
 
 A machine is looked up once, when it connects. Its ``GuestFastPath`` then remembers the ``RenderedScope``
-that its last poll on the slow path was shown: one state of its scope, and the responses encoded from it. A
+of its last poll on the slow path: one state of its scope, and the responses encoded from it. A
 poll is answered from there if
 
 * the scope is still the same object (``engine.noted`` compares identities, and records the poll), and
@@ -54,7 +54,7 @@ class RenderedScope:
 
 
 class GuestFastPath(Bucket):
-    """What one machine was shown last, and the token bucket that limits its requests."""
+    """The last rendered scope of one machine, and the token bucket that limits its requests."""
 
     __slots__ = ("_engine", "_scope", "rendered")
 

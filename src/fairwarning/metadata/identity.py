@@ -2,7 +2,7 @@
 
 A guest is identified by its listener (a port or unix socket of its own) or by its source address. The
 address follows from the machine number (``machine_numbers.py``), so it needs no table: number n has the
-address ``FIRST_ADDRESS`` + n. Whoever operates the network may assign other addresses instead. No header is
+address ``FIRST_ADDRESS`` + n. The settings may assign other addresses instead. No header is
 read, so no guest can claim to be another machine. A caller whose address belongs to no active machine is
 unknown.
 """
@@ -60,7 +60,7 @@ class Inventory:
         await self._numbers.reserve(reserved)
 
     def activate(self, number: int) -> bool:
-        """Answer the machine with this number; False if it was active already."""
+        """Start answering the machine with this number; False if it was active already."""
         if number >= len(self._active):
             self._active.extend(bytes(number + 1 - len(self._active)))
         before, self._active[number] = self._active[number], 1

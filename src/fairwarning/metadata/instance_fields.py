@@ -1,7 +1,7 @@
 """The fields of ``/metadata/instance``, and the api-versions that have them.
 
 Each row of the table below has a path, the first api-version that shows it, and a function that returns its
-value. ``*`` in a path stands for every element of a list; the function then returns one value per element.
+value. ``*`` in a path matches every element of a list; the function then returns one value per element.
 """
 
 from collections.abc import Callable

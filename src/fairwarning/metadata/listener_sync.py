@@ -1,4 +1,4 @@
-"""Keeps the listeners in step with the fleet: opens those of new machines, closes those of deleted ones."""
+"""Keeps the listeners in step with the fleet: opens them for new machines, closes them for deleted ones."""
 
 import logging
 from collections.abc import Callable, Iterable

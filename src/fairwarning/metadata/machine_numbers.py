@@ -1,9 +1,9 @@
-"""Machine numbers: a machine's port and address follow from its number, which stays its own for good.
+"""Machine numbers: a machine's port and address follow from its number, which never changes.
 
 A machine gets a number when it first joins the fleet. The number is stored before any listener opens for
 the machine, and no other machine of the same data directory ever gets it, even after the machine is
-deleted. A machine is known by its scope and name; a machine that is created again under its name has its
-number back.
+deleted. A machine is known by its scope and name; a machine that is created again under its name gets the
+same number.
 
 A fleet may have a million machines, and their names mostly count up (``web_0``, ``web_1`` …). So numbers
 are stored as runs: one run holds the first number, the name prefix, the first name suffix, the step between

@@ -76,7 +76,7 @@ class Replay:
         return self._began + self._offsets[later] if later < len(self._offsets) else inf
 
     async def approve(self, ids: tuple[EventId, ...]) -> None:
-        """Report an approval of events that are shown; the recording does not change."""
+        """Report an approval of current events; the recording does not change."""
         shown = self._current().ids
         for event_id in ids:
             if event_id not in shown:
@@ -98,7 +98,7 @@ class Replay:
         try:
             return whole_second(self._start + self._since(instant))
         except OverflowError:
-            return instant  # a date that cannot be moved is shown as recorded
+            return instant  # a date that cannot be moved stays as recorded
 
     def _render(self, document: RecordedDocument, number: int, shape: DocumentShape) -> bytes:
         return render_recorded(document, number, shape, self._moved)

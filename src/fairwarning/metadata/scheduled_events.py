@@ -110,7 +110,7 @@ class ScheduledEvents:
         return True
 
     def rendered_scope(self, machine: MachineRef) -> RenderedScope | None:
-        """Return what all machines of a scope are shown; None if this machine has a view of its own."""
+        """Return the rendered document of a machine's scope; None if the machine has a view of its own."""
         scope = self._engine.scope(machine.scope)
         if not scope.facts.broadcast or self.views.own(machine) is not None:
             return None

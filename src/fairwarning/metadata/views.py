@@ -1,8 +1,8 @@
 """The views of single machines, in place of the document that their scope shares.
 
 A machine has a view of its own while an endpoint fault delays or renumbers its documents, during a replay,
-and in a scope that does not broadcast (S-03). All other machines are shown what was rendered once for the
-scope.
+and in a scope that does not broadcast (S-03). All other machines get the document that was rendered once for
+the scope.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ class DocumentSource:
 
 
 class MachineView(Protocol):
-    """What one machine is shown and may approve."""
+    """What one machine sees and may approve."""
 
     def document(self) -> DocumentSource:
-        """Return the document that is shown now."""
+        """Return the document as of now."""
         ...
 
     def next_change(self) -> float:
@@ -54,7 +54,7 @@ class MachineView(Protocol):
         """Approve all of the events, or none.
 
         Raises:
-            UnknownEventError: an event is not shown.
+            UnknownEventError: an event is not in the document.
         """
         ...
 
@@ -139,7 +139,7 @@ class RenumberedView:
         await self._source.approve(ids)
 
 
-#: The faults that change what is shown; all others change how requests are answered.
+#: The faults that change the document; all others change how requests are answered.
 _FAULT_VIEWS: Mapping[EndpointFault, Callable[[MachineView, ActiveFault], MachineView]] = {
     EndpointFault.LATE: DelayedView,
     EndpointFault.RESTART: RenumberedView,

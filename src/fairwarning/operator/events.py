@@ -67,7 +67,7 @@ async def delete_set(
 
 
 async def approve(context: OperatorContext, name: str, request: schemas.ActorRequest) -> schemas.EventBody:
-    """Let an event start before its notice ends, and return its new state."""
+    """Approve an event, so that it may start before its notice ends, and return its new state."""
     scope_id, event_id = context.engine.directory.event(name)
     command = Approve(scope=scope_id, ids=(event_id,), by=request.actor)
     changes = await context.engine.handle(command)

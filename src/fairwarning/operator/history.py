@@ -100,7 +100,7 @@ async def follow(
     rendered_feed: RenderedFeed | None = None,
     pace: Callable[[], timedelta] = timedelta,
 ) -> AsyncGenerator[list[FeedMessage], None]:
-    """Yield the history behind ``after`` and then live, each line once; an empty list is a heartbeat."""
+    """Yield the history after line ``after`` and then live, each line once; an empty list is a heartbeat."""
     heartbeat, rendered_feed = _Heartbeat(interval), rendered_feed or RenderedFeed()
     async with aclosing(_entries(engine, after, shutdown, heartbeat)) as batches:
         async for batch in batches:

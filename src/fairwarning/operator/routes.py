@@ -131,7 +131,7 @@ ROUTES: tuple[OperatorRoute, ...] = (
         201,
     ),
     route("GET", _EVENT, "one pending event", events.event, _Empty, _Event),
-    route("POST", f"{_EVENT}/approve", "let an event start early", events.approve, _Actor, _Event),
+    route("POST", f"{_EVENT}/approve", "approve an event", events.approve, _Actor, _Event),
     route("POST", f"{_EVENT}/cancel", "cancel an event", events.cancel, _Actor, _Event),
     route("GET", f"{_V1}/causes", "the causes of events", events.causes, _Empty, schemas.CausesBody),
     *_rollout_routes(f"{_V1}/rollouts"),

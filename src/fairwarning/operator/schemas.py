@@ -74,7 +74,7 @@ class DeleteRequest(ActorRequest, frozen=True, kw_only=True):
 
 
 class PowerRequest(ActorRequest, frozen=True, kw_only=True):
-    """The power state that a machine is to have."""
+    """The desired power state of a machine."""
 
     power: PowerState
 

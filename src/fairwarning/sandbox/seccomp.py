@@ -8,7 +8,7 @@ with a result of its own (``answer``).
 The caller may be killed while the supervisor works, and its thread id may then belong to another process.
 So everything that is read from the caller through ``/proc`` or a pidfd counts only if ``is_pending`` still
 holds afterwards. Memory that other threads of the caller can write may change at any time; the filter is
-therefore a redirection and no security boundary (``redirect.py``).
+therefore a redirection, not a security boundary (``redirect.py``).
 
 The numbers are those of ``linux/seccomp.h`` and ``linux/bpf_common.h``.
 """

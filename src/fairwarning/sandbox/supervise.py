@@ -169,7 +169,7 @@ def _reap(program: int) -> int | None:
 
 
 def _exec_program(start: _Start, reaper: int) -> NoReturn:
-    """Enter the mode and replace this process by the program."""
+    """Enter the mode and replace this process with the program."""
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != reaper:

@@ -4,7 +4,7 @@ FairWarningError
 ├── DataDirectoryInUseError     another server uses the data directory
 ├── DataDirectoryUnusableError  the data directory cannot be created or written
 ├── DatabaseDamagedError        the database is not what was written
-│   └── WrongDatabaseError      the database is missing, another one or an older one
+│   └── WrongDatabaseError      the database is missing, a different one or an older copy
 └── StorageError                (core) a change could not be stored
     └── StoreFailedError        the disk is full, the file is gone, …; nothing was stored
         └── UnknownOutcomeError the commit failed so late that the change may be stored

@@ -1,6 +1,6 @@
 """Brings a database to the schema of this version.
 
-Migrations are the SQL files in ``migrations/``, numbered without gaps; there is no way back. Each runs in
+Migrations are the SQL files in ``migrations/``, numbered without gaps and never undone. Each runs in
 its own transaction, which also adds a row to the table ``migration`` and sets ``user_version`` to its
 number.
 

@@ -59,7 +59,7 @@ class Http:
         if secret is not None and secret_file is not None:
             raise SettingsError("http", "takes secret or secret_file, not both")
         if secret is not None and _key(secret) is None:
-            raise SettingsError(options.field("secret"), f"must be {SECRET_PREFIX} and base64")
+            raise SettingsError(options.field("secret"), f"must be {SECRET_PREFIX} followed by base64")
         limit = options.duration("timeout", DEFAULT_LIMIT)
         return cls(url=url, secret=secret, secret_file=secret_file, limit=limit)
 
@@ -105,7 +105,7 @@ class Http:
             return headers
         key = _key(secret)
         if key is None:
-            raise ValueError(f"the secret in {self.secret_file} is not {SECRET_PREFIX} and base64")
+            raise ValueError(f"the secret in {self.secret_file} is not {SECRET_PREFIX} followed by base64")
         return {**headers, "webhook-signature": sign(key, message_id, timestamp, body)}
 
 

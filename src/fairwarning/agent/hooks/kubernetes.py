@@ -52,7 +52,7 @@ class Kubernetes:
 
     @classmethod
     def parse(cls, given: object, environment: Mapping[str, str]) -> Self:
-        """Return the hook for ``{drain = "NODE"}``; ``true`` means the node named like this host."""
+        """Return the hook for ``{drain = "NODE"}``; ``true`` means the node with the name of this host."""
         options = Options("kubernetes", given, (*_VERBS, "options"))
         verb = _VERBS[options.one_of(*_VERBS)]
         node = options.text_or_true(verb) or platform.node().lower()

@@ -35,7 +35,7 @@ class Options:
         return f"{self._field}.{name}"
 
     def one_of(self, *names: str) -> str:
-        """Return the one option of these that is given; there must be exactly one."""
+        """Return the name of the option that is given; exactly one of them must be."""
         given = [name for name in names if name in self._values]
         if len(given) != 1:
             raise SettingsError(self._field, f"needs exactly one of {', '.join(names)}")
@@ -50,7 +50,7 @@ class Options:
         return text(self.field(name), self._values.get(name))
 
     def words(self, name: str) -> tuple[str, ...]:
-        """Return a list of strings; an empty one if it is not given."""
+        """Return a list of strings; an empty list if the option is not given."""
         return words(self.field(name), self._values[name]) if name in self._values else ()
 
     def flag(self, name: str) -> bool:

@@ -218,7 +218,7 @@ def get_count(document: Json, *path: str) -> int | None:
 
 
 def get_texts(document: Json, *path: str) -> tuple[str, ...]:
-    """Return the strings at a path of a checked document; without a list there, none."""
+    """Return the strings in the list at a path of a checked document; empty if there is no list."""
     return tuple(str(item) for item in get_items(document, *path))
 
 

@@ -153,10 +153,10 @@ class TemplateContext:
             self._parameter(name)
 
     def find(self, name: str) -> list[str]:
-        """Return the ids that a name stands for: a resource's name, with or without type, its id, or a loop.
+        """Return the ids that a name refers to: a resource's name, with or without type, its id, or a loop.
 
         Raises:
-            InvalidTemplateError: it stands for none.
+            InvalidTemplateError: it refers to none.
         """
         ids = self.named.get(name.lower())
         if ids is None:
@@ -326,7 +326,7 @@ def _providers(a: FunctionArguments) -> Json:
 
 
 class _CaseInsensitiveFields:
-    """Fields whose names match in any case."""
+    """Fields with case-insensitive names."""
 
     def __init__(self, fields: dict[str, Json]) -> None:
         self.fields = fields

@@ -218,7 +218,7 @@ def deployment_failed(details: Sequence[Json]) -> Json:
 
 
 def budget_of(context: ArmContext, request: ArmRequest) -> Budget:
-    """Return the budget of a request; the evaluator has one for requests without."""
+    """Return the budget of a request; a request without a budget gets a new one."""
     return request.budget or context.evaluator.budget()
 
 

@@ -78,7 +78,7 @@ class FunctionArguments:
         value = self.values[index]
         if isinstance(value, int) and not isinstance(value, bool) and value in _INT64:
             return value
-        return self._refuse(index, "an integer of 64 bits")
+        return self._refuse(index, "a 64-bit integer")
 
     def boolean(self, index: int) -> bool:
         """Return an argument that must be a boolean."""
@@ -125,7 +125,7 @@ def parse_integer(text: str) -> int:
     """Return the integer in a string.
 
     Raises:
-        InvalidTemplateError: the string is no integer of 64 bits.
+        InvalidTemplateError: the string is not a 64-bit integer.
     """
     number = int(text) if _INTEGER.fullmatch(text) else None
     if number is None or number not in _INT64:
@@ -336,7 +336,7 @@ def find_function(call: FunctionCall, functions: Functions) -> TemplateFunction:
 
 
 def get_member(container: Json, key: Json, budget: Budget) -> Json:
-    """Return a property of an object, whose name matches in any case, or an item of an array.
+    """Return a property of an object, whose name is case-insensitive, or an item of an array.
 
     Raises:
         InvalidTemplateError: there is no such property or item.

@@ -169,7 +169,7 @@ class _Resource:
         with at(f"resource {self.name}"):
             for item in as_items(self.frame.document(self.declaration.get("dependsOn")), "dependsOn"):
                 ids = self.frame.context.find(as_text(item, "what it depends on"))
-                # A name that this resource shares with others stands for the others.
+                # A name that this resource shares with others refers to the others.
                 yield from [other for other in ids if other != self.id] or ids
             yield from self._references()
             yield self.id.rpartition("/")[0].rpartition("/")[0]

@@ -67,7 +67,7 @@ async def show(context: ConsoleContext, request: PageRequest) -> PageView:
 
 
 async def show_event(context: ConsoleContext, request: PageRequest) -> PageView:
-    """Return the page of an event: its steps, and a drawing of the events at the same time."""
+    """Return the page of an event: its steps, and a drawing of it and the events at the same time."""
     timeline, now = await _find_timeline(context, request.name), context.engine.clock.now()
     event, window = timeline.event, max(now - timeline.event.created_at, timedelta(hours=1))
     others = [

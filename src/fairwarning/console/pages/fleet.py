@@ -48,7 +48,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A scope and those of its machines that are shown."""
+    """A scope, and those of its machines that the page shows."""
 
     scope: Scope
     tiles: Sequence[Tile]
@@ -114,7 +114,7 @@ async def _search(context: ConsoleContext, text: str) -> list[Group]:
         tiles = [tile for tile in _tiles(context, scope) if not text or tile.matches(text)]
         if tiles or text in scope.id.lower():
             groups.append(Group(scope, tiles))
-        await asyncio.sleep(0)  # let guests be served between two scopes
+        await asyncio.sleep(0)  # serve guests between two scopes
     return groups
 
 

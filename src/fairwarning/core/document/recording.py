@@ -1,4 +1,4 @@
-"""Recordings: the documents that machines were shown, with their times.
+"""Recordings: the documents that machines received, with their times.
 
 A recording is a text with one JSON object per line, each a document that differs from the one before:
 
@@ -39,7 +39,7 @@ class RecordingError(FairWarningError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedDocument:
-    """A document, and when it was shown to which machine."""
+    """A document, the machine that received it, and when."""
 
     at: datetime
     machine: str | None
@@ -53,7 +53,7 @@ class RecordedDocument:
         return frozenset(EventId(str(event["EventId"]).upper()) for event in self.events)
 
     def same(self, other: "RecordedDocument") -> bool:
-        """Whether the other document differs from this one in nothing but its time."""
+        """Whether the other document differs from this one only in its time."""
         return replace(self, at=other.at) == other
 
 
@@ -121,7 +121,7 @@ def split_by_machine(
     """Return the recording of each machine; ``machine`` renames the only machine of a recording.
 
     Raises:
-        InvalidError: the recording is empty, or a document belongs to no machine for certain.
+        InvalidError: the recording is empty, or the machine of a document is unknown or ambiguous.
     """
     documents = sorted(recording, key=lambda document: document.at)
     if not documents:

@@ -21,7 +21,7 @@ EVENTS_PATH = "/metadata/scheduledevents"
 #: C-02: statuses after which a guest should try again, besides 500 and above.
 TRANSIENT = frozenset({404, 410, 429})
 
-#: Longer than any id that fairwarning creates; ids that guests send are shown in the history.
+#: Longer than any id that fairwarning creates; ids that guests send appear in the history.
 LONGEST_ID = 64
 
 _Field: TypeAlias = Callable[[Event, DocumentShape, ScopeKind], Json]

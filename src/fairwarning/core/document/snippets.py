@@ -1,7 +1,7 @@
 """curl commands that poll and approve as a guest, for people to paste.
 
-A machine that is identified by its source address has an *alternative* way to its endpoint that begins with
-``--interface``: the address that curl has to call from.
+If a machine is identified by its source address, one of its *alternatives* is the curl option ``--interface``
+with the address to call from.
 """
 
 from collections.abc import Iterable
