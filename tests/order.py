@@ -7,7 +7,7 @@ LONGEST = (
     "browser/test_pages.py",
     "browser/test_story.py",
     "agent/test_end_to_end.py",
-    "agent/test_ailing_server.py",
+    "agent/test_faulty_server.py",
     "browser/test_large_map.py",
     "cli/test_demo.py",
     "check/test_guide.py",

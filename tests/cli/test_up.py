@@ -319,7 +319,7 @@ def test_a_stored_set_that_equals_the_options_is_not_noted(tmp_path: Path) -> No
     with up(tmp_path, *words) as second:
         notes = second.complained()
 
-    assert "there already" not in notes
+    assert "already exists" not in notes
     assert "manual clock" not in notes
 
 

@@ -77,7 +77,7 @@ def test_a_commit_that_failed_at_its_end_may_have_been_kept_and_the_error_says_s
         ):
             await store.commit([NEW])
 
-        assert "nothing of it was kept" not in (type(refusal.value).__doc__ or "")
+        assert "nothing was stored" not in (type(refusal.value).__doc__ or "")
         assert str(tmp_path / DATABASE) in str(refusal.value)
 
     with_store(tmp_path, story)
