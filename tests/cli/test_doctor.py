@@ -25,7 +25,7 @@ def test_scopes_that_are_not_polled_and_a_manual_clock_are_noted(tmp_path: Path)
 
     assert done.code == 0
     assert "not polled: db" in done.stdout
-    assert "hint: the clock stands still; to move it: fairwarning clock advance 15m\n" in done.stderr
+    assert "hint: the clock is manual; to move it: fairwarning clock advance 15m\n" in done.stderr
 
 
 def test_a_missing_server_is_wrong_and_a_hint_says_how_to_start_one() -> None:

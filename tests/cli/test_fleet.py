@@ -123,9 +123,12 @@ def test_a_cause_says_that_no_guest_polls(tmp_path: Path) -> None:
         rolled_out = server.command("rollout", "--scope", "db")
 
     assert "Started" in done.stdout
-    assert done.stderr == "nobody polls db: acted at once; hint: poll first, or up --start-enabled\n"
+    assert (
+        done.stderr
+        == "no guest polls db: the action happened at once; hint: poll first, or up --start-enabled\n"
+    )
     assert rolled_out.stderr.startswith(
-        "nobody polls db: will act unseen; hint: poll first, or up --start-enabled\n"
+        "no guest polls db: the action will happen without warning; hint: poll first, or up --start-enabled\n"
     )
 
 

@@ -161,7 +161,7 @@ def test_a_button_says_so_if_the_scope_is_not_polled() -> None:
 
     page = client.accepted(f"{HERE}/cause", HERE, cause="restart")
 
-    assert "nobody polls web: acted at once" in text(page)
+    assert "no guest polls web: the action happened at once" in text(page)
 
 
 def test_only_a_spot_machine_can_be_evicted() -> None:

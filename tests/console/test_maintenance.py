@@ -86,7 +86,7 @@ def test_a_rollout_of_an_unpolled_scope_says_so() -> None:
 
     words = text(client.accepted(HERE, page=HERE, scope="app"))
 
-    assert "nobody polls app: will act unseen" in words
+    assert "no guest polls app: the action will happen without warning" in words
 
 
 def test_a_scope_with_a_rollout_is_not_offered_again() -> None:

@@ -16,5 +16,5 @@ def test_a_page_says_why_changes_cannot_be_kept_until_they_can() -> None:
     stage.cause("restart", "web_0")
     repaired_page = text(client.page("/events"))
 
-    assert "changes cannot be kept: disk full" in broken_page
+    assert "changes cannot be stored: disk full" in broken_page
     assert "cannot be kept" not in repaired_page

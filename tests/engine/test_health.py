@@ -23,13 +23,13 @@ def test_an_engine_that_cannot_store_changes_says_why_without_a_path() -> None:
     with pytest.raises(StorageError) as refusal:
         run(stage.engine.check_health())
 
-    assert stage.engine.trouble == str(refusal.value) == "changes cannot be kept: disk full"
+    assert stage.engine.trouble == str(refusal.value) == "changes cannot be stored: disk full"
 
 
 def test_an_unexpected_error_is_described_in_the_log_only() -> None:
     stage, _ = broken(OSError(28, "No space left on device", "/srv/secret"))
 
-    assert stage.engine.trouble == "changes cannot be kept: the server's log says why"
+    assert stage.engine.trouble == "changes cannot be stored: the server's log says why"
 
 
 def test_asking_finds_out_that_changes_can_be_kept_again() -> None:

@@ -254,7 +254,7 @@ def test_a_deactivated_machine_keeps_its_address_and_is_not_answered_there() -> 
 
 
 def test_what_is_no_address_cannot_be_named() -> None:
-    with pytest.raises(InvalidError, match="'here' is no IP address"):
+    with pytest.raises(InvalidError, match="'here' is not an IP address"):
         asyncio.run(inventory(named={WEB_0: "here"}))
 
 

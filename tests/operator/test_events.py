@@ -72,7 +72,10 @@ def test_in_a_scope_without_polls_a_restart_acts_at_once_and_the_response_says_s
     announced = client.cause("restart", "web_0")
 
     assert not announced.warned
-    assert announced.hint == "nobody polls web: acted at once; hint: poll first, or up --start-enabled"
+    assert (
+        announced.hint
+        == "no guest polls web: the action happened at once; hint: poll first, or up --start-enabled"
+    )
     assert announced.events[0].status == "Started"
 
 
@@ -82,7 +85,8 @@ def test_in_a_scope_without_polls_maintenance_comes_at_its_time_and_the_response
     announced = client.cause("freeze", "web_0")
 
     assert not announced.warned
-    assert announced.hint == "nobody polls web: will act unseen; hint: poll first, or up --start-enabled"
+    outcome = "the action will happen without warning"
+    assert announced.hint == f"no guest polls web: {outcome}; hint: poll first, or up --start-enabled"
     assert announced.events[0].status == "Scheduled"
 
 

@@ -15,5 +15,5 @@ def test_a_server_that_cannot_store_changes_is_unhealthy_until_it_can() -> None:
     disk.wrong = None
     healthy = client.send("GET", "/healthz")
 
-    assert (unhealthy.status, unhealthy.detail) == (503, "changes cannot be kept: disk full")
+    assert (unhealthy.status, unhealthy.detail) == (503, "changes cannot be stored: disk full")
     assert (healthy.status_code, healthy.json()) == (200, {"status": "ok"})

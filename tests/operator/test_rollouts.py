@@ -126,7 +126,8 @@ def test_a_rollout_says_when_no_guest_polls() -> None:
     polled, unpolled = (msgspec.json.decode(body, type=schemas.RolloutBegunBody) for body in bodies)
     assert (polled.warned, polled.hint) == (True, None)
     assert unpolled.warned is False
-    assert unpolled.hint == "nobody polls app: will act unseen; hint: poll first, or up --start-enabled"
+    outcome = "the action will happen without warning"
+    assert unpolled.hint == f"no guest polls app: {outcome}; hint: poll first, or up --start-enabled"
 
 
 # -- the routes of the release before

@@ -49,7 +49,7 @@ def test_without_seccomp_the_default_mode_explains_itself(unchecked_exec: Exec) 
         f"error: {NO_SECCOMP}",
         "hint: --isolate may work: it needs user namespaces instead",
     ]
-    assert lines[2].startswith("hint: let the program connect to http://127.0.0.1:")
+    assert lines[2].startswith("hint: make the program connect to http://127.0.0.1:")
 
 
 def test_exec_inside_exec_explains_itself(redirecting: Exec) -> None:

@@ -65,7 +65,7 @@ def test_a_server_whose_syncs_fail_promises_nothing_and_recovers_by_itself(tmp_p
     assert status == 503
     assert "it is unknown whether the change was stored" in said
     assert sick[0] == 503
-    assert "changes cannot be kept" in sick[1]
+    assert "changes cannot be stored" in sick[1]
     assert again[0] == 503
     assert well[0] == 200
     assert after[0] == 201

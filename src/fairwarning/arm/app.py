@@ -153,7 +153,7 @@ class ArmApp:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         base = self._base(request)
         if scheme.lower() != "bearer" or not token.strip():
-            message = "Authentication failed: the request shows no bearer token."
+            message = "Authentication failed: the request has no bearer token."
             raise UnauthorizedError(
                 "AuthenticationFailed", message, self._tokens.challenge(base, has_token=False)
             )

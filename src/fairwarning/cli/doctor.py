@@ -130,7 +130,7 @@ def _port(url: str) -> Diagnosis:
 
 def _clock(clock: ClockInfo) -> Diagnosis:
     if clock.mode == "manual":
-        hint = f"the clock stands still; to move it: {PROGRAM} clock advance 15m"
+        hint = f"the clock is manual; to move it: {PROGRAM} clock advance 15m"
         return Diagnosis(about="clock", verdict=NOTE, says="manual", hint=hint)
     return Diagnosis(about="clock", verdict=OK, says=f"{clock.mode}, speed {clock.speed:g}")
 

@@ -17,7 +17,7 @@ from fairwarning.core.document import snippets
 if TYPE_CHECKING:
     from fairwarning.sandbox.addresses import Endpoint
 
-_BY_PORT = "let the program connect to {url} instead of http://169.254.169.254"
+_BY_PORT = "make the program connect to {url} instead of http://169.254.169.254"
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -93,8 +93,10 @@ def unpolled_hint(scopes: Mapping[ScopeId, Scope], events: Iterable[Event]) -> s
     }
     if not unpolled:
         return None
-    outcome = "will act unseen" if any(event.waiting for event in unpolled.values()) else "acted at once"
-    return f"nobody polls {', '.join(unpolled)}: {outcome}; hint: poll first, or up --start-enabled"
+    waits = any(event.waiting for event in unpolled.values())
+    outcome = "will happen without warning" if waits else "happened at once"
+    names = ", ".join(unpolled)
+    return f"no guest polls {names}: the action {outcome}; hint: poll first, or up --start-enabled"
 
 
 def _check_event_type(request: Announcement, cause: Cause) -> None:

@@ -115,7 +115,7 @@ class Engine:
         if problem is None:
             return ""
         reason = problem.problem if isinstance(problem, StorageError) else "the server's log says why"
-        return f"changes cannot be kept: {reason}"
+        return f"changes cannot be stored: {reason}"
 
     async def check_health(self) -> None:
         """Raise unless changes can be stored; after a failure, try a commit that changes nothing."""

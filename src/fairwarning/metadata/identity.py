@@ -116,7 +116,7 @@ def canonical(address: str) -> str:
     try:
         parsed = ip_address(address)
     except ValueError:
-        raise InvalidError("address", f"{address!r} is no IP address") from None
+        raise InvalidError("address", f"{address!r} is not an IP address") from None
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
     return str(parsed)
