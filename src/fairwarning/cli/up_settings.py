@@ -1,6 +1,5 @@
 """Turns the options of ``up`` into the settings of a server."""
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -27,6 +26,9 @@ CLOUD_SERVICE = "cloud-service"
 
 #: R-25: the first call takes two minutes at most.
 LONGEST_FIRST_CALL = timedelta(minutes=2)
+
+#: Names a new file: the file that was given may be another one by mistake.
+_TOKEN_HINT = "create one with: openssl rand -hex 16 > token"
 
 NamedCount = tuple[str, int]
 
@@ -204,13 +206,9 @@ def _token(path: Path | None) -> str | None:
     if not is_token(token):
         raise FailureError(
             f"{path} does not contain a token: it must be one line of printable ASCII characters",
-            _token_hint(path),
+            _TOKEN_HINT,
         )
     if len(token) < SHORTEST_TOKEN:
         problem = f"the token in {path} has {len(token)} characters; it needs at least {SHORTEST_TOKEN}"
-        raise FailureError(problem, _token_hint(path))
+        raise FailureError(problem, _TOKEN_HINT)
     return token
-
-
-def _token_hint(path: Path) -> str:
-    return f"create one with: openssl rand -hex 16 > {shlex.quote(str(path))}"
