@@ -68,6 +68,29 @@ def test_an_event_can_be_cancelled(manual: Server) -> None:
     assert [row["kind"] for row in manual.history()] == ["scheduled", "cancelled"]
 
 
+def test_what_was_done_before_a_refusal_is_printed(manual: Server) -> None:
+    (freeze,) = manual.cause("freeze", "db")
+    (reboot,) = manual.cause("restart", "web_0")
+    manual.tell("approve", reboot["id"])
+
+    refused = manual.command("cancel", reboot["id"], freeze["id"], "--json")
+    partly = manual.command("cancel", freeze["id"], reboot["id"])
+
+    assert (refused.code, refused.stdout) == (1, "")
+    assert partly.code == 1
+    assert [line.split()[0] for line in partly.stdout.splitlines()] == ["EVENT", freeze["id"]]
+    assert partly.stderr.startswith("error: ")
+
+
+def test_an_event_that_is_named_twice_is_approved_once(manual: Server) -> None:
+    (event,) = manual.cause("restart", "web_0")
+
+    approved = json.loads(manual.tell("approve", event["id"][:8], event["id"].lower(), "--json"))
+
+    assert [one["id"] for one in approved] == [event["id"]]
+    assert [row["kind"] for row in manual.history()] == ["scheduled", "approved", "started"]
+
+
 def test_the_history_of_one_event_leaves_out_the_others(manual: Server) -> None:
     (event,) = manual.cause("freeze", "db")
     manual.cause("freeze", "web_0")
