@@ -7,7 +7,7 @@ import json
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -298,8 +298,7 @@ def _remove_ready_file(ready_file: Path) -> None:
 def ready_document(service: "FleetServer") -> dict[str, Json]:
     """Return all addresses; a machine whose name several scopes have is named by scope and name."""
     others = service.alternatives()
-    uses = Counter(ref.name for ref in others)
-    names: dict[MachineRef, str] = {ref: ref.name if uses[ref.name] == 1 else ref.full for ref in others}
+    names = _unique_names(others)
     metadata: dict[str, Json] = {names[ref]: url for ref, url in service.endpoints().items()}
     alternatives: dict[str, Json] = {names[ref]: [*ways] for ref, ways in others.items()}
     return {
@@ -312,12 +311,19 @@ def ready_document(service: "FleetServer") -> dict[str, Json]:
     }
 
 
+def _unique_names(machines: Collection[MachineRef]) -> dict[MachineRef, str]:
+    """Return the name by which commands know each machine: with its scope, if several scopes have it."""
+    uses = Counter(ref.name for ref in machines)
+    return {ref: ref.name if uses[ref.name] == 1 else ref.full for ref in machines}
+
+
 def introduce(service: "FleetServer", version: str) -> None:
     """Print the addresses, and commands to paste."""
     ways = service.alternatives()
+    endpoints = service.endpoints()
     rows = [
         (ref.name, ref.scope, snippets.poll_command(url, version, ways[ref]))
-        for ref, url in service.endpoints().items()
+        for ref, url in endpoints.items()
     ]
     print_table(("MACHINE", "SCOPE", "COMMAND TO POLL"), rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
@@ -336,7 +342,8 @@ def introduce(service: "FleetServer", version: str) -> None:
         print_note(f"for commands in other terminals: export FAIRWARNING_URL={service.operator_url}")
         return
     print_note("paste one of the commands first: only a scope that polls is warned")
-    print_note(f"then, in a second terminal: {PROGRAM} cause restart {rows[0][0] if rows else 'VM'}")
+    machine = next((_unique_names(ways)[ref] for ref in endpoints), "VM")
+    print_note(f"then, in a second terminal: {PROGRAM} cause restart {machine}")
 
 
 @contextmanager
