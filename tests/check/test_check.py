@@ -182,8 +182,13 @@ def test_a_scenario_is_shown_as_it_stands() -> None:
         ),
         pytest.param(
             ("--json-file", "nowhere/report", "--", "true"),
-            "nowhere/report cannot be written: nowhere is not a directory",
+            "'--json-file': nowhere/report cannot be written: nowhere is not a directory",
             id="no place for the report",
+        ),
+        pytest.param(
+            ("--junit", "nowhere/report", "--", "true"),
+            "'--junit': nowhere/report cannot be written: nowhere is not a directory",
+            id="no place for the report of a build",
         ),
         pytest.param(("--jobs", "0", "--", "true"), "Invalid value for '--jobs'", id="no jobs"),
     ],

@@ -347,8 +347,9 @@ def test_a_stored_set_that_equals_the_options_is_not_noted(tmp_path: Path) -> No
 def test_a_ready_file_that_cannot_be_written_is_refused_before_anything_listens(tmp_path: Path) -> None:
     done = call("up", "--port-base", "0", "--ready-file", str(tmp_path / "nowhere" / "ready.json"))
 
-    assert done.code == 1
+    assert done.code == 2
     assert done.stdout == ""
+    assert "Error: Invalid value for '--ready-file': " in done.stderr
     assert done.stderr.endswith(f"{tmp_path / 'nowhere'} is not a directory\n")
 
 

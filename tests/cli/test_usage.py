@@ -204,8 +204,9 @@ def test_a_file_without_a_token_is_refused(content: bytes, tmp_path: Path) -> No
 
     done = call("up", "--token-file", str(tmp_path / "token"))
 
-    assert done.code == 1
-    assert "does not contain a token: it must be one line of printable ASCII characters" in done.stderr
+    assert done.code == 2
+    assert "Error: Invalid value for '--token-file': " in done.stderr
+    assert "does not contain a token: it must be one line of printable ASCII characters\n" in done.stderr
 
 
 def test_a_short_token_is_refused_with_a_hint(tmp_path: Path) -> None:
@@ -213,12 +214,21 @@ def test_a_short_token_is_refused_with_a_hint(tmp_path: Path) -> None:
 
     done = call("up", "--token-file", str(tmp_path / "token"))
 
-    assert done.code == 1
-    assert "has 15 characters; it needs at least 16" in done.stderr
+    assert done.code == 2
+    assert "Error: Invalid value for '--token-file': the token in " in done.stderr
+    assert "has 15 characters; it needs at least 16\n" in done.stderr
     # The named file may be the wrong one: no command to paste overwrites it.
     assert "hint: create one with: openssl rand -hex 16 > token\n" in done.stderr
     assert f"> {tmp_path}" not in done.stderr
     assert "fifteen letters" not in done.stderr
+
+
+def test_the_length_of_a_token_is_counted_in_the_singular_too(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("1")
+
+    done = call("up", "--token-file", str(tmp_path / "token"))
+
+    assert "has 1 character; it needs at least 16\n" in done.stderr
 
 
 def test_the_package_can_be_run_as_a_module() -> None:

@@ -13,7 +13,7 @@ import click
 
 from fairwarning import config
 from fairwarning.cli.completion import AFTER_DASHES, complete_scenarios
-from fairwarning.cli.options import SPEED
+from fairwarning.cli.options import SPEED, OutputFile
 from fairwarning.cli.output import FailureError, did_you_mean, print_json, print_note, print_table
 from fairwarning.config import PROGRAM
 from fairwarning.core.errors import FairWarningError
@@ -29,7 +29,7 @@ JOBS = 6
 
 SAFE, UNSAFE = 0, 1
 
-_FILE = click.Path(path_type=Path, dir_okay=False, writable=True)
+_FILE = OutputFile()
 
 
 class CheckOptions(TypedDict):
@@ -163,9 +163,6 @@ def _require(options: CheckOptions) -> None:
         raise CannotCheckError("check works on Linux only")
     if "{" not in command[0] and shutil.which(command[0]) is None:
         raise CannotCheckError(f"program not found: {command[0]}")
-    for path in (options["junit"], options["json_file"]):
-        if path is not None and not path.parent.is_dir():
-            raise CannotCheckError(f"{path} cannot be written: {path.parent} is not a directory")
 
 
 def _results(scenarios: list["Scenario"], options: CheckOptions) -> list["ScenarioResult"]:

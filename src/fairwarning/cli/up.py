@@ -19,7 +19,17 @@ import click
 from fairwarning import config
 from fairwarning.cli.client import EventInfo, EventList, HistoryLine, MachineInfo, OperatorClient, decode
 from fairwarning.cli.doctor import DATA_HINTS
-from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, REPLAY, SIZE, SPEED, ZONES
+from fairwarning.cli.options import (
+    ADDRESS,
+    COUNTED,
+    DURATION,
+    HOST_PORT,
+    REPLAY,
+    SIZE,
+    SPEED,
+    ZONES,
+    OutputFile,
+)
 from fairwarning.cli.output import (
     FailureError,
     count,
@@ -78,7 +88,6 @@ _FIELD_OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
@@ -124,7 +133,10 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
     help="Size of the data above which old history is pruned.  [default with --data: 1GB]",
 )
 @click.option(
-    "--ready-file", type=_FILE, help="Write the addresses to this JSON file when the server is ready."
+    "--ready-file",
+    # An earlier file is replaced, so it need not be writable.
+    type=OutputFile(writable=False),
+    help="Write the addresses to this JSON file when the server is ready.",
 )
 @click.option(
     "--port-base",
@@ -242,7 +254,7 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if ready_file is not None:
-        _remove_ready_file(ready_file)
+        ready_file.unlink(missing_ok=True)
     version = _api_version(wanted.profile)
     # The reporter listens to the server, so it ends after it.
     with ExitStack() as last:
@@ -287,12 +299,6 @@ def _report_replayed(json_: bool, at: datetime, machine: MachineRef, ids: tuple[
         approval = {"at": at.isoformat(), "kind": "replayed", "event": event, "by": machine.name}
         line = json.dumps(approval) if json_ else escape_hidden(text)
         threading.Thread(target=click.echo, args=(line,), daemon=True).start()
-
-
-def _remove_ready_file(ready_file: Path) -> None:
-    if not ready_file.parent.is_dir():
-        raise FailureError(f"{ready_file} cannot be written: {ready_file.parent} is not a directory")
-    ready_file.unlink(missing_ok=True)
 
 
 def ready_document(service: "FleetServer") -> dict[str, Json]:
