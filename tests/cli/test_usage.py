@@ -283,11 +283,29 @@ def test_the_commands_are_printed_as_the_user_calls_them(monkeypatch: pytest.Mon
     assert "hint: start one with: ./dev up\n" in run("vms").stderr
 
 
-def test_the_script_of_the_checkout_says_how_it_was_called(tmp_path: Path) -> None:
+def test_usage_lines_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRWARNING_PROGRAM", "./dev")
+
+    error, usage = run("clock", "advance").stderr, run("vms", "--help").stdout
+
+    assert error.startswith("Usage: ./dev clock advance [OPTIONS] BY\nTry './dev clock advance --help'")
+    assert usage.startswith("Usage: ./dev vms [OPTIONS]\n")
+
+
+@pytest.mark.parametrize(
+    ("folder", "program"),
+    [
+        pytest.param(".", "./dev", id="in the checkout"),
+        pytest.param("plain-1.0", "plain-1.0/dev", id="in another folder"),
+        pytest.param("my work", "'my work/dev'", id="a path with a space"),
+        pytest.param("it's", r"'it'\''s/dev'", id="a path with a quote"),
+    ],
+)
+def test_the_script_of_the_checkout_says_how_it_was_called(tmp_path: Path, folder: str, program: str) -> None:
     root = Path(__file__).parents[2]
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "FAIRWARNING_URL": "http://127.0.0.1:1"}
-    copy = tmp_path / "checkout"
-    copy.mkdir()
+    copy = tmp_path / folder
+    copy.mkdir(exist_ok=True)
     for name in ("dev", "pyproject.toml", "constraints.txt"):
         (copy / name).write_bytes((root / name).read_bytes())
     (copy / "dev").chmod(0o755)
@@ -297,7 +315,12 @@ def test_the_script_of_the_checkout_says_how_it_was_called(tmp_path: Path) -> No
         (copy / ".venv" / "bin" / name).chmod(0o755)
 
     done = subprocess.run(
-        ["./dev", "cause", "restart"], cwd=copy, env=environment, capture_output=True, text=True, timeout=60
+        [f"{folder}/dev", "cause", "restart"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
-    assert done.stdout == "./dev cause restart\n"
+    assert done.stdout == f"{program} cause restart\n"
