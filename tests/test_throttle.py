@@ -227,12 +227,19 @@ def test_who_tries_too_many_at_once_is_told_to_come_back(api: str) -> None:
     assert response.headers["retry-after"] == "2"
 
 
-def test_a_server_does_not_start_with_a_token_that_could_be_guessed() -> None:
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [
+        pytest.param(SHORTEST_TOKEN - 1, "token: has 15 characters; it needs at least 16", id="too short"),
+        pytest.param(1, "token: has 1 character; it needs at least 16", id="one character"),
+    ],
+)
+def test_a_server_does_not_start_with_a_token_that_could_be_guessed(length: int, message: str) -> None:
     async def start() -> None:
-        async with FleetServer(Settings(port_base=0, token="x" * (SHORTEST_TOKEN - 1))):
+        async with FleetServer(Settings(port_base=0, token="x" * length)):
             pass
 
-    with pytest.raises(InvalidError, match="token: has 15 characters; it needs at least 16"):
+    with pytest.raises(InvalidError, match=message):
         run(start())
 
 

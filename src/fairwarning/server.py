@@ -34,6 +34,7 @@ from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Store
 from fairwarning.engine.retention import Pruner
 from fairwarning.engine.time_control import TimeControl
+from fairwarning.formats.counts import format_count
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.formats.timestamps import for_people
 from fairwarning.http1.limits import raise_descriptor_limit, share_descriptors
@@ -345,7 +346,8 @@ def _check_token(api: str, address: tuple[str, int] | None, token: str | None) -
     if address is not None and not loopback(address[0]) and token is None:
         raise InvalidError("token", f"a token is required to serve {api} on {address[0]}")
     if token is not None and len(token) < SHORTEST_TOKEN:
-        raise InvalidError("token", f"has {len(token)} characters; it needs at least {SHORTEST_TOKEN}")
+        length = format_count(len(token), "character")
+        raise InvalidError("token", f"has {length}; it needs at least {SHORTEST_TOKEN}")
 
 
 def _certificates(directory: Path, host: str) -> "Certificates":
@@ -368,22 +370,18 @@ def _stored_fleet_note(scopes: Collection[Scope], data: Path | None) -> str:
         return f"no machines are left in {data}; hint: create some with --scale-set web=3"
     machines = sum(len(scope.machines) for scope in scopes)
     sets = len({scope.facts.set_id for scope in scopes})
-    return f"{_count(machines, 'machine')} in {_count(sets, 'set')} from {data}"
+    return f"{format_count(machines, 'machine')} in {format_count(sets, 'set')} from {data}"
 
 
 def _difference_notes(blueprint: Blueprint, scopes: Sequence[Scope]) -> tuple[str, ...]:
     """Return how the scopes of an existing set differ from its blueprint."""
     kind, count = scopes[0].facts.kind, sum(len(scope.machines) for scope in scopes)
-    machines = _count(count, "machine")
+    machines = format_count(count, "machine")
     if kind is not blueprint.kind:
         return (f"{blueprint.name} already exists, as {kind} with {machines}",)
     if count != (sum(number for _, number in blueprint.roles) or blueprint.count):
         return (f"{blueprint.name} already exists, with {machines}",)
     return ()
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _machine_addresses(engine: Engine, addresses: Mapping[str, str]) -> dict[MachineRef, str]:

@@ -175,14 +175,20 @@ def test_a_scenario_is_shown_as_it_stands() -> None:
             ("rain", "--", "true"), "rain: is neither a standard scenario nor a .toml file", id="no scenario"
         ),
         pytest.param(("plain-rebot", "--", "true"), "(did you mean plain-reboot", id="nearly a scenario"),
+        pytest.param(("--show", "plain-rebot"), "(did you mean plain-reboot", id="nearly one to show"),
         pytest.param(("--json", "r.json", "--", "true"), "--json-file r.json", id="a file for --json"),
         pytest.param(
             ("--show", "rain"), "rain: is neither a standard scenario nor a .toml file", id="nothing to show"
         ),
         pytest.param(
             ("--json-file", "nowhere/report", "--", "true"),
-            "nowhere/report cannot be written: nowhere is not a directory",
+            "'--json-file': nowhere/report cannot be written: nowhere is not a directory",
             id="no place for the report",
+        ),
+        pytest.param(
+            ("--junit", "nowhere/report", "--", "true"),
+            "'--junit': nowhere/report cannot be written: nowhere is not a directory",
+            id="no place for the report of a build",
         ),
         pytest.param(("--jobs", "0", "--", "true"), "Invalid value for '--jobs'", id="no jobs"),
     ],
@@ -192,6 +198,21 @@ def test_a_usage_error_is_refused(words: tuple[str, ...], message: str) -> None:
 
     assert done.code == 2
     assert message in done.stderr
+
+
+def test_no_other_scenario_is_suggested_for_a_file_that_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "plain-reboot.toml"
+    file.write_text("steps = [")
+
+    done = call("check", file.name, "--", "true")
+
+    assert done.code == 2
+    assert done.stderr.startswith("error: plain-reboot.toml: is not valid TOML: ")
+    assert "did you mean" not in done.stderr
+    assert "hint" not in done.stderr
 
 
 def test_what_is_behind_the_dashes_is_not_ours_to_read() -> None:

@@ -11,6 +11,7 @@ from typing import TypedDict
 
 import pytest
 
+from fairwarning.store import examine
 from fairwarning.store.marker import MARKER
 from fairwarning.store.sqlite import DATABASE
 from tests.cli.server import call, up
@@ -43,6 +44,12 @@ def test_the_rows_of_an_intact_database_are_counted(whole: Sample) -> None:
     assert found["database"]["verdict"] == "ok"
     assert "rows and 42 journal lines are as they were written" in found["database"]["says"]
     assert "MB are free" in found["data"]["says"]
+
+
+def test_a_single_row_is_counted_in_the_singular(whole: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examine, "check_all", lambda database: {"scopes": 1, "journal": 1})
+
+    assert "1 row and 1 journal line are as they were written" in look(whole.directory)["database"]["says"]
 
 
 def test_the_examination_changes_nothing(tmp_path: Path) -> None:

@@ -5,11 +5,13 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from fairwarning.cli.client import OperatorClient
+from fairwarning.core.document.render import Json
 from tests.cli.server import FAIRWARNING, Server, until, up
 
 
@@ -66,6 +68,29 @@ def test_an_event_can_be_cancelled(manual: Server) -> None:
     assert listed.stdout == ""
     assert listed.stderr == "no events are pending\n"
     assert [row["kind"] for row in manual.history()] == ["scheduled", "cancelled"]
+
+
+def test_what_was_done_before_a_refusal_is_printed(manual: Server) -> None:
+    (freeze,) = manual.cause("freeze", "db")
+    (reboot,) = manual.cause("restart", "web_0")
+    manual.tell("approve", reboot["id"])
+
+    refused = manual.command("cancel", reboot["id"], freeze["id"], "--json")
+    partly = manual.command("cancel", freeze["id"], reboot["id"])
+
+    assert (refused.code, refused.stdout) == (1, "")
+    assert partly.code == 1
+    assert [line.split()[0] for line in partly.stdout.splitlines()] == ["EVENT", freeze["id"]]
+    assert partly.stderr.startswith("error: ")
+
+
+def test_an_event_that_is_named_twice_is_approved_once(manual: Server) -> None:
+    (event,) = manual.cause("restart", "web_0")
+
+    approved = json.loads(manual.tell("approve", event["id"][:8], event["id"].lower(), "--json"))
+
+    assert [one["id"] for one in approved] == [event["id"]]
+    assert [row["kind"] for row in manual.history()] == ["scheduled", "approved", "started"]
 
 
 def test_the_history_of_one_event_leaves_out_the_others(manual: Server) -> None:
@@ -178,6 +203,41 @@ def test_a_rollout_that_is_followed_shows_each_domain_in_turn(tmp_path: Path) ->
         for number in range(3)
         for what in ("is scheduled by operator", "has started", "is over")
     ]
+
+
+def test_a_rollout_that_is_followed_as_json_is_an_object_per_line(tmp_path: Path) -> None:
+    with up(tmp_path, "--availability-set", "app=1", "--speed", "100") as server:
+        printed = server.tell("rollout", "--scope", "app", "--notice", "10s", "--follow", "--json")
+
+    begun, *lines = map(json.loads, printed.splitlines())
+    assert begun["scope"] == "app"
+    assert [line["kind"] for line in lines] == ["scheduled", "started", "finished"]
+
+
+def test_a_refused_rollout_is_a_rollout_in_the_history(manual: Server) -> None:
+    manual.tell("rollout", "--scope", "web")
+    manual.command("rollout", "--scope", "web")
+
+    assert [(row["kind"], row["type"]) for row in manual.history()][-1] == ("refused", "rollout host-update")
+
+
+def test_rollouts_are_started_and_stopped_at_their_routes(
+    manual: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, str]] = []
+    send = OperatorClient.call
+
+    def record(
+        client: OperatorClient, method: str, path: str, body: Mapping[str, Json] | None = None
+    ) -> bytes:
+        calls.append((method, path))
+        return send(client, method, path, body)
+
+    monkeypatch.setattr(OperatorClient, "call", record)
+    manual.tell("rollout", "--scope", "web")
+    manual.tell("rollout", "--scope", "web", "--stop")
+
+    assert calls == [("POST", "/rollouts"), ("DELETE", "/rollouts/web")]
 
 
 def test_a_rollout_can_be_stopped(manual: Server) -> None:

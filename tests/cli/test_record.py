@@ -18,7 +18,7 @@ from fairwarning.core.document.recording import (
 )
 from fairwarning.core.document.render import Json
 from tests.agent.scripted import Answer, endpoint
-from tests.cli.server import FAIRWARNING, Server, call, until, up
+from tests.cli.server import FAIRWARNING, NOWHERE, Server, call, until, up
 from tests.fleet_harness import NOON
 
 NAME = Answer(body=b"web_0")
@@ -103,7 +103,9 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
     done = call("record", "-o", str(file), "--for", "0s")
 
-    assert (done.code, done.stderr) == (1, f"error: {file} cannot be written: No such file or directory\n")
+    assert done.code == 2
+    reason = f"{file} cannot be written: {file.parent} is not a directory"
+    assert done.stderr.endswith(f"Error: Invalid value for '-o' / '--output': {reason}\n")
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,17 @@ def test_a_dead_endpoint_is_an_error(lasts: tuple[str, ...]) -> None:
         "error: http://127.0.0.1:1 cannot be recorded: 127.0.0.1:1 does not answer: "
     )
     assert "hint: --endpoint must be the metadata endpoint of a machine" in done.stderr
+
+
+def test_a_dead_endpoint_leaves_no_empty_recording_behind(tmp_path: Path) -> None:
+    new, existing = tmp_path / "new.jsonl", keep(tmp_path / "existing.jsonl", EMPTY)
+    content = existing.read_text()
+
+    codes = {call("record", "--endpoint", NOWHERE, "-o", str(file)).code for file in (new, existing)}
+
+    assert codes == {1}
+    assert not new.exists()
+    assert existing.read_text() == content
 
 
 @pytest.mark.parametrize(
@@ -221,8 +234,9 @@ def test_a_file_that_is_not_a_recording_is_not_replayed(tmp_path: Path, text: st
 
     done = call("up", "--port-base", "0", "--replay", str(file))
 
-    assert (done.code, done.stdout) == (1, "")
-    assert f"error: {complaint.format(file=file)}" in done.stderr
+    assert (done.code, done.stdout) == (2, "")
+    assert f"Error: Invalid value for '--replay': {complaint.format(file=file)}" in done.stderr
+    assert "hint" not in done.stderr
 
 
 def test_a_recording_without_a_machine_name_needs_one(tmp_path: Path) -> None:
@@ -230,10 +244,10 @@ def test_a_recording_without_a_machine_name_needs_one(tmp_path: Path) -> None:
 
     done = call("up", "--port-base", "0", "--replay", str(file))
 
-    assert (done.code, done.stderr.splitlines()) == (
-        1,
+    assert (done.code, done.stderr.splitlines()[-2:]) == (
+        2,
         [
-            f"error: {file}: the recording does not name its machine",
+            f"Error: Invalid value for '--replay': {file}: the recording does not name its machine",
             f"hint: name the machine: --replay MACHINE={file}",
         ],
     )
@@ -265,5 +279,6 @@ def test_contradicting_replays_are_refused(tmp_path: Path, words: tuple[str, ...
 def test_a_missing_recording_is_named(tmp_path: Path) -> None:
     done = call("up", "--port-base", "0", "--replay", str(tmp_path / "none.jsonl"))
 
-    assert done.code == 1
-    assert "none.jsonl cannot be read" in done.stderr
+    assert done.code == 2
+    assert "Error: Invalid value for '--replay': " in done.stderr
+    assert "none.jsonl cannot be read: No such file or directory\n" in done.stderr

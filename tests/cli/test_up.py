@@ -11,7 +11,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from fairwarning import config
+from fairwarning.cli.up import introduce
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.versions import NEWEST
+from fairwarning.core.model import ScopeKind
 from tests.cli.server import FAIRWARNING, Server, call, free_port, fresh, run, until, up
+from tests.running import running
 
 MANUAL = ("--clock", "manual", "--start-enabled")
 
@@ -64,6 +70,21 @@ def test_the_printed_command_of_each_machine_works(bare: Server) -> None:
 def test_a_name_that_two_scopes_have_is_written_with_its_scope(tmp_path: Path) -> None:
     with up(tmp_path, "--vm", "web_0", "--scale-set", "web=1") as server:
         assert sorted(server.ready["metadata"]) == ["web/web_0", "web_0/web_0"]
+
+
+def test_the_command_to_paste_names_a_machine_that_two_scopes_have_by_its_scope(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blueprints = [Blueprint(name=name, kind=ScopeKind.STANDALONE) for name in ("web_0", "db")]
+    with running(tmp_path, Blueprint(name="web", kind=ScopeKind.SCALE_SET, count=1), *blueprints) as server:
+        monkeypatch.setattr(config, "DEFAULT_URL", server.service.operator_url)
+        introduce(server.service, NEWEST)
+        last = capsys.readouterr().err.splitlines()[-1]
+        command = shlex.split(last.partition("fairwarning ")[2])
+        done = server.command(*command)
+
+    assert command in (["cause", "restart", "web/web_0"], ["cause", "restart", "web_0/web_0"])
+    assert done.code == 0
 
 
 def test_there_is_an_option_for_every_kind_of_set(tmp_path: Path) -> None:
@@ -326,8 +347,9 @@ def test_a_stored_set_that_equals_the_options_is_not_noted(tmp_path: Path) -> No
 def test_a_ready_file_that_cannot_be_written_is_refused_before_anything_listens(tmp_path: Path) -> None:
     done = call("up", "--port-base", "0", "--ready-file", str(tmp_path / "nowhere" / "ready.json"))
 
-    assert done.code == 1
+    assert done.code == 2
     assert done.stdout == ""
+    assert "Error: Invalid value for '--ready-file': " in done.stderr
     assert done.stderr.endswith(f"{tmp_path / 'nowhere'} is not a directory\n")
 
 

@@ -206,8 +206,9 @@ def test_a_file_without_a_token_is_refused(content: bytes, tmp_path: Path) -> No
 
     done = call("up", "--token-file", str(tmp_path / "token"))
 
-    assert done.code == 1
-    assert "does not contain a token: it must be one line of printable ASCII characters" in done.stderr
+    assert done.code == 2
+    assert "Error: Invalid value for '--token-file': " in done.stderr
+    assert "does not contain a token: it must be one line of printable ASCII characters\n" in done.stderr
 
 
 def test_a_short_token_is_refused_with_a_hint(tmp_path: Path) -> None:
@@ -215,10 +216,21 @@ def test_a_short_token_is_refused_with_a_hint(tmp_path: Path) -> None:
 
     done = call("up", "--token-file", str(tmp_path / "token"))
 
-    assert done.code == 1
-    assert "has 15 characters; it needs at least 16" in done.stderr
-    assert f"hint: create one with: openssl rand -hex 16 > {tmp_path / 'token'}" in done.stderr
+    assert done.code == 2
+    assert "Error: Invalid value for '--token-file': the token in " in done.stderr
+    assert "has 15 characters; it needs at least 16\n" in done.stderr
+    # The named file may be the wrong one: no command to paste overwrites it.
+    assert "hint: create one with: openssl rand -hex 16 > token\n" in done.stderr
+    assert f"> {tmp_path}" not in done.stderr
     assert "fifteen letters" not in done.stderr
+
+
+def test_the_length_of_a_token_is_counted_in_the_singular_too(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("1")
+
+    done = call("up", "--token-file", str(tmp_path / "token"))
+
+    assert "has 1 character; it needs at least 16\n" in done.stderr
 
 
 def test_the_package_can_be_run_as_a_module() -> None:
@@ -273,11 +285,29 @@ def test_the_commands_are_printed_as_the_user_calls_them(monkeypatch: pytest.Mon
     assert "hint: start one with: ./dev up\n" in run("vms").stderr
 
 
-def test_the_script_of_the_checkout_says_how_it_was_called(tmp_path: Path) -> None:
+def test_usage_lines_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRWARNING_PROGRAM", "./dev")
+
+    error, usage = run("clock", "advance").stderr, run("vms", "--help").stdout
+
+    assert error.startswith("Usage: ./dev clock advance [OPTIONS] BY\nTry './dev clock advance --help'")
+    assert usage.startswith("Usage: ./dev vms [OPTIONS]\n")
+
+
+@pytest.mark.parametrize(
+    ("folder", "program"),
+    [
+        pytest.param(".", "./dev", id="in the checkout"),
+        pytest.param("plain-1.0", "plain-1.0/dev", id="in another folder"),
+        pytest.param("my work", "'my work/dev'", id="a path with a space"),
+        pytest.param("it's", r"'it'\''s/dev'", id="a path with a quote"),
+    ],
+)
+def test_the_script_of_the_checkout_says_how_it_was_called(tmp_path: Path, folder: str, program: str) -> None:
     root = Path(__file__).parents[2]
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "FAIRWARNING_URL": "http://127.0.0.1:1"}
-    copy = tmp_path / "checkout"
-    copy.mkdir()
+    copy = tmp_path / folder
+    copy.mkdir(exist_ok=True)
     for name in ("dev", "pyproject.toml", "constraints.txt"):
         (copy / name).write_bytes((root / name).read_bytes())
     (copy / "dev").chmod(0o755)
@@ -287,10 +317,15 @@ def test_the_script_of_the_checkout_says_how_it_was_called(tmp_path: Path) -> No
         (copy / ".venv" / "bin" / name).chmod(0o755)
 
     done = subprocess.run(
-        ["./dev", "cause", "restart"], cwd=copy, env=environment, capture_output=True, text=True, timeout=60
+        [f"{folder}/dev", "cause", "restart"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
-    assert done.stdout == "./dev cause restart\n"
+    assert done.stdout == f"{program} cause restart\n"
 
 
 def test_a_password_in_the_url_is_refused_and_not_printed() -> None:

@@ -12,6 +12,7 @@ import click
 
 from fairwarning import __version__
 from fairwarning.cli.output import did_you_mean, print_note
+from fairwarning.config import PROGRAM
 
 #: Every command and its module, in the order in which a newcomer needs them.
 MODULES: Mapping[str, str] = {
@@ -42,6 +43,12 @@ RENAMED: Mapping[str, str] = {"walk": "rollout"}
 
 class Commands(click.Group):
     """Imports the module of a command when the command is used."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
+    ) -> click.Context:
+        """Name the program as the user calls it, so that usage lines can be pasted."""
+        return super().make_context(PROGRAM, args, parent, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in their order."""

@@ -13,7 +13,7 @@ import click
 
 from fairwarning import config
 from fairwarning.cli.completion import AFTER_DASHES, complete_scenarios
-from fairwarning.cli.options import SPEED
+from fairwarning.cli.options import SPEED, OutputFile
 from fairwarning.cli.output import FailureError, did_you_mean, print_json, print_note, print_table
 from fairwarning.config import PROGRAM
 from fairwarning.core.errors import FairWarningError
@@ -29,7 +29,7 @@ JOBS = 6
 
 SAFE, UNSAFE = 0, 1
 
-_FILE = click.Path(path_type=Path, dir_okay=False, writable=True)
+_FILE = OutputFile()
 
 
 class CheckOptions(TypedDict):
@@ -117,13 +117,13 @@ def check(**options: Unpack[CheckOptions]) -> None:
 def _print_scenarios(show: str | None, json_: bool) -> None:
     from fairwarning.check import scenario
 
-    try:
-        if show is not None:
+    if show is not None:
+        try:
             click.echo(scenario.text(show), nl=False)
-            return
-        summaries = {name: scenario.load(name).summary for name in scenario.standard()}
-    except FairWarningError as problem:
-        raise CannotCheckError(str(problem)) from problem
+        except FairWarningError as problem:
+            raise _cannot_load(show, problem) from problem
+        return
+    summaries = {name: scenario.load(name).summary for name in scenario.standard()}
     if json_:
         print_json([{"name": name, "summary": summary} for name, summary in summaries.items()])
     else:
@@ -138,11 +138,20 @@ def _load(names: Sequence[str]) -> list["Scenario"]:
         try:
             scenarios.append(load(name))
         except FairWarningError as problem:
-            hint = f"{PROGRAM} check --list lists the standard scenarios"
-            if name.endswith(".json"):
-                hint = f"to write JSON to a file: --json-file {name}"
-            raise CannotCheckError(f"{problem}{did_you_mean(name, standard())}", hint) from problem
+            raise _cannot_load(name, problem) from problem
     return scenarios
+
+
+def _cannot_load(name: str, problem: FairWarningError) -> CannotCheckError:
+    """Return the error about a scenario; only an unknown name gets suggestions."""
+    from fairwarning.check.scenario import standard
+
+    if name.endswith(".json"):
+        return CannotCheckError(str(problem), f"to write JSON to a file: --json-file {name}")
+    if Path(name).exists():
+        return CannotCheckError(str(problem))
+    hint = f"{PROGRAM} check --list lists the standard scenarios"
+    return CannotCheckError(f"{problem}{did_you_mean(name, standard())}", hint)
 
 
 def _require(options: CheckOptions) -> None:
@@ -154,9 +163,6 @@ def _require(options: CheckOptions) -> None:
         raise CannotCheckError("check works on Linux only")
     if "{" not in command[0] and shutil.which(command[0]) is None:
         raise CannotCheckError(f"program not found: {command[0]}")
-    for path in (options["junit"], options["json_file"]):
-        if path is not None and not path.parent.is_dir():
-            raise CannotCheckError(f"{path} cannot be written: {path.parent} is not a directory")
 
 
 def _results(scenarios: list["Scenario"], options: CheckOptions) -> list["ScenarioResult"]:

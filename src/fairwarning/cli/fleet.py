@@ -1,7 +1,7 @@
 """The commands about the machines, the events, the history and the clock of a running server."""
 
 import json
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from urllib.parse import quote
 
 import click
@@ -219,7 +219,17 @@ def cancel(event_ids: tuple[str, ...], json_: bool) -> None:
 def _act(verb: str, prefixes: tuple[str, ...], json_: bool) -> None:
     client = connect()
     event_ids = pending_events(client, prefixes)
-    bodies = [client.call("POST", f"/events/{quote(event_id, safe='')}/{verb}", {}) for event_id in event_ids]
+    bodies: list[bytes] = []
+    try:
+        for event_id in event_ids:
+            bodies.append(client.call("POST", f"/events/{quote(event_id, safe='')}/{verb}", {}))
+    finally:
+        # A refusal does not undo what was done before it.
+        if bodies:
+            _print_changed(bodies, json_)
+
+
+def _print_changed(bodies: Sequence[bytes], json_: bool) -> None:
     if json_:
         print_json([json.loads(body) for body in bodies])
     else:

@@ -27,13 +27,13 @@ MOST_CANDIDATES = 8
 
 
 def pending_events(client: OperatorClient, prefixes: Sequence[str]) -> list[str]:
-    """Return the ids of the pending events that have these prefixes."""
+    """Return the ids of the pending events that have these prefixes, each id once."""
     if all(map(_is_complete, prefixes)):
-        return list(prefixes)
+        return _without_repetitions(prefixes)
     events = decode(client.get("/events"), EventList).events
     known = {event.id: describe_event(event) for event in events}
     hint = f"{PROGRAM} events lists the pending events, {PROGRAM} history all events"
-    return [_resolve(prefix, known, "no pending event", hint) for prefix in prefixes]
+    return _without_repetitions([_resolve(prefix, known, "no pending event", hint) for prefix in prefixes])
 
 
 def recorded_event(client: OperatorClient, prefix: str) -> str:
@@ -56,6 +56,11 @@ def describe_event(event: EventInfo) -> str:
 
 def _is_complete(event_id: str) -> bool:
     return len(event_id) >= ID_LENGTH
+
+
+def _without_repetitions(event_ids: Sequence[str]) -> list[str]:
+    # Ids are compared as the server compares them: in any case.
+    return list({event_id.upper(): event_id for event_id in event_ids}.values())
 
 
 def _resolve(prefix: str, known: dict[str, str], nothing: str, hint: str) -> str:

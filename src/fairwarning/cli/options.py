@@ -1,18 +1,21 @@
 """The types of options and arguments; an invalid value is a usage error that shows a valid one."""
 
+import os
 import re
 from collections.abc import Callable
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 from urllib.parse import urlsplit
 
 import click
 
+from fairwarning.cli.output import print_note
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.policy import SPEEDS
+from fairwarning.formats.hidden_characters import escape_hidden
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., None])
@@ -25,6 +28,37 @@ _EVENT = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 def json_option(command: F) -> F:
     """Add the option ``--json`` to a command."""
     return click.option("--json", "json_", is_flag=True, help="Print JSON instead of a table.")(command)
+
+
+class InvalidOptionError(click.BadParameter):
+    """The value of an option is invalid; says why, and what may help."""
+
+    def __init__(self, option: str, problem: str, *hints: str) -> None:
+        super().__init__(escape_hidden(problem), param_hint=[option])
+        self.hints = hints
+
+    def show(self, file: IO[str] | None = None) -> None:
+        """Print the usage, the reason and the hints."""
+        super().show(file)
+        for hint in self.hints:
+            print_note(f"hint: {hint}")
+
+
+class OutputFile(click.Path[Path]):
+    """A file to write, in a directory that exists."""
+
+    def __init__(self, *, writable: bool = True) -> None:
+        super().__init__(path_type=Path, dir_okay=False, writable=writable)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """Return the path, or fail if the directory does not exist."""
+        path = super().convert(value, param, ctx)
+        if not path.parent.is_dir():
+            problem = f"{path} cannot be written: {path.parent} is not a directory"
+            self.fail(escape_hidden(problem), param, ctx)
+        return path
 
 
 class ParsedType(click.ParamType[T]):

@@ -10,7 +10,7 @@ from typing import TextIO
 
 import click
 
-from fairwarning.cli.options import DURATION, ENDPOINT, invalid
+from fairwarning.cli.options import DURATION, ENDPOINT, OutputFile, invalid
 from fairwarning.cli.output import FailureError, count, print_note
 from fairwarning.core.document.recording import RecordedDocument, RecordingError, format_line, parse_recording
 from fairwarning.core.document.versions import NEWEST, well_formed
@@ -19,12 +19,10 @@ from fairwarning.formats import durations
 AZURE = "http://169.254.169.254"
 SHORTEST_INTERVAL = timedelta(seconds=1)
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
-
 
 @click.command()
 @click.option("--endpoint", type=ENDPOINT, default=AZURE, show_default=True, help="The endpoint to record.")
-@click.option("-o", "--output", type=_FILE, help="Append to this file.  [default: stdout]")
+@click.option("-o", "--output", type=OutputFile(), help="Append to this file.  [default: stdout]")
 @click.option(
     "--for",
     "lasts",
@@ -107,9 +105,15 @@ def _open_recording(output: Path | None) -> Iterator[RecordingFile]:
     if output is None:
         yield RecordingFile(sys.stdout, None)
         return
+    is_new = not output.exists()
     earlier = _read_earlier(output)
-    with _open_file(output) as file:
-        yield RecordingFile(file, earlier[-1] if earlier else None)
+    try:
+        with _open_file(output) as file:
+            yield RecordingFile(file, earlier[-1] if earlier else None)
+    finally:
+        # An empty file is no recording: up --replay would refuse it.
+        if is_new and output.exists() and not output.stat().st_size:
+            output.unlink()
 
 
 def _read_earlier(output: Path) -> tuple[RecordedDocument, ...]:

@@ -48,6 +48,7 @@ def rollout(what: str, scope: str, notice: str | None, follow: bool, stop: bool,
     """Take maintenance through a scope, one domain at a time.
 
     The next domain is announced when the previous one is done. CAUSE is host-update if it is left out.
+    With --follow and --json each line is an object.
 
     \b
     Example:
@@ -62,9 +63,11 @@ def rollout(what: str, scope: str, notice: str | None, follow: bool, stop: bool,
     if notice is not None:
         request["notice"] = notice
     with suggest_scopes(client, scope):
-        answer = client.call("POST", "/walks", request)
+        answer = client.call("POST", "/rollouts", request)
     begun = decode(answer, RolloutInfo)
-    if json_:
+    if json_ and follow:
+        print_json_line(answer.decode())
+    elif json_:
         print_json(json.loads(answer))
     if begun.hint is not None:
         print_note(begun.hint)
@@ -76,7 +79,7 @@ def rollout(what: str, scope: str, notice: str | None, follow: bool, stop: bool,
 
 def _stop(client: OperatorClient, scope: str, json_: bool) -> None:
     with suggest_scopes(client, scope):
-        client.call("DELETE", f"/walks/{quote(scope, safe='')}")
+        client.call("DELETE", f"/rollouts/{quote(scope, safe='')}")
     if json_:
         print_json({"scope": scope, "stopped": True})
     else:

@@ -7,7 +7,7 @@ import json
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -19,7 +19,17 @@ import click
 from fairwarning import config
 from fairwarning.cli.client import EventInfo, EventList, HistoryLine, MachineInfo, OperatorClient, decode
 from fairwarning.cli.doctor import DATA_HINTS
-from fairwarning.cli.options import ADDRESS, COUNTED, DURATION, HOST_PORT, REPLAY, SIZE, SPEED, ZONES
+from fairwarning.cli.options import (
+    ADDRESS,
+    COUNTED,
+    DURATION,
+    HOST_PORT,
+    REPLAY,
+    SIZE,
+    SPEED,
+    ZONES,
+    OutputFile,
+)
 from fairwarning.cli.output import (
     FailureError,
     count,
@@ -78,7 +88,6 @@ _FIELD_OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
@@ -124,7 +133,10 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
     help="Size of the data above which old history is pruned.  [default with --data: 1GB]",
 )
 @click.option(
-    "--ready-file", type=_FILE, help="Write the addresses to this JSON file when the server is ready."
+    "--ready-file",
+    # An earlier file is replaced, so it need not be writable.
+    type=OutputFile(writable=False),
+    help="Write the addresses to this JSON file when the server is ready.",
 )
 @click.option(
     "--port-base",
@@ -242,7 +254,7 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if ready_file is not None:
-        _remove_ready_file(ready_file)
+        ready_file.unlink(missing_ok=True)
     version = _api_version(wanted.profile)
     # The reporter listens to the server, so it ends after it.
     with ExitStack() as last:
@@ -289,17 +301,10 @@ def _report_replayed(json_: bool, at: datetime, machine: MachineRef, ids: tuple[
         threading.Thread(target=click.echo, args=(line,), daemon=True).start()
 
 
-def _remove_ready_file(ready_file: Path) -> None:
-    if not ready_file.parent.is_dir():
-        raise FailureError(f"{ready_file} cannot be written: {ready_file.parent} is not a directory")
-    ready_file.unlink(missing_ok=True)
-
-
 def ready_document(service: "FleetServer") -> dict[str, Json]:
     """Return all addresses; a machine whose name several scopes have is named by scope and name."""
     others = service.alternatives()
-    uses = Counter(ref.name for ref in others)
-    names: dict[MachineRef, str] = {ref: ref.name if uses[ref.name] == 1 else ref.full for ref in others}
+    names = _unique_names(others)
     metadata: dict[str, Json] = {names[ref]: url for ref, url in service.endpoints().items()}
     alternatives: dict[str, Json] = {names[ref]: [*ways] for ref, ways in others.items()}
     return {
@@ -312,12 +317,19 @@ def ready_document(service: "FleetServer") -> dict[str, Json]:
     }
 
 
+def _unique_names(machines: Collection[MachineRef]) -> dict[MachineRef, str]:
+    """Return the name by which commands know each machine: with its scope, if several scopes have it."""
+    uses = Counter(ref.name for ref in machines)
+    return {ref: ref.name if uses[ref.name] == 1 else ref.full for ref in machines}
+
+
 def introduce(service: "FleetServer", version: str) -> None:
     """Print the addresses, and commands to paste."""
     ways = service.alternatives()
+    endpoints = service.endpoints()
     rows = [
         (ref.name, ref.scope, snippets.poll_command(url, version, ways[ref]))
-        for ref, url in service.endpoints().items()
+        for ref, url in endpoints.items()
     ]
     print_table(("MACHINE", "SCOPE", "COMMAND TO POLL"), rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
@@ -336,7 +348,8 @@ def introduce(service: "FleetServer", version: str) -> None:
         print_note(f"for commands in other terminals: export FAIRWARNING_URL={service.operator_url}")
         return
     print_note("paste one of the commands first: only a scope that polls is warned")
-    print_note(f"then, in a second terminal: {PROGRAM} cause restart {rows[0][0] if rows else 'VM'}")
+    machine = next((_unique_names(ways)[ref] for ref in endpoints), "VM")
+    print_note(f"then, in a second terminal: {PROGRAM} cause restart {machine}")
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Turns the options of ``up`` into the settings of a server."""
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -9,7 +8,8 @@ from typing import TypedDict
 
 import click
 
-from fairwarning.cli.output import FailureError
+from fairwarning.cli.options import InvalidOptionError
+from fairwarning.cli.output import count
 from fairwarning.config import PROGRAM, SHORTEST_TOKEN, Settings, arm_address, is_token
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.recording import (
@@ -27,6 +27,9 @@ CLOUD_SERVICE = "cloud-service"
 
 #: R-25: the first call takes two minutes at most.
 LONGEST_FIRST_CALL = timedelta(minutes=2)
+
+#: Names a new file: the file that was given may be another one by mistake.
+_TOKEN_HINT = "create one with: openssl rand -hex 16 > token"
 
 NamedCount = tuple[str, int]
 
@@ -143,8 +146,8 @@ def _blueprints(options: UpOptions, fleet: FleetOptions) -> Iterator[Blueprint]:
         (ScopeKind.FLEXIBLE_SET, fleet["flexible_set"], zones),
         (ScopeKind.AVAILABILITY_SET, fleet["availability_set"], ()),
     ):
-        for name, count in sets:
-            yield Blueprint(name=name, kind=kind, count=count, zones=spread, terminate_notice=notice)
+        for name, size in sets:
+            yield Blueprint(name=name, kind=kind, count=size, zones=spread, terminate_notice=notice)
     for name in fleet["vm"]:
         yield Blueprint(name=name, kind=ScopeKind.STANDALONE, terminate_notice=notice)
     for name in fleet["spot_vm"]:
@@ -187,14 +190,22 @@ def _replays(recordings: tuple[tuple[str | None, Path], ...]) -> dict[str, Machi
 def _read_recording(path: Path, machine: str | None) -> dict[str, MachineRecording]:
     """Return the recordings in a file, by machine."""
     try:
-        return split_by_machine(parse_recording(path.read_text(encoding="utf-8")), machine)
+        documents = parse_recording(path.read_text(encoding="utf-8"))
     except RecordingError as problem:
-        raise FailureError(f"{path} is not a recording: {problem}") from problem
+        raise InvalidOptionError("--replay", f"{path} is not a recording: {problem}") from problem
+    except OSError as problem:
+        raise InvalidOptionError("--replay", f"{path} cannot be read: {problem.strerror}") from problem
+    except ValueError as problem:
+        raise InvalidOptionError("--replay", f"{path} cannot be read: {problem}") from problem
+    if not documents:
+        raise InvalidOptionError("--replay", f"{path}: the recording is empty")
+    try:
+        return split_by_machine(documents, machine)
     except InvalidError as problem:
-        hint = f"name the machine: --replay MACHINE={path}"
-        raise FailureError(f"{path}: the {problem.field} {problem.problem}", hint) from problem
-    except (OSError, ValueError) as problem:
-        raise FailureError(f"{path} cannot be read: {problem}") from problem
+        is_named = any(document.machine is not None for document in documents)
+        hints = () if is_named else (f"name the machine: --replay MACHINE={path}",)
+        reason = f"{path}: the {problem.field} {problem.problem}"
+        raise InvalidOptionError("--replay", reason, *hints) from problem
 
 
 def _token(path: Path | None) -> str | None:
@@ -202,15 +213,10 @@ def _token(path: Path | None) -> str | None:
         return None
     token = path.read_bytes().decode("latin-1").strip()
     if not is_token(token):
-        raise FailureError(
-            f"{path} does not contain a token: it must be one line of printable ASCII characters",
-            _token_hint(path),
-        )
+        problem = f"{path} does not contain a token: it must be one line of printable ASCII characters"
+        raise InvalidOptionError("--token-file", problem, _TOKEN_HINT)
     if len(token) < SHORTEST_TOKEN:
-        problem = f"the token in {path} has {len(token)} characters; it needs at least {SHORTEST_TOKEN}"
-        raise FailureError(problem, _token_hint(path))
+        length = count(len(token), "character")
+        problem = f"the token in {path} has {length}; it needs at least {SHORTEST_TOKEN}"
+        raise InvalidOptionError("--token-file", problem, _TOKEN_HINT)
     return token
-
-
-def _token_hint(path: Path) -> str:
-    return f"create one with: openssl rand -hex 16 > {shlex.quote(str(path))}"

@@ -30,6 +30,6 @@ def refusal_note(command: Command, error: FairWarningError) -> CommandRefused | 
                 scope=scopes[0] if scopes else NO_SCOPE, asked="delete", reason=reason, by=by
             )
         case StartRollout(scope=scope, cause=cause, by=by):
-            return CommandRefused(scope=scope, asked=f"walk {cause}", reason=reason, by=by)
+            return CommandRefused(scope=scope, asked=f"rollout {cause}", reason=reason, by=by)
         case _:
             return None

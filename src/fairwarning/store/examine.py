@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fairwarning.core.errors import FairWarningError
+from fairwarning.formats.counts import format_count
 from fairwarning.store.checks import WITH_HEADER, check_all, check_structure
 from fairwarning.store.connection import connect, transaction, translate_errors
 from fairwarning.store.marker import read_marker
@@ -51,7 +52,8 @@ def _check_database(path: Path) -> str:
             with transaction(database, "BEGIN"):
                 counts = check_all(database)
     rows = sum(counts.values()) - counts["journal"]
-    return f"{rows} rows and {counts['journal']} journal lines are as they were written"
+    lines = format_count(counts["journal"], "journal line")
+    return f"{format_count(rows, 'row')} and {lines} are as they were written"
 
 
 @contextmanager
