@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from fairwarning.cli.client import EventList, MachineInfo, MachineList, decode, open_client
 from fairwarning.cli.lookup import describe_event, machine_names
-from fairwarning.cli.output import count
+from fairwarning.formats.counts import format_count
 
 T = TypeVar("T")
 Items = list[CompletionItem[str]]
@@ -90,7 +90,7 @@ def _machines() -> tuple[MachineInfo, ...]:
 
 
 def _grouped(incomplete: str, values: list[str]) -> Items:
-    numbers = {value: count(values.count(value), "machine") for value in values}
+    numbers = {value: format_count(values.count(value), "machine") for value in values}
     return _matching(incomplete, numbers.items())
 
 

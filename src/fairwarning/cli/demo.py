@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 
 from fairwarning.cli.client import HistoryPart, MachineInfo, OperatorClient, decode
-from fairwarning.cli.output import FailureError, count
+from fairwarning.cli.output import FailureError
 from fairwarning.cli.watch import timed_sentence
 from fairwarning.config import PROGRAM, Settings
 from fairwarning.core.blueprint import Blueprint
@@ -16,6 +16,7 @@ from fairwarning.core.document.render import EVENTS_PATH
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import PROFILES
+from fairwarning.formats.counts import format_count
 
 if TYPE_CHECKING:
     from fairwarning.server import FleetServer
@@ -150,7 +151,7 @@ class Guest:
         document = await asyncio.to_thread(self._get)
         if not self.polled:
             self.polled = True
-            self._log(f"polls its metadata service: {count(len(document['Events']), 'event')}")
+            self._log(f"polls its metadata service: {format_count(len(document['Events']), 'event')}")
         return [event for event in document["Events"] if self.name in event["Resources"]]
 
     async def run(self) -> None:

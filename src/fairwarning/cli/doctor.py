@@ -20,13 +20,13 @@ from fairwarning.cli.options import json_option
 from fairwarning.cli.output import (
     FailureError,
     UnreachableError,
-    count,
     join_names,
     print_json,
     print_note,
     print_table,
 )
 from fairwarning.config import PROGRAM
+from fairwarning.formats.counts import format_count
 
 OLDEST_PYTHON = (3, 11)
 OK, NOTE, WRONG = "ok", "note", "wrong"
@@ -109,7 +109,7 @@ def _server() -> Iterator[Diagnosis]:
         if isinstance(failure, UnreachableError):
             yield _port(client.url)
         return
-    says = f"{client.url} answers; {count(len(machines), 'machine')}"
+    says = f"{client.url} answers; {format_count(len(machines), 'machine')}"
     yield Diagnosis(about="server", verdict=OK, says=says)
     yield _clock(clock)
     yield _endpoints(machines)

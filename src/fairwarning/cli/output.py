@@ -93,11 +93,6 @@ def join_names(names: Sequence[str], most: int = 4) -> str:
     return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 machine``, ``2 machines``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a question with the known names that are close to an unknown one; empty if none is."""
     close = sorted(get_close_matches(name, set(known)))

@@ -11,10 +11,11 @@ from typing import TextIO
 import click
 
 from fairwarning.cli.options import DURATION, ENDPOINT, OutputFile, invalid
-from fairwarning.cli.output import FailureError, count, print_note
+from fairwarning.cli.output import FailureError, print_note
 from fairwarning.core.document.recording import RecordedDocument, RecordingError, format_line, parse_recording
 from fairwarning.core.document.versions import NEWEST, well_formed
 from fairwarning.formats import durations
+from fairwarning.formats.counts import format_count
 
 AZURE = "http://169.254.169.254"
 SHORTEST_INTERVAL = timedelta(seconds=1)
@@ -71,7 +72,7 @@ def _record(endpoint: str, output: Path | None, lasts: timedelta, every: timedel
             hint = "--endpoint must be the metadata endpoint of a machine, as up and vms print it"
             raise FailureError(f"{endpoint} cannot be recorded: {problem}", hint) from problem
     elapsed = durations.for_people(clock.elapsed() - began)
-    print_note(f"{count(recording.count, 'document')} in {elapsed}, written to {output or 'stdout'}")
+    print_note(f"{format_count(recording.count, 'document')} in {elapsed}, written to {output or 'stdout'}")
 
 
 class RecordingFile:

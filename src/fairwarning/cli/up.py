@@ -32,7 +32,6 @@ from fairwarning.cli.options import (
 )
 from fairwarning.cli.output import (
     FailureError,
-    count,
     format_instant,
     join_names,
     print_json_line,
@@ -50,6 +49,7 @@ from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.model import EventId, MachineRef
 from fairwarning.core.policy import PROFILES, FirstCall, Profile
 from fairwarning.formats import durations
+from fairwarning.formats.counts import format_count
 from fairwarning.formats.hidden_characters import escape_hidden
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def _api_version(profile: Profile) -> str:
 
 def _extent(recording: MachineRecording, speed: float) -> str:
     length = durations.for_people((recording.documents[-1].at - recording.begins) / speed)
-    return f"{count(len(recording.documents), 'document')} in {length}"
+    return f"{format_count(len(recording.documents), 'document')} in {length}"
 
 
 def _report_replayed(json_: bool, at: datetime, machine: MachineRef, ids: tuple[EventId, ...]) -> None:
@@ -337,9 +337,8 @@ def introduce(service: "FleetServer", version: str) -> None:
     for url in service.shared_urls():
         print_note(f"shared by all machines, each known by its address: {url}")
     if without := sum(snippets.source_address(others) is not None for others in ways.values()):
-        print_note(
-            f"without a port of their own: {count(without, 'machine')}; earlier machines have the ports"
-        )
+        machines = format_count(without, "machine")
+        print_note(f"without a port of their own: {machines}; earlier machines have the ports")
     print_note(f"console and operator API: {service.operator_url}; times are UTC; Ctrl-C stops")
     if service.arm_url is not None:
         az = f'{PROGRAM} az-login && eval "$({PROGRAM} az-env)"'

@@ -9,7 +9,6 @@ from typing import TypedDict
 import click
 
 from fairwarning.cli.options import InvalidOptionError
-from fairwarning.cli.output import count
 from fairwarning.config import PROGRAM, SHORTEST_TOKEN, Settings, arm_address, is_token
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.recording import (
@@ -21,6 +20,7 @@ from fairwarning.core.document.recording import (
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import DEFAULT_RETENTION, PROFILES, FirstCall, Profile, Retention, with_speed
+from fairwarning.formats.counts import format_count
 
 #: S-01: all roles of a cloud service are one scope, which needs a name.
 CLOUD_SERVICE = "cloud-service"
@@ -216,7 +216,7 @@ def _token(path: Path | None) -> str | None:
         problem = f"{path} does not contain a token: it must be one line of printable ASCII characters"
         raise InvalidOptionError("--token-file", problem, _TOKEN_HINT)
     if len(token) < SHORTEST_TOKEN:
-        length = count(len(token), "character")
+        length = format_count(len(token), "character")
         problem = f"the token in {path} has {length}; it needs at least {SHORTEST_TOKEN}"
         raise InvalidOptionError("--token-file", problem, _TOKEN_HINT)
     return token
