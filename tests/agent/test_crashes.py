@@ -190,18 +190,37 @@ class World(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """In the end, when all is over and everybody is back, nothing is left undone."""
+        try:
+            self.settle()
+            assert self.owed == set()
+            assert dict(self.journal.records) == {}
+        finally:
+            self.journal.__exit__(None, None, None)
+            self.scratch.cleanup()
+
+    def settle(self) -> None:
         self.events.clear()
         self.away, self.fate = False, "ok"
-        self.at += timedelta(days=1)  # every pause is over
         for _ in range(3 * self.made + 3):
+            self.at += timedelta(days=1)  # every pause ends, also one that begins with a failure heard late
             self.look(answered=True, heard=True)
             while self.jobs:
                 self.inbox.append(self.jobs.pop(0)())
         self.turn()
-        assert self.owed == set()
-        assert dict(self.journal.records) == {}
-        self.journal.__exit__(None, None, None)
-        self.scratch.cleanup()
+
+
+def test_a_recovery_whose_failure_is_heard_late_is_tried_again() -> None:
+    world = World()
+    world.announce(who=(ME,), kind="Reboot", status="Scheduled")
+    world.work(fate="ok", answered=True, heard=True)  # prepares
+    world.work(fate="ok", answered=True, heard=True)  # approves
+    world.events.clear()
+    world.look(answered=True, heard=True)
+    world.work(fate="failure", answered=True, heard=False)
+
+    world.teardown()
+
+    assert [phase for phase, _ in world.done] == ["prepare", "approve", "recover", "recover"]
 
 
 TestCrashes = World.TestCase
