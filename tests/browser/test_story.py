@@ -45,7 +45,8 @@ def tab_to(page: Page, name: str) -> None:
 
 def row(kind: str, machine: str) -> str:
     """Return the selector of a pending event in the table."""
-    return f"#pending tr:has-text('{kind}'):has-text('{machine}')"
+    # The whole text: the id of another event may contain the letters of a short name.
+    return f"#pending tr:has(a:text-is('{kind}')):has(a:text-is('{machine}'))"
 
 
 def test_a_set_is_created_with_a_delay_and_a_deleted_instance_is_warned_approved_and_goes(
