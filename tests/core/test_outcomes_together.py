@@ -185,7 +185,8 @@ def test_outcomes_of_no_scope_change_nothing() -> None:
     (event,) = stage.cause("hardware-failure", "web_0")
     outcome = ImpactOutcome(event=event, machine=VmName("web_0"))
 
-    assert decide(FleetState({}), ReportOutcomes(scope=ScopeId("web"), outcomes=(outcome,)), NOON) == ()
+    report = ReportOutcomes(scope=ScopeId("web"), outcomes=(outcome,))
+    assert decide(FleetState({}), (report,), NOON).changes == ()
 
 
 def test_changes_cannot_bring_back_a_machine_that_they_removed() -> None:

@@ -127,9 +127,9 @@ def evolve(scopes: Scopes, changes: Iterable[Change]) -> Scopes:
     return _apply_all(scopes, changes, step=1)
 
 
-def touched(changes: Iterable[Change]) -> frozenset[ScopeId]:
-    """Return the scopes that ``changes`` concern."""
-    return frozenset(change.scope for change in changes)
+def touched(changes: Iterable[Change]) -> tuple[ScopeId, ...]:
+    """Return the scopes that ``changes`` concern, each once, in order."""
+    return tuple(dict.fromkeys(change.scope for change in changes))
 
 
 def remember_removed(last_incarnations: dict[str, int], changes: Iterable[object]) -> None:
@@ -138,6 +138,13 @@ def remember_removed(last_incarnations: dict[str, int], changes: Iterable[object
         if isinstance(change, ScopeRemoved):
             last = last_incarnations.get(change.set_id, 0)
             last_incarnations[change.set_id] = max(last, change.incarnation)
+
+
+def last_incarnations_after(before: Mapping[str, int], changes: Iterable[object]) -> Mapping[str, int]:
+    """Return the last incarnations of removed scopes after ``changes``; the same object if none removes one."""
+    after: dict[str, int] = {}
+    remember_removed(after, changes)
+    return {**before, **after} if after else before
 
 
 def _apply_all(scopes: Scopes, changes: Iterable[Change], step: int) -> Scopes:

@@ -1,11 +1,14 @@
-"""Decides what a command changes, given the state and the time, or refuses it.
+"""Decides what the commands of one request change, given the state and the time, or refuses them.
 
 A decision has four parts, each applied to the state before the next:
 
 1. *settle*: consequences of time that has passed since the last decision (an event reached its NotBefore);
-2. *handle*: the changes that the command itself asks for, or an error that refuses it;
+2. *handle*: the changes that a command itself asks for, or an error that refuses the whole request;
 3. *settle*: consequences of these changes (the approval released a barrier, the last machine is gone);
 4. *publish*: a new incarnation for every scope whose document has changed.
+
+Parts 2 and 3 are repeated for each command. The others happen once: guests see one change of a document for
+one request, and the version of each touched scope moves by one.
 
 ``CONSEQUENCES`` is a list of rules. Each looks at the whole state and yields the changes that must follow
 from it. Settling applies the first rule that yields any, and starts again until no rule yields any. The
@@ -13,8 +16,8 @@ rules can therefore be read one by one: none has to know what triggers it. Every
 towards a state in which it yields nothing, or settling would not end.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import assert_never
 
@@ -31,6 +34,8 @@ from fairwarning.core.changes import (
     ScopePropertiesChanged,
     ScopeRemoved,
     apply,
+    last_incarnations_after,
+    touched,
 )
 from fairwarning.core.commands import (
     AddMachines,
@@ -62,6 +67,7 @@ from fairwarning.core.model import (
     Machine,
     MachineRef,
     Scope,
+    ScopeId,
     ScopeKind,
     in_group,
 )
@@ -69,14 +75,36 @@ from fairwarning.core.model import (
 PLATFORM = "platform"
 
 
-def decide(fleet: FleetState, command: Command, now: datetime) -> tuple[Change, ...]:
-    """Return the changes that ``command`` makes; an empty result means that nothing changes."""
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The changes that a request makes, and the scopes that they touch as they are afterwards."""
+
+    changes: tuple[Change, ...]
+    #: None for a scope that was removed.
+    after: Mapping[ScopeId, Scope | None]
+
+
+def decide(fleet: FleetState, commands: Sequence[Command], now: datetime) -> Decision:
+    """Return what the commands of one request change together; nothing, if there are no changes."""
     # A settled state stays settled until its next deadline.
-    due, current = _settle(fleet, now) if is_overdue(fleet, now) else ((), fleet)
-    direct = tuple(_handle(current, command, now))
-    handled = replace(current, scopes=apply(current.scopes, direct))
-    consequences, settled = _settle(handled, now)
-    return (*due, *direct, *consequences, *_publish(fleet, settled))
+    changes, current = _settle(fleet, now) if is_overdue(fleet, now) else ((), fleet)
+    for command in commands:
+        direct = tuple(_handle(current, command, now))
+        handled = replace(current, scopes=apply(current.scopes, direct))
+        consequences, current = _settle(handled, now)
+        changes += (*direct, *consequences)
+        removed = last_incarnations_after(current.last_incarnations, consequences)
+        current = replace(current, last_incarnations=removed)
+    published = tuple(_publish(fleet, current))
+    changes += published
+    settled = apply(current.scopes, published)
+    return Decision(
+        changes, {scope_id: _next_version(settled.get(scope_id)) for scope_id in touched(changes)}
+    )
+
+
+def _next_version(scope: Scope | None) -> Scope | None:
+    return None if scope is None else replace(scope, version=scope.version + 1)
 
 
 def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Change]:

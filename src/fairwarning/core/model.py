@@ -247,3 +247,44 @@ def derive_id(*parts: str) -> EventId:
     """Return an id in the format of an event id, always the same for the same parts."""
     digits = hashlib.sha256("\0".join(parts).encode()).hexdigest().upper()
     return EventId("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32])))
+
+
+class PrincipalKind(StrEnum):
+    """The kinds of callers."""
+
+    GUEST = "guest"
+    OPERATOR = "operator"
+    MANAGEMENT = "management"
+    PLATFORM = "platform"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks for something: the kind of caller, and its name among the callers of this kind.
+
+    The API that authenticated the caller makes the principal. ``by`` in the history is ``str(principal)``,
+    never a text that the caller chose.
+    """
+
+    kind: PrincipalKind
+    name: str = ""
+    #: The machine that a guest runs on.
+    machine: MachineRef | None = None
+
+    def __str__(self) -> str:
+        """Return the principal as the history shows it; a machine's name has no colon in it."""
+        if self.machine is not None:
+            return self.machine.name
+        return f"{self.kind}:{self.name}" if self.name else self.kind.value
+
+
+#: The service itself: deadlines, barriers, drivers.
+PLATFORM = Principal(PrincipalKind.PLATFORM)
+
+#: An operator without a name.
+OPERATOR = Principal(PrincipalKind.OPERATOR)
+
+
+def guest(machine: MachineRef) -> Principal:
+    """Return the principal of whatever runs on a machine."""
+    return Principal(PrincipalKind.GUEST, machine=machine)

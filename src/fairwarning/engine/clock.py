@@ -52,6 +52,11 @@ def new_event_id() -> EventId:
     return derive_id(os.urandom(16).hex())
 
 
+def new_request_id() -> str:
+    """Return a new random id of a request."""
+    return os.urandom(8).hex()
+
+
 def new_secret() -> bytes:
     """Return a random key for signatures that are valid as long as the process runs."""
     return os.urandom(32)

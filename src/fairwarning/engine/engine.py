@@ -12,12 +12,13 @@ decision.
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
-from fairwarning.core.changes import Change, evolve, remember_removed, touched
-from fairwarning.core.commands import Approve, Command, Poll, ReportOutcomes, Tick, concerns
-from fairwarning.core.decide import decide
+from fairwarning.core.changes import Change, remember_removed
+from fairwarning.core.commands import Command, Poll, ReportOutcomes, Tick, concerns
+from fairwarning.core.decide import Decision, decide
 from fairwarning.core.errors import (
     ConflictError,
     FairWarningError,
@@ -26,10 +27,10 @@ from fairwarning.core.errors import (
     UnknownScopeError,
 )
 from fairwarning.core.fleet import FleetState, next_deadline, outstanding_impacts
-from fairwarning.core.history import Note
-from fairwarning.core.model import Machine, MachineRef, Scope, ScopeId
+from fairwarning.core.history import CommandRefused, Note
+from fairwarning.core.model import PLATFORM, Event, Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import Policy, with_speed
-from fairwarning.engine.clock import Clock
+from fairwarning.engine.clock import Clock, new_request_id
 from fairwarning.engine.deadlines import Deadlines
 from fairwarning.engine.directory import Directory
 from fairwarning.engine.faults import ActiveFaults
@@ -37,6 +38,7 @@ from fairwarning.engine.feed import Feed
 from fairwarning.engine.pipeline import Pipeline
 from fairwarning.engine.ports import Commit, Driver, Entry, Store
 from fairwarning.engine.refusal import refusal_note
+from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, no_note
 
 #: Returns the documents to store with a decision, given its changes.
 Also = Callable[[tuple[Change, ...]], Mapping[str, str | None]]
@@ -67,6 +69,7 @@ class Engine:
         self._newest: dict[ScopeId, Scope] = {}
         self._committed: dict[ScopeId, Scope] = {}
         self._last_incarnations: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
         self._polled: dict[ScopeId, datetime] = {}
         self._refreshing: dict[ScopeId, asyncio.Task[None]] = {}
         self._refused: dict[MachineRef, datetime] = {}
@@ -122,9 +125,13 @@ class Engine:
         if not self.trouble:
             return
         try:
-            await self.keep({})
+            await self._pipeline.put(Commit(at=self.clock.now(), changes=()))
         except Exception as problem:  # the pipeline has logged it already
             raise StorageError(self.trouble, self.trouble) from problem
+
+    def texts(self) -> Mapping[str, str]:
+        """Return the texts that other packages store with the fleet."""
+        return self._texts
 
     def next_deadline(self) -> datetime | None:
         """Return the next deadline of all scopes."""
@@ -135,17 +142,24 @@ class Engine:
 
         ``also`` returns the documents to store in the same transaction, given the changes.
         """
+        note = partial(refusal_note, command)
+        caller = Caller(PLATFORM, new_request_id())
+        return (await self.submit(caller, lambda view: Plan((command,), also), note)).changes
+
+    async def submit(self, caller: Caller, build: Build, note_refusal: NoteRefusal = no_note) -> Result:
+        """Carry out the commands that ``build`` makes as one decision, and return once it is stored."""
         while True:
             if self._stale:
                 await self._reload()
             try:
-                return await self._carry_out(command, also)
+                return await self._carry_out(build, note_refusal)
             except ConflictError:
                 continue  # the decision was based on an outdated state
 
     async def keep(self, documents: Mapping[str, str | None]) -> None:
         """Store documents without a decision."""
-        await self._pipeline.put(Commit(at=self.clock.now(), changes=(), documents=documents))
+        caller = Caller(PLATFORM, new_request_id())
+        await self.submit(caller, lambda view: Plan(texts=lambda changes: documents))
 
     async def remark(self, note: Note) -> None:
         """Write a note to the journal."""
@@ -225,16 +239,18 @@ class Engine:
             await self.handle(ReportOutcomes(scope=scope_id, outcomes=tuple(outcomes)))
         await self.handle(Tick(scopes=(scope_id,), polled=self._polled))
 
-    async def _carry_out(self, command: Command, also: Also) -> tuple[Change, ...]:
-        fleet = self._fleet(concerns(command))
+    async def _carry_out(self, build: Build, note_refusal: NoteRefusal) -> Result:
         now = self.clock.now()
         try:
-            changes = decide(fleet, command, now)
+            plan = build(_NewestView(self.directory, self._newest, self._texts))
+            fleet = self._fleet({scope for command in plan.commands for scope in concerns(command)})
+            decision = decide(fleet, plan.commands, now)
         except FairWarningError as error:
-            await self._note_refusal(command, error, now)
+            await self._note_refusal(note_refusal(error), now)
             raise
-        await self._commit(fleet, changes, also(changes), now)
-        return changes
+        texts = plan.texts(decision.changes)
+        await self._commit(fleet, decision, texts, now)
+        return Result(decision.changes, texts)
 
     def _fleet(self, scope_ids: Iterable[ScopeId]) -> FleetState:
         together = self.directory.together(scope_ids)
@@ -242,25 +258,25 @@ class Engine:
         return FleetState(scopes, self.policy, self._last_incarnations)
 
     async def _commit(
-        self,
-        fleet: FleetState,
-        changes: tuple[Change, ...],
-        documents: Mapping[str, str | None],
-        now: datetime,
+        self, fleet: FleetState, decision: Decision, documents: Mapping[str, str | None], now: datetime
     ) -> None:
-        if not changes and not documents:
+        if not decision.changes and not documents:
             # The answer may depend on decisions that are not committed yet.
             if any(self._committed.get(one) is not scope for one, scope in fleet.scopes.items()):
                 await self._pipeline.settled()
             return
-        after = evolve(fleet.scopes, changes)
-        moved = touched(changes)
-        expected = {one: fleet.scopes[one].version if one in fleet.scopes else 0 for one in moved}
-        kept = {one: after[one] for one in moved if one in after}
-        self._accept(moved, kept)
-        remember_removed(self._last_incarnations, changes)
+        after = decision.after
+        expected = {one: fleet.scopes[one].version if one in fleet.scopes else 0 for one in after}
+        kept = {one: scope for one, scope in after.items() if scope is not None}
+        self._accept(after, kept)
+        remember_removed(self._last_incarnations, decision.changes)
+        for key, text in documents.items():
+            if text is None:
+                self._texts.pop(key, None)
+            else:
+                self._texts[key] = text
         await self._pipeline.put(
-            Commit(at=now, changes=changes, expected=expected, after=kept, documents=documents)
+            Commit(at=now, changes=decision.changes, expected=expected, after=kept, documents=documents)
         )
 
     def _accept(self, moved: Iterable[ScopeId], after: Mapping[ScopeId, Scope]) -> None:
@@ -308,6 +324,7 @@ class Engine:
             if not self._stale:
                 return
             scopes, last = await self.store.load(), await self.store.last_incarnations()
+            self._texts = dict(await self.store.documents())
             for scope_id in {*self._newest, *scopes}:
                 self._accept((scope_id,), scopes)
             self._committed = dict(scopes)
@@ -317,14 +334,61 @@ class Engine:
             self._stale = False
             self.feed.start_over()
 
-    async def _note_refusal(self, command: Command, error: FairWarningError, now: datetime) -> None:
-        note = refusal_note(command, error)
+    async def _note_refusal(self, note: CommandRefused | None, now: datetime) -> None:
         if note is None:
             return
-        if isinstance(command, Approve) and command.machine is not None:
+        if note.asked == "approve" and note.machines:
             # A guest that repeats an invalid approval is refused every time but noted once a minute.
-            guest = MachineRef(command.scope, command.machine)
+            (guest,) = note.machines
             if now - self._refused.get(guest, now - NOTE_AGAIN) < NOTE_AGAIN:
                 return
             self._refused[guest] = now
         await self.remark(note)
+
+
+@dataclass(frozen=True, slots=True)
+class _NewestView:
+    """The state as decided, committed or not."""
+
+    _directory: Directory
+    _scopes: Mapping[ScopeId, Scope]
+    _texts: Mapping[str, str]
+
+    def scope(self, scope_id: ScopeId) -> Scope:
+        """Return a scope, or raise ``UnknownScopeError``."""
+        scope = self.find_scope(scope_id)
+        if scope is None:
+            raise UnknownScopeError(scope_id)
+        return scope
+
+    def find_scope(self, scope_id: ScopeId) -> Scope | None:
+        """Return a scope; None if there is none."""
+        return self._scopes.get(scope_id)
+
+    def machine(self, name: str) -> Machine:
+        """Return the machine named ``name`` or ``scope/name``."""
+        return self.machine_at(self._directory.machine(name))
+
+    def machine_at(self, ref: MachineRef) -> Machine:
+        """Return a machine by its reference, or raise ``UnknownMachineError``."""
+        scope = self.find_scope(ref.scope)
+        if scope is None or ref.name not in scope.machines:
+            raise UnknownMachineError(ref.name)
+        return scope.machines[ref.name]
+
+    def machines_on_host(self, host: str) -> tuple[MachineRef, ...]:
+        """Return the machines on a host."""
+        return self._directory.machines_on_host(host)
+
+    def event(self, event_id: str) -> Event:
+        """Return a pending event."""
+        scope, key = self._directory.event(event_id)
+        return self._scopes[scope].events[key]
+
+    def scopes_of_set(self, set_id: str) -> tuple[Scope, ...]:
+        """Return the scopes of a set: one, or one per zone; none if there is no such set."""
+        return tuple(self._scopes[one] for one in self._directory.scopes_of_set(set_id))
+
+    def text(self, key: str) -> str | None:
+        """Return a text that another package stores with the fleet."""
+        return self._texts.get(key)

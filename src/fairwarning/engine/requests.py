@@ -1,0 +1,101 @@
+"""A request to the engine: who asks, how its commands are made, and what came of it.
+
+A request is decided late, and again if the state that it was decided on has changed meanwhile. It therefore
+holds no commands but a function that makes them (``Build``) from a view of the state. Names are resolved in
+that function, so that they are resolved anew in every try. Ids must not differ between tries: they derive
+from the id of the request.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+from fairwarning.core.changes import Change
+from fairwarning.core.commands import Command
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.history import CommandRefused
+from fairwarning.core.model import Event, EventId, Machine, MachineRef, Principal, Scope, ScopeId, derive_id
+
+#: Texts that other packages store with the fleet, by key; None removes the text.
+Texts = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and the id of the request."""
+
+    principal: Principal
+    request: str
+
+
+class View(Protocol):
+    """The state that a request is decided on."""
+
+    def scope(self, scope_id: ScopeId) -> Scope:
+        """Return a scope, or raise ``UnknownScopeError``."""
+        ...
+
+    def find_scope(self, scope_id: ScopeId) -> Scope | None:
+        """Return a scope; None if there is none."""
+        ...
+
+    def machine(self, name: str) -> Machine:
+        """Return the machine named ``name`` or ``scope/name``."""
+        ...
+
+    def machine_at(self, ref: MachineRef) -> Machine:
+        """Return a machine by its reference, or raise ``UnknownMachineError``."""
+        ...
+
+    def machines_on_host(self, host: str) -> tuple[MachineRef, ...]:
+        """Return the machines on a host."""
+        ...
+
+    def event(self, event_id: str) -> Event:
+        """Return a pending event."""
+        ...
+
+    def scopes_of_set(self, set_id: str) -> tuple[Scope, ...]:
+        """Return the scopes of a set: one, or one per zone; none if there is no such set."""
+        ...
+
+    def text(self, key: str) -> str | None:
+        """Return a text that another package stores with the fleet."""
+        ...
+
+
+def _no_texts(changes: tuple[Change, ...]) -> Texts:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The commands of a request, and the texts to store with what they change."""
+
+    commands: tuple[Command, ...] = ()
+    texts: Callable[[tuple[Change, ...]], Texts] = _no_texts
+
+
+#: Makes the plan of a request from the state that it is decided on; called once per try.
+Build = Callable[[View], Plan]
+
+#: Returns the journal's note about a refused request; None if it is not noted.
+NoteRefusal = Callable[[FairWarningError], CommandRefused | None]
+
+
+def no_note(error: FairWarningError) -> None:
+    """Do not note a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a request, once it is stored."""
+
+    changes: tuple[Change, ...]
+    texts: Texts
+
+
+def derived_id(caller: Caller, *parts: str) -> EventId:
+    """Return an id that is the same in every try of a request."""
+    return derive_id(caller.request, *parts)
