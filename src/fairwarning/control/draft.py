@@ -1,0 +1,202 @@
+"""The commands of one request, while they are collected.
+
+A draft exists for one try of a request: ``Control`` makes it from the state that the request is decided on.
+The function that fills it may look at that state through ``view``. All ids derive from the id of the request,
+so every try makes the same ids.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.changes import Change
+from fairwarning.core.commands import (
+    AddMachines,
+    Approve,
+    Cancel,
+    ChangeModel,
+    Command,
+    CreateSet,
+    DeleteScopes,
+    Protect,
+    Schedule,
+    SetApprovals,
+    SetPower,
+    StartRollout,
+    StopRollout,
+    Upgrade,
+)
+from fairwarning.core.model import (
+    ApprovalSettings,
+    EventId,
+    EventType,
+    EvictionPolicy,
+    MachineRef,
+    PowerState,
+    ScopeId,
+)
+from fairwarning.engine.requests import Caller, Plan, Texts, View, derived_id
+
+#: Returns texts to store with a request, given what it changes.
+TextsAfter = Callable[[tuple[Change, ...]], Texts]
+
+
+class Draft:
+    """The commands of one request, and the texts to store with them."""
+
+    def __init__(self, caller: Caller, view: View) -> None:
+        self.view = view
+        self._caller = caller
+        self._commands: list[Command] = []
+        self._texts: list[TextsAfter] = []
+
+    @property
+    def by(self) -> str:
+        """The caller, as the history shows it."""
+        return str(self._caller.principal)
+
+    # -- events
+
+    def cause(
+        self,
+        cause: str,
+        machines: Iterable[MachineRef],
+        *,
+        notice: timedelta | None = None,
+        kind: EventType | None = None,
+        force: bool = False,
+    ) -> EventId:
+        """Cause events on machines; return the id from which the ids of the events derive."""
+        event_id = self._new_id()
+        self._add(
+            Schedule(
+                id=event_id,
+                cause=cause,
+                machines=tuple(machines),
+                notice=notice,
+                kind=kind,
+                force=force,
+                by=self.by,
+            )
+        )
+        return event_id
+
+    def approve(self, scope: ScopeId, *ids: EventId) -> None:
+        """Approve events of a scope, all of them or none; a guest approves only what it sees."""
+        machine = self._caller.principal.machine
+        self._add(
+            Approve(scope=scope, ids=ids, machine=None if machine is None else machine.name, by=self.by)
+        )
+
+    def cancel(self, scope: ScopeId, event_id: EventId) -> None:
+        """Cancel an event that has not started."""
+        self._add(Cancel(scope=scope, id=event_id, by=self.by))
+
+    def start_rollout(self, scope: ScopeId, cause: str, notice: timedelta | None = None) -> None:
+        """Start maintenance of a scope, one domain after another."""
+        self._add(StartRollout(id=self._new_id(), scope=scope, cause=cause, notice=notice, by=self.by))
+
+    def stop_rollout(self, scope: ScopeId) -> None:
+        """End a rollout and cancel its events that have not started."""
+        self._add(StopRollout(scope=scope, by=self.by))
+
+    # -- machines and sets
+
+    def create_set(self, blueprint: Blueprint) -> None:
+        """Create a set of machines."""
+        self._add(CreateSet(seed=self._new_id(), blueprint=blueprint, by=self.by))
+
+    def add_machines(
+        self,
+        scope: ScopeId,
+        count: int = 1,
+        *,
+        names: tuple[str, ...] = (),
+        spot: bool | None = None,
+        eviction: EvictionPolicy | None = None,
+        tags: tuple[tuple[str, str], ...] | None = None,
+    ) -> None:
+        """Add machines to a scope; a setting that is None is taken from the machines of the scope."""
+        self._add(
+            AddMachines(
+                seed=self._new_id(),
+                scope=scope,
+                count=count,
+                names=names,
+                spot=spot,
+                eviction=eviction,
+                tags=tags,
+                by=self.by,
+            )
+        )
+
+    def delete_machines(self, machines: Iterable[MachineRef], *, force: bool = False) -> EventId:
+        """Delete machines, with their notice."""
+        return self.cause("delete", machines, force=force)
+
+    def delete_scopes(self, scopes: Iterable[ScopeId], *, force: bool = False) -> EventId:
+        """Delete all machines of some scopes, with their notice, and then the scopes."""
+        event_id = self._new_id()
+        self._add(DeleteScopes(id=event_id, scopes=tuple(scopes), force=force, by=self.by))
+        return event_id
+
+    def set_power(self, machine: MachineRef, power: PowerState) -> None:
+        """Start or stop a machine."""
+        self._add(SetPower(machine=machine, power=power, by=self.by))
+
+    def change_model(
+        self,
+        scopes: Iterable[ScopeId],
+        *,
+        terminate_notice: timedelta | None,
+        image_notice: bool = False,
+        upgrades_itself: bool | None = None,
+    ) -> None:
+        """Change the model of a scale set."""
+        self._add(
+            ChangeModel(
+                scopes=tuple(scopes),
+                terminate_notice=terminate_notice,
+                image_notice=image_notice,
+                upgrades_itself=upgrades_itself,
+                by=self.by,
+            )
+        )
+
+    def upgrade(self, machines: Iterable[MachineRef]) -> None:
+        """Give instances the latest model of their set."""
+        self._add(Upgrade(machines=tuple(machines), by=self.by))
+
+    def protect(self, machine: MachineRef, *, protected: bool) -> None:
+        """Protect an instance from scale-in, or end its protection."""
+        self._add(Protect(machine=machine, protected=protected, by=self.by))
+
+    def set_approvals(self, scope: ScopeId, approvals: ApprovalSettings) -> None:
+        """Change which events a scope approves by itself."""
+        self._add(SetApprovals(scope=scope, approvals=approvals, by=self.by))
+
+    # -- texts of other packages
+
+    def put_texts(self, texts: Texts) -> None:
+        """Store texts with the request; None removes a text."""
+        self.put_texts_after(lambda changes: texts)
+
+    def put_texts_after(self, texts: TextsAfter) -> None:
+        """Store texts that depend on what the request changes."""
+        self._texts.append(texts)
+
+    def plan(self) -> Plan:
+        """Return what was collected."""
+        return Plan(tuple(self._commands), self._all_texts)
+
+    def _all_texts(self, changes: tuple[Change, ...]) -> Texts:
+        texts: dict[str, str | None] = {}
+        for after in self._texts:
+            texts |= after(changes)
+        return texts
+
+    def _add(self, command: Command) -> None:
+        self._commands.append(command)
+
+    def _new_id(self) -> EventId:
+        return derived_id(self._caller, str(len(self._commands)))
