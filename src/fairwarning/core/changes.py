@@ -141,7 +141,7 @@ def remember_removed(last_incarnations: dict[str, int], changes: Iterable[object
 
 
 def last_incarnations_after(before: Mapping[str, int], changes: Iterable[object]) -> Mapping[str, int]:
-    """Return the last incarnations of removed scopes after ``changes``; the same object if none removes one."""
+    """Return the last incarnations of removed scopes after ``changes``; the same object if none is."""
     after: dict[str, int] = {}
     remember_removed(after, changes)
     return {**before, **after} if after else before
