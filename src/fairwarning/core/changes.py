@@ -9,6 +9,7 @@ of a scope whose changes concern only its events, and the other way round.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import assert_never
@@ -102,6 +103,25 @@ class Published:
 
     scope: ScopeId
     incarnation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextChanged:
+    """A text that another package stores with the fleet was changed; None if it was removed."""
+
+    key: str
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polled:
+    """Guests of these scopes polled at this instant or shortly before.
+
+    The last poll of a scope is no part of the scope: it changes no version, no incarnation and no object.
+    """
+
+    at: datetime
+    scopes: tuple[ScopeId, ...]
 
 
 Change = (
