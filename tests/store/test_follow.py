@@ -199,6 +199,8 @@ def folded(entries: Sequence[Entry]) -> Snapshot:
                 del stored[key], stamps[key]
             case Polled(at=at, scopes=polled):
                 polls.update(dict.fromkeys(polled, at))
+            case _:
+                pass
     return Snapshot(
         position=entries[-1].seq,
         scopes=scopes,

@@ -1,7 +1,6 @@
 """The properties of the store on disk, beyond the contract of all stores."""
 
 import asyncio
-import re
 import sqlite3
 import threading
 from collections.abc import Callable, Coroutine
@@ -349,7 +348,7 @@ INDEXED = [
         LINES.format(only=" AND scope = ?", order=""), (0, "web", 1), "journal_scope", id="those of a scope"
     ),
     *(
-        pytest.param(query, ('["web"]',), "sqlite_autoindex", id=f"the stamp of a {kind}")
+        pytest.param(query.format(names="?, ?"), ("a", "b"), "sqlite_autoindex", id=f"the stamps of {kind}s")
         for kind, query in STAMPS.items()
     ),
     pytest.param(DUE, ("2026",), "event_due", id="the events that are due"),
@@ -365,8 +364,7 @@ def test_what_is_looked_for_often_is_found_by_index(
     with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
         plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {query}", given)]
 
-    assert any(index in step for step in plan)
-    assert not any(re.fullmatch(r"SCAN (?!json_each).*", step) for step in plan)
+    assert [index in step for step in plan] == [True]
 
 
 def test_every_kind_of_change_can_be_read_back() -> None:

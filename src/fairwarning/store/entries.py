@@ -49,7 +49,11 @@ def event_of(line: Line) -> EventId | None:
 
 def scope_of(line: Line) -> ScopeId:
     """Return the scope that a journal line concerns; ``NO_SCOPE`` if it concerns none or several."""
-    return NO_SCOPE if isinstance(line, TextChanged | Polled) else line.scope
+    match line:
+        case TextChanged() | Polled():
+            return NO_SCOPE
+        case _:
+            return line.scope
 
 
 def readable(text: str) -> str:
@@ -73,10 +77,13 @@ def last_polls(batch: Batch) -> dict[ScopeId, datetime]:
     polls: dict[ScopeId, datetime] = {}
     for part in batch.parts:
         for line in part.lines:
-            if isinstance(line, Polled):
-                polls.update((scope, max(line.at, polls.get(scope, line.at))) for scope in line.scopes)
-            elif isinstance(line, ScopeMade | ScopeRemoved):
-                polls.pop(line.scope, None)
+            match line:
+                case Polled(at=at, scopes=scopes):
+                    polls.update((scope, max(at, polls.get(scope, at))) for scope in scopes)
+                case ScopeMade(scope=scope) | ScopeRemoved(scope=scope):
+                    polls.pop(scope, None)
+                case _:
+                    pass
     return polls
 
 

@@ -287,11 +287,11 @@ def read_leases(rows: Iterable[ClaimRow]) -> dict[str, Lease]:
         }
 
 
-def read_polls(rows: Iterable[PollRow]) -> dict[ScopeId, datetime]:
-    """Return the last poll of each scope."""
+def read_polls(rows: Iterable[PollRow], scopes: Mapping[ScopeId, Scope]) -> dict[ScopeId, datetime]:
+    """Return the last poll of each scope, with the scopes' own ids as keys."""
     with _reading("poll"):
         return {
-            ScopeId(scope.decode()): datetime.fromisoformat(at.decode())
+            scopes[ScopeId(scope.decode())].id: datetime.fromisoformat(at.decode())
             for scope, at, _ in verified_rows("poll", rows)
         }
 
@@ -299,12 +299,12 @@ def read_polls(rows: Iterable[PollRow]) -> dict[ScopeId, datetime]:
 def read_sets(rows: Iterable[SetRow]) -> dict[str, SetName]:
     """Return the names of the sets; names that were written together share their values."""
     shared: dict[tuple[int, int], SetName] = {}
+    sets: dict[str, SetName] = {}
     with _reading("fleet_set"):
-        sets: dict[str, SetName] = {}
         for set_id, stamp, incarnation, _ in verified_rows("fleet_set", rows):
             name = shared.get((stamp, incarnation)) or SetName(stamp, incarnation)
             sets[set_id.decode()] = shared[stamp, incarnation] = name
-        return sets
+    return sets
 
 
 def read_documents(rows: Iterable[DocumentRow]) -> tuple[dict[str, str], dict[str, int]]:
@@ -323,7 +323,7 @@ def _reading(table: str) -> Iterator[None]:
     """Report a value in the block that cannot be read as damage of the table."""
     try:
         yield
-    except ValueError as problem:
+    except (ValueError, LookupError) as problem:
         raise UnreadableRowError(f"table {table}: {problem}") from problem
 
 

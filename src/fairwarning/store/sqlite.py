@@ -384,7 +384,7 @@ def _snapshot(database: sqlite3.Connection) -> Snapshot:
             sets=MappingProxyType(read_sets(rows("fleet_set"))),
             texts=MappingProxyType(texts),
             text_stamps=MappingProxyType(text_stamps),
-            polled=MappingProxyType(read_polls(rows("poll"))),
+            polled=MappingProxyType(read_polls(rows("poll"), scopes)),
         )
 
 

@@ -1,10 +1,10 @@
 """Writes a batch to the tables, in one transaction that the caller begins and ends."""
 
-import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
-from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, StaleBatchError
+from fairwarning.engine.ports import AggregateKind, Batch, Entry, StaleBatchError
 from fairwarning.store.entries import number_lines, readable, readable_texts
 from fairwarning.store.rows import (
     BatchWrites,
@@ -18,10 +18,13 @@ from fairwarning.store.rows import (
 
 #: The stamps of the aggregates with given names.
 STAMPS: Mapping[AggregateKind, str] = {
-    AggregateKind.SCOPE: "SELECT id, stamp FROM scope WHERE id IN (SELECT value FROM json_each(?))",
-    AggregateKind.SET: "SELECT set_id, stamp FROM fleet_set WHERE set_id IN (SELECT value FROM json_each(?))",
-    AggregateKind.TEXT: "SELECT key, stamp FROM document WHERE key IN (SELECT value FROM json_each(?))",
+    AggregateKind.SCOPE: "SELECT id, stamp FROM scope WHERE id IN ({names})",
+    AggregateKind.SET: "SELECT set_id, stamp FROM fleet_set WHERE set_id IN ({names})",
+    AggregateKind.TEXT: "SELECT key, stamp FROM document WHERE key IN ({names})",
 }
+
+#: The number of names in one query; SQLite allows more, but not any number.
+MOST_NAMES = 1024
 
 DELETE_SCOPE = "DELETE FROM scope WHERE id = ?"
 DELETE_MACHINE = "DELETE FROM machine WHERE scope = ? AND name = ?"
@@ -80,10 +83,12 @@ def write_batch(database: sqlite3.Connection, batch: Batch, last: int) -> list[E
     database.executemany(UPSERT_SCOPE, (scope_row(scope, stamp) for scope in writes.scopes))
     database.executemany(UPSERT_MACHINE, map(machine_row, writes.machines))
     database.executemany(UPSERT_EVENT, map(event_row, writes.events))
-    polls = (with_checksum(scope, instant(at)) for scope, at in writes.polls.items())
-    database.executemany(UPSERT_POLL, polls)
-    sets = (with_checksum(set_id, stamp, incarnation) for set_id, incarnation in batch.sets.items())
-    database.executemany(UPSERT_SET, sets)
+    if writes.polls:
+        polls = (with_checksum(scope, instant(at)) for scope, at in writes.polls.items())
+        database.executemany(UPSERT_POLL, polls)
+    if batch.sets:
+        sets = (with_checksum(set_id, stamp, incarnation) for set_id, incarnation in batch.sets.items())
+        database.executemany(UPSERT_SET, sets)
     if batch.texts:
         _write_texts(database, readable_texts(batch.texts), stamp)
     entries = number_lines(batch, last)
@@ -98,20 +103,26 @@ def _write_texts(database: sqlite3.Connection, texts: Mapping[str, str | None], 
 
 
 def _check(database: sqlite3.Connection, batch: Batch, last: int) -> None:
-    stamps: dict[Aggregate, int] = {}
-    for kind in AggregateKind:
-        expected = [aggregate for aggregate in batch.expected if aggregate.kind is kind]
-        if expected:
-            stamps |= _stamps(database, kind, expected)
-    stale = {one: stamp for one, stamp in stamps.items() if stamp != batch.expected[one]}
+    names: dict[AggregateKind, list[str]] = defaultdict(list)
+    for aggregate in batch.expected:
+        names[aggregate.kind].append(readable(aggregate.name))
+    stamps = {kind: _stamps(database, STAMPS[kind], found) for kind, found in names.items()}
+    stale = {
+        aggregate: stamp
+        for aggregate, expected in batch.expected.items()
+        if (stamp := stamps[aggregate.kind].get(readable(aggregate.name), 0)) != expected
+    }
     if stale or batch.position not in (None, last):
         raise StaleBatchError(stale, last)
 
 
-def _stamps(
-    database: sqlite3.Connection, kind: AggregateKind, aggregates: Iterable[Aggregate]
-) -> Mapping[Aggregate, int]:
-    names = {aggregate: readable(aggregate.name) for aggregate in aggregates}
-    rows = database.execute(STAMPS[kind], (json.dumps([*names.values()]),))
-    found = {name.decode(): stamp for name, stamp in rows}
-    return {aggregate: found.get(name, 0) for aggregate, name in names.items()}
+def _stamps(database: sqlite3.Connection, query: str, names: Sequence[str]) -> Mapping[str, int]:
+    stamps: dict[str, int] = {}
+    for start in range(0, len(names), MOST_NAMES):
+        some = names[start : start + MOST_NAMES]
+        # The number of names is rounded up to a power of two, so that there are few different statements.
+        size = 1 << (len(some) - 1).bit_length()
+        padded = (*some, *some[-1:] * (size - len(some)))
+        rows = database.execute(query.format(names=", ".join("?" * size)), padded)
+        stamps |= {name.decode(): stamp for name, stamp in rows}
+    return stamps
