@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from fairwarning.engine.ports import AggregateKind, Batch, Entry, StaleBatchError
 from fairwarning.store.entries import number_lines, readable, readable_texts
@@ -116,7 +116,7 @@ def _check(database: sqlite3.Connection, batch: Batch, last: int) -> None:
         raise StaleBatchError(stale, last)
 
 
-def _stamps(database: sqlite3.Connection, query: str, names: Sequence[str]) -> Mapping[str, int]:
+def _stamps(database: sqlite3.Connection, query: str, names: list[str]) -> Mapping[str, int]:
     stamps: dict[str, int] = {}
     for start in range(0, len(names), MOST_NAMES):
         some = names[start : start + MOST_NAMES]
