@@ -16,7 +16,7 @@
     ├── NotRunningError          a stopped machine cannot be restarted, moved or evicted
     ├── SpotIsNotWarnedError     Spot machines get no terminate notice
     ├── RolloutUnderWayError     the scope already has a rollout
-    ├── ConflictError            another commit changed the scope first; decide again
+    ├── ContendedError           other requests kept changing what this one rests on; try again
     └── StorageError             a change could not be stored
 
 Each error carries the HTTP status that a server should answer with. The APIs translate errors in one place,
@@ -190,21 +190,21 @@ class RolloutUnderWayError(FairWarningError):
         self.scope = scope
 
 
-class ConflictError(FairWarningError):
-    """Another commit changed the scope first; decide again."""
+class ContendedError(FairWarningError):
+    """Other requests kept changing what this request rests on; it may be sent again."""
 
-    status_hint = 409
+    status_hint = 503
 
-    def __init__(self, scope: ScopeId, expected: int) -> None:
-        super().__init__(f"scope {scope} is no longer at version {expected}")
-        self.scope = scope
-        self.expected = expected
+    def __init__(self) -> None:
+        super().__init__("the state changed again and again while this was decided; try again")
 
 
 class StorageError(FairWarningError):
     """A change could not be stored."""
 
     status_hint = 503
+    #: Whether the change may nevertheless be stored: the store failed too late to know.
+    outcome_unknown: ClassVar[bool] = False
 
     def __init__(self, message: str, problem: str) -> None:
         """Take the message for operators, and the part of it without paths, which any client may see."""
