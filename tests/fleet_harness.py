@@ -101,7 +101,8 @@ class FleetHarness:
 
     def do(self, command: Command) -> tuple[Change, ...]:
         """Carry out a command."""
-        return run(self.engine.handle(command))
+        caller = Caller(OPERATOR, new_request_id())
+        return run(self.engine.submit(caller, lambda view: Plan((command,)), partial(_note, command))).changes
 
     # -- commands of operators and users
 

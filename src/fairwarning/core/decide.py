@@ -250,14 +250,6 @@ def _poll(fleet: FleetState, command: Poll, now: datetime) -> Iterator[Change]:
             if event.waiting and not event.seen:
                 shown = replace(event, seen=True)
                 yield EventChanged(scope=scope.id, event=shown, what=EventMilestone.SHOWN, by=machine.name)
-    elif _is_poll_stale(scope, now, fleet):
-        properties = replace(scope.facts, polled_at=now)
-        yield ScopePropertiesChanged(scope=scope.id, facts=properties, by=machine.name)
-
-
-def _is_poll_stale(scope: Scope, now: datetime, fleet: FleetState) -> bool:
-    polled_at = scope.facts.polled_at
-    return polled_at is None or now - polled_at >= fleet.policy.poll_refresh
 
 
 def _tick(fleet: FleetState, command: Tick, now: datetime) -> Iterator[Change]:
@@ -267,12 +259,9 @@ def _tick(fleet: FleetState, command: Tick, now: datetime) -> Iterator[Change]:
         if scope is None or not scope.enabled or scope.facts.polled_at is None or limit is None:
             continue
         polled_at = max(scope.facts.polled_at, command.polled.get(scope_id, scope.facts.polled_at))
-        enabled_at = scope.facts.enabled_at
         # Scheduled Events is disabled for a scope without a poll for a day.
         if now - polled_at >= fleet.policy.shorten(limit):
-            enabled_at = None
-        properties = replace(scope.facts, enabled_at=enabled_at, polled_at=polled_at)
-        if properties != scope.facts:
+            properties = replace(scope.facts, enabled_at=None, polled_at=polled_at)
             yield ScopePropertiesChanged(scope=scope_id, facts=properties, by=PLATFORM)
 
 

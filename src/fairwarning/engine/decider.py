@@ -38,9 +38,18 @@ from fairwarning.core.model import PrincipalKind, Scope, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import Clock, new_stamp
 from fairwarning.engine.directory import Directory
-from fairwarning.engine.follower import Follower
 from fairwarning.engine.fold import Fold, FoldView, Reads
-from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, Line, Part, StaleBatchError, Store
+from fairwarning.engine.follower import Follower
+from fairwarning.engine.ports import (
+    Aggregate,
+    AggregateKind,
+    Batch,
+    Entry,
+    Line,
+    Part,
+    StaleBatchError,
+    Store,
+)
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Result, Texts
 

@@ -52,9 +52,7 @@ class Engine:
         self._replica = Replica()
         self.directory = self._replica.directory
         self._follower = Follower(store, self._replica, self._installed, self._reloaded)
-        self._decider = Decider(
-            store, self._replica, self._follower, clock, lambda: self.policy, new_stamp
-        )
+        self._decider = Decider(store, self._replica, self._follower, clock, lambda: self.policy, new_stamp)
         self._polls = Polls(self._replica, lambda: self.policy.poll_refresh, self._write_polls)
         self._driver = driver
         self._new_stamp = new_stamp

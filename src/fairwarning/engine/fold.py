@@ -4,14 +4,14 @@ A fold is private to the batch that is being decided. It holds the scopes, names
 requests have changed; everything else is read from the state below. A request that is refused adds nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from fairwarning.core.changes import Change, ScopeMade, ScopeRemoved, TextChanged, evolve, touched
-from fairwarning.core.model import Event, EventId, Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.errors import UnknownMachineError
+from fairwarning.core.model import Event, Machine, MachineRef, Scope, ScopeId
 from fairwarning.engine.directory import Directory, IndexedBy, IndexedScopes, Indexes, same_names
-from fairwarning.engine.ports import Aggregate, AggregateKind, Entry, Line
+from fairwarning.engine.ports import Aggregate, AggregateKind, Line
 
 
 class State(IndexedScopes, Protocol):
@@ -63,7 +63,10 @@ class Fold:
         return self.sets[set_id] if set_id in self.sets else self._below.last_incarnation(set_id)
 
     def add(
-        self, changes: Iterable[Change], after: Mapping[ScopeId, Scope | None], texts: Mapping[str, str | None]
+        self,
+        changes: Iterable[Change],
+        after: Mapping[ScopeId, Scope | None],
+        texts: Mapping[str, str | None],
     ) -> None:
         """Add the changes of a request, given the scopes and texts after it."""
         for change in changes:

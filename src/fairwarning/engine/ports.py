@@ -10,7 +10,7 @@ still hold. A batch has one random stamp of its own, which is also its receipt: 
 because its answer was lost, is recognised by its stamp and stored once.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -161,7 +161,7 @@ class Store(Protocol):
         """Return the number of the journal's last line; 0 if there is none."""
         ...
 
-    def follow(self, after: int) -> AsyncIterator[Sequence[Entry]]:
+    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
         """Yield the lines after line ``after`` as they are stored, in order: whole batches, one or more at once.
 
         Raises:

@@ -11,9 +11,8 @@ changes gets exactly one new object.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from types import MappingProxyType
 
-from fairwarning.core.changes import Polled
+from fairwarning.core.changes import Polled, ScopeMade
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.directory import Directory, IndexedBy, Indexes
 from fairwarning.engine.fold import Fold
@@ -94,31 +93,33 @@ class Replica:
 
     def install(self, batch: Batch, last: int) -> None:
         """Move on by a batch of this node, whose last line has the number ``last``."""
-        self._move(batch.stamp, batch.after, batch.sets, batch.texts)
-        self._record_polls(line for part in batch.parts for line in part.lines)
-        self.position = last
+        lines = [line for part in batch.parts for line in part.lines]
+        self._move(lines, last, batch.stamp, batch.after, batch.sets, batch.texts)
 
     def apply(self, entries: Sequence[Entry]) -> Mapping[ScopeId, Scope | None]:
         """Move on by the lines of another node's batch; return the scopes that they changed."""
         fold = Fold(self)
-        for _, lines in groupby(entries, lambda entry: entry.request):
-            fold.replay([entry.change for entry in lines])
-        self._move(entries[-1].stamp, fold.after, fold.sets, fold.texts)
-        self._record_polls(entry.change for entry in entries)
-        self.position = entries[-1].seq
+        for _, request in groupby(entries, lambda entry: entry.request):
+            fold.replay([entry.change for entry in request])
+        lines = [entry.change for entry in entries]
+        self._move(lines, entries[-1].seq, entries[-1].stamp, fold.after, fold.sets, fold.texts)
         return fold.after
 
     def _move(
         self,
+        lines: Sequence[Line],
+        last: int,
         stamp: int,
         scopes: Mapping[ScopeId, Scope | None],
         sets: Mapping[str, int],
         texts: Mapping[str, str | None],
     ) -> None:
+        remade = {line.scope for line in lines if isinstance(line, ScopeMade)}
         for scope_id, scope in scopes.items():
             self._indexes.put(scope_id, self._scopes.get(scope_id), scope)
-            if scope is None:
+            if scope is None or scope_id in remade:
                 self._scopes.pop(scope_id, None)
+            if scope is None:
                 self._scope_stamps.pop(scope_id, None)
                 self._polled.pop(scope_id, None)
             else:
@@ -135,6 +136,8 @@ class Replica:
             else:
                 self._texts[key] = text
                 self._text_stamps[key] = stamp
+        self._record_polls(lines)
+        self.position = last
 
     def _record_polls(self, lines: Iterable[Line]) -> None:
         for line in lines:

@@ -83,7 +83,7 @@ class TimeControl:
         # The note comes first, so that it precedes the events it causes in the journal.
         await self._engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail=detail, by=who))
         await advance_to(self._engine, clock, to)
-        await self._engine.store.note("clock", clock.now().isoformat())
+        await self._engine.store.put_value("clock", clock.now().isoformat())
         self._notify()
 
     def _notify(self) -> None:

@@ -11,11 +11,10 @@ from fairwarning.operator.context import OperatorContext
 
 async def metrics_text(context: OperatorContext) -> str:
     """Return the metrics of the fleet, the journal and the other APIs."""
-    newest = await context.engine.store.newest()
     scopes = list(context.engine.scopes().values())
     # Counting a large fleet takes a while. Scopes are immutable, so another thread may read them.
     fleet = await asyncio.to_thread(lambda: list(_fleet_metrics(scopes)))
-    lines = Sample(0 if newest is None else newest.seq)
+    lines = Sample(context.engine.position)
     journal = MetricFamily(
         "fairwarning_journal_lines_total", MetricType.COUNTER, "Lines written to the journal.", (lines,)
     )
