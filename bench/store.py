@@ -20,7 +20,7 @@ from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Commit, Entry, Store
+from fairwarning.engine.ports import Batch, Entry, Store
 from fairwarning.store.sqlite import SqliteStore
 
 CALLERS = 32
@@ -83,7 +83,7 @@ class Round:
 class OneByOne(Delegate):
     """A store with one transaction per commit."""
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
         return [entries for commit in commits for entries in await self._inner.commit([commit])]
 
 

@@ -5,7 +5,7 @@ import atexit
 import re
 from collections.abc import Coroutine, Iterable
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 from fairwarning.core.blueprint import Blueprint
@@ -31,6 +31,7 @@ from fairwarning.core.errors import UnknownEventError
 from fairwarning.core.fleet import visible_events
 from fairwarning.core.history import HistoryEntry, to_history_entry
 from fairwarning.core.model import (
+    OPERATOR,
     ApprovalSettings,
     Event,
     EventId,
@@ -46,9 +47,11 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import InjectedMishap, Mishap, SimulatedDriver
-from fairwarning.engine.clock import ManualClock
+from fairwarning.engine.clock import ManualClock, new_request_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Entry, Store
+from fairwarning.engine.refusal import refusal_note
+from fairwarning.engine.requests import Caller, Plan
 from fairwarning.engine.time_control import advance_to
 from fairwarning.store.memory import MemoryStore
 
@@ -102,7 +105,7 @@ class FleetHarness:
     def do(self, command: Command) -> tuple[Change, ...]:
         """Carry out a command."""
         caller = Caller(OPERATOR, new_request_id())
-        return run(self.engine.submit(caller, lambda view: Plan((command,)), partial(_note, command))).changes
+        return run(self.engine.submit(caller, lambda view: Plan((command,)), partial(refusal_note, command))).changes
 
     # -- commands of operators and users
 
@@ -192,7 +195,7 @@ class FleetHarness:
         for name in machines:
             run(self.engine.poll(self.ref(name)))
         # A poll is answered before its time is stored; wait, so that the next step sees it.
-        run(self.engine.close())
+        run(self.engine.flush_polls())
 
     def advance(self, by: str) -> None:
         """Advance the clock by a duration, stopping at each deadline."""

@@ -13,7 +13,7 @@ from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import SLICE, Engine
-from fairwarning.engine.ports import Commit, Entry
+from fairwarning.engine.ports import Batch, Entry
 from fairwarning.engine.timer import run as run_timer
 from fairwarning.store.memory import MemoryStore
 from tests.fleet_harness import NOON, FleetHarness, run, span
@@ -46,13 +46,13 @@ class BadDisk(MemoryStore):
             raise OSError("cannot read")
         return scopes
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
         await self.may_write.wait()
         if self.failures:
             self.failures -= 1
             raise OSError("disk full")
         self.batches.append(len(commits))
-        return await super().commit(commits)
+        return await super().commit(batch)
 
 
 def restart(ref: MachineRef = WEB_0, event: EventId = RESTART) -> Schedule:

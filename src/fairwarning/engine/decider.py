@@ -19,7 +19,7 @@ The rules of a batch:
    An answer without a line that rests on one is given under the same condition, or decided again, first.
 6. Requests keep their boundaries: the lines of one request are consecutive and carry its id.
 7. The name of a set is an aggregate, written by whatever creates or removes one of its scopes (``Fold``).
-8. Own batches are recognised by their stamp (``Follower``). If an answer is lost, the same batch is sent again.
+8. Own batches are recognised by their stamp (``Follower``); after a lost answer the same batch is sent again.
 9. Scopes behind one barrier are read together (``Directory.together``).
 """
 

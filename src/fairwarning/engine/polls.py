@@ -2,7 +2,7 @@
 
 A poll is recorded in memory, where it costs next to nothing. Once in a while its instant is written to the
 journal, for all scopes that have become due in one line, so that a restarted server and other nodes know
-which scopes are still being polled (R-22). The last poll is no part of a scope: recording it changes no scope.
+which scopes are still being polled (R-22). The last poll is no part of a scope: recording it changes none.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class Polls:
             for scope_id in scopes:
                 del self._due[scope_id]
             try:
-                # One instant stands for all: the earliest, so that no scope seems to be polled when it was not.
+                # One instant stands for all: the earliest, so that no poll is recorded too late.
                 await self._write(Polled(at=min(map(self._latest.__getitem__, scopes)), scopes=scopes))
             except FairWarningError:
                 return  # the store's error is reported elsewhere

@@ -68,8 +68,8 @@ class Batch:
     position: int | None = None
     #: The scopes that the batch changes as they are after it; None for a removed scope.
     after: Mapping[ScopeId, Scope | None] = field(default_factory=lambda: MappingProxyType({}))
-    #: The sets of which the batch creates or removes scopes, each with the highest incarnation among all of its
-    #: scopes that were ever removed; 0 if none was.
+    #: The sets of which the batch creates or removes scopes, each with the highest incarnation among all of
+    #: its scopes that were ever removed; 0 if none was.
     sets: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     #: The texts that the batch changes; None removes a text.
     texts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
@@ -162,7 +162,7 @@ class Store(Protocol):
         ...
 
     def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
-        """Yield the lines after line ``after`` as they are stored, in order: whole batches, one or more at once.
+        """Yield the lines after line ``after`` as they are stored, in order, whole batches at once.
 
         Raises:
             GapError: lines after ``after`` were pruned; a snapshot has to be read.
