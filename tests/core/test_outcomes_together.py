@@ -114,7 +114,7 @@ def test_impacts_that_end_while_the_server_is_down_are_reported_one_after_anothe
         assert stage.machines("web") == ["web_1"]
         assert stage.machine("batch").power is PowerState.STOPPED
         assert stage.pending("web") == stage.pending("batch") == ()
-        assert run(stage.store.load()) == stage.engine.scopes()
+        assert run(stage.store.snapshot()).scopes == stage.engine.scopes()
     finally:
         run(stage.store.close())
 

@@ -66,7 +66,7 @@ class Checks:
             self._take(*lines)
         scopes = stage.engine.scopes()
         assert scopes.keys() == self._scopes.keys(), "the journal tells of other scopes"
-        assert dict(await stage.store.load()) == dict(scopes), "what is kept is not what is shown"
+        assert dict((await stage.store.snapshot()).scopes) == dict(scopes), "what is kept is not what is shown"
         for scope_id, scope in scopes.items():
             if self._seen.get(scope_id) is not scope:
                 self._look_at(scope)

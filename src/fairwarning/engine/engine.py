@@ -27,6 +27,9 @@ from fairwarning.engine.ports import Batch, Driver, Entry, Store
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, no_note
 
+#: The most requests that are stored together.
+BATCH_SIZE = 256
+
 #: The number of due scopes that a tick handles before other tasks get a turn.
 SLICE = 256
 
@@ -42,6 +45,7 @@ class Engine:
         policy: Policy,
         *,
         new_stamp: Callable[[], int] = new_stamp,
+        batch_size: int = BATCH_SIZE,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -52,7 +56,9 @@ class Engine:
         self._replica = Replica()
         self.directory = self._replica.directory
         self._follower = Follower(store, self._replica, self._installed, self._reloaded)
-        self._decider = Decider(store, self._replica, self._follower, clock, lambda: self.policy, new_stamp)
+        self._decider = Decider(
+            store, self._replica, self._follower, clock, lambda: self.policy, new_stamp, batch_size
+        )
         self._polls = Polls(self._replica, lambda: self.policy.poll_refresh, self._write_polls)
         self._driver = driver
         self._new_stamp = new_stamp
