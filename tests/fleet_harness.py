@@ -100,8 +100,10 @@ class FleetHarness:
             self.make(blueprint, watched=watched)
 
     def do(self, command: Command) -> tuple[Change, ...]:
-        """Carry out a command."""
-        return run(self.engine.handle(command))
+        """Carry out a command, and look at the impacts that it begins."""
+        changes = run(self.engine.handle(command))
+        run(self.engine.tick())
+        return changes
 
     # -- commands of operators and users
 

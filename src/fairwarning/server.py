@@ -131,8 +131,7 @@ class FleetServer:
         await self._open_operator()
         # Last: guests and operators do not wait until cryptography is loaded.
         self._management.set_result(await self._open_arm())
-        if isinstance(self.engine.clock, SystemClock):
-            await self._run_in_background(timer.run(self.engine, self.engine.clock))
+        await self._run_in_background(timer.run(self.engine, self.engine.clock))
         if settings.retention is not None:
             pruner = Pruner(self.engine.store, self.engine.clock.now, settings.retention, self._needed_events)
             await self._run_in_background(pruner.run())

@@ -35,6 +35,7 @@ class EventMilestone(StrEnum):
     STARTED = "started"
     PROGRESSED = "progressed"
     FAILED = "failed"
+    OVERDUE = "overdue"
     FINISHED = "finished"
     CANCELLED = "cancelled"
 

@@ -12,12 +12,12 @@ decision.
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
 from fairwarning.core.changes import Change, remember_removed
-from fairwarning.core.commands import Command, Poll, ReportOutcomes, Tick, concerns
+from fairwarning.core.commands import Command, Poll, concerns
 from fairwarning.core.decide import Decision, decide
 from fairwarning.core.errors import (
     ConflictError,
@@ -26,17 +26,17 @@ from fairwarning.core.errors import (
     UnknownMachineError,
     UnknownScopeError,
 )
-from fairwarning.core.fleet import FleetState, next_deadline, outstanding_impacts
+from fairwarning.core.fleet import FleetState
 from fairwarning.core.history import CommandRefused, Note
 from fairwarning.core.model import PLATFORM, Event, Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import Policy, with_speed
 from fairwarning.engine.clock import Clock, new_request_id
-from fairwarning.engine.deadlines import Deadlines
 from fairwarning.engine.directory import Directory
 from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.pipeline import Pipeline
 from fairwarning.engine.ports import Commit, Driver, Entry, Store
+from fairwarning.engine.reconciler import Reconciler
 from fairwarning.engine.refusal import refusal_note
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, no_note
 
@@ -45,9 +45,6 @@ Also = Callable[[tuple[Change, ...]], Mapping[str, str | None]]
 
 #: The shortest time between two notes about refused approvals of the same guest.
 NOTE_AGAIN = timedelta(minutes=1)
-
-#: The number of due scopes that a tick handles before other tasks get a turn.
-SLICE = 256
 
 
 def _nothing(changes: tuple[Change, ...]) -> Mapping[str, str | None]:
@@ -64,8 +61,7 @@ class Engine:
         self.feed = Feed()
         self.directory = Directory()
         self.faults = ActiveFaults(self.remark)
-        self.deadlines_moved = asyncio.Event()
-        self._driver = driver
+        self.reconciler = Reconciler(self, driver)
         self._newest: dict[ScopeId, Scope] = {}
         self._committed: dict[ScopeId, Scope] = {}
         self._last_incarnations: dict[str, int] = {}
@@ -73,7 +69,6 @@ class Engine:
         self._polled: dict[ScopeId, datetime] = {}
         self._refreshing: dict[ScopeId, asyncio.Task[None]] = {}
         self._refused: dict[MachineRef, datetime] = {}
-        self._agenda = Deadlines()
         self._pipeline = Pipeline(store, self._publish, self._discard)
         self._stale = True
         self._reloading = asyncio.Lock()
@@ -85,6 +80,7 @@ class Engine:
 
     async def close(self) -> None:
         """Wait until all commits are written."""
+        await self.reconciler.close()
         for task in list(self._refreshing.values()):
             await asyncio.wait([task])
         await self._pipeline.idle()
@@ -135,7 +131,7 @@ class Engine:
 
     def next_deadline(self) -> datetime | None:
         """Return the next deadline of all scopes."""
-        return self._agenda.next()
+        return self.reconciler.next_deadline()
 
     async def handle(self, command: Command, also: Also = _nothing) -> tuple[Change, ...]:
         """Carry out a command and return its changes, once they are committed.
@@ -203,41 +199,23 @@ class Engine:
             del self._refreshing[ref.scope]
 
     async def tick(self) -> None:
-        """Handle every scope whose deadline is reached."""
+        """Look at impacts and handle what is due, until nothing is left; raise the first error of a scope."""
         if self._stale:
             await self._reload()
-        due = self._agenda.take(self.clock.now())
-        problems: list[BaseException] = []
-        for start in range(0, len(due), SLICE):
-            attended = map(self._attend, due[start : start + SLICE])
-            results = await asyncio.gather(*attended, return_exceptions=True)
-            problems += [result for result in results if isinstance(result, BaseException)]
-        # An error of one scope must not keep the others from being handled.
-        for problem in problems:
-            raise problem
+        await self.reconciler.tick()
+
+    async def rest(self) -> None:
+        """Return once nothing is left to look at and nothing is due, or once a request has failed."""
+        await self.reconciler.rest()
 
     def set_speed(self, speed: float) -> None:
         """Change how fast durations pass from now on."""
         self.policy = with_speed(self.policy, speed)
-        for scope in self._committed.values():
-            self._schedule(scope)
+        self.reconciler.follow_all()
 
-    async def _attend(self, scope_id: ScopeId) -> None:
-        try:
-            await self._look_after(scope_id)
-        finally:
-            # After an error the scope is still due.
-            if scope_id in self._committed:
-                self._schedule(self._committed[scope_id])
-
-    async def _look_after(self, scope_id: ScopeId) -> None:
-        scope = self._newest.get(scope_id)
-        if scope is None:
-            return
-        outcomes = self._driver.observe(outstanding_impacts(scope), self.policy, self.clock.now())
-        if outcomes:
-            await self.handle(ReportOutcomes(scope=scope_id, outcomes=tuple(outcomes)))
-        await self.handle(Tick(scopes=(scope_id,), polled=self._polled))
+    def polls(self) -> Mapping[ScopeId, datetime]:
+        """Return the last poll of each scope, which may not be stored yet."""
+        return self._polled
 
     async def _carry_out(self, build: Build, note_refusal: NoteRefusal) -> Result:
         now = self.clock.now()
@@ -296,24 +274,11 @@ class Engine:
                 self._committed.pop(scope_id, None)
                 self._polled.pop(scope_id, None)
                 self._refused = {one: at for one, at in self._refused.items() if one.scope != scope_id}
-                self._agenda.put(scope_id, None)
             else:
                 self._committed[scope_id] = scope
-                self._schedule(scope)
+            self.reconciler.follow(scope_id, scope)
         for entries in kept:
             self.feed.publish(entries)
-
-    def _schedule(self, scope: Scope) -> None:
-        facts = scope.facts
-        polled = self._polled.get(scope.id)
-        if polled is not None and facts.polled_at is not None and polled > facts.polled_at:
-            scope = replace(scope, facts=replace(facts, polled_at=polled))
-        instants = (
-            next_deadline(scope, self.policy),
-            self._driver.due(outstanding_impacts(scope), self.policy),
-        )
-        self._agenda.put(scope.id, min((one for one in instants if one is not None), default=None))
-        self.deadlines_moved.set()
 
     def _discard(self) -> None:
         self._stale = True
@@ -327,10 +292,11 @@ class Engine:
             self._texts = dict(await self.store.documents())
             for scope_id in {*self._newest, *scopes}:
                 self._accept((scope_id,), scopes)
+            for scope_id in self._committed.keys() - scopes.keys():
+                self.reconciler.follow(scope_id, None)
             self._committed = dict(scopes)
             self._last_incarnations = dict(last)
-            for scope in scopes.values():
-                self._schedule(scope)
+            self.reconciler.follow_all()
             self._stale = False
             self.feed.start_over()
 
