@@ -27,11 +27,12 @@ from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.model import EventId, MachineRef, Scope
+from fairwarning.drivers.external import ExternalDriver
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Store
+from fairwarning.engine.ports import Driver, Store
 from fairwarning.engine.retention import Pruner
 from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.counts import format_count
@@ -147,8 +148,7 @@ class FleetServer:
             await store.note("clock", manual_time.isoformat())
         elif manual_time > clock.now():
             self.notes += (_clock_ahead_note(manual_time),)
-        driver = SimulatedDriver(azure_timings=settings.azure_timings)
-        engine = Engine(store, clock, driver, settings.profile.policy)
+        engine = Engine(store, clock, _driver(settings), settings.profile.policy)
         self._stack.push_async_callback(engine.close)
         await engine.open()
         return engine
@@ -332,6 +332,12 @@ class FleetServer:
                 await task
 
         self._stack.push_async_callback(end)
+
+
+def _driver(settings: Settings) -> Driver:
+    if settings.driver == "external":
+        return ExternalDriver()
+    return SimulatedDriver(azure_timings=settings.azure_timings)
 
 
 def examine(data: Path) -> "Examination":

@@ -232,7 +232,8 @@ class Reconciler:
         result = await self._fleet.submit(Caller(PLATFORM, new_request_id()), build)
         for change in result.changes:
             if isinstance(change, EventChanged) and change.what is EventMilestone.OVERDUE:
-                log.warning("impact_overdue event_id=%s reason=%r", change.event.id, change.reason)
+                waiting = len(change.event.undone)
+                log.warning("impact_overdue event_id=%s machines=%d", change.event.id, waiting)
 
     # -- impacts
 
