@@ -10,9 +10,10 @@ from fairwarning.console import journal
 from fairwarning.console.journal import KINDS, HistoryFilter, JournalCache, describe, read_all, read_excerpt
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged
-from fairwarning.core.commands import DeleteScopes
+from fairwarning.core.commands import DeleteScopes, ReportOutcomes
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
+from fairwarning.core.fleet import Observation, Progress
 from fairwarning.core.history import ActionNote, HistoryEntry, OperatorAction
 from fairwarning.core.model import OPERATOR, ScopeId
 from fairwarning.drivers.simulated import Mishap
@@ -53,6 +54,12 @@ def eventful() -> FleetHarness:
     with pytest.raises(FairWarningError):
         stage.cause("evict", "web_0")
     stage.walk("web")
+    stage.advance("15m")
+    started = next(event for event in stage.pending("web") if not event.waiting)
+    late = Observation(
+        event=started.id, machine=started.resources[0], progress=Progress.ACTING, problem="no answer yet"
+    )
+    stage.do(ReportOutcomes(scope=ScopeId("web"), observations=(late,)))
     stage.advance("7h")
     stage.poll("web_0")
     run(add_notes(stage.engine))

@@ -112,9 +112,7 @@ def decide_serially(
             together = Directory(state).together(named)
             fleet = FleetState(together, policy, state.last_incarnations)
             changes = decide(fleet, plan.commands, at).changes
-        texts = {
-            key: text for key, text in plan.texts(changes).items() if state.texts.get(key) != text
-        }
+        texts = {key: text for key, text in plan.texts(changes).items() if state.texts.get(key) != text}
     except FairWarningError as refusal:
         note = note_refusal(refusal)
         return SerialAnswer(() if note is None else (note,), f"{type(refusal).__name__}: {refusal}")

@@ -12,8 +12,9 @@ from fairwarning.core.model import EventId, EventStatus, MachineRef, ScopeId, Sc
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock
-from fairwarning.engine.engine import SLICE, Engine
+from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Batch, Entry
+from fairwarning.engine.reconciler import SLICE
 from fairwarning.engine.timer import run as run_timer
 from fairwarning.store.memory import MemoryStore
 from tests.fleet_harness import NOON, FleetHarness, run, span

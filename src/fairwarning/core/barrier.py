@@ -17,7 +17,6 @@ from datetime import datetime
 
 from fairwarning.core.model import BarrierId, Event, EventId, HostId
 
-
 #: The beginning of the barriers of single events.
 _ALONE = "event:"
 
