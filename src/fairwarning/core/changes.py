@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from fairwarning.core.machine_table import MachineTable, MachineTableDraft
 from fairwarning.core.model import (
+    NO_SCOPE,
     Event,
     EventId,
     EventStatus,
@@ -36,6 +37,7 @@ class EventMilestone(StrEnum):
     STARTED = "started"
     PROGRESSED = "progressed"
     FAILED = "failed"
+    OVERDUE = "overdue"
     FINISHED = "finished"
     CANCELLED = "cancelled"
 
@@ -109,6 +111,7 @@ class Published:
 class TextChanged:
     """A text that another package stores with the fleet was changed; None if it was removed."""
 
+    scope: ClassVar[ScopeId] = NO_SCOPE
     key: str
     text: str | None
 
@@ -120,6 +123,7 @@ class Polled:
     The last poll of a scope is no part of the scope: it changes no version, no incarnation and no object.
     """
 
+    scope: ClassVar[ScopeId] = NO_SCOPE
     at: datetime
     scopes: tuple[ScopeId, ...]
 

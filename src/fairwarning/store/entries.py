@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from fairwarning.core.changes import EventChanged, Polled, ScopeMade, ScopeRemoved, TextChanged
-from fairwarning.core.history import NO_SCOPE, ActionNote, CommandRefused
-from fairwarning.core.model import EventId, ScopeId
+from fairwarning.core.history import ActionNote, CommandRefused
+from fairwarning.core.model import NO_SCOPE, EventId, ScopeId
 from fairwarning.engine.ports import Batch, Entry, Line
 
 #: The number of batches that are recognised if they are sent again.

@@ -1,7 +1,7 @@
 """Wakes the followers of a journal when lines are added to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from fairwarning.engine.ports import Entry, GapError
 
@@ -20,7 +20,7 @@ class Followers:
         self._newest: Sequence[Entry] = ()
         self._waiting: set[asyncio.Event] = set()
 
-    async def follow(self, after: int, read: ReadPage) -> AsyncIterator[Sequence[Entry]]:
+    async def follow(self, after: int, read: ReadPage) -> AsyncGenerator[Sequence[Entry], None]:
         """Yield the lines after line ``after`` as they are added, whole batches at once."""
         woken = asyncio.Event()
         self._waiting.add(woken)

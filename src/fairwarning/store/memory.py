@@ -1,7 +1,7 @@
 """A store in memory, for tests and temporary emulators."""
 
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from types import MappingProxyType
@@ -83,7 +83,7 @@ class MemoryStore:
         """Return the number of the journal's last line."""
         return self._last
 
-    def follow(self, after: int) -> AsyncIterator[Sequence[Entry]]:
+    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
         """Yield the lines after line ``after`` as they are stored, whole batches at once."""
 
         async def read(start: int, limit: int) -> tuple[Sequence[Entry], int]:

@@ -13,7 +13,7 @@ import asyncio
 import fcntl
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -158,7 +158,7 @@ class SqliteStore:
         await self._recover_if_needed()
         return self._header.last_line
 
-    def follow(self, after: int) -> AsyncIterator[Sequence[Entry]]:
+    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
         """Yield the lines after line ``after`` as they are stored, whole batches at once."""
 
         def read(database: sqlite3.Connection, start: int, limit: int) -> tuple[Sequence[Entry], int]:
