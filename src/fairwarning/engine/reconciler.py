@@ -138,7 +138,8 @@ class Reconciler:
         A scope whose request failed a moment ago rests, unless ``everything`` is to be done.
         """
         due = set(self._deadlines.take(now))
-        for scope_id in sorted(due | self._unseen):
+        unseen = self._unseen if self._driver_calls < DRIVER_CALLS else set()
+        for scope_id in sorted(due | unseen):
             if everything or not self._rests(scope_id):
                 self._unseen.discard(scope_id)
                 self._queue.append((scope_id, scope_id in due))
@@ -257,6 +258,7 @@ class Reconciler:
         if not impacts:
             return ()
         if self._driver_calls >= DRIVER_CALLS:
+            self._looks.pop(scope.id, None)
             self._unseen.add(scope.id)
             return ()
         self._driver_calls += 1
