@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -98,6 +99,14 @@ class SerialAnswer:
 def make_plan(state: SerialState, build: Build) -> Plan:
     """Return the plan of a request on a state."""
     return build(FoldView(Reads(state)))
+
+
+def asks_by_predicate(state: SerialState, build: Build) -> bool:
+    """Whether a request asks which machines are on a host, or have a name."""
+    reads = Reads(state)
+    with suppress(FairWarningError):
+        build(FoldView(reads))
+    return reads.by_predicate
 
 
 def decide_serially(
