@@ -17,7 +17,7 @@ from fairwarning.core.commands import DeleteScopes, Schedule
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import PrincipalKind, Scope, ScopeId
 from fairwarning.core.policy import Policy
-from fairwarning.engine.ports import Aggregate, Batch, Entry, Line, Part, Store
+from fairwarning.engine.ports import Aggregate, Batch, Entry, Line, Part, StaleBatchError, Store
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result
 from tests.deciders.serial import SerialAnswer, SerialState, asks_by_predicate, decide_serially, make_plan
 from tests.deciders.stores import Delegate
@@ -64,7 +64,11 @@ class AuditedStore(Delegate):
 
     async def commit(self, batch: Batch) -> Sequence[Entry]:
         async with self._one_at_a_time:
-            entries = await super().commit(batch)
+            try:
+                entries = await super().commit(batch)
+            except StaleBatchError:
+                self.counts["stale"] += 1
+                raise
             if entries and entries[0].seq == self.position + 1:
                 self.counts["batches"] += 1
                 with self.watching():

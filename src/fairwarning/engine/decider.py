@@ -283,11 +283,15 @@ class Decider:
 
     async def _answer_if_current(self, requests: list[_Request], start: int) -> list[_Request]:
         """Answer requests that change nothing, if nothing has happened that they should know of."""
-        if any(request.seen is None and not request.of_platform for request in requests):
-            await self._reach(requests, await self._store.last())
-            if self._replica.position != start:
-                return requests
+        outdated = [request for request in requests if not (request.of_platform or request.is_fresh(start))]
         for request in requests:
+            if request not in outdated:
+                request.finish()
+        if outdated:
+            await self._reach(outdated, await self._store.last())
+            if self._replica.position != start:
+                return outdated
+        for request in outdated:
             request.finish()
         return []
 
