@@ -203,7 +203,9 @@ class Client:
                 (
                     fixed(freeze, Approve(scope=ref.scope, ids=(event,))),
                     fixed(freeze, Cancel(scope=ref.scope, id=event)),
-                    fixed(Protect(machine=ref, protected=True), SetPower(machine=ref, power=PowerState.STOPPED)),
+                    fixed(
+                        Protect(machine=ref, protected=True), SetPower(machine=ref, power=PowerState.STOPPED)
+                    ),
                     make_again,
                 )
             )
@@ -268,5 +270,3 @@ class Client:
 
 def _events(state: SerialState) -> list[tuple[ScopeId, EventId]]:
     return [(scope.id, event) for scope in state.scopes.values() for event in scope.events]
-
-

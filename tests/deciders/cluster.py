@@ -28,6 +28,8 @@ from tests.deciders.link import Link, Weather
 from tests.deciders.node import LoopClock, Node, check_equal
 from tests.deciders.stores import STORES
 
+CALM = Weather()
+
 #: Called before a batch reaches the store, and after it is stored but before the answer arrives.
 Hook = Callable[[Batch], Awaitable[None]]
 
@@ -63,7 +65,7 @@ class Cluster:
         self._numbers = count(1)
         self._listening: list[asyncio.Task[None]] = []
 
-    async def start(self, weather: Weather = Weather()) -> Node:
+    async def start(self, weather: Weather = CALM) -> Node:
         """Start a node."""
         link = HookedLink(self.store, weather, Random(len(self.nodes)))
         node = Node(self.store, link, LoopClock(), lambda: next(self._numbers))

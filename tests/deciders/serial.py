@@ -19,6 +19,7 @@ from fairwarning.engine.directory import Directory, IndexedBy
 from fairwarning.engine.fold import FoldView, Reads
 from fairwarning.engine.ports import Line
 from fairwarning.engine.requests import Build, NoteRefusal, Plan
+from fairwarning.formats.hidden_characters import readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,11 @@ def decide_serially(
             together = Directory(state).together(named)
             fleet = FleetState(together, policy, state.last_incarnations)
             changes = decide(fleet, plan.commands, at).changes
-        texts = {
-            key: text for key, text in plan.texts(changes).items() if state.texts.get(key) != text
+        wanted = {
+            readable(key): None if text is None else readable(text)
+            for key, text in plan.texts(changes).items()
         }
+        texts = {key: text for key, text in wanted.items() if state.texts.get(key) != text}
     except FairWarningError as refusal:
         note = note_refusal(refusal)
         return SerialAnswer(() if note is None else (note,), f"{type(refusal).__name__}: {refusal}")

@@ -15,7 +15,7 @@ from fairwarning.core.history import CommandRefused
 from fairwarning.core.model import EventId, EventStatus, ScopeId, VmName, derive_id
 from fairwarning.engine.ports import Batch
 from fairwarning.engine.refusal import refusal_note
-from fairwarning.engine.requests import Plan
+from fairwarning.engine.requests import Build, Plan
 from fairwarning.store import following
 from tests.deciders.asking import fixed
 from tests.deciders.cluster import Cluster, approve, on_host, open_cluster, ref, restart
@@ -40,6 +40,10 @@ def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Tell:
             await nodes.store.close()
 
     return lambda story: run(told(story))
+
+
+def put_text(key: str, text: str) -> Build:
+    return lambda view: Plan((), lambda changes: {key: text})
 
 
 def test_t1_each_of_two_approvals_that_meet_is_stored_once(tell: Tell) -> None:
@@ -166,10 +170,8 @@ def test_t7_an_event_id_that_no_database_takes_fails_nobody_else(tell: Tell, eve
 def test_t7_a_text_that_no_database_takes_is_the_same_on_every_node(tell: Tell, text: str) -> None:
     async def story(nodes: Cluster) -> None:
         a, b = await nodes.start(), await nodes.start()
-        for number in range(2):
-            for node in (a, b):
-                value = f"{text}{number}"
-                await nodes.ask(node, lambda view, value=value: Plan((), lambda changes: {text: value}))
+        for number, node in enumerate((a, b, a, b)):
+            await nodes.ask(node, put_text(text, f"{text}{number}"))
 
     tell(story)
 

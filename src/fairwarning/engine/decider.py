@@ -52,6 +52,7 @@ from fairwarning.engine.ports import (
 )
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Result, Texts
+from fairwarning.formats.hidden_characters import readable
 
 log = logging.getLogger("fairwarning.engine")
 
@@ -316,7 +317,9 @@ class Decider:
 
 
 def _changed_texts(texts: Texts, reads: Reads) -> Texts:
-    return {key: text for key, text in texts.items() if reads.text(key) != text}
+    # Stores replace some characters; every replica must hold what the journal says.
+    stored = {readable(key): None if text is None else readable(text) for key, text in texts.items()}
+    return {key: text for key, text in stored.items() if reads.text(key) != text}
 
 
 def _part(request: _Request) -> Part:

@@ -9,6 +9,7 @@ from fairwarning.core.changes import EventChanged, Polled, ScopeMade, ScopeRemov
 from fairwarning.core.history import ActionNote, CommandRefused
 from fairwarning.core.model import NO_SCOPE, EventId, ScopeId
 from fairwarning.engine.ports import Batch, Entry, Line
+from fairwarning.formats.hidden_characters import readable as readable
 
 #: The number of batches that are recognised if they are sent again.
 RECEIPTS = 1000
@@ -50,11 +51,6 @@ def event_of(line: Line) -> EventId | None:
 def scope_of(line: Line) -> ScopeId:
     """Return the scope that a journal line concerns; ``NO_SCOPE`` if it concerns none or several."""
     return NO_SCOPE if isinstance(line, TextChanged | Polled) else line.scope
-
-
-def readable(text: str) -> str:
-    """Replace the characters that a database may refuse: NUL and lone surrogates."""
-    return text if text.isprintable() else text.replace("\0", "?").encode(errors="replace").decode()
 
 
 def readable_texts(texts: Mapping[str, str | None]) -> Mapping[str, str | None]:
