@@ -1,6 +1,6 @@
 """A store that delegates to another store, as a base for stores that change some methods."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from datetime import datetime, timedelta
 
 from fairwarning.core.model import EventId, ScopeId
@@ -22,7 +22,7 @@ class Delegate:
     async def last(self) -> int:
         return await self._inner.last()
 
-    def follow(self, after: int) -> AsyncIterator[Sequence[Entry]]:
+    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
         return self._inner.follow(after)
 
     async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:

@@ -21,6 +21,8 @@ OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
 ARM_OFFSET = 443
 #: The minimum length of a server's token; a shorter token could be guessed.
 SHORTEST_TOKEN = 16
+#: What can act on machines.
+DRIVERS = "simulated", "external"
 #: How the user calls the commands: ``./dev`` sets the variable in a checkout.
 PROGRAM = os.environ.get("FAIRWARNING_PROGRAM") or "fairwarning"
 
@@ -57,6 +59,7 @@ class Settings:
     profile: Profile = PROFILES["azure"]
     manual_clock: bool = False
     azure_timings: bool = False
+    driver: str = "simulated"
     data: Path | None = None
     port_base: int | None = None
     operator: tuple[str, int] | None = None

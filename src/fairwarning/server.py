@@ -27,11 +27,12 @@ from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.model import EventId, MachineRef, Scope
+from fairwarning.drivers.external import ExternalDriver
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Store
+from fairwarning.engine.ports import Driver, Store
 from fairwarning.engine.retention import Pruner
 from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.counts import format_count
@@ -130,8 +131,7 @@ class FleetServer:
         await self._open_operator()
         # Last: guests and operators do not wait until cryptography is loaded.
         self._management.set_result(await self._open_arm())
-        if isinstance(self.engine.clock, SystemClock):
-            await self._run_in_background(timer.run(self.engine, self.engine.clock))
+        await self._run_in_background(timer.run(self.engine, self.engine.clock))
         if settings.retention is not None:
             pruner = Pruner(self.engine.store, self.engine.clock.now, settings.retention, self._needed_events)
             await self._run_in_background(pruner.run())
@@ -147,8 +147,7 @@ class FleetServer:
             await store.put_value("clock", manual_time.isoformat())
         elif manual_time > clock.now():
             self.notes += (_clock_ahead_note(manual_time),)
-        driver = SimulatedDriver(azure_timings=settings.azure_timings)
-        engine = Engine(store, clock, driver, settings.profile.policy)
+        engine = Engine(store, clock, _driver(settings), settings.profile.policy)
         self._stack.push_async_callback(engine.close)
         await engine.open()
         return engine
@@ -331,6 +330,12 @@ class FleetServer:
                 await task
 
         self._stack.push_async_callback(end)
+
+
+def _driver(settings: Settings) -> Driver:
+    if settings.driver == "external":
+        return ExternalDriver()
+    return SimulatedDriver(azure_timings=settings.azure_timings)
 
 
 def examine(data: Path) -> "Examination":

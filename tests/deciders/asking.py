@@ -15,7 +15,6 @@ from fairwarning.core.commands import (
     Command,
     CreateSet,
     DeleteScopes,
-    ImpactOutcome,
     Poll,
     Protect,
     ReportOutcomes,
@@ -26,11 +25,12 @@ from fairwarning.core.commands import (
     Tick,
 )
 from fairwarning.core.errors import UnknownScopeError
-from fairwarning.core.fleet import outstanding_impacts
+from fairwarning.core.fleet import Impact, Observation, Progress, outstanding_impacts
 from fairwarning.core.model import (
     OPERATOR,
     PLATFORM,
     EventId,
+    EventType,
     HostId,
     MachineRef,
     PowerState,
@@ -40,11 +40,18 @@ from fairwarning.core.model import (
     ScopeKind,
     derive_id,
 )
+from fairwarning.core.policy import Policy
 from fairwarning.engine.refusal import refusal_note
 from fairwarning.engine.requests import Build, NoteRefusal, Plan, Texts, View, no_note
 from tests.deciders.serial import SerialState
 
 NAMES, HOSTS, KEYS = "abcd", ("H1", "H2"), ("x", "y")
+
+
+def done(impact: Impact) -> Observation:
+    """Return the observation that an impact is done; what is to be deleted is gone."""
+    exists = impact.kind is not EventType.TERMINATE
+    return Observation(event=impact.event, machine=impact.machine.name, progress=Progress.DONE, exists=exists)
 
 
 class Request:
@@ -226,15 +233,14 @@ class Client:
         return Request(fixed(Poll(machine=ref)))
 
     def _report(self, key: str, state: SerialState) -> Request | None:
-        busy = [scope for scope in state.scopes.values() if outstanding_impacts(scope)]
+        busy = [scope for scope in state.scopes.values() if outstanding_impacts(scope, Policy())]
         if not busy:
             return None
         scope_id = self._chance.choice(busy).id
 
         def build(view: View) -> Plan:
-            impacts = outstanding_impacts(view.scope(scope_id))
-            outcomes = tuple(ImpactOutcome(event=one.event, machine=one.machine.name) for one in impacts)
-            return Plan((ReportOutcomes(scope=scope_id, outcomes=outcomes),))
+            seen = tuple(map(done, outstanding_impacts(view.scope(scope_id), Policy())))
+            return Plan((ReportOutcomes(scope=scope_id, observations=seen),))
 
         return Request(build, PLATFORM)
 

@@ -62,6 +62,7 @@ KINDS: Mapping[str, str] = {
     EventMilestone.STARTED: "an impact started",
     EventMilestone.PROGRESSED: "an impact ended on a machine",
     EventMilestone.FAILED: "an impact failed and will be retried",
+    EventMilestone.OVERDUE: "an impact takes longer than it should",
     EventMilestone.FINISHED: "an event finished",
     EventMilestone.CANCELLED: "an event was cancelled",
     "refused": "a request was refused",

@@ -37,6 +37,7 @@ class EventMilestone(StrEnum):
     STARTED = "started"
     PROGRESSED = "progressed"
     FAILED = "failed"
+    OVERDUE = "overdue"
     FINISHED = "finished"
     CANCELLED = "cancelled"
 

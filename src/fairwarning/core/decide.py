@@ -90,11 +90,8 @@ def decide(fleet: FleetState, commands: Sequence[Command], now: datetime) -> Dec
     changes, current = _settle(fleet, now) if is_overdue(fleet, now) else ((), fleet)
     for command in commands:
         direct = tuple(_handle(current, command, now))
-        handled = replace(current, scopes=apply(current.scopes, direct))
-        consequences, current = _settle(handled, now)
+        consequences, current = _settle(_after(current, direct), now)
         changes += (*direct, *consequences)
-        removed = last_incarnations_after(current.last_incarnations, consequences)
-        current = replace(current, last_incarnations=removed)
     published = tuple(_publish(fleet, current))
     changes += published
     settled = apply(current.scopes, published)
@@ -269,8 +266,13 @@ def _settle(fleet: FleetState, now: datetime) -> tuple[tuple[Change, ...], Fleet
     changes: tuple[Change, ...] = ()
     while consequences := _next_consequences(fleet, now):
         changes += consequences
-        fleet = replace(fleet, scopes=apply(fleet.scopes, consequences))
+        fleet = _after(fleet, consequences)
     return changes, fleet
+
+
+def _after(fleet: FleetState, changes: tuple[Change, ...]) -> FleetState:
+    last_incarnations = last_incarnations_after(fleet.last_incarnations, changes)
+    return FleetState(apply(fleet.scopes, changes), fleet.policy, last_incarnations)
 
 
 def _next_consequences(fleet: FleetState, now: datetime) -> tuple[Change, ...]:

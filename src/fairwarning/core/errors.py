@@ -10,6 +10,8 @@
     ├── NameTakenError           the name is in use
     ├── AmbiguousNameError       several scopes have a machine of this name
     ├── IllegalTransitionError   the status of the event does not allow this
+    ├── ImpactOverError          the machine has had the impact of the event
+    ├── ReportsRefusedError      the driver observes impacts itself
     ├── AlreadyUnderWayError     the machine has an unfinished event of this type
     ├── TooManyUserEventsError   the scope has as many user events as its profile allows
     ├── NotSpotError             only Spot machines can be evicted
@@ -126,6 +128,29 @@ class IllegalTransitionError(FairWarningError):
         super().__init__(f"event {event.id} is {event.status}; it cannot be {signal}")
         self.event = event
         self.signal = signal
+
+
+class ImpactOverError(FairWarningError):
+    """The machine has had the impact of the event."""
+
+    status_hint = 409
+
+    def __init__(self, event: Event, machine: str) -> None:
+        super().__init__(f"event {event.id} is over for {machine}")
+        self.event = event
+        self.machine = machine
+
+
+class ReportsRefusedError(FairWarningError):
+    """The driver observes impacts itself, and takes no reports about them."""
+
+    status_hint = 409
+
+    def __init__(self, driver: str) -> None:
+        super().__init__(
+            f"the {driver} driver ends impacts by itself; only the external driver takes reports"
+        )
+        self.driver = driver
 
 
 class AlreadyUnderWayError(FairWarningError):

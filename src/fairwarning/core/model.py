@@ -161,6 +161,8 @@ class Event:
     done: tuple[VmName, ...] = ()
     attempt: int = 0
     retry_at: datetime | None = None
+    #: Whether the current attempt takes longer than its driver allows.
+    overdue: bool = False
 
     @property
     def waiting(self) -> bool:

@@ -36,7 +36,7 @@ from fairwarning.core.errors import ContendedError, FairWarningError, StorageErr
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import PrincipalKind, Scope, ScopeId
 from fairwarning.core.policy import Policy
-from fairwarning.engine.clock import Clock, new_stamp
+from fairwarning.engine.clock import Clock
 from fairwarning.engine.directory import Directory
 from fairwarning.engine.fold import Fold, FoldView, Reads
 from fairwarning.engine.follower import Follower
@@ -55,9 +55,6 @@ from fairwarning.engine.requests import Build, Caller, NoteRefusal, Result, Text
 from fairwarning.formats.hidden_characters import readable
 
 log = logging.getLogger("fairwarning.engine")
-
-#: The most requests of one batch.
-MOST = 256
 
 #: How long deciding goes on before other tasks get a turn, in seconds.
 SLICE = 0.002
@@ -126,7 +123,8 @@ class Decider:
         follower: Follower,
         clock: Clock,
         policy: Callable[[], Policy],
-        new_stamp: Callable[[], int] = new_stamp,
+        new_stamp: Callable[[], int],
+        batch_size: int,
     ) -> None:
         #: Why the last batch could not be stored; None if it was.
         self.problem: Exception | None = None
@@ -136,6 +134,7 @@ class Decider:
         self._clock = clock
         self._policy = policy
         self._new_stamp = new_stamp
+        self._batch_size = batch_size
         self._gathered: list[_Request] = []
         self._worker: asyncio.Task[None] | None = None
 
@@ -178,9 +177,9 @@ class Decider:
         losers = [request for request in waiting if request.lost]
         innocents = [request for request in waiting if not request.lost]
         if losers and any(request.tries for request in innocents):
-            batch, self._gathered = innocents[:MOST], losers + innocents[MOST:]
+            batch, self._gathered = innocents[: self._batch_size], losers + innocents[self._batch_size :]
         else:
-            batch, self._gathered = waiting[:MOST], waiting[MOST:]
+            batch, self._gathered = waiting[: self._batch_size], waiting[self._batch_size :]
         for request in losers:
             request.lost = False
         return batch

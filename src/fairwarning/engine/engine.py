@@ -4,31 +4,28 @@
 requests, one batch at a time. This class puts them together and is what the APIs see.
 """
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from fairwarning.core.changes import Change, Polled
-from fairwarning.core.commands import Command, Poll, ReportOutcomes, Tick
+from fairwarning.core.commands import Command, Poll
 from fairwarning.core.errors import StorageError, UnknownMachineError, UnknownScopeError
-from fairwarning.core.fleet import next_deadline, outstanding_impacts
 from fairwarning.core.history import Note
 from fairwarning.core.model import PLATFORM, Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import Policy, with_speed
 from fairwarning.engine.clock import Clock, new_request_id, new_stamp
-from fairwarning.engine.deadlines import Deadlines
 from fairwarning.engine.decider import Decider
 from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.polls import Polls
 from fairwarning.engine.ports import Batch, Driver, Entry, Store
+from fairwarning.engine.reconciler import Reconciler
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, no_note
 
-#: The number of due scopes that a tick handles before other tasks get a turn.
-SLICE = 256
+#: The most requests that are stored together.
+BATCH_SIZE = 256
 
 
 class Engine:
@@ -42,21 +39,22 @@ class Engine:
         policy: Policy,
         *,
         new_stamp: Callable[[], int] = new_stamp,
+        batch_size: int = BATCH_SIZE,
     ) -> None:
         self.store = store
         self.clock = clock
         self.policy = policy
         self.feed = Feed()
         self.faults = ActiveFaults(self.remark)
-        self.deadlines_moved = asyncio.Event()
         self._replica = Replica()
         self.directory = self._replica.directory
         self._follower = Follower(store, self._replica, self._installed, self._reloaded)
-        self._decider = Decider(store, self._replica, self._follower, clock, lambda: self.policy, new_stamp)
+        self._decider = Decider(
+            store, self._replica, self._follower, clock, lambda: self.policy, new_stamp, batch_size
+        )
         self._polls = Polls(self._replica, lambda: self.policy.poll_refresh, self._write_polls)
-        self._driver = driver
+        self.reconciler = Reconciler(self, driver)
         self._new_stamp = new_stamp
-        self._agenda = Deadlines()
 
     async def open(self) -> None:
         """Read the state and handle what is due."""
@@ -69,6 +67,7 @@ class Engine:
 
     async def close(self) -> None:
         """Wait until everything is stored."""
+        await self.reconciler.close()
         await self.flush_polls()
         await self._decider.idle()
 
@@ -189,65 +188,31 @@ class Engine:
 
     def next_deadline(self) -> datetime | None:
         """Return the next deadline of all scopes."""
-        return self._agenda.next()
+        return self.reconciler.next_deadline()
 
     async def tick(self) -> None:
-        """Handle every scope whose deadline is reached."""
-        due = self._agenda.take(self.clock.now())
-        problems: list[BaseException] = []
-        for start in range(0, len(due), SLICE):
-            attended = map(self._attend, due[start : start + SLICE])
-            results = await asyncio.gather(*attended, return_exceptions=True)
-            problems += [result for result in results if isinstance(result, BaseException)]
-        # An error of one scope must not keep the others from being handled.
-        for problem in problems:
-            raise problem
+        """Look at new impacts, and handle every scope whose deadline is reached."""
+        await self.reconciler.tick()
+
+    async def rest(self) -> None:
+        """Return once nothing is left to look at and nothing is due, or once a request has failed."""
+        await self.reconciler.rest()
 
     def set_speed(self, speed: float) -> None:
         """Change how fast durations pass from now on."""
         self.policy = with_speed(self.policy, speed)
-        for scope in self.scopes().values():
-            self._schedule(scope)
-
-    async def _attend(self, scope_id: ScopeId) -> None:
-        try:
-            await self._look_after(scope_id)
-        finally:
-            # After an error the scope is still due.
-            if scope_id in self.scopes():
-                self._schedule(self.scope(scope_id))
-
-    async def _look_after(self, scope_id: ScopeId) -> None:
-        scope = self._replica.find_scope(scope_id)
-        if scope is None:
-            return
-        outcomes = self._driver.observe(outstanding_impacts(scope), self.policy, self.clock.now())
-        if outcomes:
-            await self.handle(ReportOutcomes(scope=scope_id, outcomes=tuple(outcomes)))
-        last = self._polls.last(scope)
-        await self.handle(Tick(scopes=(scope_id,), polled={} if last is None else {scope_id: last}))
+        self.reconciler.follow_all()
 
     def _installed(self, entries: Sequence[Entry], scopes: Mapping[ScopeId, Scope | None]) -> None:
         for scope_id, scope in scopes.items():
             if scope is None:
                 self._polls.forget(scope_id)
-                self._agenda.put(scope_id, None)
-            else:
-                self._schedule(scope)
+            self.reconciler.follow(scope_id, scope)
         self.feed.publish(entries)
 
-    def _reloaded(self) -> None:
-        for scope in self.scopes().values():
-            self._schedule(scope)
+    def _reloaded(self, gone: Collection[ScopeId]) -> None:
+        for scope_id in gone:
+            self._polls.forget(scope_id)
+            self.reconciler.follow(scope_id, None)
+        self.reconciler.follow_all()
         self.feed.start_over()
-
-    def _schedule(self, scope: Scope) -> None:
-        polled = self._polls.last(scope)
-        if polled != scope.facts.polled_at:
-            scope = replace(scope, facts=replace(scope.facts, polled_at=polled))
-        instants = (
-            next_deadline(scope, self.policy),
-            self._driver.due(outstanding_impacts(scope), self.policy),
-        )
-        self._agenda.put(scope.id, min((one for one in instants if one is not None), default=None))
-        self.deadlines_moved.set()

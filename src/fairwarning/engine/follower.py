@@ -6,7 +6,7 @@ as the answer of the store or in the journal, and is installed with its own obje
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import groupby
 
@@ -28,7 +28,11 @@ class Follower:
     """Applies the journal of a store to a replica."""
 
     def __init__(
-        self, store: Store, replica: Replica, installed: Installed, reloaded: Callable[[], None]
+        self,
+        store: Store,
+        replica: Replica,
+        installed: Installed,
+        reloaded: Callable[[Collection[ScopeId]], None],
     ) -> None:
         #: The batch that this node is storing.
         self.in_flight: Batch | None = None
@@ -73,8 +77,7 @@ class Follower:
         """Read the whole state; a batch in flight is left to its answer."""
         snapshot = await self._store.snapshot()
         if snapshot.position >= self._replica.position:
-            self._replica.load(snapshot)
-            self._reloaded()
+            self._reloaded(self._replica.load(snapshot))
 
     async def _follow(self, number: int | None) -> None:
         """Apply lines up to line ``number``; for ever if None."""

@@ -10,19 +10,17 @@ still hold. A batch has one random stamp of its own, which is also its receipt: 
 because its answer was lost, is recognised by its stamp and stored once.
 """
 
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from fairwarning.core.changes import Change, Polled, TextChanged
-from fairwarning.core.commands import ImpactOutcome
-from fairwarning.core.fleet import Impact
+from fairwarning.core.fleet import Impact, Observation
 from fairwarning.core.history import Note
-from fairwarning.core.model import EventId, Scope, ScopeId
-from fairwarning.core.policy import Policy
+from fairwarning.core.model import EventId, HostId, MachineRef, Scope, ScopeId
 
 #: What a journal line says.
 Line = Change | Note | TextChanged | Polled
@@ -233,16 +231,35 @@ class GapError(Exception):
 
 
 class Driver(Protocol):
-    """Carries out impacts and reports them.
+    """Carries out impacts on machines, and observes them.
 
-    A driver gets the state, not messages: every call lists all impacts that should be in progress,
-    including those that an earlier call listed.
+    A driver gets the state, not messages: every call lists all impacts of a scope that should be in progress,
+    including those that an earlier call listed. An impact is known by its event, machine and attempt.
     """
 
-    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[ImpactOutcome]:
-        """Return the outcomes of the impacts that have ended, successful or not."""
+    name: str
+
+    def reaches(self, host: HostId) -> bool:
+        """Whether the driver can act on the machines of a host."""
         ...
 
-    def due(self, impacts: Sequence[Impact], policy: Policy) -> datetime | None:
-        """Return when the next impact is expected to end."""
+    async def observe(self, impacts: Sequence[Impact], now: datetime) -> Sequence[Observation]:
+        """Return one observation per impact, in the same order; ``again_at`` is later than ``now``."""
+        ...
+
+    async def apply(self, impacts: Sequence[Impact], lease: Lease) -> None:
+        """Begin impacts that have not begun; a repeated call changes nothing."""
+        ...
+
+    def watch(self) -> AsyncIterator[MachineRef]:
+        """Yield machines that should be looked at now."""
+        ...
+
+
+@runtime_checkable
+class ReportedDriver(Driver, Protocol):
+    """A driver whose impacts end when an operator says so."""
+
+    def reported(self, impact: Impact, problem: str | None) -> Observation:
+        """Return what an operator's report about an impact means; ``problem`` says why it failed."""
         ...

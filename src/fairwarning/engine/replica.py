@@ -8,7 +8,7 @@ Readers rely on object identity: a scope that a batch does not change keeps its 
 changes gets exactly one new object.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 
@@ -74,8 +74,9 @@ class Replica:
             case AggregateKind.TEXT:
                 return self._text_stamps.get(aggregate.name, 0)
 
-    def load(self, snapshot: Snapshot) -> None:
-        """Take the place of everything that was here."""
+    def load(self, snapshot: Snapshot) -> Collection[ScopeId]:
+        """Replace the whole state; return the scopes that are gone."""
+        gone = self._scopes.keys() - snapshot.scopes.keys()
         for scope_id in self._scopes.keys() | snapshot.scopes.keys():
             self._indexes.put(scope_id, self._scopes.get(scope_id), snapshot.scopes.get(scope_id))
         self._scopes.clear()
@@ -90,6 +91,7 @@ class Replica:
         self._text_stamps = dict(snapshot.text_stamps)
         self._polled = dict(snapshot.polled)
         self.position = snapshot.position
+        return gone
 
     def install(self, batch: Batch, last: int) -> None:
         """Move on by a batch of this node, whose last line has the number ``last``."""

@@ -1,7 +1,7 @@
 """Builds and selects journal lines; every store uses these functions."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -50,7 +50,11 @@ def event_of(line: Line) -> EventId | None:
 
 def scope_of(line: Line) -> ScopeId:
     """Return the scope that a journal line concerns; ``NO_SCOPE`` if it concerns none or several."""
-    return NO_SCOPE if isinstance(line, TextChanged | Polled) else line.scope
+    match line:
+        case TextChanged() | Polled():
+            return NO_SCOPE
+        case _:
+            return line.scope
 
 
 def readable_texts(texts: Mapping[str, str | None]) -> Mapping[str, str | None]:
@@ -58,22 +62,24 @@ def readable_texts(texts: Mapping[str, str | None]) -> Mapping[str, str | None]:
     return {readable(key): None if text is None else readable(text) for key, text in texts.items()}
 
 
-def remade_scopes(entries: Iterable[Entry]) -> set[ScopeId]:
-    """Return the scopes that were created or removed; nothing of what they were before remains."""
-    return {entry.change.scope for entry in entries if isinstance(entry.change, ScopeMade | ScopeRemoved)}
+def remade_scopes(batch: Batch) -> set[ScopeId]:
+    """Return the scopes that a batch creates or removes; nothing of what they were before remains."""
+    lines = (line for part in batch.parts for line in part.lines)
+    return {line.scope for line in lines if isinstance(line, ScopeMade | ScopeRemoved)}
 
 
-def last_polls(entries: Iterable[Entry]) -> dict[ScopeId, datetime]:
-    """Return the last poll of each scope; a poll of a scope that is removed or made again later is none."""
+def last_polls(batch: Batch) -> dict[ScopeId, datetime]:
+    """Return the last poll of each scope, without those of scopes that the batch removes afterwards."""
     polls: dict[ScopeId, datetime] = {}
-    for entry in entries:
-        match entry.change:
-            case Polled(at=at, scopes=scopes):
-                polls.update((scope, max(at, polls.get(scope, at))) for scope in scopes)
-            case ScopeMade(scope=scope) | ScopeRemoved(scope=scope):
-                polls.pop(scope, None)
-            case _:
-                pass
+    for part in batch.parts:
+        for line in part.lines:
+            match line:
+                case Polled(at=at, scopes=scopes):
+                    polls.update((scope, max(at, polls.get(scope, at))) for scope in scopes)
+                case ScopeMade(scope=scope) | ScopeRemoved(scope=scope):
+                    polls.pop(scope, None)
+                case _:
+                    pass
     return polls
 
 

@@ -16,6 +16,8 @@ class Followers:
     """The followers of one journal."""
 
     def __init__(self) -> None:
+        #: The newest batch, for followers that have everything before it; none if it is very long.
+        self._newest: Sequence[Entry] = ()
         self._waiting: set[asyncio.Event] = set()
 
     async def follow(self, after: int, read: ReadPage) -> AsyncGenerator[Sequence[Entry], None]:
@@ -25,7 +27,11 @@ class Followers:
         try:
             while True:
                 woken.clear()
-                page = await _read_batches(after, read)
+                newest = self._newest
+                if newest and newest[0].seq == after + 1:
+                    page = newest
+                else:
+                    page = await _read_batches(after, read)
                 if page:
                     after = page[-1].seq
                     yield page
@@ -34,13 +40,18 @@ class Followers:
         finally:
             self._waiting.discard(woken)
 
+    def announce(self, entries: Sequence[Entry], loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Tell all followers that a batch was stored; ``loop`` is theirs if this is another thread."""
+        self._newest = entries if len(entries) <= PAGE else ()
+        if loop is None:
+            self.wake()
+        elif self._waiting:
+            loop.call_soon_threadsafe(self.wake)
+
     def wake(self) -> None:
-        """Let every follower look for new lines."""
+        """Let all followers look for new lines."""
         for woken in self._waiting:
             woken.set()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
 
 async def _read_batches(after: int, read: ReadPage) -> Sequence[Entry]:

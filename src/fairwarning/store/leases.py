@@ -18,11 +18,15 @@ def next_lease(newest: Lease | None, key: str, owner: str, now: datetime, lasts:
     return Lease(key, owner, newest.fence + 1, now + lasts)
 
 
-def is_newest(newest: Lease | None, lease: Lease) -> bool:
-    """Tell whether no later lease was given and the lease was not released."""
+def renewed(newest: Lease | None, lease: Lease, now: datetime, lasts: timedelta) -> Lease | None:
+    """Return the lease with a later end; None if it is no longer the newest."""
+    return replace(lease, until=now + lasts) if _is_newest(newest, lease) else None
+
+
+def released(newest: Lease | None, lease: Lease) -> Lease | None:
+    """Return what remains of a released lease, its fence; None if the lease is no longer the newest."""
+    return replace(lease, owner=NO_OWNER, until=LONG_AGO) if _is_newest(newest, lease) else None
+
+
+def _is_newest(newest: Lease | None, lease: Lease) -> bool:
     return newest is not None and (newest.owner, newest.fence) == (lease.owner, lease.fence)
-
-
-def released(lease: Lease) -> Lease:
-    """Return what remains of a released lease: its fence."""
-    return replace(lease, owner=NO_OWNER, until=LONG_AGO)

@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from types import MappingProxyType
@@ -29,7 +28,7 @@ from fairwarning.store.entries import (
     scope_of,
 )
 from fairwarning.store.following import Followers
-from fairwarning.store.leases import is_newest, next_lease, released
+from fairwarning.store.leases import next_lease, released, renewed
 
 #: The approximate size of a journal line in bytes.
 LINE_SIZE = 1000
@@ -73,11 +72,11 @@ class MemoryStore:
             return [entry for entry in lines if entry.stamp == batch.stamp]
         self._check(batch)
         entries = number_lines(batch, self._last)
-        self._write(batch, entries)
+        self._write(batch)
         self._journal += entries
         self._receipts.add(batch.stamp, range(self._last + 1, self._last + 1 + len(entries)))
         self._last += len(entries)
-        self._followers.wake()
+        self._followers.announce(entries)
         return entries
 
     async def last(self) -> int:
@@ -94,22 +93,15 @@ class MemoryStore:
 
     async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:
         """Return a new lease with the next fence; None while another owner's lease lasts."""
-        lease = next_lease(self._leases.get(key), key, owner, now, lasts)
-        if lease is not None:
-            self._leases[key] = lease
-        return lease
+        return self._put_lease(next_lease(self._leases.get(key), key, owner, now, lasts))
 
     async def renew(self, lease: Lease, now: datetime, lasts: timedelta) -> Lease | None:
         """Return the lease with a later end; None if it is no longer the newest."""
-        if not is_newest(self._leases.get(lease.key), lease):
-            return None
-        renewed = self._leases[lease.key] = replace(lease, until=now + lasts)
-        return renewed
+        return self._put_lease(renewed(self._leases.get(lease.key), lease, now, lasts))
 
     async def release(self, lease: Lease) -> None:
         """End a lease, unless it is no longer the newest."""
-        if is_newest(self._leases.get(lease.key), lease):
-            self._leases[lease.key] = released(lease)
+        self._put_lease(released(self._leases.get(lease.key), lease))
 
     async def journal(
         self,
@@ -165,6 +157,11 @@ class MemoryStore:
     async def close(self) -> None:
         """Do nothing: memory needs no closing."""
 
+    def _put_lease(self, lease: Lease | None) -> Lease | None:
+        if lease is not None:
+            self._leases[lease.key] = lease
+        return lease
+
     def _check(self, batch: Batch) -> None:
         stamps = {aggregate: self._stamp(aggregate) for aggregate in batch.expected}
         stale = {one: stamp for one, stamp in stamps.items() if stamp != batch.expected[one]}
@@ -186,8 +183,8 @@ class MemoryStore:
         self._scope_stamps.pop(scope, None)
         self._polled.pop(scope, None)
 
-    def _write(self, batch: Batch, entries: Sequence[Entry]) -> None:
-        for scope_id in remade_scopes(entries):
+    def _write(self, batch: Batch) -> None:
+        for scope_id in remade_scopes(batch):
             self._forget(scope_id)
         for scope_id, scope in batch.after.items():
             if scope is None:
@@ -204,7 +201,7 @@ class MemoryStore:
             else:
                 self._texts[key] = text
                 self._text_stamps[key] = batch.stamp
-        for scope_id, at in last_polls(entries).items():
+        for scope_id, at in last_polls(batch).items():
             if scope_id in self._scopes:
                 self._polled[scope_id] = max(at, self._polled.get(scope_id, at))
 
