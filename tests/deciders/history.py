@@ -25,6 +25,7 @@ from tests.deciders.link import Link, Weather
 from tests.deciders.node import LoopClock, Node, check_equal, check_indexes
 from tests.deciders.virtual_time import run
 
+CHANGEABLE = Weather(lag=0.05, delay=0.004, loss=0.05, gap=0.02)
 POLICY = Policy(start_enabled=True)
 
 
@@ -35,7 +36,7 @@ class Settings:
     nodes: int = 3
     rounds: int = 12
     requests: int = 12
-    weather: Weather = Weather(lag=0.05, delay=0.004, loss=0.05, gap=0.02)
+    weather: Weather = CHANGEABLE
     #: How long the requests of one round take to come, in seconds.
     spread: float = 0.03
     #: How often a node dies in a round, and another one takes its place.

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,6 +19,7 @@ from fairwarning.engine.directory import Directory, IndexedBy
 from fairwarning.engine.fold import FoldView, Reads
 from fairwarning.engine.ports import Line
 from fairwarning.engine.requests import Build, NoteRefusal, Plan
+from fairwarning.formats.hidden_characters import readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,14 @@ def make_plan(state: SerialState, build: Build) -> Plan:
     return build(FoldView(Reads(state)))
 
 
+def asks_by_predicate(state: SerialState, build: Build) -> bool:
+    """Whether a request asks which machines are on a host, or have a name."""
+    reads = Reads(state)
+    with suppress(FairWarningError):
+        build(FoldView(reads))
+    return reads.by_predicate
+
+
 def decide_serially(
     state: SerialState, build: Build, note_refusal: NoteRefusal, policy: Policy, at: datetime
 ) -> SerialAnswer:
@@ -112,7 +122,11 @@ def decide_serially(
             together = Directory(state).together(named)
             fleet = FleetState(together, policy, state.last_incarnations)
             changes = decide(fleet, plan.commands, at).changes
-        texts = {key: text for key, text in plan.texts(changes).items() if state.texts.get(key) != text}
+        wanted = {
+            readable(key): None if text is None else readable(text)
+            for key, text in plan.texts(changes).items()
+        }
+        texts = {key: text for key, text in wanted.items() if state.texts.get(key) != text}
     except FairWarningError as refusal:
         note = note_refusal(refusal)
         return SerialAnswer(() if note is None else (note,), f"{type(refusal).__name__}: {refusal}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from fairwarning.core.model import EventId, ScopeId
 from fairwarning.engine.ports import Batch, Entry, Lease, Snapshot, Store
 from fairwarning.store.memory import MemoryStore
+from fairwarning.store.sqlite import SqliteStore
 
 
 async def open_memory(_: Path) -> Store:
@@ -15,6 +16,7 @@ async def open_memory(_: Path) -> Store:
 
 STORES: Mapping[str, Callable[[Path], Awaitable[Store]]] = {
     "memory": open_memory,
+    "sqlite": SqliteStore.open,
 }
 
 

@@ -8,6 +8,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+#: The longest story, in seconds of its own time.
+LONGEST = 3600.0
+
 
 class DeadlockError(RuntimeError):
     """Every task is waiting, and nothing will ever wake one."""
@@ -50,7 +53,7 @@ def run(story: Coroutine[object, object, T]) -> T:
     """Run a story to its end in virtual time, and return its result; what still runs then is cancelled."""
     loop = VirtualLoop()
     try:
-        return loop.run_until_complete(story)
+        return loop.run_until_complete(asyncio.wait_for(story, LONGEST))
     finally:
         tasks = asyncio.all_tasks(loop)
         for task in tasks:

@@ -52,6 +52,7 @@ from fairwarning.engine.ports import (
 )
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Result, Texts
+from fairwarning.formats.hidden_characters import readable
 
 log = logging.getLogger("fairwarning.engine")
 
@@ -282,11 +283,15 @@ class Decider:
 
     async def _answer_if_current(self, requests: list[_Request], start: int) -> list[_Request]:
         """Answer requests that change nothing, if nothing has happened that they should know of."""
-        if any(request.seen is None and not request.of_platform for request in requests):
-            await self._reach(requests, await self._store.last())
-            if self._replica.position != start:
-                return requests
+        outdated = [request for request in requests if not (request.of_platform or request.is_fresh(start))]
         for request in requests:
+            if request not in outdated:
+                request.finish()
+        if outdated:
+            await self._reach(outdated, await self._store.last())
+            if self._replica.position != start:
+                return outdated
+        for request in outdated:
             request.finish()
         return []
 
@@ -311,7 +316,9 @@ class Decider:
 
 
 def _changed_texts(texts: Texts, reads: Reads) -> Texts:
-    return {key: text for key, text in texts.items() if reads.text(key) != text}
+    # Stores replace some characters; every replica must hold what the journal says.
+    stored = {readable(key): None if text is None else readable(text) for key, text in texts.items()}
+    return {key: text for key, text in stored.items() if reads.text(key) != text}
 
 
 def _part(request: _Request) -> Part:

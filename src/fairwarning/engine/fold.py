@@ -12,6 +12,7 @@ from fairwarning.core.errors import UnknownMachineError
 from fairwarning.core.model import Event, Machine, MachineRef, Scope, ScopeId
 from fairwarning.engine.directory import Directory, IndexedBy, IndexedScopes, Indexes, same_names
 from fairwarning.engine.ports import Aggregate, AggregateKind, Line
+from fairwarning.formats.hidden_characters import readable
 
 
 class State(IndexedScopes, Protocol):
@@ -130,7 +131,8 @@ class Reads:
         return found
 
     def text(self, key: str) -> str | None:
-        """Return a text that another package stores with the fleet."""
+        """Return a text that another package stores with the fleet; its key is as stores write it."""
+        key = readable(key)
         self.aggregates.add(Aggregate(AggregateKind.TEXT, key))
         return self._state.text(key)
 

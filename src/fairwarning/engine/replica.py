@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from fairwarning.core.changes import Polled, ScopeMade
+from fairwarning.core.changes import Polled, ScopeMade, ScopeRemoved
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.directory import Directory, IndexedBy, Indexes
 from fairwarning.engine.fold import Fold
@@ -123,7 +123,6 @@ class Replica:
                 self._scopes.pop(scope_id, None)
             if scope is None:
                 self._scope_stamps.pop(scope_id, None)
-                self._polled.pop(scope_id, None)
             else:
                 self._scopes[scope_id] = scope
                 self._scope_stamps[scope_id] = stamp
@@ -143,7 +142,9 @@ class Replica:
 
     def _record_polls(self, lines: Iterable[Line]) -> None:
         for line in lines:
-            if isinstance(line, Polled):
+            if isinstance(line, ScopeMade | ScopeRemoved):
+                self._polled.pop(line.scope, None)
+            elif isinstance(line, Polled):
                 for scope_id in line.scopes:
                     if scope_id in self._scopes:
                         self._polled[scope_id] = max(line.at, self._polled.get(scope_id, line.at))

@@ -9,6 +9,7 @@ from fairwarning.core.changes import EventChanged, Polled, ScopeMade, ScopeRemov
 from fairwarning.core.history import ActionNote, CommandRefused
 from fairwarning.core.model import NO_SCOPE, EventId, ScopeId
 from fairwarning.engine.ports import Batch, Entry, Line
+from fairwarning.formats.hidden_characters import readable as readable
 
 #: The number of batches that are recognised if they are sent again.
 RECEIPTS = 1000
@@ -54,11 +55,6 @@ def scope_of(line: Line) -> ScopeId:
             return NO_SCOPE
         case _:
             return line.scope
-
-
-def readable(text: str) -> str:
-    """Replace the characters that a database may refuse: NUL and lone surrogates."""
-    return text if text.isprintable() else text.replace("\0", "?").encode(errors="replace").decode()
 
 
 def readable_texts(texts: Mapping[str, str | None]) -> Mapping[str, str | None]:
