@@ -62,7 +62,7 @@ class PageHandlers:
         self._context = context
         self._sessions = sessions
         self._throttle = throttle
-        self._renderer = live.PageRenderer(context.engine.feed, context.time_control)
+        self._renderer = live.PageRenderer(context.engine.feed, context.control.time_control)
         self._pages = [(Route(page.path, _unused, methods=["GET"]), page.show) for page in pages]
 
     def for_page(self, page: Page) -> Handler:
@@ -118,7 +118,8 @@ class PageHandlers:
             return await self._renderer.render(page_request, fragments) if admitted else None
 
         have = request.headers.get(RESUME) or query.get("have")
-        messages = live.messages(context.engine.feed, context.time_control, render, have, context.shutdown)
+        feed, time_control = context.engine.feed, context.control.time_control
+        messages = live.messages(feed, time_control, render, have, context.shutdown)
         return context.streams.stream(messages)
 
     async def show_login(self, request: Request) -> ASGIApp:

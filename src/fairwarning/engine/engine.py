@@ -13,8 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import datetime
 
 from fairwarning.core.changes import Change, remember_removed
 from fairwarning.core.commands import Command, Poll, ReportOutcomes, Tick, concerns
@@ -27,7 +26,7 @@ from fairwarning.core.errors import (
     UnknownScopeError,
 )
 from fairwarning.core.fleet import FleetState, next_deadline, outstanding_impacts
-from fairwarning.core.history import CommandRefused, Note
+from fairwarning.core.history import Note
 from fairwarning.core.model import PLATFORM, Event, Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import Policy, with_speed
 from fairwarning.engine.clock import Clock, new_request_id
@@ -37,14 +36,10 @@ from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.pipeline import Pipeline
 from fairwarning.engine.ports import Commit, Driver, Entry, Store
-from fairwarning.engine.refusal import refusal_note
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, no_note
 
 #: Returns the documents to store with a decision, given its changes.
 Also = Callable[[tuple[Change, ...]], Mapping[str, str | None]]
-
-#: The shortest time between two notes about refused approvals of the same guest.
-NOTE_AGAIN = timedelta(minutes=1)
 
 #: The number of due scopes that a tick handles before other tasks get a turn.
 SLICE = 256
@@ -72,7 +67,6 @@ class Engine:
         self._texts: dict[str, str] = {}
         self._polled: dict[ScopeId, datetime] = {}
         self._refreshing: dict[ScopeId, asyncio.Task[None]] = {}
-        self._refused: dict[MachineRef, datetime] = {}
         self._agenda = Deadlines()
         self._pipeline = Pipeline(store, self._publish, self._discard)
         self._stale = True
@@ -142,9 +136,8 @@ class Engine:
 
         ``also`` returns the documents to store in the same transaction, given the changes.
         """
-        note = partial(refusal_note, command)
         caller = Caller(PLATFORM, new_request_id())
-        return (await self.submit(caller, lambda view: Plan((command,), also), note)).changes
+        return (await self.submit(caller, lambda view: Plan((command,), also))).changes
 
     async def submit(self, caller: Caller, build: Build, note_refusal: NoteRefusal = no_note) -> Result:
         """Carry out the commands that ``build`` makes as one decision, and return once it is stored."""
@@ -246,7 +239,9 @@ class Engine:
             fleet = self._fleet({scope for command in plan.commands for scope in concerns(command)})
             decision = decide(fleet, plan.commands, now)
         except FairWarningError as error:
-            await self._note_refusal(note_refusal(error), now)
+            note = note_refusal(error)
+            if note is not None:
+                await self.remark(note)
             raise
         texts = plan.texts(decision.changes)
         await self._commit(fleet, decision, texts, now)
@@ -295,7 +290,6 @@ class Engine:
             if scope is None:
                 self._committed.pop(scope_id, None)
                 self._polled.pop(scope_id, None)
-                self._refused = {one: at for one, at in self._refused.items() if one.scope != scope_id}
                 self._agenda.put(scope_id, None)
             else:
                 self._committed[scope_id] = scope
@@ -333,17 +327,6 @@ class Engine:
                 self._schedule(scope)
             self._stale = False
             self.feed.start_over()
-
-    async def _note_refusal(self, note: CommandRefused | None, now: datetime) -> None:
-        if note is None:
-            return
-        if note.asked == "approve" and note.machines:
-            # A guest that repeats an invalid approval is refused every time but noted once a minute.
-            (guest,) = note.machines
-            if now - self._refused.get(guest, now - NOTE_AGAIN) < NOTE_AGAIN:
-                return
-            self._refused[guest] = now
-        await self.remark(note)
 
 
 @dataclass(frozen=True, slots=True)
