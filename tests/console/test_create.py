@@ -1,5 +1,6 @@
 """The create pages: step by step, and with mistakes."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from html.parser import HTMLParser
 
@@ -164,8 +165,7 @@ def test_new_machines_are_given_their_endpoints() -> None:
     client = console_client()
     opened: list[MachineRef] = []
 
-    async def open_endpoints(machines: object) -> None:
-        assert isinstance(machines, list)
+    async def open_endpoints(machines: Sequence[MachineRef]) -> None:
         opened.extend(machines)
 
     app = create_app(Control(client.stage.engine, open_endpoints), endpoints=lambda ref: None)

@@ -8,13 +8,14 @@ import pytest
 
 from fairwarning.console import journal
 from fairwarning.console.journal import KINDS, HistoryFilter, JournalCache, describe, read_all, read_excerpt
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged
 from fairwarning.core.commands import DeleteScopes
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.history import ActionNote, HistoryEntry, OperatorAction
-from fairwarning.core.model import ScopeId
+from fairwarning.core.model import OPERATOR, ScopeId
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
@@ -48,7 +49,7 @@ def eventful() -> FleetHarness:
     (redeploy,) = stage.cause("redeploy", "web_1")
     stage.cancel(redeploy)
     with pytest.raises(FairWarningError):
-        stage.cause("evict", "web_0")
+        run(Control(stage.engine).cause(OPERATOR, "evict", ["web_0"]))
     stage.walk("web")
     stage.advance("1h")
     run(add_notes(stage.engine))

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.commands import Approve, CreateSet, Schedule
 from fairwarning.core.errors import ConflictError, UnknownEventError
 from fairwarning.core.history import CommandRefused
-from fairwarning.core.model import EventId, MachineRef, ScopeId
+from fairwarning.core.model import OPERATOR, EventId, MachineRef, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
@@ -242,7 +243,7 @@ def test_a_refusal_based_on_a_lost_decision_is_decided_again() -> None:
         gate = Gate(MemoryStore())
         engine = await started(gate, E1)
         gate.open = False
-        refusal = asyncio.create_task(engine.handle(approve(E2)))
+        refusal = asyncio.create_task(Control(engine).approve(OPERATOR, E2))
         await turns()
         await gate.turn_away(ConflictError(WEB, 1))
         gate.open = True

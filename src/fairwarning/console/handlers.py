@@ -17,7 +17,7 @@ from fairwarning.console import layout, live
 from fairwarning.console.access import HEADERS, LOGIN
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.page import (
-    Action,
+    FormAction,
     FormError,
     FormProblem,
     FormResult,
@@ -77,7 +77,7 @@ class PageHandlers:
 
         return handle
 
-    def for_action(self, action: Action) -> Handler:
+    def for_action(self, action: FormAction) -> Handler:
         """Return the handler of a form; an error shows the form again, with its input and the problem."""
 
         async def handle(request: Request) -> ASGIApp:

@@ -150,7 +150,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class FormAction:
     """A path that accepts a form; the page with the form shows the errors."""
 
     path: str
