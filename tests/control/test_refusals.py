@@ -88,6 +88,14 @@ def test_every_kind_of_request_has_its_own_line() -> None:
     assert len(stage.history()) == len(requests)
 
 
+def test_a_refused_fault_names_the_machine() -> None:
+    stage = FleetHarness(WEB)
+
+    line = refused(stage, Control(stage.engine).set_fault(OPERATOR, "web_1", "flu"))
+
+    assert shown(line) == ("refused", "set fault", "operator", None, ("web_1",))
+
+
 def test_a_request_that_is_refused_by_its_first_command_changes_nothing() -> None:
     stage = FleetHarness(WEB)
     before = stage.scope("web")

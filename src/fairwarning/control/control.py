@@ -20,7 +20,7 @@ from fairwarning.core.announce import events_caused_by, unpolled_hint
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone, MachineChanged, ScopeMade
 from fairwarning.core.errors import FairWarningError, StorageError
-from fairwarning.core.history import CommandRefused
+from fairwarning.core.history import NO_SCOPE, CommandRefused
 from fairwarning.core.inputs import field_context
 from fairwarning.core.model import (
     ApprovalSettings,
@@ -246,8 +246,8 @@ class Control:
         self, principal: Principal, machine: str, fault: str, lasts: str | None = None, delay: str = "2s"
     ) -> MachineRef:
         """Make the endpoint of a machine misbehave, for a while or until the fault is cleared."""
-        async with self._refusals_noted(principal, Action.SET_FAULT):
-            ref = self.engine.directory.machine(machine)
+        ref = await self._machine(principal, Action.SET_FAULT, machine)
+        async with self._refusals_noted(principal, Action.SET_FAULT, ref):
             now = asyncio.get_running_loop().time()
             active = ActiveFault.parse(fault, lasts, delay, now)
             await self.engine.faults.set(ref, active, str(principal))
@@ -255,9 +255,8 @@ class Control:
 
     async def clear_fault(self, principal: Principal, machine: str) -> MachineRef:
         """Make the endpoint of a machine work again."""
-        async with self._refusals_noted(principal, Action.CLEAR_FAULT):
-            ref = self.engine.directory.machine(machine)
-            await self.engine.faults.clear(ref, str(principal))
+        ref = await self._machine(principal, Action.CLEAR_FAULT, machine)
+        await self.engine.faults.clear(ref, str(principal))
         return ref
 
     async def advance(self, principal: Principal, by: timedelta) -> None:
@@ -308,16 +307,24 @@ class Control:
         await self._open_endpoints(created.machines)
         return created
 
+    async def _machine(self, principal: Principal, action: Action, name: str) -> MachineRef:
+        async with self._refusals_noted(principal, action):
+            return self.engine.directory.machine(name)
+
     @asynccontextmanager
-    async def _refusals_noted(self, principal: Principal, action: Action) -> AsyncIterator[None]:
+    async def _refusals_noted(
+        self, principal: Principal, action: Action, *machines: MachineRef
+    ) -> AsyncIterator[None]:
         """Authorise an action without commands, and note a refusal of it."""
+        scope = machines[0].scope if machines else NO_SCOPE
         try:
-            authorise(principal, action)
+            authorise(principal, action, scope or None)
             yield
         except StorageError:
             raise
         except FairWarningError as error:
-            note = self._refusals.note(principal, Subject(asked=action), error)
+            subject = Subject(asked=action, scope=scope, machines=machines)
+            note = self._refusals.note(principal, subject, error)
             if note is not None:
                 await self.engine.remark(note)
             raise
