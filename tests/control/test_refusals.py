@@ -13,6 +13,7 @@ from fairwarning.control.refusals import (
     MOST_MACHINES,
     Refusals,
     Subject,
+    refusal_note,
 )
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import FairWarningError, InvalidError
