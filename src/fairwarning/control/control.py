@@ -312,7 +312,7 @@ class Control:
         def note(error: FairWarningError) -> CommandRefused | None:
             # However often a request is tried, it counts as one refusal.
             count = left_out()
-            return None if count is None else refusal_note(principal, request.subject, error, count)
+            return None if count is None else refusal_note(principal, request.draft.subject, error, count)
 
         result = await self.engine.submit(request.caller, request.build, note)
         return request.filled, result
@@ -370,21 +370,20 @@ class Control:
 
 
 class _Request(Generic[T]):
-    """A request between its tries: its subject, and what its ``fill`` returned."""
+    """A request and its last try: the draft, and what ``fill`` returned."""
 
+    __slots__ = ("_asked", "_fill", "caller", "draft", "filled")
+
+    draft: Draft
     filled: T
 
     def __init__(self, caller: Caller, asked: str, fill: Callable[[Draft], T]) -> None:
         self.caller = caller
-        self.subject = Subject(asked=asked)
         self._asked = asked
         self._fill = fill
 
     def build(self, view: View) -> Plan:
         """Make the plan of one try."""
-        draft = Draft(self.caller, view, self._asked)
-        try:
-            self.filled = self._fill(draft)
-        finally:
-            self.subject = draft.subject
-        return draft.plan()
+        self.draft = Draft(self.caller, view, self._asked)
+        self.filled = self._fill(self.draft)
+        return self.draft.plan()

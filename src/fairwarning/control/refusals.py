@@ -8,6 +8,7 @@ choose has a limited length and no hidden characters.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.history import CommandRefused
@@ -25,8 +26,7 @@ MOST_GUESTS = 10_000
 LONGEST_REASON, LONGEST_NAME, MOST_MACHINES = 500, 200, 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Subject(NamedTuple):
     """What a request asks for, and the scope, event or machines that it is about."""
 
     asked: str

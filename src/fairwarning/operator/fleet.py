@@ -54,6 +54,21 @@ async def set_power(
     return machine_body(context, await context.control.set_power(OPERATOR, name, request.power))
 
 
+async def set_fault(
+    context: OperatorContext, name: str, request: schemas.FaultRequest
+) -> schemas.MachineBody:
+    """Make a machine's endpoint misbehave, for a while or until the fault is cleared."""
+    ref = await context.control.set_fault(OPERATOR, name, request.fault, request.lasts, request.delay)
+    return machine_body(context, ref)
+
+
+async def clear_fault(
+    context: OperatorContext, name: str, request: schemas.ActorRequest
+) -> schemas.MachineBody:
+    """Make a machine's endpoint work again."""
+    return machine_body(context, await context.control.clear_fault(OPERATOR, name))
+
+
 async def scopes(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.ScopesBody:
     """Return every scope."""
     return _scopes_body(context.engine, list(context.engine.scopes()))
