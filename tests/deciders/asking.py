@@ -122,9 +122,10 @@ class Client:
     def _delete(self, key: str, state: SerialState) -> Request:
         name, force = self._chance.choice(NAMES), self._chance.random() < 0.5
         command = partial(DeleteScopes, id=derive_id(key), force=force)
+        most = self._chance.choice((1, None))
 
         def build(view: View) -> Plan:
-            scopes = tuple(scope.id for scope in view.scopes_of_set(name))
+            scopes = tuple(scope.id for scope in view.scopes_of_set(name))[:most]
             if not scopes:
                 raise UnknownScopeError(name)
             return Plan((command(scopes=scopes),))

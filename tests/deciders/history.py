@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,11 +19,11 @@ from fairwarning.engine import decider
 from fairwarning.engine.ports import AggregateKind, Store
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Caller
-from fairwarning.store.memory import MemoryStore
 from tests.deciders.asking import Client
 from tests.deciders.audit import AuditedStore, check_barriers_do_not_hang
 from tests.deciders.link import Link, Weather
 from tests.deciders.node import LoopClock, Node, check_equal, check_indexes
+from tests.deciders.stores import STORES
 from tests.deciders.virtual_time import run
 
 CHANGEABLE = Weather(lag=0.05, delay=0.004, loss=0.05, gap=0.02)
@@ -187,14 +188,15 @@ def _deciding_with(settings: Settings) -> Iterator[None]:
         yield
 
 
-def play(seed: int, settings: Settings) -> Counter[str]:
+def play(seed: int, settings: Settings, store: str, directory: Path) -> Counter[str]:
     """Play a history to its end; an ``AssertionError`` tells of what must not happen."""
 
     async def story() -> Counter[str]:
-        history = History(seed, settings, MemoryStore())
+        history = History(seed, settings, await STORES[store](directory))
         try:
             return await history.play()
         finally:
+            await history.store.close()
             for violation in history.store.violations:
                 raise violation
 
