@@ -35,11 +35,13 @@ from fairwarning.engine.ports import Store
 from fairwarning.engine.retention import Pruner
 from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.counts import format_count
+from fairwarning.formats.log_messages import LogMessage
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.formats.timestamps import for_people
 from fairwarning.http1.limits import raise_descriptor_limit, share_descriptors
 from fairwarning.http1.server import HttpServer
 from fairwarning.listener import HttpListener, families
+from fairwarning.logs.follow import JournalLog
 from fairwarning.metadata.app import Identity, MetadataApp
 from fairwarning.metadata.listener_sync import sync_listeners
 from fairwarning.metadata.listeners import CannotListenError, Listeners, ListenPlan
@@ -150,8 +152,12 @@ class FleetServer:
             self.notes += (_clock_ahead_note(manual_time),)
         driver = SimulatedDriver(azure_timings=settings.azure_timings)
         engine = Engine(store, clock, driver, settings.profile.policy)
+        # What the engine commits while it opens and closes is logged, too.
+        journal_log = JournalLog(engine)
+        self._stack.push_async_callback(journal_log.close)
         self._stack.push_async_callback(engine.close)
         await engine.open()
+        journal_log.start()
         return engine
 
     async def _open_store(self) -> Store:
@@ -322,7 +328,7 @@ class FleetServer:
         try:
             await self.listeners.open(machines)
         except FairWarningError as error:
-            log.error("listener_not_opened problem=%s", error)
+            log.error(LogMessage("listener_not_opened", problem=error))
 
     async def _run_in_background(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.create_task(work)

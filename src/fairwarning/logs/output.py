@@ -1,0 +1,173 @@
+"""Writes the log lines of this process to a stream, as text or as JSON.
+
+A thread of its own writes: a terminal or a pipe that is read slowly must not delay guests. Lines that the
+thread cannot keep up with are dropped and counted.
+
+The loggers of libraries write warnings and errors alone: their other lines are about single requests.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from queue import Full, Queue
+from traceback import format_exception
+from typing import TextIO
+
+from fairwarning.formats.log_messages import FieldValue, LogMessage, json_line, text_line
+from fairwarning.formats.timestamps import iso_milliseconds
+
+#: How many lines may wait to be written.
+MOST_WAITING = 10_000
+#: How many seconds the end waits for the last lines to be written.
+LAST_LINES_TIMEOUT = 2.0
+#: The longest traceback; its end is kept.
+LONGEST_TRACEBACK = 4000
+
+#: The event of a line whose text comes from a library.
+_OTHER = "message"
+
+log = logging.getLogger("fairwarning")
+
+
+class LogLevel(StrEnum):
+    """The least important lines that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_LEVELS: Mapping[LogLevel, int] = {
+    LogLevel.DEBUG: logging.DEBUG,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.WARNING: logging.WARNING,
+    LogLevel.ERROR: logging.ERROR,
+}
+
+
+class LogTextFormatter(logging.Formatter):
+    """Formats a record for people: instant, level, event, fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        event, fields = _event_and_fields(record)
+        if event == _OTHER:
+            fields = {"logger": record.name, **fields}
+        return f"{_instant(record)} {record.levelname.lower()} {text_line(event, fields)}"
+
+
+class LogJsonFormatter(logging.Formatter):
+    """Formats a record for programs: an object of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        event, fields = _event_and_fields(record)
+        level = record.levelname.lower()
+        return json_line(
+            {"ts": _instant(record), "level": level, "logger": record.name, "event": event, **fields}
+        )
+
+
+def _event_and_fields(record: logging.LogRecord) -> tuple[str, Mapping[str, FieldValue]]:
+    text = record.getMessage()
+    if isinstance(record.msg, LogMessage):
+        message = record.msg
+    else:
+        message = LogMessage(text) if text.isidentifier() else LogMessage(_OTHER, text=text)
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return message.event, message.fields
+    traceback = "".join(format_exception(error)).rstrip()[-LONGEST_TRACEBACK:]
+    return message.event, {**message.fields, "exception": traceback}
+
+
+def _instant(record: logging.LogRecord) -> str:
+    return iso_milliseconds(datetime.fromtimestamp(record.created, UTC))
+
+
+_FORMATTERS: Mapping[LogFormat, type[logging.Formatter]] = {
+    LogFormat.TEXT: LogTextFormatter,
+    LogFormat.JSON: LogJsonFormatter,
+}
+
+
+class BackgroundHandler(logging.Handler):
+    """Gives records to a thread that writes them."""
+
+    def __init__(self, stream: TextIO, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self.setFormatter(formatter)
+        self._stream = stream
+        self._waiting: Queue[logging.LogRecord | None] = Queue(MOST_WAITING)
+        self._lost = 0
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Have a record written, unless too many are waiting."""
+        try:
+            self._waiting.put_nowait(record)
+        except Full:
+            self._lost += 1
+
+    def close(self) -> None:
+        """Wait until all records are written, but not for long: the reader may have stopped reading."""
+        with suppress(Full):
+            self._waiting.put(None, timeout=LAST_LINES_TIMEOUT)
+            self._thread.join(LAST_LINES_TIMEOUT)
+        super().close()
+
+    def _run(self) -> None:
+        # Nothing more can be written to a stream that is closed.
+        with suppress(OSError, ValueError):
+            for record in iter(self._waiting.get, None):
+                self._write(record)
+                if self._lost:
+                    self._write(self._lines_lost())
+
+    def _write(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception:  # the text of a library may not fit its arguments
+            self.handleError(record)
+            return
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+    def _lines_lost(self) -> logging.LogRecord:
+        self.acquire()
+        lost, self._lost = self._lost, 0
+        self.release()
+        message = LogMessage("log_lines_lost", lines=lost)
+        return log.makeRecord(log.name, logging.WARNING, __file__, 0, message, (), None)
+
+
+@contextmanager
+def log_written_to(stream: TextIO, level: LogLevel | None, style: LogFormat | None) -> Iterator[None]:
+    """Write log lines to a stream during the block; by default, a terminal gets warnings as text."""
+    on_terminal = stream.isatty()
+    least = _LEVELS[level or (LogLevel.WARNING if on_terminal else LogLevel.INFO)]
+    formatter = _FORMATTERS[style or (LogFormat.TEXT if on_terminal else LogFormat.JSON)]()
+    handler, root = BackgroundHandler(stream, formatter), logging.getLogger()
+    levels = root.level, log.level
+    root.setLevel(max(least, logging.WARNING))
+    log.setLevel(least)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(levels[0])
+        log.setLevel(levels[1])
+        handler.close()
