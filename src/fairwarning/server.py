@@ -138,6 +138,7 @@ class FleetServer:
         if settings.retention is not None:
             pruner = Pruner(self.engine.store, self.engine.clock.now, settings.retention, self._needed_events)
             await self._run_in_background(pruner.run())
+        self._journal_log.start()
 
     async def _open_engine(self) -> Engine:
         settings = self._settings
@@ -153,11 +154,10 @@ class FleetServer:
         driver = SimulatedDriver(azure_timings=settings.azure_timings)
         engine = Engine(store, clock, driver, settings.profile.policy)
         # What the engine commits while it opens and closes is logged, too.
-        journal_log = JournalLog(engine)
-        self._stack.push_async_callback(journal_log.close)
+        self._journal_log = JournalLog(engine)
+        self._stack.push_async_callback(self._journal_log.close)
         self._stack.push_async_callback(engine.close)
         await engine.open()
-        journal_log.start()
         return engine
 
     async def _open_store(self) -> Store:

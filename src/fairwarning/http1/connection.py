@@ -281,8 +281,7 @@ class Connection(Generic[C]):
         self._update(moment)
 
     def _internal_error(self, request: Request, error: BaseException) -> Response:
-        message = LogMessage("answer_failed", method=request.method, path=request.path)
-        log.error(message, exc_info=error)
+        log.error(LogMessage("answer_failed", method=request.method, path=request.path), exc_info=error)
         return _INTERNAL_ERROR
 
     def _send(self, request: Request, response: Response, moment: Moment) -> None:

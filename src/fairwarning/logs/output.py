@@ -80,16 +80,20 @@ class LogJsonFormatter(logging.Formatter):
 
 
 def _event_and_fields(record: logging.LogRecord) -> tuple[str, Mapping[str, FieldValue]]:
-    text = record.getMessage()
-    if isinstance(record.msg, LogMessage):
-        message = record.msg
-    else:
-        message = LogMessage(text) if text.isidentifier() else LogMessage(_OTHER, text=text)
+    message = record.msg if isinstance(record.msg, LogMessage) else _other_message(record)
     error = record.exc_info[1] if record.exc_info else None
     if error is None:
         return message.event, message.fields
     traceback = "".join(format_exception(error)).rstrip()[-LONGEST_TRACEBACK:]
     return message.event, {**message.fields, "exception": traceback}
+
+
+def _other_message(record: logging.LogRecord) -> LogMessage:
+    try:
+        text = record.getMessage()
+    except (LookupError, TypeError, ValueError):  # the text does not fit its arguments
+        text = str(record.msg)
+    return LogMessage(text) if text.isidentifier() else LogMessage(_OTHER, text=text)
 
 
 def _instant(record: logging.LogRecord) -> str:
@@ -137,12 +141,7 @@ class BackgroundHandler(logging.Handler):
                     self._write(self._lines_lost())
 
     def _write(self, record: logging.LogRecord) -> None:
-        try:
-            line = self.format(record)
-        except Exception:  # the text of a library may not fit its arguments
-            self.handleError(record)
-            return
-        self._stream.write(f"{line}\n")
+        self._stream.write(f"{self.format(record)}\n")
         self._stream.flush()
 
     def _lines_lost(self) -> logging.LogRecord:
