@@ -29,7 +29,7 @@ class Colour(StrEnum):
         pytest.param("\x1b[31m", r'"\x1b[31m"', id="a terminal's escape sequence is escaped"),
         pytest.param("a\u202eb", r'"a\u202eb"', id="a character that reverses text is escaped"),
         pytest.param("\ud800", r'"\ud800"', id="a lone surrogate is escaped"),
-        pytest.param("Zürich", "Zürich", id="letters of all languages stay"),
+        pytest.param("Zürich", '"Zürich"', id="letters of all languages stay"),
         pytest.param(3, "3", id="a number is written in digits"),
         pytest.param(True, "true", id="a truth value is written as in JSON"),
         pytest.param(Colour.RED, "red", id="a member of an enumeration is its value"),

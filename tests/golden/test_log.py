@@ -39,6 +39,8 @@ def log_calls(source: Path) -> Iterator[str]:
                 args=[_, ast.Call(func=ast.Name("LogMessage")) as message],
             ):
                 yield f"{logger}: {message_text(message)}"
+            case _:
+                pass
 
 
 def message_text(message: ast.expr) -> str:

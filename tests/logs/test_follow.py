@@ -113,7 +113,8 @@ def test_lines_that_were_lost_are_counted(
 
     async def story() -> None:
         await fleet.engine.handle(create("few", 1))
-        await asyncio.sleep(0)
+        while not caplog.messages:
+            await asyncio.sleep(0)
         await fleet.engine.handle(create("many", 20))
 
     with caplog.at_level(logging.INFO, "fairwarning"):
@@ -129,7 +130,8 @@ def test_an_engine_that_reads_its_state_again_has_lost_no_lines(caplog: pytest.L
 
     async def story() -> None:
         await fleet.engine.handle(create("web", 1))
-        await asyncio.sleep(0)
+        while not caplog.messages:
+            await asyncio.sleep(0)
         fleet.engine.feed.start_over()
         await fleet.engine.handle(create("app", 1))
 

@@ -146,7 +146,7 @@ def test_what_only_the_curious_want_to_see_is_logged_at_the_level_debug() -> Non
     lines = logged(fleet, restart_unseen)
 
     debug = [line.message.event for line in lines if line.level == logging.DEBUG]
-    assert debug == ["event_shown", "document_published"]
+    assert debug == ["event_shown"]
 
 
 def test_a_rollout_is_logged_from_domain_to_domain() -> None:

@@ -197,7 +197,7 @@ def test_a_text_that_does_not_fit_its_arguments_is_written_without_them() -> Non
 
 
 def test_a_log_that_nobody_reads_delays_nothing_and_the_lost_lines_are_counted() -> None:
-    stream, lines = Stalled(), MOST_WAITING + 100
+    stream, lines = Stalled(), MOST_WAITING + 1000
 
     with log_written_to(stream, None, None):
         for number in range(lines):

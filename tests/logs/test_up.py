@@ -1,7 +1,9 @@
 """The log of ``fairwarning up``: where it goes, what it says, and what it never says."""
 
 import json
+import os
 import ssl
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +11,8 @@ import httpx2
 import pytest
 
 from fairwarning.arm.context import SUBSCRIPTION
-from tests.cli.server import Server, call, until, up
+from tests.cli.server import FAIRWARNING, Server, call, until, up
+from tests.console.console_client import csrf_token
 
 MANUAL = ("--clock", "manual", "--start-enabled", "--vm", "db")
 GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/lab"
@@ -92,15 +95,16 @@ def test_no_secret_is_ever_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     with up(tmp_path, *MANUAL, *options) as server:
         issued = use_every_secret(server, secret, wrong, password, script)
-        server.tell("clock", "advance", "1h")
         server.cause("restart", "db")
+        server.tell("clock", "advance", "1h")
         monkeypatch.setenv("FAIRWARNING_TOKEN", wrong)
         assert server.command("vms").code == 1
         server.stop()
 
-    assert {"set_created", "event_scheduled", "document_published"} <= {
+    assert {"set_created", "event_scheduled", "event_progressed"} <= {
         line["event"] for line in log_lines(server)
     }
+    assert len(issued) == 3
     output = server.complained() + server.printed()
     assert [one for one in (secret, wrong, password, script, *issued) if one in output] == []
 
@@ -125,11 +129,31 @@ def use_every_secret(server: Server, secret: str, wrong: str, password: str, scr
         }
         path = f"{GROUP}/providers/Microsoft.Compute/virtualMachines/vm?api-version=2024-07-01"
         assert arm.put(path, json=machine).status_code < 300
-        operator.post("/login", data={"token": wrong})
-        session = operator.post("/login", data={"token": secret}).cookies
+        form = {"csrf": csrf_token(operator.get("/login").text), "token": secret}
+        assert operator.post("/login", data={**form, "token": wrong}).status_code == 403
+        session = operator.post("/login", data=form).cookies
         operator.get("/fleet/v1/machines", headers={"Authorization": f"Bearer {wrong}"})
         identity = guest.get(
             "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://management.azure.com/",
             headers={"Metadata": "true"},
         )
         return [token, identity.json()["access_token"], *session.values()]
+
+
+def test_on_a_terminal_the_log_is_quiet_until_something_goes_wrong(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    controller, terminal = os.openpty()
+    words = ["up", *MANUAL, "--no-arm", "--port-base", "0", "--ready-file", str(ready)]
+    server = subprocess.Popen([*FAIRWARNING, *words], stdout=subprocess.DEVNULL, stderr=terminal)
+    os.close(terminal)
+    try:
+        until(ready.exists, "the server is ready")
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+    lines = os.read(controller, 100_000).decode().splitlines()
+    os.close(controller)
+    assert lines[0].startswith("console and operator API: ")
+    assert lines[-1] == "stopping"
+    assert [line for line in lines if "set_created" in line] == []

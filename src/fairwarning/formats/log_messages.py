@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from fairwarning.formats.hidden_characters import escape_hidden, escape_hidden_json
+from fairwarning.formats.hidden_characters import escape_hidden
 from fairwarning.formats.timestamps import iso_milliseconds
 
 #: The longest text of a field.
@@ -17,7 +17,11 @@ LONGEST_VALUE = 300
 
 FieldValue = str | int | float
 
-_PLAIN = re.compile(r"[^\s\"=\\]+")
+#: What needs no quotes: visible ASCII except quote, equals sign and backslash.
+_PLAIN = re.compile(r"[!#-<>-\[\]-~]+")
+
+# A new encoder for every line would take longer than the line.
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class LogMessage:
@@ -44,7 +48,8 @@ def text_line(event: str, fields: Mapping[str, FieldValue]) -> str:
 
 def json_line(members: Mapping[str, FieldValue]) -> str:
     """Return an object as one line of JSON, in ASCII and without hidden characters."""
-    return escape_hidden_json(json.dumps(members, separators=(",", ":")))
+    # All other hidden characters are escaped in ASCII.
+    return _encode(members).replace("\x7f", r"\u007f")
 
 
 def _field_value(value: object) -> FieldValue:
@@ -58,6 +63,6 @@ def _quoted(value: FieldValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
-    if _PLAIN.fullmatch(text) and escape_hidden(text) == text:
+    if _PLAIN.fullmatch(text):
         return text
     return '"' + escape_hidden(text.replace("\\", r"\\").replace('"', r"\"")) + '"'

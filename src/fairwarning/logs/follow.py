@@ -22,6 +22,9 @@ from fairwarning.logs.journal import KnownFleet, LogLine, lines_of
 #: How many journal lines may wait to be logged; one request can have thousands.
 MOST_WAITING = 100_000
 
+#: How many seconds further lines gather: to be woken for each commit would cost more than its lines.
+GATHERING = 0.02
+
 _LONG = timedelta(hours=1)
 
 log = logging.getLogger("fairwarning.journal")
@@ -70,6 +73,8 @@ class JournalLog:
                 self._log(entries)
             except Exception:  # later lines can still be logged
                 log.exception(LogMessage("journal_not_logged"))
+            if not self._closing:
+                await asyncio.sleep(GATHERING)
 
     def _log(self, entries: Sequence[Entry]) -> None:
         if entries:
@@ -77,7 +82,8 @@ class JournalLog:
         for request in _requests(entries):
             for line in lines_of(request, self._known):
                 if log.isEnabledFor(line.level):
-                    log.log(line.level, self._dated(line))
+                    # log.log() would look for its caller in the stack.
+                    log.handle(log.makeRecord(log.name, line.level, "", 0, self._dated(line), (), None))
         self._known.refresh(_touched(entries), self._engine.scopes())
 
     def _check_gap(self, entries: Sequence[Entry]) -> None:

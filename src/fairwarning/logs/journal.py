@@ -16,7 +16,6 @@ from fairwarning.core.changes import (
     EventMilestone,
     MachineChanged,
     MachineRemoved,
-    Published,
     ScopeMade,
     ScopePropertiesChanged,
     ScopeRemoved,
@@ -209,9 +208,6 @@ def _facts(change: object, known: KnownFleet) -> Iterator[_Fact]:
             yield _machine_fact(known.machine(machine.ref), machine, by)
         case MachineRemoved(scope=scope_id, name=name):
             yield _Fact("machines_deleted", scope_id, machine=MachineRef(scope_id, name))
-        case Published(scope=scope_id, incarnation=incarnation):
-            number = (("incarnation", incarnation),)
-            yield _Fact("document_published", scope_id, number, level=logging.DEBUG)
         case _:
             pass
 

@@ -8,11 +8,11 @@ The loggers of libraries write warnings and errors alone: their other lines are 
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
-from queue import Full, Queue
 from traceback import format_exception
 from typing import TextIO
 
@@ -21,6 +21,10 @@ from fairwarning.formats.timestamps import iso_milliseconds
 
 #: How many lines may wait to be written.
 MOST_WAITING = 10_000
+#: How many lines are written at once.
+MOST_AT_ONCE = 100
+#: How many seconds a line waits for others.
+GATHERING = 0.05
 #: How many seconds the end waits for the last lines to be written.
 LAST_LINES_TIMEOUT = 2.0
 #: The longest traceback; its end is kept.
@@ -107,49 +111,57 @@ _FORMATTERS: Mapping[LogFormat, type[logging.Formatter]] = {
 
 
 class BackgroundHandler(logging.Handler):
-    """Gives records to a thread that writes them."""
+    """Gives lines to a thread that writes them, many at once."""
 
     def __init__(self, stream: TextIO, formatter: logging.Formatter) -> None:
         super().__init__()
         self.setFormatter(formatter)
         self._stream = stream
-        self._waiting: Queue[logging.LogRecord | None] = Queue(MOST_WAITING)
+        self._lines: deque[str] = deque()
         self._lost = 0
+        self._work, self._end = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Have a record written, unless too many are waiting."""
-        try:
-            self._waiting.put_nowait(record)
-        except Full:
+        """Have a record written, unless too many lines are waiting."""
+        if len(self._lines) >= MOST_WAITING:
             self._lost += 1
+            return
+        self._report_lost()
+        self._lines.append(self.format(record))
+        self._work.set()
 
     def close(self) -> None:
-        """Wait until all records are written, but not for long: the reader may have stopped reading."""
-        with suppress(Full):
-            self._waiting.put(None, timeout=LAST_LINES_TIMEOUT)
-            self._thread.join(LAST_LINES_TIMEOUT)
+        """Wait until all lines are written, but not for long: the reader may have stopped reading."""
+        self._report_lost()
+        self._end.set()
+        self._work.set()
+        self._thread.join(LAST_LINES_TIMEOUT)
         super().close()
+
+    def _report_lost(self) -> None:
+        if self._lost:
+            message = LogMessage("log_lines_lost", lines=self._lost)
+            record = log.makeRecord(log.name, logging.WARNING, "", 0, message, (), None)
+            self._lines.append(self.format(record))
+            self._lost = 0
 
     def _run(self) -> None:
         # Nothing more can be written to a stream that is closed.
         with suppress(OSError, ValueError):
-            for record in iter(self._waiting.get, None):
-                self._write(record)
-                if self._lost:
-                    self._write(self._lines_lost())
+            while not self._end.is_set():
+                self._work.wait()
+                # More lines may follow at once; to be woken for each would cost more than the line.
+                self._end.wait(GATHERING)
+                self._work.clear()
+                self._write()
+            self._write()
 
-    def _write(self, record: logging.LogRecord) -> None:
-        self._stream.write(f"{self.format(record)}\n")
-        self._stream.flush()
-
-    def _lines_lost(self) -> logging.LogRecord:
-        self.acquire()
-        lost, self._lost = self._lost, 0
-        self.release()
-        message = LogMessage("log_lines_lost", lines=lost)
-        return log.makeRecord(log.name, logging.WARNING, __file__, 0, message, (), None)
+    def _write(self) -> None:
+        while lines := [self._lines.popleft() for _ in range(min(len(self._lines), MOST_AT_ONCE))]:
+            self._stream.write("\n".join([*lines, ""]))
+            self._stream.flush()
 
 
 @contextmanager
