@@ -195,14 +195,14 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
     type=click.Choice(list(map(str, LogLevel))),
     envvar=config.LOG_LEVEL_VARIABLE,
     show_envvar=True,
-    help="Least important lines of the log on stderr.  [default: info; warning on a terminal]",
+    help="Write log lines of this level and above to stderr.  [default: info; warning on a terminal]",
 )
 @click.option(
     "--log-format",
     type=click.Choice(list(map(str, LogFormat))),
     envvar=config.LOG_FORMAT_VARIABLE,
     show_envvar=True,
-    help="Format of the log on stderr.  [default: json; text on a terminal]",
+    help="Format of the log lines.  [default: json; text on a terminal]",
 )
 def up(**options: Unpack[UpOptions]) -> None:
     """Run a fleet with its metadata service, until Ctrl-C.

@@ -29,7 +29,7 @@ from fairwarning.formats.log_messages import LogMessage
 _INTERNAL_STEPS = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED})
 
 #: Actions that change no state, by the name of their log line.
-_ACTIONS: Mapping[OperatorAction, str] = {
+ACTION_EVENTS: Mapping[OperatorAction, str] = {
     OperatorAction.FAULT: "fault_set",
     OperatorAction.HEALED: "fault_cleared",
     OperatorAction.ADVANCED: "clock_advanced",
@@ -191,7 +191,7 @@ def _note_message(note: Note) -> LogMessage:
         case ActionNote(deed=action, detail=detail, by=by):
             machine = note.machines[0].name if machines == 1 else None
             return LogMessage(
-                _ACTIONS[action], detail=detail, scope=scope, machines=machines, machine=machine, by=by
+                ACTION_EVENTS[action], detail=detail, scope=scope, machines=machines, machine=machine, by=by
             )
 
 

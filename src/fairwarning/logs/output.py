@@ -37,7 +37,7 @@ log = logging.getLogger("fairwarning")
 
 
 class LogLevel(StrEnum):
-    """The least important lines that are written."""
+    """The level of the least important lines that are written."""
 
     DEBUG = "debug"
     INFO = "info"
