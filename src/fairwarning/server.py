@@ -35,11 +35,13 @@ from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Driver, Store
 from fairwarning.engine.retention import Pruner
 from fairwarning.formats.counts import format_count
+from fairwarning.formats.log_messages import LogMessage
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.formats.timestamps import for_people
 from fairwarning.http1.limits import raise_descriptor_limit, share_descriptors
 from fairwarning.http1.server import HttpServer
 from fairwarning.listener import HttpListener, families
+from fairwarning.logs.follow import JournalLog
 from fairwarning.metadata.app import Identity, MetadataApp
 from fairwarning.metadata.listener_sync import sync_listeners
 from fairwarning.metadata.listeners import CannotListenError, Listeners, ListenPlan
@@ -134,6 +136,7 @@ class FleetServer:
         if settings.retention is not None:
             pruner = Pruner(self.engine.store, self.engine.clock.now, settings.retention, self._needed_events)
             await self._run_in_background(pruner.run())
+        self._journal_log.start()
 
     async def _open_engine(self) -> Engine:
         settings = self._settings
@@ -147,6 +150,9 @@ class FleetServer:
         elif manual_time > clock.now():
             self.notes += (_clock_ahead_note(manual_time),)
         engine = Engine(store, clock, _driver(settings), settings.profile.policy)
+        # What the engine commits while it opens and closes is logged, too.
+        self._journal_log = JournalLog(engine)
+        self._stack.push_async_callback(self._journal_log.close)
         self._stack.push_async_callback(engine.close)
         await engine.open()
         return engine
@@ -315,7 +321,7 @@ class FleetServer:
         try:
             await self.listeners.open(machines)
         except FairWarningError as error:
-            log.error("listener_not_opened problem=%s", error)
+            log.error(LogMessage("listener_not_opened", problem=error))
 
     async def _run_in_background(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.create_task(work)

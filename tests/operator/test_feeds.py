@@ -163,7 +163,7 @@ def test_a_feed_that_is_not_read_is_closed_with_a_reason_and_others_go_on(
 
     assert received.endswith(b"the last")
     (message,) = caplog.messages
-    assert "path=/fleet/v1/feed: the client did not read the response" in message
+    assert 'path=/fleet/v1/feed problem="the client did not read the response"' in message
 
 
 # -- live pages

@@ -137,6 +137,7 @@ async def serving(
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "fairwarning.check.die_with_parent"),
         *(sys.executable, "-m", "fairwarning", "up", "--json", "--no-arm", "--port-base", "0"),
+        *("--log-level", "warning"),
         *("--speed", f"{timing.speed_of(scenario):g}", *_options(scenario.fleet, timing)),
         env=dict(environment),
         stdin=asyncio.subprocess.DEVNULL,

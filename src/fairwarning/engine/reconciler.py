@@ -35,6 +35,7 @@ from fairwarning.engine.clock import Clock, new_request_id
 from fairwarning.engine.deadlines import Deadlines
 from fairwarning.engine.ports import Driver, Lease
 from fairwarning.engine.requests import Build, Caller, Plan, Result, View
+from fairwarning.formats.log_messages import LogMessage
 
 log = logging.getLogger("fairwarning.engine")
 
@@ -173,7 +174,7 @@ class Reconciler:
                 if machine.scope in self._fleet.scopes():
                     self.follow(machine.scope, self._fleet.scopes()[machine.scope])
         except Exception:  # deadlines go on without the driver's hints
-            log.exception("driver_watch_failed driver=%s", self.driver.name)
+            log.exception(LogMessage("driver_watch_failed", driver=self.driver.name))
 
     async def _work(self) -> Exception | None:
         problem: Exception | None = None
@@ -201,7 +202,7 @@ class Reconciler:
         problem = None if task.cancelled() else task.exception()
         # A full disk fails many scopes at once; the log needs it once.
         if isinstance(problem, Exception) and self._problem is None:
-            log.error("tick_failed scope=%s", scope_id, exc_info=problem)
+            log.error(LogMessage("tick_failed", scope=scope_id), exc_info=problem)
             self._problem = problem
         if scope_id in self._again:
             self._queue.append((scope_id, self._again.pop(scope_id)))
@@ -252,7 +253,7 @@ class Reconciler:
         for change in result.changes:
             if isinstance(change, EventChanged) and change.what is EventMilestone.OVERDUE:
                 waiting = len(change.event.undone)
-                log.warning("impact_overdue event_id=%s machines=%d", change.event.id, waiting)
+                log.warning(LogMessage("impact_overdue", event_id=change.event.id, machines=waiting))
 
     # -- impacts
 
@@ -273,7 +274,7 @@ class Reconciler:
             async with asyncio.timeout(DRIVER_TIMEOUT):
                 observations = await self._observe(impacts)
         except Exception:  # the driver's errors are as unknown as its machines
-            log.exception("driver_failed driver=%s scope=%s", self.driver.name, scope.id)
+            log.exception(LogMessage("driver_failed", driver=self.driver.name, scope=scope.id))
             again_at = self._fleet.clock.now() + LOOK_AGAIN_AFTER
             self._looks[scope.id] = Look(frozenset(impacts), again_at)
             return ()
