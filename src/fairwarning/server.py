@@ -303,12 +303,13 @@ class FleetServer:
 
     async def _open_arm_context(self) -> "ArmContext":
         from fairwarning.arm.context import ArmContext, RetryAfter
+        from fairwarning.arm.upkeep import Upkeep
 
         settings = self._settings
         is_fast = settings.manual_clock or settings.profile.policy.speed > 1
         pace = RetryAfter("x-ms-retry-after-ms", "100") if is_fast else RetryAfter()
         context = ArmContext(self.engine, open_endpoints=self._open_endpoints, retry_after=pace)
-        await context.open()
+        await self._run_in_background(Upkeep(context).run())
         self._arm_context = context
         return context
 

@@ -6,7 +6,6 @@ from fairwarning.arm.messages import ArmResponse
 from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
-from tests.fleet_harness import run
 
 DEPLOYMENTS = "Microsoft.Resources/deployments"
 ONE = f"{DEPLOYMENTS}/one"
@@ -78,7 +77,7 @@ def interrupt(azure: Azure, count: int) -> None:
     assert done is not None
     given: Json = {"count": {"value": count}, "adminPassword": {"value": "secret"}}
     undone = {word: done[word] for word in done if word != "result"}
-    run(azure.context.put_documents({key: {**undone, "work": {"template": SET, "parameters": given}}}))
+    azure.keep({key: {**undone, "work": {"template": SET, "parameters": given}}})
     azure.restart()
 
 

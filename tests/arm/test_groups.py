@@ -149,7 +149,7 @@ def test_a_group_goes_once_its_machines_were_warned_and_are_gone() -> None:
 @pytest.mark.rule("T-09")
 def test_a_server_that_is_restarted_finishes_what_was_begun() -> None:
     cloud = azure(WEB)
-    run(cloud.context.put_documents({f"{HOME}/{NETWORK}": {"id": "net", "type": "x"}}))
+    cloud.keep({f"{HOME}/{NETWORK}": {"id": "net", "type": "x"}})
     response = cloud.delete(HOME_GROUP)
 
     cloud.restart()

@@ -10,7 +10,7 @@ decision.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -38,7 +38,8 @@ from fairwarning.engine.feed import Feed
 from fairwarning.engine.pipeline import Pipeline
 from fairwarning.engine.ports import Commit, Driver, Entry, Store
 from fairwarning.engine.refusal import refusal_note
-from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, no_note
+from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, View, no_note
+from fairwarning.engine.texts import StoredTexts
 
 #: Returns the documents to store with a decision, given its changes.
 Also = Callable[[tuple[Change, ...]], Mapping[str, str | None]]
@@ -63,13 +64,17 @@ class Engine:
         self.policy = policy
         self.feed = Feed()
         self.directory = Directory()
+        #: Work that follows from the state; a moved clock waits for it at every step.
+        self.upkeep: list[Callable[[], Awaitable[None]]] = []
         self.faults = ActiveFaults(self.remark)
         self.deadlines_moved = asyncio.Event()
         self._driver = driver
         self._newest: dict[ScopeId, Scope] = {}
         self._committed: dict[ScopeId, Scope] = {}
         self._last_incarnations: dict[str, int] = {}
-        self._texts: dict[str, str] = {}
+        self._decided = Directory()
+        self._newest_texts = StoredTexts()
+        self._committed_texts = StoredTexts()
         self._polled: dict[ScopeId, datetime] = {}
         self._refreshing: dict[ScopeId, asyncio.Task[None]] = {}
         self._refused: dict[MachineRef, datetime] = {}
@@ -130,8 +135,12 @@ class Engine:
             raise StorageError(self.trouble, self.trouble) from problem
 
     def texts(self) -> Mapping[str, str]:
-        """Return the texts that other packages store with the fleet."""
-        return self._texts
+        """Return the texts that other packages store with the fleet, as committed."""
+        return self._committed_texts
+
+    def view(self) -> View:
+        """Return the committed state as requests see the state that they are decided on."""
+        return _StateView(self.directory, self._committed, self._committed_texts)
 
     def next_deadline(self) -> datetime | None:
         """Return the next deadline of all scopes."""
@@ -242,7 +251,7 @@ class Engine:
     async def _carry_out(self, build: Build, note_refusal: NoteRefusal) -> Result:
         now = self.clock.now()
         try:
-            plan = build(_NewestView(self.directory, self._newest, self._texts))
+            plan = build(_StateView(self._decided, self._newest, self._newest_texts))
             fleet = self._fleet({scope for command in plan.commands for scope in concerns(command)})
             decision = decide(fleet, plan.commands, now)
         except FairWarningError as error:
@@ -253,7 +262,7 @@ class Engine:
         return Result(decision.changes, texts)
 
     def _fleet(self, scope_ids: Iterable[ScopeId]) -> FleetState:
-        together = self.directory.together(scope_ids)
+        together = self._decided.together(scope_ids)
         scopes = {one: self._newest[one] for one in sorted(together) if one in self._newest}
         return FleetState(scopes, self.policy, self._last_incarnations)
 
@@ -270,11 +279,7 @@ class Engine:
         kept = {one: scope for one, scope in after.items() if scope is not None}
         self._accept(after, kept)
         remember_removed(self._last_incarnations, decision.changes)
-        for key, text in documents.items():
-            if text is None:
-                self._texts.pop(key, None)
-            else:
-                self._texts[key] = text
+        self._newest_texts.update(documents)
         await self._pipeline.put(
             Commit(at=now, changes=decision.changes, expected=expected, after=kept, documents=documents)
         )
@@ -286,12 +291,15 @@ class Engine:
                 self._newest.pop(scope_id, None)
             else:
                 self._newest[scope_id] = scope
-            self.directory.put(scope_id, scope)
+            self._decided.put(scope_id, scope)
 
     def _publish(self, commits: Sequence[Commit], kept: Sequence[Sequence[Entry]]) -> None:
         # Readers see only the state after the whole batch.
         moved = {one: commit.after.get(one) for commit in commits for one in commit.expected}
+        for commit in commits:
+            self._committed_texts.update(commit.documents)
         for scope_id, scope in moved.items():
+            self.directory.put(scope_id, scope)
             if scope is None:
                 self._committed.pop(scope_id, None)
                 self._polled.pop(scope_id, None)
@@ -324,9 +332,11 @@ class Engine:
             if not self._stale:
                 return
             scopes, last = await self.store.load(), await self.store.last_incarnations()
-            self._texts = dict(await self.store.documents())
-            for scope_id in {*self._newest, *scopes}:
+            texts = await self.store.documents()
+            self._newest_texts, self._committed_texts = StoredTexts(texts), StoredTexts(texts)
+            for scope_id in {*self._newest, *self._committed, *scopes}:
                 self._accept((scope_id,), scopes)
+                self.directory.put(scope_id, scopes.get(scope_id))
             self._committed = dict(scopes)
             self._last_incarnations = dict(last)
             for scope in scopes.values():
@@ -347,12 +357,12 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class _NewestView:
-    """The state as decided, committed or not."""
+class _StateView:
+    """The fleet and the texts that belong to it, as decided or as committed."""
 
     _directory: Directory
     _scopes: Mapping[ScopeId, Scope]
-    _texts: Mapping[str, str]
+    _texts: StoredTexts
 
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope, or raise ``UnknownScopeError``."""
@@ -389,6 +399,14 @@ class _NewestView:
         """Return the scopes of a set: one, or one per zone; none if there is no such set."""
         return tuple(self._scopes[one] for one in self._directory.scopes_of_set(set_id))
 
+    def scopes(self) -> tuple[Scope, ...]:
+        """Return all scopes."""
+        return tuple(self._scopes.values())
+
     def text(self, key: str) -> str | None:
         """Return a text that another package stores with the fleet."""
         return self._texts.get(key)
+
+    def keys_under(self, prefix: str) -> Iterator[str]:
+        """Yield the keys of the texts below a prefix, in order."""
+        return self._texts.under(prefix)
