@@ -16,10 +16,10 @@ from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute, match
 from fairwarning.arm.state import group_document
 from fairwarning.arm.upkeep import Upkeep
+from fairwarning.core.azure.identity import group_id
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.identity import group_id
 from fairwarning.core.model import PLATFORM, MachineRef
 from fairwarning.core.policy import Policy
 from fairwarning.engine.ports import Store

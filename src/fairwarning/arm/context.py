@@ -16,7 +16,7 @@ from fairwarning.arm.state import ArmState, DocumentCache
 from fairwarning.arm.templates.evaluator import Evaluator
 from fairwarning.control.control import Control
 from fairwarning.control.draft import Draft
-from fairwarning.core import identity
+from fairwarning.core.azure import identity
 from fairwarning.core.changes import Change, MachineChanged
 from fairwarning.core.model import MachineRef, Principal
 from fairwarning.engine.engine import Engine

@@ -35,8 +35,8 @@ from fairwarning.arm.templates.deploy import (
     is_secret,
 )
 from fairwarning.arm.templates.plan import PlannedResource
+from fairwarning.core.azure.identity import group_id
 from fairwarning.core.document.render import Json
-from fairwarning.core.identity import group_id
 from fairwarning.core.model import Principal, PrincipalKind, derive_id
 from fairwarning.engine.clock import new_request_id
 

@@ -1,6 +1,6 @@
 """JSON documents as Azure reads them: member names are case-insensitive."""
 
-from fairwarning.core.document.members import get_path
+from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json
 
 __all__ = ["Document", "deep_merge", "get_items", "get_path", "overlay", "without_secrets"]

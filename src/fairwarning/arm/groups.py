@@ -8,10 +8,10 @@ from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState, group_document
+from fairwarning.core.azure.identity import RESOURCE_TYPES, VMS, group_id
 from fairwarning.core.blueprint import check_name
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError
-from fairwarning.core.identity import RESOURCE_TYPES, VMS, group_id
 from fairwarning.core.model import HOME_GROUP, Scope, ScopeKind
 
 _MOST_LETTERS = 90

@@ -13,8 +13,8 @@ from fairwarning.arm.operations import format_instant
 from fairwarning.arm.resource_ids import GROUP_PATH
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import AVAILABILITY_SETS, SCALE_SETS, VMS, resource_id
 from fairwarning.core.document.render import Json
-from fairwarning.core.identity import AVAILABILITY_SETS, SCALE_SETS, VMS, resource_id
 from fairwarning.core.model import Event, EventId, EventSource, EventType
 
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)

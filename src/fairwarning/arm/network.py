@@ -18,8 +18,8 @@ from fairwarning.arm.resource_ids import find_vm, machine_id, paginate
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
 from fairwarning.arm.templates.coercion import coerce
+from fairwarning.core.azure.identity import group_id
 from fairwarning.core.document.render import Json
-from fairwarning.core.identity import group_id
 from fairwarning.core.model import derive_id
 
 _NETWORK = "Microsoft.Network"

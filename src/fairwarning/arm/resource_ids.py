@@ -9,10 +9,10 @@ from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.errors import AzureError, not_found
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.state import ArmState, core_group
-from fairwarning.core import identity
+from fairwarning.core.azure import identity
+from fairwarning.core.azure.identity import AVAILABILITY_SETS, CLOUD_SERVICES, SCALE_SETS, VMS, resource_id
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import AmbiguousNameError, UnknownMachineError
-from fairwarning.core.identity import AVAILABILITY_SETS, CLOUD_SERVICES, SCALE_SETS, VMS, resource_id
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind, VmName, in_group
 
 SUBSCRIPTION_PATH = "/subscriptions/{subscription}/providers/Microsoft.Compute"

@@ -12,8 +12,8 @@ from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import SCOPE_KINDS, group_name, paginate, set_id
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import DEFAULT_LOCATION, VMS, group_id, resource_id
 from fairwarning.core.document.render import Json
-from fairwarning.core.identity import DEFAULT_LOCATION, VMS, group_id, resource_id
 from fairwarning.core.model import Scope, ScopeKind
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"

@@ -15,8 +15,8 @@ from datetime import datetime
 
 from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.errors import AzureError, group_not_found
+from fairwarning.core.azure.identity import DEFAULT_LOCATION, group_id
 from fairwarning.core.document.render import Json
-from fairwarning.core.identity import DEFAULT_LOCATION, group_id
 from fairwarning.core.model import HOME_GROUP, Machine, Scope
 from fairwarning.engine.requests import View
 

@@ -21,9 +21,9 @@ from fairwarning.arm.context import ArmContext, Documents, Edit
 from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.groups import documents_below, documents_of_deleted
 from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import RESOURCE_TYPES, SCALE_SETS, VMS, group_id, resource_id
 from fairwarning.core.changes import EventChanged, EventMilestone, MachineRemoved, ScopeRemoved
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.identity import RESOURCE_TYPES, SCALE_SETS, VMS, group_id, resource_id
 from fairwarning.core.model import HOME_GROUP, PLATFORM, Machine, MachineRef
 from fairwarning.engine.feed import LaggingError
 

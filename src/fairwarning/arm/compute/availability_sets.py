@@ -10,8 +10,8 @@ from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState, core_group
+from fairwarning.core.azure.identity import AVAILABILITY_SETS, resource_id
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.identity import AVAILABILITY_SETS, resource_id
 from fairwarning.core.model import ScopeKind
 
 _IMMUTABLE = ("platformUpdateDomainCount", "platformFaultDomainCount")

@@ -12,9 +12,9 @@ from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState, core_group
+from fairwarning.core.azure.identity import CLOUD_SERVICES, DEFAULT_SIZE, ROLE_INSTANCES, resource_id
 from fairwarning.core.blueprint import Blueprint, role_of
 from fairwarning.core.document.render import Json
-from fairwarning.core.identity import CLOUD_SERVICES, DEFAULT_SIZE, ROLE_INSTANCES, resource_id
 from fairwarning.core.model import Machine, Scope, ScopeKind, derive_id
 
 _VERBS = ("restart", "reimage")

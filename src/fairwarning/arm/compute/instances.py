@@ -11,8 +11,8 @@ from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import SCALE_SETS, VMS
 from fairwarning.core.blueprint import instance_of
-from fairwarning.core.identity import SCALE_SETS, VMS
 from fairwarning.core.model import Machine, ScopeKind
 
 

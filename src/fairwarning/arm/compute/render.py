@@ -12,8 +12,7 @@ from fairwarning.arm.context import TENANT
 from fairwarning.arm.documents import Document, deep_merge, get_path, overlay
 from fairwarning.arm.operations import format_instant
 from fairwarning.arm.state import ArmState
-from fairwarning.core.document.render import Json
-from fairwarning.core.identity import (
+from fairwarning.core.azure.identity import (
     AVAILABILITY_SETS,
     DEFAULT_IMAGE,
     DEFAULT_LOCATION,
@@ -25,6 +24,7 @@ from fairwarning.core.identity import (
     identify,
     resource_id,
 )
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import (
     ApprovalSettings,
     Event,

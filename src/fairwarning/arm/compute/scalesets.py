@@ -16,9 +16,9 @@ from fairwarning.arm.operations import format_instant
 from fairwarning.arm.resource_ids import GROUP_PATH
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState, core_group
+from fairwarning.core.azure.identity import SCALE_SETS, resource_id
 from fairwarning.core.blueprint import Blueprint, instance_name
 from fairwarning.core.document.render import Json
-from fairwarning.core.identity import SCALE_SETS, resource_id
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind
 from fairwarning.core.scaleset import remaining, scale_in, scale_out
 

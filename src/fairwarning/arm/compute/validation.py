@@ -15,10 +15,10 @@ from fairwarning.arm.documents import Document, get_items, get_path, without_sec
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.templates.coercion import coerce
+from fairwarning.core.azure.identity import AVAILABILITY_SETS, SCALE_SETS, VMS
 from fairwarning.core.blueprint import MOST_MACHINES
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
-from fairwarning.core.identity import AVAILABILITY_SETS, SCALE_SETS, VMS
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import ApprovalSettings, EventType, EvictionPolicy
 from fairwarning.core.policy import NOTICE, TERMINATE_NOTICE

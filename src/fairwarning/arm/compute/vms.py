@@ -15,9 +15,9 @@ from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import format_instant
 from fairwarning.arm.state import ArmState, core_group
+from fairwarning.core.azure.identity import AVAILABILITY_SETS, SCALE_SETS, VMS, resource_id
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineChanged
-from fairwarning.core.identity import AVAILABILITY_SETS, SCALE_SETS, VMS, resource_id
 from fairwarning.core.model import Machine, MachineModel, Scope, ScopeKind
 from fairwarning.core.scaleset import scale_out
 

@@ -8,7 +8,7 @@ its scale set. A machine that no client has described has the defaults below.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairwarning.core.document.members import get_path
+from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import HOME_GROUP, Machine, ScopeKind, ScopeProperties
 
