@@ -97,9 +97,9 @@ def find_vm(state: ArmState, names: Mapping[str, str]) -> Machine | None:
     return None
 
 
-def stored_document(state: ArmState, machine: Machine) -> Document:
+def stored_document(state: ArmState, identifier: str, machine: Machine) -> Document:
     """Return the document of a machine; the document of an earlier machine of that name is ignored."""
-    document = state.document(machine_id(state, machine))
+    document = state.document(identifier)
     is_own = document is not None and get_path(document, "properties", "vmId") == machine.vm_id
     return document if document is not None and is_own else {}
 

@@ -17,7 +17,7 @@ from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.errors import AzureError, group_not_found
 from fairwarning.core.azure.identity import DEFAULT_LOCATION, group_id
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import HOME_GROUP, Machine, Scope
+from fairwarning.core.model import HOME_GROUP, Machine, Scope, ScopeId
 from fairwarning.engine.requests import View
 
 #: The cache of documents is trimmed when it holds this many more than there are, and twice as many.
@@ -51,6 +51,8 @@ class ArmState:
     def __init__(self, view: View, cache: DocumentCache, now: datetime) -> None:
         self.view = view
         self.now = now
+        #: The documents of scale sets, rendered once for all of their instances.
+        self.models: dict[tuple[ScopeId, ...], Document] = {}
         self._cache = cache
 
     def document(self, resource_id: str) -> Document | None:

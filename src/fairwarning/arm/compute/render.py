@@ -29,6 +29,7 @@ from fairwarning.core.model import (
     ApprovalSettings,
     Event,
     Machine,
+    MachineModel,
     MachineRef,
     PowerState,
     Scope,
@@ -44,24 +45,25 @@ _PROVISIONING = {"Succeeded": "Provisioning succeeded", "Updating": "Updating", 
 def virtual_machine(state: ArmState, machine: Machine) -> Document:
     """Return the document of a virtual machine."""
     scope = state.scope_of(machine)
-    stored = resource_ids.stored_document(state, machine)
+    facts = identify(machine, scope.facts, state.document)
+    stored = resource_ids.stored_document(state, facts.resource_id, machine)
     properties: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning_state(scope, machine),
         **_membership(state, scope),
         **_priority(machine),
-        **_notices(
-            machine.model.terminate_notice,
-            machine.model.image_notice,
-            get_path(stored, "properties", "scheduledEventsProfile") is not None,
-        ),
+        **_notices(machine.model, get_path(stored, "properties", "scheduledEventsProfile")),
     }
     if scope.facts.kind is ScopeKind.STANDALONE:
         policy = get_path(stored, "properties", "scheduledEventsPolicy")
         properties |= events_policy(scope.facts.approvals, policy)
-    base = overlay(_default_machine(state, scope, machine), stored)
-    identifier = resource_ids.machine_id(state, machine)
-    return with_core_state(base, identifier, machine.name, VMS, properties)
+    model = state.document(resource_ids.set_id(state, scope)) if scope.facts.kind.scales else None
+    storage = get_path(model, "properties", "virtualMachineProfile", "storageProfile")
+    base = overlay(
+        _default_machine(facts, scope, dict(machine.tags), {"storageProfile": storage or _storage(machine)}),
+        stored,
+    )
+    return with_core_state(base, facts.resource_id, machine.name, VMS, properties)
 
 
 def instance(state: ArmState, machine: Machine) -> Document:
@@ -76,7 +78,8 @@ def instance(state: ArmState, machine: Machine) -> Document:
             virtual_machine(state, machine),
             {"instanceId": machine.name, "sku": sku, "properties": {**applied, **_protection({}, machine)}},
         )
-    stored = resource_ids.stored_document(state, machine)
+    facts = identify(machine, scope.facts, state.document)
+    stored = resource_ids.stored_document(state, facts.resource_id, machine)
     properties: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning_state(scope, machine),
@@ -84,9 +87,14 @@ def instance(state: ArmState, machine: Machine) -> Document:
         **_protection(stored, machine),
         **_priority(machine),
     }
-    base = overlay(_default_instance(state, scope, machine, model), stored)
-    identifier = resource_ids.machine_id(state, machine)
-    document = with_core_state(base, identifier, machine.name, f"{SCALE_SETS}/{VMS}", properties)
+    profile = get_path(model, "properties", "virtualMachineProfile")
+    own: Document = {
+        "storageProfile": get_path(profile, "storageProfile"),
+        "networkProfileConfiguration": get_path(profile, "networkProfile"),
+    }
+    user = get_path(profile, "osProfile", "adminUsername")
+    base = overlay(_default_machine(facts, scope, model["tags"], own, user), stored)
+    document = with_core_state(base, facts.resource_id, machine.name, f"{SCALE_SETS}/{VMS}", properties)
     return {**document, "instanceId": machine.instance, "sku": sku}
 
 
@@ -105,9 +113,7 @@ def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
         "orchestrationMode": "Flexible" if facts.kind is ScopeKind.FLEXIBLE_SET else "Uniform",
         "upgradePolicy": {"mode": _mode(facts, get_path(stored, "properties", "upgradePolicy", "mode"))},
         "platformFaultDomainCount": facts.fault_domains,
-        "virtualMachineProfile": _notices(
-            facts.model.terminate_notice, facts.model.image_notice, profile is not None
-        ),
+        "virtualMachineProfile": _notices(facts.model, profile),
         **events_policy(facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
     }
     document = with_core_state(
@@ -154,7 +160,7 @@ def instance_view(state: ArmState, machine: Machine) -> Document:
         domains["platformUpdateDomain"] = machine.update_domain  # S-04: flexible sets have none
     return {
         **domains,
-        "computerName": _identity(state, scope, machine).computer_name,
+        "computerName": identify(machine, scope.facts, state.document).computer_name,
         "osName": "ubuntu",
         "osVersion": "22.04",
         "hyperVGeneration": "V2",
@@ -237,51 +243,29 @@ def location(state: ArmState, scope: Scope) -> Json:
     return get_path(group, "location") or DEFAULT_LOCATION
 
 
-def _identity(state: ArmState, scope: Scope, machine: Machine) -> MachineIdentity:
-    return identify(machine, scope.facts, state.document)
-
-
-def _default_machine(state: ArmState, scope: Scope, machine: Machine) -> Document:
-    facts = _identity(state, scope, machine)
-    model = state.document(resource_ids.set_id(state, scope)) if scope.facts.kind.scales else None
-    storage = get_path(model, "properties", "virtualMachineProfile", "storageProfile")
-    properties: Document = {
-        "hardwareProfile": {"vmSize": facts.size},
-        "storageProfile": storage or _storage(machine),
-        "osProfile": {"computerName": facts.computer_name, "adminUsername": "ops"},
-        "networkProfile": {"networkInterfaces": []},
-    }
+def _default_machine(
+    facts: MachineIdentity, scope: Scope, tags: Json, properties: Document, user: Json = "ops"
+) -> Document:
     return {
         "location": facts.location,
-        "tags": dict(machine.tags),
+        "tags": tags,
         **({"zones": [scope.facts.zone]} if scope.facts.zone else {}),
-        "properties": properties,
-    }
-
-
-def _default_instance(state: ArmState, scope: Scope, machine: Machine, model: Document) -> Document:
-    facts = _identity(state, scope, machine)
-    profile = get_path(model, "properties", "virtualMachineProfile")
-    user = get_path(profile, "osProfile", "adminUsername")
-    properties: Document = {
-        "hardwareProfile": {"vmSize": facts.size},
-        "storageProfile": get_path(profile, "storageProfile"),
-        "osProfile": {"computerName": facts.computer_name, "adminUsername": user},
-        "networkProfile": {"networkInterfaces": []},
-        "networkProfileConfiguration": get_path(profile, "networkProfile"),
-    }
-    return {
-        "location": facts.location,
-        "tags": model["tags"],
-        **({"zones": [scope.facts.zone]} if scope.facts.zone else {}),
-        "properties": properties,
+        "properties": {
+            "hardwareProfile": {"vmSize": facts.size},
+            "osProfile": {"computerName": facts.computer_name, "adminUsername": user},
+            "networkProfile": {"networkInterfaces": []},
+            **properties,
+        },
     }
 
 
 def _set_model(state: ArmState, scopes: Sequence[Scope]) -> Document:
     """Return what is stored about a set, over the defaults."""
-    stored = state.document(resource_ids.set_id(state, scopes[0])) or {}
-    return overlay(_default_set(state, scopes), stored)
+    ids = tuple(scope.id for scope in scopes)
+    if ids not in state.models:
+        stored = state.document(resource_ids.set_id(state, scopes[0])) or {}
+        state.models[ids] = overlay(_default_set(state, scopes), stored)
+    return state.models[ids]
 
 
 def _default_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
@@ -334,16 +318,14 @@ def _priority(machine: Machine) -> Document:
     return {"priority": "Spot", "evictionPolicy": machine.eviction.value} if machine.spot else {}
 
 
-def _notices(terminate: timedelta | None, image: bool, declared: bool) -> Document:
+def _notices(model: MachineModel, stored: Json) -> Document:
     profile: Document = {}
-    if terminate is not None:
-        profile["terminateNotificationProfile"] = {
-            "notBeforeTimeout": format_duration(terminate),
-            "enable": True,
-        }
-    if image:
+    if model.terminate_notice is not None:
+        notice = format_duration(model.terminate_notice)
+        profile["terminateNotificationProfile"] = {"notBeforeTimeout": notice, "enable": True}
+    if model.image_notice:
         profile["osImageNotificationProfile"] = {"notBeforeTimeout": "PT15M", "enable": True}
-    return {"scheduledEventsProfile": profile} if profile or declared else {}
+    return {"scheduledEventsProfile": profile} if profile or stored is not None else {}
 
 
 def _protection(stored: Document, machine: Machine) -> Document:

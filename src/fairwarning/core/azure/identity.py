@@ -70,11 +70,11 @@ class MachineIdentity:
 def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> MachineIdentity:
     """Return what Azure says a machine is."""
     group = group_name(scope, find)
-    resource_id = machine_id(machine, scope, find)
+    resource_id = _machine_id(machine, scope, group)
     own = find(resource_id)
     if get_path(own, "properties", "vmId") != machine.vm_id:
         own = None  # the document of an earlier machine of that name
-    model = find(set_id(scope, find)) if scope.kind.scales else None
+    model = find(_set_id(scope, group)) if scope.kind.scales else None
     profile = get_path(model, "properties", "virtualMachineProfile")
     return MachineIdentity(
         group=group,
@@ -118,15 +118,12 @@ def group_name(scope: ScopeProperties, find: FindDocument) -> str:
 
 def set_id(scope: ScopeProperties, find: FindDocument) -> str:
     """Return the id of the resource that a scope is, whole or as one of its zones."""
-    return resource_id(group_name(scope, find), RESOURCE_TYPES[scope.kind], scope.set_name)
+    return _set_id(scope, group_name(scope, find))
 
 
 def machine_id(machine: Machine, scope: ScopeProperties, find: FindDocument) -> str:
     """Return the id of a machine: a resource of its own, or a part of the resource of its scope."""
-    if scope.kind not in _PARTS:
-        return resource_id(group_name(scope, find), VMS, machine.name)
-    name = machine.instance if scope.kind is ScopeKind.SCALE_SET else machine.name
-    return f"{set_id(scope, find)}/{_PARTS[scope.kind]}/{name}"
+    return _machine_id(machine, scope, group_name(scope, find))
 
 
 def computer_name(prefix: str, instance_id: int) -> str:
@@ -137,6 +134,17 @@ def computer_name(prefix: str, instance_id: int) -> str:
         instance_id, digit = divmod(instance_id, len(_DIGITS))
         digits = _DIGITS[digit] + digits
     return f"{prefix}{digits:0>6}"
+
+
+def _set_id(scope: ScopeProperties, group: str) -> str:
+    return resource_id(group, RESOURCE_TYPES[scope.kind], scope.set_name)
+
+
+def _machine_id(machine: Machine, scope: ScopeProperties, group: str) -> str:
+    if scope.kind not in _PARTS:
+        return resource_id(group, VMS, machine.name)
+    name = machine.instance if scope.kind is ScopeKind.SCALE_SET else machine.name
+    return f"{_set_id(scope, group)}/{_PARTS[scope.kind]}/{name}"
 
 
 def _computer_name(machine: Machine, scope: ScopeProperties, profile: Json) -> str:
