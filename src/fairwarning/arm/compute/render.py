@@ -58,11 +58,8 @@ def virtual_machine(state: ArmState, machine: Machine) -> Document:
         policy = get_path(stored, "properties", "scheduledEventsPolicy")
         properties |= events_policy(scope.facts.approvals, policy)
     model = state.document(resource_ids.set_id(state, scope)) if scope.facts.kind.scales else None
-    storage = get_path(model, "properties", "virtualMachineProfile", "storageProfile")
-    base = overlay(
-        _default_machine(facts, scope, dict(machine.tags), {"storageProfile": storage or _storage(machine)}),
-        stored,
-    )
+    storage = get_path(model, "properties", "virtualMachineProfile", "storageProfile") or _storage(machine)
+    base = overlay(_default_machine(facts, scope, dict(machine.tags), storage), stored)
     return with_core_state(base, facts.resource_id, machine.name, VMS, properties)
 
 
@@ -88,12 +85,10 @@ def instance(state: ArmState, machine: Machine) -> Document:
         **_priority(machine),
     }
     profile = get_path(model, "properties", "virtualMachineProfile")
-    own: Document = {
-        "storageProfile": get_path(profile, "storageProfile"),
-        "networkProfileConfiguration": get_path(profile, "networkProfile"),
-    }
-    user = get_path(profile, "osProfile", "adminUsername")
-    base = overlay(_default_machine(facts, scope, model["tags"], own, user), stored)
+    storage, user = get_path(profile, "storageProfile"), get_path(profile, "osProfile", "adminUsername")
+    networks: Document = {"networkProfileConfiguration": get_path(profile, "networkProfile")}
+    defaults = overlay(_default_machine(facts, scope, model["tags"], storage, user), {"properties": networks})
+    base = overlay(defaults, stored)
     document = with_core_state(base, facts.resource_id, machine.name, f"{SCALE_SETS}/{VMS}", properties)
     return {**document, "instanceId": machine.instance, "sku": sku}
 
@@ -244,7 +239,7 @@ def location(state: ArmState, scope: Scope) -> Json:
 
 
 def _default_machine(
-    facts: MachineIdentity, scope: Scope, tags: Json, properties: Document, user: Json = "ops"
+    facts: MachineIdentity, scope: Scope, tags: Json, storage: Json, user: Json = "ops"
 ) -> Document:
     return {
         "location": facts.location,
@@ -252,9 +247,9 @@ def _default_machine(
         **({"zones": [scope.facts.zone]} if scope.facts.zone else {}),
         "properties": {
             "hardwareProfile": {"vmSize": facts.size},
+            "storageProfile": storage,
             "osProfile": {"computerName": facts.computer_name, "adminUsername": user},
             "networkProfile": {"networkInterfaces": []},
-            **properties,
         },
     }
 

@@ -8,5 +8,8 @@ def get_path(document: Json, *path: str) -> Json:
     for key in path:
         if not isinstance(document, dict):
             return None
-        document = next((value for name, value in document.items() if name.lower() == key.lower()), None)
+        if key in document:
+            document = document[key]
+        else:
+            document = next((value for name, value in document.items() if name.lower() == key.lower()), None)
     return document
