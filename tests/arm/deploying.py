@@ -4,6 +4,7 @@ from fairwarning.arm import deployments, groups, network
 from fairwarning.arm.compute import availability_sets, scalesets, vms
 from fairwarning.arm.messages import ArmResponse
 from fairwarning.core.document.render import Json
+from fairwarning.engine.ports import Store
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
 
@@ -41,7 +42,7 @@ SET = template(
 )
 
 
-def deployable() -> Azure:
+def deployable(store: Store | None = None) -> Azure:
     """Return the routes that templates use."""
     return Azure(
         groups.ROUTES,
@@ -50,6 +51,7 @@ def deployable() -> Azure:
         availability_sets.ROUTES,
         network.ROUTES,
         deployments.ROUTES,
+        store=store,
     )
 
 

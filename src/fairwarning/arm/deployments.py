@@ -11,8 +11,6 @@ until all of them have ended, and fails if one of them did.
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from urllib.parse import quote
@@ -55,27 +53,46 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         request = replace(request, budget=context.evaluator.budget())
     resources = await check_and_plan(context, request, group, PUTS)
 
+    active = AzureError(
+        409,
+        "DeploymentActive",
+        f"Unable to edit or replace deployment '{name}': the previous one is still active.",
+    )
+
     def fill(edit: Edit) -> tuple[bool, Document]:
         edit.state.require_active_group(request.names["group"])
         old = edit.state.document(resource)
         if old is not None and is_running(old) and not _is_repeated(old, request):
-            message = f"Unable to edit or replace deployment '{name}': the previous one is still active."
-            raise AzureError(409, "DeploymentActive", message)
+            raise active
         document = _document(request, group, resources, edit.state.now, edit.draft.new_id("correlation"))
         edit.put({resource: document})
         return old is None, document
 
-    is_new, document = await context.change(request, fill)
+    if resource.lower() in context.deploying:
+        raise active
+    context.deploying.add(resource.lower())
+    try:
+        is_new, document = await context.change(request, fill)
+        await _begin(context, request, document)
+    finally:
+        context.deploying.discard(resource.lower())
+    return await _accepted(context, request, document, status=201 if is_new else 200)
+
+
+async def _begin(context: ArmContext, request: ArmRequest, document: Document) -> None:
     properties = get_path(request.fields(), "properties")
     work: Document = {
         "template": get_path(properties, "template"),
         "parameters": get_path(properties, "parameters"),
         "by": request.principal.name,
     }
-    async with _working_on(context, resource.lower()):
+    try:
         await _keep_work(context, document, json.dumps(work))
         await _deploy(context, request, document, work)
-    return await _accepted(context, request, document, status=201 if is_new else 200)
+    except BaseException:
+        # The client has hung up, or nothing can be stored: the rest is left to ``upkeep``.
+        context.interrupted.add(str(document["id"]).lower())
+        raise
 
 
 async def _accepted(
@@ -115,19 +132,6 @@ async def resume(context: ArmContext, key: str) -> None:
     by = Principal(PrincipalKind.MANAGEMENT, str(get_path(work, "by") or ""))
     request = ArmRequest(method="PUT", path=key, names={"group": group, "name": name}, principal=by)
     await _deploy(context, request, document, work)
-
-
-@asynccontextmanager
-async def _working_on(context: ArmContext, key: str) -> AsyncIterator[None]:
-    """Keep ``upkeep`` away from a deployment; if the request ends early, leave the rest to it."""
-    context.deploying.add(key)
-    try:
-        yield
-    except BaseException:
-        context.interrupted.add(key)
-        raise
-    finally:
-        context.deploying.discard(key)
 
 
 async def _deploy(context: ArmContext, request: ArmRequest, document: Document, work: Json) -> None:
@@ -179,11 +183,16 @@ async def head(context: ArmContext, request: ArmRequest) -> ArmResponse:
 async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Delete a deployment; the resources it deployed stay."""
 
-    def fill(edit: Edit) -> None:
-        group = edit.state.require_group(request.names["group"])
-        edit.put({_deployment_id(group, request.names["name"]): None})
+    def fill(edit: Edit) -> Document | None:
+        resource = _deployment_id(edit.state.require_group(request.names["group"]), request.names["name"])
+        document = edit.state.document(resource)
+        if document is not None:
+            edit.put({resource: None})
+        return document
 
-    await context.change(request, fill)
+    document = await context.change(request, fill)
+    if document is not None:
+        await _keep_work(context, document, None)
     return ArmResponse(status=204)
 
 
