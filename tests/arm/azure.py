@@ -9,7 +9,7 @@ from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
 
 from fairwarning.arm import operations
-from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Documents, RetryAfter
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Documents
 from fairwarning.arm.documents import get_path
 from fairwarning.arm.errors import translate
 from fairwarning.arm.messages import ArmRequest, ArmResponse
@@ -47,7 +47,7 @@ class Azure:
         self.fleet = FleetHarness(*blueprints, watched=watched, policy=policy, store=store)
         self.opened_endpoints: list[MachineRef] = []
         self.context = self._open()
-        if self.context.document(ROOT) is None:
+        if self.context.committed().document(ROOT) is None:
             self.keep({group_id(GROUP): group_document(GROUP, "westeurope", {})})
 
     # -- clients
@@ -156,7 +156,7 @@ class Azure:
         context = ArmContext(
             self.fleet.engine,
             open_endpoints=self._open_endpoints,
-            retry_after=RetryAfter("x-ms-retry-after-ms", "100"),
+            retry_after=("x-ms-retry-after-ms", "100"),
         )
         self.upkeep = Upkeep(context)
         run(self.upkeep.rest())

@@ -75,7 +75,7 @@ def deploy_set(azure: Azure, count: int = 2) -> ArmResponse:
 def interrupt(azure: Azure, count: int) -> None:
     """Restart the server as if it had stopped before it created so many instances."""
     key = f"{ROOT}/providers/{ONE}"
-    done = azure.context.document(key)
+    done = azure.context.committed().document(key)
     assert done is not None
     given: Json = {"count": {"value": count}, "adminPassword": {"value": "secret"}}
     undone = {word: done[word] for word in done if word != "result"}

@@ -26,7 +26,7 @@ def begin(cloud: Azure, *events: EventId, resource: str = DB_ID, name: str = "on
 
 
 def operation_keys(cloud: Azure) -> list[str]:
-    return [key for key, _ in cloud.context.documents(operations.PREFIX)]
+    return [key for key, _ in cloud.context.committed().documents(operations.PREFIX)]
 
 
 def test_an_operation_is_under_way_for_as_long_as_its_events_are() -> None:
@@ -172,9 +172,9 @@ def test_the_documents_of_what_is_gone_go_with_it() -> None:
     response = cloud.delete(f"{SET}/web?forceDeletion=true")
 
     run(cloud.upkeep.rest())
-    during = [key.removeprefix(folder) for key, _ in cloud.context.documents(folder)]
+    during = [key.removeprefix(folder) for key, _ in cloud.context.committed().documents(folder)]
     cloud.advance("20m")
 
     assert during == ["web", "web/virtualmachines/0", "web2", "web2/virtualmachines/0"]
     assert cloud.progress(response) == "Succeeded"
-    assert [key.removeprefix(folder) for key, _ in cloud.context.documents(folder)] == during[2:]
+    assert [key.removeprefix(folder) for key, _ in cloud.context.committed().documents(folder)] == during[2:]

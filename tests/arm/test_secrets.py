@@ -91,7 +91,7 @@ def test_the_value_of_a_secret_output_is_not_returned(azure: Azure) -> None:
 def interrupted(azure: Azure) -> None:
     """Leave a deployment as a server does that stops while it deploys."""
     deploy_set(azure)
-    done = azure.context.document(KEY)
+    done = azure.context.committed().document(KEY)
     assert done is not None
     correlation = at(done, "properties", "correlationId")
     work: Json = {"template": SET, "parameters": {"count": {"value": 3}, "adminPassword": {"value": "s"}}}
@@ -135,7 +135,7 @@ def test_a_deployment_inside_another_goes_on_with_it(azure: Azure) -> None:
     azure.put(ONE, body(template(nested)))
     inner = f"{ROOT}/providers/Microsoft.Resources/deployments/inner"
     for key in (KEY, inner):
-        document = azure.context.document(key)
+        document = azure.context.committed().document(key)
         assert document is not None
         azure.keep({key: {name: value for name, value in document.items() if name != "result"}})
     correlation = facts(azure, "correlationId")

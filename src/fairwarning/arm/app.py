@@ -30,8 +30,8 @@ from fairwarning.arm.templates import jsonc
 from fairwarning.arm.tokens import Tokens
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.model import Principal, PrincipalKind
-from fairwarning.engine.clock import new_event_id
+from fairwarning.core.model import Principal, PrincipalKind, derive_id
+from fairwarning.engine.clock import new_request_id
 from fairwarning.throttle import Throttle
 
 log = logging.getLogger("fairwarning.arm")
@@ -99,7 +99,7 @@ class ArmApp:
             await WebSocketClose()(scope, receive, send)
             return
         request = Request(scope, receive)
-        request_id = new_event_id().lower()
+        request_id = derive_id(new_request_id()).lower()
         try:
             response = _http_response(await self._respond(request), request.method)
         except ClientDisconnect:

@@ -6,7 +6,7 @@ function may be called several times, so it has no effects but those on its edit
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -27,16 +27,11 @@ SUBSCRIPTION = identity.SUBSCRIPTION
 
 T = TypeVar("T")
 
+#: The header that says when to poll again; without it clients wait for half a minute.
+RETRY_AFTER = ("Retry-After", "1")
+
 #: Documents by key; None removes a document.
 Documents = Mapping[str, Document | None]
-
-
-@dataclass(frozen=True, slots=True)
-class RetryAfter:
-    """The header that says when a client should ask again."""
-
-    header: str = "Retry-After"
-    value: str = "1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +61,12 @@ class ArmContext:
         engine: Engine,
         *,
         open_endpoints: Callable[[Sequence[MachineRef]], Awaitable[None]],
-        retry_after: RetryAfter | None = None,
+        retry_after: tuple[str, str] = RETRY_AFTER,
         evaluator: Evaluator | None = None,
     ) -> None:
         self.engine = engine
         self.evaluator = evaluator or Evaluator()
-        self.retry_after = retry_after or RetryAfter()
+        self.retry_after = retry_after
         #: How often requests have read the state.
         self.reads = 0
         #: The deployments that requests are working on, and those that a request has left unfinished.
@@ -105,14 +100,6 @@ class ArmContext:
         result = await self._control.carry_out(principal, fill_draft)
         await self._open_endpoints([c.machine.ref for c in result.changes if isinstance(c, MachineChanged)])
         return returned[0]
-
-    def document(self, resource_id: str) -> Document | None:
-        """Return the committed document of a resource."""
-        return self.state().document(resource_id)
-
-    def documents(self, prefix: str) -> Iterator[tuple[str, Document]]:
-        """Yield the committed documents whose keys start with a prefix."""
-        return self.state().documents(prefix)
 
     def _state(self, view: View) -> ArmState:
         return ArmState(view, self._cache, self.engine.clock.now())

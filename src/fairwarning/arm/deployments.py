@@ -106,7 +106,7 @@ async def _accepted(
         accepted.pop(result, None)
     operation = f"{document['id']}/operationStatuses/{_correlation(document).replace('-', '')}"
     url = f"{request.base}{operation}?api-version={quote(request.version)}"
-    headers = (("Azure-AsyncOperation", url), operations.retry_after_header(context))
+    headers = (("Azure-AsyncOperation", url), context.retry_after)
     return ArmResponse(status=status, body={**rendered, "properties": accepted}, headers=headers)
 
 
@@ -221,7 +221,7 @@ async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the state of a deployment, for clients that poll it."""
     properties = (await _render(context, _require(context, request)))["properties"]
     state, error = get_path(properties, "provisioningState"), get_path(properties, "error")
-    headers = (operations.retry_after_header(context),) if state == "Running" else ()
+    headers = (context.retry_after,) if state == "Running" else ()
     return ArmResponse(body={"status": state} | ({} if error is None else {"error": error}), headers=headers)
 
 

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from fairwarning.arm import resource_ids
-from fairwarning.arm.compute import vms
+from fairwarning.arm.compute import availability_sets, scalesets, vms
 from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import get_path
 from fairwarning.arm.errors import AzureError, invalid
@@ -90,16 +89,14 @@ async def _approve(context: ArmContext, request: ArmRequest, ids: Sequence[str])
 
 
 def _events(state: ArmState, request: ArmRequest) -> Iterator[Event]:
-    """Yield the events of the resource: all events of a set, or those that name the machine."""
+    """Return the events of the resource: all events of a set, or those that name the machine."""
     kind = _type(request)
     if kind == VMS:
         machine = vms.TYPE.require(state, request.names)
-        for event in state.scope_of(machine).events.values():
-            if machine.name in event.resources:
-                yield event
-        return
-    for scope in resource_ids.require_scopes(state, kind, request.names):
-        yield from scope.events.values()
+        events = state.scope_of(machine).events.values()
+        return (event for event in events if machine.name in event.resources)
+    sets = scalesets.TYPE if kind == SCALE_SETS else availability_sets.TYPE
+    return (event for scope in sets.require(state, request.names) for event in scope.events.values())
 
 
 def _type(request: ArmRequest) -> str:

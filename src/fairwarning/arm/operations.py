@@ -59,9 +59,7 @@ def accepted_response(
     """Return the response to a POST or DELETE that started an operation."""
     url = _url(request, operation_id, provider)
     location = ("Location", f"{url}&monitor=true")
-    return ArmResponse(
-        status=202, headers=(("Azure-AsyncOperation", url), location, retry_after_header(context))
-    )
+    return ArmResponse(status=202, headers=(("Azure-AsyncOperation", url), location, context.retry_after))
 
 
 def created_response(
@@ -71,7 +69,7 @@ def created_response(
     if operation_id is None or not in_progress(context.state(), operation_id):
         return ArmResponse(status=status, body=document)
     url = _url(request, operation_id, "Microsoft.Compute")
-    headers = (("Azure-AsyncOperation", url), retry_after_header(context))
+    headers = (("Azure-AsyncOperation", url), context.retry_after)
     return ArmResponse(status=status, body=document, headers=headers)
 
 
@@ -82,7 +80,7 @@ async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
         message = f"Operation {request.names['operation']} was not found."
         raise AzureError(404, "NotFound", message)
     is_running = outcome["status"] == "InProgress"
-    headers = (retry_after_header(context),) if is_running else ()
+    headers = (context.retry_after,) if is_running else ()
     if request.query.get("monitor") == "true":
         return ArmResponse(status=202 if is_running else 200, headers=headers)
     return ArmResponse(body=outcome, headers=headers)
@@ -112,11 +110,6 @@ def any_pending(state: ArmState, operation: Document) -> bool:
 def required_events(documents: Iterable[tuple[str, Document]]) -> set[EventId]:
     """Return the events whose journal lines still decide how an operation ended."""
     return {event for key, document in documents if key.startswith(PREFIX) for event in _events(document)}
-
-
-def retry_after_header(context: ArmContext) -> tuple[str, str]:
-    """Return the header that says when to poll again; without it clients wait for half a minute."""
-    return context.retry_after.header, context.retry_after.value
 
 
 def format_instant(instant: datetime) -> str:

@@ -6,7 +6,7 @@ from itertools import chain
 from urllib.parse import quote
 
 from fairwarning.arm.documents import Document, get_path
-from fairwarning.arm.errors import AzureError, not_found
+from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.state import ArmState, core_group
 from fairwarning.core.azure import identity
@@ -60,19 +60,6 @@ def find_scopes(state: ArmState, kind: str, names: Mapping[str, str]) -> tuple[S
         # Sets of the home group may have no document that holds the spelling of the name.
         scopes = tuple(scope for scope in state.view.scopes() if scope.facts.set_id.lower() == name.lower())
     return tuple(scope for scope in scopes if scope.facts.kind in SCOPE_KINDS[kind])
-
-
-def require_scopes(state: ArmState, kind: str, names: Mapping[str, str]) -> tuple[Scope, ...]:
-    """Return the scopes of a set.
-
-    Raises:
-        AzureError: there is no such set, or no such group.
-    """
-    state.require_group(names["group"])
-    scopes = find_scopes(state, kind, names)
-    if not scopes:
-        raise not_found(f"Microsoft.Compute/{kind}", names["name"], names["group"])
-    return scopes
 
 
 def find_machine_name(scope: Scope, name: str) -> VmName | None:

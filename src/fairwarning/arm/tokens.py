@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from fairwarning.arm.context import TENANT
 from fairwarning.core.document.render import Json, compact_json
-from fairwarning.engine.clock import new_event_id
+from fairwarning.engine.clock import new_secret
 from fairwarning.engine.ports import Store
 from fairwarning.formats.hidden_characters import escape_hidden
 
@@ -121,8 +121,7 @@ async def load_tokens(store: Store, now: Callable[[], datetime], secret: str | N
     """Return the tokens of the server with this store; the first call creates the key."""
     key = await store.noted(_KEY_NAME)
     if key is None:
-        # Two ids of 122 random bits each.
-        key = f"{new_event_id()}{new_event_id()}"
+        key = new_secret().hex()
         await store.note(_KEY_NAME, key)
     return Tokens(key, now, secret)
 

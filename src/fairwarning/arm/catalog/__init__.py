@@ -11,19 +11,21 @@ from importlib.resources import files
 from fairwarning.core.document.render import Json
 
 
-def _read(name: str) -> list[dict[str, Json]]:
-    entries: list[dict[str, Json]] = json.loads((files(__name__) / f"{name}.json").read_text())
+def read(name: str, base: str = "") -> list[dict[str, Json]]:
+    """Return the entries of a file; ``base`` is the address of the server, where they name it."""
+    text = (files(__name__) / f"{name}.json").read_text().replace("{base}", base)
+    entries: list[dict[str, Json]] = json.loads(text)
     return entries
 
 
-TENANTS = _read("tenants")
-SUBSCRIPTIONS = _read("subscriptions")
-REGIONS = _read("locations")
-PROVIDERS = _read("providers")
-USAGES = _read("usages")
+TENANTS = read("tenants")
+SUBSCRIPTIONS = read("subscriptions")
+REGIONS = read("locations")
+PROVIDERS = read("providers")
+USAGES = read("usages")
 #: The sizes of machines: as a list of sizes, and as a list of SKUs with their capabilities.
-SIZES = _read("sizes")
-SKUS = _read("skus")
+SIZES = read("sizes")
+SKUS = read("skus")
 #: The images that az has short names for, and what all images have in common.
-IMAGES = _read("images")
-(IMAGE_PROPERTIES,) = _read("image")
+IMAGES = read("images")
+(IMAGE_PROPERTIES,) = read("image")

@@ -1,6 +1,7 @@
 """Scale sets, uniform and flexible: their models, their capacity, and actions on their instances."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from fairwarning.arm import resource_ids
@@ -15,9 +16,9 @@ from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.operations import format_instant
 from fairwarning.arm.resource_ids import GROUP_PATH
 from fairwarning.arm.routing import ArmRoute
-from fairwarning.arm.state import ArmState, core_group
+from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import SCALE_SETS, resource_id
-from fairwarning.core.blueprint import Blueprint, instance_name
+from fairwarning.core.blueprint import instance_name
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind
 from fairwarning.core.scaleset import remaining, scale_in, scale_out
@@ -109,21 +110,14 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
     document = overlay(overlay(defaults, body), {"name": name, "properties": created})
     settings = validation.event_settings(SCALE_SETS, document)
     is_flexible = get_path(document, "properties", "orchestrationMode") == "Flexible"
+    kind = ScopeKind.FLEXIBLE_SET if is_flexible else ScopeKind.SCALE_SET
     edit.draft.create_set(
-        Blueprint(
-            name=name,
-            group=core_group(group),
-            kind=ScopeKind.FLEXIBLE_SET if is_flexible else ScopeKind.SCALE_SET,
+        replace(
+            settings.blueprint(kind, request.names),
             count=validation.get_count(document, "sku", "capacity") or 0,
             zones=validation.get_texts(document, "zones"),
             fault_domains=validation.get_count(document, "properties", "platformFaultDomainCount"),
-            spot=settings.spot,
-            eviction=settings.eviction,
-            terminate_notice=settings.terminate_notice,
-            image_notice=settings.image_notice,
             upgrades_itself=_upgrades_itself(document),
-            approvals=settings.approvals,
-            tags=settings.tags,
         )
     )
     edit.put({resource_id(group, SCALE_SETS, name): _storable(document)})

@@ -14,13 +14,14 @@ from datetime import timedelta
 from fairwarning.arm.documents import Document, get_items, get_path, without_secrets
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
+from fairwarning.arm.state import core_group
 from fairwarning.arm.templates.coercion import coerce
 from fairwarning.core.azure.identity import AVAILABILITY_SETS, SCALE_SETS, VMS
-from fairwarning.core.blueprint import MOST_MACHINES
+from fairwarning.core.blueprint import MOST_MACHINES, Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
 from fairwarning.core.inputs import parse_duration
-from fairwarning.core.model import ApprovalSettings, EventType, EvictionPolicy
+from fairwarning.core.model import ApprovalSettings, EventType, EvictionPolicy, ScopeKind
 from fairwarning.core.policy import NOTICE, TERMINATE_NOTICE
 
 Path = tuple[str, ...]
@@ -180,6 +181,20 @@ class EventSettings:
     spot: bool
     eviction: EvictionPolicy
     tags: tuple[tuple[str, str], ...]
+
+    def blueprint(self, kind: ScopeKind, names: Mapping[str, str]) -> Blueprint:
+        """Return the blueprint of a set with these settings; ``names`` are those of its group and itself."""
+        return Blueprint(
+            name=names["name"],
+            group=core_group(names["group"]),
+            kind=kind,
+            spot=self.spot,
+            eviction=self.eviction,
+            terminate_notice=self.terminate_notice,
+            image_notice=self.image_notice,
+            approvals=self.approvals,
+            tags=self.tags,
+        )
 
 
 def event_settings(kind: str, document: Document) -> EventSettings:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from fairwarning.arm import resource_ids
@@ -14,9 +15,8 @@ from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import format_instant
-from fairwarning.arm.state import ArmState, core_group
+from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import AVAILABILITY_SETS, SCALE_SETS, VMS, resource_id
-from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineChanged
 from fairwarning.core.model import Machine, MachineModel, Scope, ScopeKind
 from fairwarning.core.scaleset import scale_out
@@ -68,27 +68,11 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
     settings = validation.event_settings(VMS, document)
     parent = _parent_set(edit.state, request.names, body)
     if parent is None:
-        _create_alone(edit, request.names, settings)
+        blueprint = settings.blueprint(ScopeKind.STANDALONE, request.names)
+        edit.draft.create_set(replace(blueprint, upgrades_itself=True))
     else:
         _create_in_set(edit, request.names["name"], parent, document, settings)
     edit.put_after(partial(_new_documents, request.names, document))
-
-
-def _create_alone(edit: Edit, names: Names, settings: EventSettings) -> None:
-    edit.draft.create_set(
-        Blueprint(
-            name=names["name"],
-            group=core_group(names["group"]),
-            kind=ScopeKind.STANDALONE,
-            spot=settings.spot,
-            eviction=settings.eviction,
-            terminate_notice=settings.terminate_notice,
-            image_notice=settings.image_notice,
-            upgrades_itself=True,
-            approvals=settings.approvals,
-            tags=settings.tags,
-        )
-    )
 
 
 def _create_in_set(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from urllib.parse import urlsplit
@@ -32,20 +32,6 @@ _COMPUTE = re.compile(
 
 #: The PUT handlers of resource types, in lower case; other types are stored as they are, or refused.
 Puts = Mapping[str, Handler]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeployStep:
-    """The outcome of one resource of a template."""
-
-    id: str
-    type: str
-    error: Json = None
-    operations: tuple[str, ...] = ()
-
-    def document(self) -> Document:
-        """Return the outcome as it is stored."""
-        return {"id": self.id, "type": self.type, "error": self.error, "operations": [*self.operations]}
 
 
 async def check_and_plan(
@@ -101,20 +87,20 @@ async def deploy(
     request = replace(request, budget=budget, deployment=str(document["id"]).lower())
     target = _target(context, request, group, deployed)
     inputs = get_path(work, "template"), get_path(work, "parameters"), target, budget
-    steps: list[DeployStep] = []
+    steps: list[Document] = []
     result: Document = {"outputs": {}, "error": None}
     try:
         for planned in await context.evaluator.run(partial(plan, *inputs)):
             steps.append(await _deploy_resource(context, request, planned, deployed, puts))
-            if steps[-1].error is not None:
-                result["error"] = deployment_failed([steps[-1].error])
+            if steps[-1]["error"] is not None:
+                result["error"] = deployment_failed([steps[-1]["error"]])
                 break
         else:
             result["outputs"] = _without_values(await context.evaluator.run(partial(outputs, *inputs)))
     except InvalidTemplateError as problem:
         result["error"] = deployment_failed([_invalid_template(problem).body()["error"]])
-    result["steps"] = [step.document() for step in steps]
-    result["operations"] = [operation for step in steps for operation in step.operations]
+    result["steps"] = [*steps]
+    result["operations"] = [operation for step in steps for operation in get_items(step, "operations")]
     started_at = datetime.fromisoformat(str(get_path(document, "properties", "timestamp")))
     result["duration"] = f"PT{(context.engine.clock.now() - started_at).total_seconds():g}S"
     return result
@@ -135,23 +121,22 @@ def _without_values(declared: Mapping[str, Json]) -> Json:
 
 async def _deploy_resource(
     context: ArmContext, request: ArmRequest, planned: PlannedResource, deployed: dict[str, Json], puts: Puts
-) -> DeployStep:
+) -> Document:
     """Put one resource of a template and return the outcome."""
-    step = DeployStep(id=planned.id, type=planned.type)
+    step: Document = {"id": planned.id, "type": planned.type, "error": None, "operations": []}
     put = puts.get(planned.type.lower(), network.put)
     try:
         response = await put(context, await _put_request(context, request, planned))
     except InvalidTemplateError as problem:
-        return replace(step, error=_invalid_template(problem).body()["error"])
+        return {**step, "error": _invalid_template(problem).body()["error"]}
     except FairWarningError as problem:
-        return replace(step, error=translate(problem).body()["error"])
+        return {**step, "error": translate(problem).body()["error"]}
     if planned.type.lower() != DEPLOYMENT.lower():
         deployed[planned.id.lower()] = _as_succeeded(response.body, {})
-        return replace(step, operations=_operation_ids(response))
+        return {**step, "operations": _operation_ids(response)}
     inner = get_path(context.state().document(planned.id), "result")
     deployed[planned.id.lower()] = _as_succeeded(response.body, {"outputs": get_path(inner, "outputs")})
-    ids = tuple(str(operation) for operation in get_items(inner, "operations"))
-    return replace(step, error=get_path(inner, "error"), operations=ids)
+    return {**step, "error": get_path(inner, "error"), "operations": get_items(inner, "operations")}
 
 
 async def _put_request(context: ArmContext, request: ArmRequest, planned: PlannedResource) -> ArmRequest:
@@ -190,9 +175,9 @@ def _find_resource(state: ArmState, request: ArmRequest, resource: str) -> Docum
     return find(state, replace(request, names={"group": parts[1], "name": parts[3]}))
 
 
-def _operation_ids(response: ArmResponse) -> tuple[str, ...]:
+def _operation_ids(response: ArmResponse) -> list[Json]:
     urls = [value for name, value in response.headers if name == "Azure-AsyncOperation"]
-    return tuple(urlsplit(url).path.rpartition("/")[2] for url in urls)
+    return [urlsplit(url).path.rpartition("/")[2] for url in urls]
 
 
 def _as_succeeded(document: Json, more: Document) -> Json:

@@ -8,8 +8,5 @@ def get_path(document: Json, *path: str) -> Json:
     for key in path:
         if not isinstance(document, dict):
             return None
-        if key in document:
-            document = document[key]
-        else:
-            document = next((value for name, value in document.items() if name.lower() == key.lower()), None)
+        document = next((value for name, value in document.items() if name.lower() == key.lower()), None)
     return document
