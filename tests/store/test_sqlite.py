@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +15,7 @@ import pytest
 from fairwarning.core.changes import EventChanged, EventMilestone, Polled, ScopeRemoved, TextChanged
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import Scope, ScopeId
-from fairwarning.engine.ports import Entry, Line, Snapshot
+from fairwarning.engine.ports import Aggregate, Entry, Line, Snapshot
 from fairwarning.store.errors import (
     DatabaseDamagedError,
     DataDirectoryInUseError,
@@ -134,18 +134,30 @@ def test_a_fence_grows_across_restarts(tmp_path: Path) -> None:
     assert [with_store(tmp_path, story) for _ in range(3)] == [1, 2, 3]
 
 
+class Waiting(dict[Aggregate, int]):
+    """Expected stamps that let the writing thread wait when it looks at them."""
+
+    def __init__(self, *args: Mapping[Aggregate, int]) -> None:
+        super().__init__(*args)
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[Aggregate]:
+        self.reached.set()
+        self.go_on.wait()
+        return super().__iter__()
+
+
 def test_followers_hear_of_a_batch_whose_caller_has_gone(tmp_path: Path) -> None:
+    batch = Node().decide(made("web"))
+    expected = Waiting(batch.expected)
+
     async def story(store: SqliteStore) -> list[int]:
-        lines = store.follow(0)
-        seen = asyncio.ensure_future(anext(lines))
-        while not store._followers._waiting:
+        seen = asyncio.ensure_future(anext(store.follow(0)))
+        writing = asyncio.create_task(store.commit(replace(batch, expected=expected)))
+        while not expected.reached.is_set():
             await asyncio.sleep(0)
-        with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            writing = asyncio.create_task(store.commit(Node().decide(made("web"))))
-            await store.get_value("clock")
-            writing.cancel()
-            other.execute("ROLLBACK")
+        writing.cancel()
+        expected.go_on.set()
         return [line.seq for line in await seen]
 
     assert with_store(tmp_path, story) == [1]
