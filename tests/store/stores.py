@@ -1,6 +1,7 @@
 """All stores, and batches for them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
@@ -114,6 +115,19 @@ class Node:
                 return facts.set_id
             case ScopeRemoved(scope=scope, set_id=set_id):
                 return set_id or (before[scope].facts.set_id if scope in before else scope)
+
+
+class WaitingStamps(dict[Aggregate, int]):
+    """Expected stamps that let the writing thread wait when it looks at them."""
+
+    def __init__(self, *args: Mapping[Aggregate, int]) -> None:
+        super().__init__(*args)
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[Aggregate]:
+        self.reached.set()
+        self.go_on.wait()
+        return super().__iter__()
 
 
 def scope_key(scope: str) -> Aggregate:

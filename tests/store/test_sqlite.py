@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +15,7 @@ import pytest
 from fairwarning.core.changes import EventChanged, EventMilestone, Polled, ScopeRemoved, TextChanged
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import Scope, ScopeId
-from fairwarning.engine.ports import Aggregate, Entry, Line, Snapshot
+from fairwarning.engine.ports import Entry, Line, Snapshot
 from fairwarning.store.errors import (
     DatabaseDamagedError,
     DataDirectoryInUseError,
@@ -34,7 +34,7 @@ from fairwarning.store.rows import COLUMNS, KIND_OF, KINDS, row_checksum
 from fairwarning.store.sqlite import DATABASE, LINES, SqliteStore
 from fairwarning.store.writing import STAMPS
 from tests.conftest import NOON
-from tests.store.stores import Node, event, made
+from tests.store.stores import Node, WaitingStamps, event, made
 
 T = TypeVar("T")
 WEB = ScopeId("web")
@@ -134,22 +134,9 @@ def test_a_fence_grows_across_restarts(tmp_path: Path) -> None:
     assert [with_store(tmp_path, story) for _ in range(3)] == [1, 2, 3]
 
 
-class Waiting(dict[Aggregate, int]):
-    """Expected stamps that let the writing thread wait when it looks at them."""
-
-    def __init__(self, *args: Mapping[Aggregate, int]) -> None:
-        super().__init__(*args)
-        self.reached, self.go_on = threading.Event(), threading.Event()
-
-    def __iter__(self) -> Iterator[Aggregate]:
-        self.reached.set()
-        self.go_on.wait()
-        return super().__iter__()
-
-
 def test_followers_hear_of_a_batch_whose_caller_has_gone(tmp_path: Path) -> None:
     batch = Node().decide(made("web"))
-    expected = Waiting(batch.expected)
+    expected = WaitingStamps(batch.expected)
 
     async def story(store: SqliteStore) -> list[int]:
         seen = asyncio.ensure_future(anext(store.follow(0)))

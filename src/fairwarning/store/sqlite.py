@@ -247,19 +247,23 @@ class SqliteStore:
         await self._recover_if_needed()
         loop = asyncio.get_running_loop()
 
+        # The task that waits for the result may be cancelled, so the thread itself notes what happened.
         def write(database: sqlite3.Connection) -> Result:
-            self._header, result = job(database, self._header)
+            if self._outcome_unknown:
+                raise StoreFailedError(self._path, "the outcome of the write before is unknown")
+            try:
+                with translate_errors(self._path):
+                    self._header, result = job(database, self._header)
+            except UnknownOutcomeError:
+                self._outcome_unknown = True
+                raise
             if self._marker is not None:
                 self._marker.put(self._header.commits)
             if announce is not None:
-                announce(result, loop)  # here, because the task that waits for the result may be cancelled
+                announce(result, loop)
             return result
 
-        try:
-            return await self._writer.work(write)
-        except UnknownOutcomeError:
-            self._outcome_unknown = True
-            raise
+        return await self._writer.work(write)
 
     async def _change_lease(self, key: str, change: Callable[[Lease | None], Lease | None]) -> Lease | None:
         """Replace the newest lease of a key, unless ``change`` returns None."""
