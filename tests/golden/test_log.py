@@ -8,10 +8,11 @@ from itertools import groupby
 from pathlib import Path
 
 import fairwarning
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.history import ActionNote, OperatorAction
-from fairwarning.core.model import ScopeKind
+from fairwarning.core.model import OPERATOR, ScopeKind
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.logs.follow import log
 from fairwarning.logs.journal import KnownFleet, LogLine, lines_of
@@ -74,7 +75,7 @@ def scene() -> FleetHarness:
     fleet.cause("evict", "batch")
     fleet.advance("1m")
     try:
-        fleet.cause("evict", "web_0")
+        run(Control(fleet.engine).cause(OPERATOR, "evict", ["web_0"]))
     except FairWarningError:
         fleet.grow("web", 2)
     fleet.stop("web_3")

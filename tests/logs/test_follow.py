@@ -42,8 +42,10 @@ def test_what_is_committed_is_logged_with_the_instant_of_a_manual_clock(
     with caplog.at_level(logging.INFO, "fairwarning"):
         during(fleet, lambda: fleet.engine.handle(stop))
 
+    request = fleet.journal()[-1].request
     assert caplog.messages == [
-        "power_changed power=stopped scope=db machines=1 machine=db by=operator at=2026-11-16T12:00:00.000Z"
+        "power_changed power=stopped scope=db machines=1 machine=db by=operator "
+        f"request={request} at=2026-11-16T12:00:00.000Z"
     ]
 
 

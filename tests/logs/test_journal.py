@@ -6,17 +6,18 @@ from datetime import timedelta
 
 import pytest
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineRemoved
 from fairwarning.core.commands import Protect
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.history import ActionNote, CommandRefused, Note, OperatorAction
-from fairwarning.core.model import ApprovalSettings, MachineRef, ScopeId, ScopeKind, VmName
+from fairwarning.core.model import OPERATOR, ApprovalSettings, MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.ports import Entry
 from fairwarning.formats.hidden_characters import first_hidden
 from fairwarning.logs.journal import KnownFleet, LogLine, lines_of
-from tests.fleet_harness import NOON, FleetHarness
+from tests.fleet_harness import NOON, FleetHarness, run
 
 WEB = Blueprint(name="web", count=3)
 SHOP = Blueprint(name="shop", count=4, zones=("1", "2"))
@@ -191,7 +192,7 @@ def test_a_refusal_is_one_line_with_its_reason() -> None:
 
     def evict(fleet: FleetHarness) -> None:
         with pytest.raises(FairWarningError):
-            fleet.cause("evict", "web_0")
+            run(Control(fleet.engine).cause(OPERATOR, "evict", ["web_0"]))
 
     assert texts(logged(fleet, evict)) == [
         'refused asked=evict scope=web machines=1 by=operator reason="web_0 is not a Spot machine"'

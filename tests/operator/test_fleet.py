@@ -327,7 +327,7 @@ def test_a_change_of_a_set_with_zones_is_one_commit() -> None:
 
     client.call("PATCH", "/scopes/shop", {"terminate_notice": "6m", "approvals": {"user_reboot": True}})
 
-    (commit,) = [commit for batch in gate.batches for commit in batch]
+    (commit,) = gate.batches
     assert set(commit.after) == {"shop.zone1", "shop.zone2", "shop.zone3"}
 
 

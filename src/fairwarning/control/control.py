@@ -117,9 +117,11 @@ class Control:
             return events
 
         events, result = await self._carry_out(principal, Action.APPROVE, fill)
-        after = changed_events(result.changes)
+        after, ids_asked = changed_events(result.changes), {event.id for event in events}
         counted = any(
-            isinstance(change, EventChanged) and change.what is EventMilestone.APPROVED
+            isinstance(change, EventChanged)
+            and change.what is EventMilestone.APPROVED
+            and change.event.id in ids_asked
             for change in result.changes
         )
         return Approved(tuple(after.get(event.id, event) for event in events), counted)

@@ -5,7 +5,7 @@ Nothing happens, and nothing is subscribed to, unless the logger is enabled for 
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from itertools import groupby
@@ -79,11 +79,12 @@ class JournalLog:
     def _log(self, entries: Sequence[Entry]) -> None:
         if entries:
             self._check_gap(entries)
-        for request in _requests(entries):
-            for line in lines_of(request, self._known):
+        for request, lines in groupby(entries, key=lambda entry: entry.request):
+            for line in lines_of(lines, self._known):
                 if log.isEnabledFor(line.level):
+                    message = self._complete(line, request)
                     # log.log() would look for its caller in the stack.
-                    log.handle(log.makeRecord(log.name, line.level, "", 0, self._dated(line), (), None))
+                    log.handle(log.makeRecord(log.name, line.level, "", 0, message, (), None))
         self._known.refresh(_touched(entries), self._engine.scopes())
 
     def _check_gap(self, entries: Sequence[Entry]) -> None:
@@ -92,15 +93,9 @@ class JournalLog:
             log.warning(LogMessage("log_lines_lost", journal_lines=first - self._last - 1))
         self._last = entries[-1].seq
 
-    def _dated(self, line: LogLine) -> LogMessage:
-        if not self._with_instants:
-            return line.message
-        return LogMessage(line.message.event, **line.message.fields, at=line.at)
-
-
-def _requests(entries: Sequence[Entry]) -> Iterable[Iterable[Entry]]:
-    """Return journal lines by request: consecutive lines of one instant."""
-    return (lines for _, lines in groupby(entries, key=lambda entry: entry.at))
+    def _complete(self, line: LogLine, request: str) -> LogMessage:
+        at = line.at if self._with_instants else None
+        return LogMessage(line.message.event, **line.message.fields, request=request, at=at)
 
 
 def _touched(entries: Sequence[Entry]) -> set[ScopeId]:

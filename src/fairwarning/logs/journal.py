@@ -16,17 +16,20 @@ from fairwarning.core.changes import (
     EventMilestone,
     MachineChanged,
     MachineRemoved,
+    Polled,
     ScopeMade,
     ScopePropertiesChanged,
     ScopeRemoved,
+    TextChanged,
 )
 from fairwarning.core.history import ActionNote, CommandRefused, Note, OperatorAction
 from fairwarning.core.model import NO_SCOPE, Machine, MachineRef, Scope, ScopeId, ScopeProperties
 from fairwarning.engine.ports import Entry
 from fairwarning.formats.log_messages import LogMessage
 
-#: The steps of an event that only people who look for a defect want to see.
-_INTERNAL_STEPS = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED})
+#: The steps of an event that only people who look for a defect want to see; the engine warns of an overdue
+#: impact itself.
+_INTERNAL_STEPS = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED, EventMilestone.OVERDUE})
 
 #: Actions that change no state, by the name of their log line.
 ACTION_EVENTS: Mapping[OperatorAction, str] = {
@@ -141,6 +144,12 @@ def lines_of(entries: Iterable[Entry], known: KnownFleet) -> list[LogLine]:
                 lines.append(LogLine(_step_level(change.what), entry.at, _event_message(change)))
             case CommandRefused() | ActionNote():
                 lines.append(LogLine(logging.INFO, entry.at, _note_message(change)))
+            case TextChanged(key=name, text=text):
+                message = LogMessage("document_removed" if text is None else "document_stored", key=name)
+                lines.append(LogLine(logging.INFO, entry.at, message))
+            case Polled(scopes=scopes):
+                message = LogMessage("polls_recorded", scopes=len(scopes))
+                lines.append(LogLine(logging.DEBUG, entry.at, message))
             case MachineChanged(scope=scope_id) if scope_id in made:
                 made[scope_id].machines += 1
             case _:
@@ -243,8 +252,6 @@ def _property_facts(
         yield _Fact("approvals_changed", scope_id, (), by)
     if (before.enabled_at is None) is not (after.enabled_at is None):
         yield _Fact("events_disabled" if after.enabled_at is None else "events_enabled", scope_id, (), by)
-    elif before.polled_at != after.polled_at:
-        yield _Fact("poll_recorded", scope_id, (), by, level=logging.DEBUG)
 
 
 def _rollout_facts(

@@ -137,7 +137,15 @@ class Fleet:
         length = None if notice is None else parse_duration(notice, "notice")
         names = [ref.full for ref in refs]
         announced = self._run(self._control.cause(OPERATOR, cause, names, notice=length, force=force))
-        return fleet_event(announced.events[0])
+        if announced.events:
+            return fleet_event(announced.events[0])
+        # T-09: a forced delete of a machine whose delete is pending starts that event.
+        pending = THREAD.call(lambda: self._engine.scope(refs[0].scope)).events.values()
+        return next(
+            fleet_event(event)
+            for event in pending
+            if event.cause == cause and refs[0].name in event.resources
+        )
 
     def approve(self, event: FleetEvent | str, *, by: str) -> FleetEvent:
         """Approve an event as one of the machines of its scope, and return its new state."""
