@@ -88,7 +88,7 @@ UPSERT_CLAIM = """
 UPDATE_HEADER = "UPDATE header SET commits = ?, last_line = ?, checksum = ?"
 
 LINES = f"{select_rows('journal')} WHERE seq > ?{{only}} ORDER BY seq{{order}} LIMIT ?"
-NEWEST_STAMPS = "SELECT seq, stamp FROM journal ORDER BY seq DESC"
+NEWEST_LINES = "SELECT seq, stamp, ends FROM journal ORDER BY seq DESC"
 
 
 class SqliteStore:
@@ -315,13 +315,20 @@ class SqliteStore:
             check_structure(database)  # rows get their first checksums now, so they must be right
         migrate(database, migrations())
         check_at_start(database)
-        header = self._header = read_header(database)
-        self._receipts.add(*_newest_batch(database))
+        header = self._read_end(database)
         try:
             self._marker = MarkerFile(self._directory, Marker(header.database, header.commits))
         except OSError as problem:
             raise DataDirectoryUnusableError(self._directory, problem.strerror or str(problem)) from problem
         self._marker.put(header.commits)
+
+    def _read_end(self, database: sqlite3.Connection) -> Header:
+        """Read where the journal ends, and recognise its newest batch from now on."""
+        self._header = read_header(database)
+        stamp, lines = _newest_batch(database)
+        if stamp:
+            self._receipts.add(stamp, lines)
+        return self._header
 
     def _check_loaded(self) -> None:
         with translate_errors(self._path), closing(connect(self._path, READING)) as database:
@@ -330,8 +337,7 @@ class SqliteStore:
     def _recover(self, database: sqlite3.Connection) -> None:
         check_identity(self._path, database, read_marker(self._directory))
         check_journal_end(database)
-        self._header = read_header(database)
-        self._receipts.add(*_newest_batch(database))
+        self._read_end(database)
         ((busy, _, _),) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
             raise StoreFailedError(self._path, "another process is reading it")
@@ -393,11 +399,11 @@ def _snapshot(database: sqlite3.Connection) -> Snapshot:
 
 
 def _newest_batch(database: sqlite3.Connection) -> tuple[int, range]:
-    """Return the stamp of the newest batch and the numbers of its lines."""
-    rows = database.execute(NEWEST_STAMPS)
-    last, stamp = next(rows, (0, 0))
+    """Return the stamp of the newest batch, 0 if it has none, and the numbers of its lines."""
+    rows = database.execute(NEWEST_LINES)
+    last, stamp, _ = next(rows, (0, 0, 0))
     first = last
-    for seq, _ in takewhile(lambda row: row[1] == stamp, rows):
+    for seq, *_ in takewhile(lambda row: row[2] == last, rows):
         first = seq
     return stamp, range(first, last + 1)
 
