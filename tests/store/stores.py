@@ -117,17 +117,23 @@ class Node:
                 return set_id or (before[scope].facts.set_id if scope in before else scope)
 
 
-class WaitingStamps(dict[Aggregate, int]):
+class WaitingStamps(Mapping[Aggregate, int]):
     """Expected stamps that let the writing thread wait when it looks at them."""
 
-    def __init__(self, *args: Mapping[Aggregate, int]) -> None:
-        super().__init__(*args)
+    def __init__(self, stamps: Mapping[Aggregate, int]) -> None:
+        self._stamps = stamps
         self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def __getitem__(self, aggregate: Aggregate) -> int:
+        return self._stamps[aggregate]
+
+    def __len__(self) -> int:
+        return len(self._stamps)
 
     def __iter__(self) -> Iterator[Aggregate]:
         self.reached.set()
         self.go_on.wait()
-        return super().__iter__()
+        return iter(self._stamps)
 
 
 def scope_key(scope: str) -> Aggregate:
