@@ -21,16 +21,17 @@ from starlette.websockets import WebSocketClose
 from fairwarning.access import client_address
 from fairwarning.arm import deployments, groups, login, maintenance, network, operations, resources
 from fairwarning.arm.catalog import routes as catalog
-from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
+from fairwarning.arm.compute import types as compute
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.errors import AzureError, check_resource_name, translate
-from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.messages import ANONYMOUS, ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute, match
 from fairwarning.arm.templates import jsonc
 from fairwarning.arm.tokens import Tokens
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.engine.clock import new_event_id
+from fairwarning.core.model import Principal, PrincipalKind, derive_id
+from fairwarning.engine.clock import new_request_id
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.throttle import Throttle
 
@@ -43,11 +44,7 @@ ROUTES: tuple[ArmRoute, ...] = (
     *resources.ROUTES,
     *network.ROUTES,
     *deployments.ROUTES,
-    *vms.ROUTES,
-    *scalesets.ROUTES,
-    *instances.ROUTES,
-    *availability_sets.ROUTES,
-    *cloud_services.ROUTES,
+    *compute.ROUTES,
     *maintenance.ROUTES,
     *operations.ROUTES,
 )
@@ -103,7 +100,7 @@ class ArmApp:
             await WebSocketClose()(scope, receive, send)
             return
         request = Request(scope, receive)
-        request_id = new_event_id().lower()
+        request_id = derive_id(new_request_id()).lower()
         try:
             response = _http_response(await self._respond(request), request.method)
         except ClientDisconnect:
@@ -120,7 +117,8 @@ class ArmApp:
     async def _respond(self, request: Request) -> ArmResponse:
         path = _path(request)
         public = self._match_public(request, path)
-        route, names = public or await self._match(request, path)
+        principal = ANONYMOUS if public is not None else await self._authorize(request)
+        route, names = public or _match(request, path)
         limit = MOST_PUBLIC_BYTES if public is not None else _body_limit(path)
         body = await _read_body(request, limit)
         arm_request = ArmRequest(
@@ -131,8 +129,8 @@ class ArmApp:
             body=await self._decode(body, limit, request.headers.get("content-type", ""), path),
             base=self._base(request),
             caller=client_address(request.client),
+            principal=principal,
         )
-        await operations.complete_finished(self._context)
         return await route.handler(self._context, arm_request)
 
     def _match_public(self, request: Request, path: str) -> RouteMatch | None:
@@ -144,13 +142,8 @@ class ArmApp:
                 raise
         return None
 
-    async def _match(self, request: Request, path: str) -> RouteMatch:
-        await self._authorize(request)
-        _check_version(request.query_params.get("api-version"))
-        _check_subscription(path)
-        return _match_route(ROUTES, request.method, path)
-
-    async def _authorize(self, request: Request) -> None:
+    async def _authorize(self, request: Request) -> Principal:
+        """Return the principal that the token of a request names."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         base = self._base(request)
         if scheme.lower() != "bearer" or not token.strip():
@@ -165,6 +158,7 @@ class ArmApp:
             raise UnauthorizedError(
                 "InvalidAuthenticationToken", message, self._tokens.challenge(base, has_token=True)
             )
+        return Principal(PrincipalKind.MANAGEMENT, self._tokens.subject(token.strip()))
 
     async def _decode(self, body: bytes, limit: int, content_type: str, path: str) -> Json:
         if not body.strip():
@@ -198,6 +192,12 @@ def create_app(
     # Starlette's patterns do not match every path that a client may send, such as one with a line break.
     app.router.default = ArmApp(context, base_url, tokens, throttle or Throttle())
     return app
+
+
+def _match(request: Request, path: str) -> RouteMatch:
+    _check_version(request.query_params.get("api-version"))
+    _check_subscription(path)
+    return _match_route(ROUTES, request.method, path)
 
 
 def _match_route(routes: Iterable[ArmRoute], method: str, path: str) -> RouteMatch:

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import unquote
 
-from fairwarning.arm.context import SUBSCRIPTION, ArmContext
-from fairwarning.arm.documents import Document, deep_merge, get_items, get_path
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
+from fairwarning.arm.documents import Document, deep_merge, get_items, get_path, without_secrets
 from fairwarning.arm.errors import AzureError, invalid, not_found
-from fairwarning.arm.groups import require_active_group
 from fairwarning.arm.messages import ArmRequest, ArmResponse
-from fairwarning.arm.resource_ids import find_vm, paginate, vm_id
+from fairwarning.arm.resource_ids import find_vm, machine_id, paginate
 from fairwarning.arm.routing import ArmRoute
+from fairwarning.arm.state import ArmState
 from fairwarning.arm.templates.coercion import coerce
+from fairwarning.core.azure.identity import group_id
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import derive_id
 
@@ -111,14 +112,14 @@ def is_stored_type(kind: str) -> bool:
     return False
 
 
-def parse_resource(context: ArmContext, request: ArmRequest, *, create: bool = False) -> NetworkResource:
+def parse_resource(state: ArmState, request: ArmRequest, *, create: bool = False) -> NetworkResource:
     """Return the resource in the path of a request; to create it, its group must not be in deletion."""
     path = _PATH.fullmatch(re.sub(r"/{2,}", "/", unquote(request.path)).rstrip("/"))
     if path is None:
         raise AzureError(404, "NotFound", f"No resource answers at {request.path}.")
     root, location, group = f"/subscriptions/{SUBSCRIPTION}", "", _GROUP.match(path[1])
     if group is not None:
-        document = require_active_group(context, group[1]) if create else context.require_group(group[1])
+        document = state.require_active_group(group[1]) if create else state.require_group(group[1])
         root = f"{document['id']}{path[1][group.end() :]}"
         location = str(document["location"])
     segments = path[3].split("/")
@@ -134,38 +135,45 @@ def parse_resource(context: ArmContext, request: ArmRequest, *, create: bool = F
 
 async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Store a document, in place of the old one."""
-    resource = parse_resource(context, request, create=True)
-    body = coerce(request.fields())
-    async with context.lock(resource.parent or resource.id):
+    body = without_secrets(coerce(request.fields()))
+
+    def fill(edit: Edit) -> ArmResponse:
+        resource = parse_resource(edit.state, request, create=True)
         if resource.parent is not None:
-            return await _put_item(context, resource, resource.parent, body)
-        old = context.document(resource.id)
+            return _put_item(edit, resource, resource.parent, body)
+        old = edit.state.document(resource.id)
         after = complete_document(resource.with_stored_name(old), body)
-        await context.put_documents({resource.id: after})
+        edit.put({resource.id: after})
         # Clients expect 201 for a new network, but 200 for a new disk.
         return ArmResponse(status=201 if old is None and resource.namespace == _NETWORK else 200, body=after)
+
+    return await context.change(request, fill)
 
 
 async def patch(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Merge a document into the stored one."""
-    resource = parse_resource(context, request, create=True)
-    async with context.lock(resource.id):
-        old = context.document(resource.id)
+    body = without_secrets(coerce(request.fields()))
+
+    def fill(edit: Edit) -> ArmResponse:
+        resource = parse_resource(edit.state, request, create=True)
+        old = edit.state.document(resource.id)
         if old is None:
             raise resource.not_found_error()
-        merged = deep_merge(old, coerce(request.fields()))
-        after = complete_document(resource.with_stored_name(old), merged)
-        await context.put_documents({resource.id: after})
+        after = complete_document(resource.with_stored_name(old), deep_merge(old, body))
+        edit.put({resource.id: after})
         return ArmResponse(body=after)
+
+    return await context.change(request, fill)
 
 
 async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return a document."""
-    resource = parse_resource(context, request)
+    state = context.state()
+    resource = parse_resource(state, request)
     if resource.parent is None:
-        document: Json = _with_owner(context.document(resource.id), _owners(context, resource))
+        document: Json = _with_owner(state.document(resource.id), _owners(state, resource))
     else:
-        items = _items(_parent(context, resource.parent), resource)
+        items = _items(_parent(state, resource.parent), resource)
         document = next((item for item in items if _has_name(item, resource.names[-1])), None)
     if not document:
         raise resource.not_found_error()
@@ -174,26 +182,30 @@ async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
 
 async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Delete a document; 204 if there is none."""
-    resource = parse_resource(context, request)
-    async with context.lock(resource.parent or resource.id):
+
+    def fill(edit: Edit) -> ArmResponse:
+        resource = parse_resource(edit.state, request)
         if resource.parent is not None:
-            return await _delete_item(context, resource, resource.parent)
-        if context.document(resource.id) is None:
+            return _delete_item(edit, resource, resource.parent)
+        if edit.state.document(resource.id) is None:
             return ArmResponse(status=204)
-        await context.put_documents({resource.id: None})
+        edit.put({resource.id: None})
         return ArmResponse()
+
+    return await context.change(request, fill)
 
 
 async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the documents of a type, in a group or in the subscription."""
-    resource = parse_resource(context, request)
+    state = context.state()
+    resource = parse_resource(state, request)
     if resource.parent is not None:
-        return ArmResponse(body={"value": _items(_parent(context, resource.parent), resource)})
+        return ArmResponse(body={"value": _items(_parent(state, resource.parent), resource)})
     prefix = f"{resource.id}/" if resource.group else f"{resource.root}/"
-    owners = _owners(context, resource)
+    owners = _owners(state, resource)
     documents = (
         document
-        for _, document in context.documents(prefix)
+        for _, document in state.documents(prefix)
         if str(document.get("type")).lower() == resource.type.lower()
     )
     return paginate(
@@ -216,19 +228,20 @@ def complete_document(resource: NetworkResource, body: Json) -> Document:
     return {**document, **identity, **({"location": location} if location else {}), "properties": properties}
 
 
-def _owners(context: ArmContext, resource: NetworkResource) -> Mapping[str, str]:
+def _owners(state: ArmState, resource: NetworkResource) -> Mapping[str, str]:
     """Return the ids of machines by the ids of their interfaces; only the machines' documents link both."""
     owners: dict[str, str] = {}
     if resource.type != _INTERFACES:
         return owners
-    for key, document in context.documents(f"/subscriptions/{SUBSCRIPTION}/resourceGroups/"):
-        group, _, machine = key.partition("/providers/microsoft.compute/virtualmachines/")
-        if not machine or "/" in machine:
+    for key in list(state.view.keys_under(group_id("").lower())):
+        group, _, name = key.partition("/providers/microsoft.compute/virtualmachines/")
+        if not name or "/" in name:
             continue
-        vm = find_vm(context, group.rpartition("/")[2], machine)
-        interfaces = get_items(document, "properties", "networkProfile", "networkInterfaces")
-        if vm is not None:
-            owners |= {str(get_path(interface, "id")).lower(): vm_id(context, vm) for interface in interfaces}
+        machine = find_vm(state, {"group": group.rpartition("/")[2], "name": name})
+        interfaces = get_items(state.document(key), "properties", "networkProfile", "networkInterfaces")
+        if machine is not None and interfaces:
+            owner = machine_id(state, machine)
+            owners |= {str(get_path(interface, "id")).lower(): owner for interface in interfaces}
     return owners
 
 
@@ -240,25 +253,25 @@ def _with_owner(document: Document | None, owners: Mapping[str, str]) -> Documen
     return {**document, "properties": {**properties, "virtualMachine": owner}}
 
 
-async def _put_item(context: ArmContext, resource: NetworkResource, parent: str, body: Json) -> ArmResponse:
-    document, name = _parent(context, parent), resource.names[-1]
+def _put_item(edit: Edit, resource: NetworkResource, parent: str, body: Json) -> ArmResponse:
+    document, name = _parent(edit.state, parent), resource.names[-1]
     old_items = _items(document, resource)
     is_new = not any(_has_name(old, name) for old in old_items)
     item: Document = {**(body if isinstance(body, dict) else {}), "name": name}
     items = [item if _has_name(old, name) else old for old in old_items]
     after = _with_items(resource, document, [*items, item] if is_new else items)
-    await context.put_documents({parent: after})
+    edit.put({parent: after})
     stored = next(item for item in _items(after, resource) if _has_name(item, name))
     return ArmResponse(status=201 if is_new else 200, body=stored)
 
 
-async def _delete_item(context: ArmContext, resource: NetworkResource, parent: str) -> ArmResponse:
-    document = context.document(parent)
+def _delete_item(edit: Edit, resource: NetworkResource, parent: str) -> ArmResponse:
+    document = edit.state.document(parent)
     items = [] if document is None else _items(document, resource)
     remaining = [item for item in items if not _has_name(item, resource.names[-1])]
     if document is None or len(remaining) == len(items):
         return ArmResponse(status=204)
-    await context.put_documents({parent: _with_items(resource, document, remaining)})
+    edit.put({parent: _with_items(resource, document, remaining)})
     return ArmResponse()
 
 
@@ -271,8 +284,8 @@ def _with_items(resource: NetworkResource, document: Document, items: list[Json]
     return {**document, "properties": properties}
 
 
-def _parent(context: ArmContext, parent: str) -> Document:
-    document = context.document(parent)
+def _parent(state: ArmState, parent: str) -> Document:
+    document = state.document(parent)
     if document is None:
         message = f"The parent resource '{parent}' was not found."
         raise AzureError(404, "ParentResourceNotFound", message)
