@@ -58,7 +58,9 @@ SETTINGS = {
     "three nodes": Settings(nodes=3),
     "late followers": Settings(weather=Weather(lag=0.5, delay=0.004, loss=0.02, gap=0.02)),
     "all at once": Settings(nodes=2, requests=30, spread=0.004),
-    "with pauses": Settings(nodes=3, requests=30, spread=0.008, pauses=True),
+    "with pauses": Settings(
+        rounds=6, requests=60, spread=0.02, weather=Weather(lag=0.005, delay=0.002, loss=0.02), pauses=True
+    ),
     "slow store": Settings(weather=Weather(lag=0.02, delay=0.2, loss=0.1, gap=0.1)),
 }
 
