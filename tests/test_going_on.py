@@ -59,6 +59,8 @@ def up_settings(
         first_call_delay=timedelta(0),
         replay=(),
         json_=False,
+        log_level=None,
+        log_format=None,
     )
     return settings_of(options)
 

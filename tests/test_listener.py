@@ -221,7 +221,7 @@ def test_a_client_that_does_not_read_is_cut_off_with_a_reason(caplog: pytest.Log
     (said,) = caplog.messages
     assert "reason=unread" in said
     assert "path=/endless" in said
-    assert said.endswith("the client did not read the response")
+    assert said.endswith('problem="the client did not read the response"')
 
 
 def test_who_says_nothing_to_tls_is_not_waited_for(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ ARM_OFFSET = 443
 SHORTEST_TOKEN = 16
 #: What can act on machines.
 DRIVERS = "simulated", "external"
+#: The variables that replace the options --log-level and --log-format of ``up``.
+LOG_LEVEL_VARIABLE, LOG_FORMAT_VARIABLE = "FAIRWARNING_LOG_LEVEL", "FAIRWARNING_LOG_FORMAT"
 #: How the user calls the commands: ``./dev`` sets the variable in a checkout.
 PROGRAM = os.environ.get("FAIRWARNING_PROGRAM") or "fairwarning"
 

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fairwarning.config import ListenerLimits
+from fairwarning.formats.log_messages import LogMessage
 from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample
 
 if TYPE_CHECKING:
@@ -137,15 +138,17 @@ class HttpListener:
         level = logging.WARNING if reason in _WARNING_REASONS else logging.INFO
         log.log(
             level,
-            "connections_closed listener=%s reason=%s count=%d open=%d limit=%d client=%s path=%s: %s",
-            self.name,
-            reason.value,
-            self._unlogged.pop(reason),
-            self.open,
-            self.limits.connections,
-            client,
-            path or "-",
-            _EXPLANATIONS[reason],
+            LogMessage(
+                "connections_closed",
+                listener=self.name,
+                reason=reason,
+                count=self._unlogged.pop(reason),
+                open=self.open,
+                limit=self.limits.connections,
+                client=client,
+                path=path or None,
+                problem=_EXPLANATIONS[reason],
+            ),
         )
 
     def _resume(self, bound: socket.socket, server: "uvicorn.Server") -> None:
@@ -159,7 +162,7 @@ class HttpListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as problem:
-                log.error("connection_not_accepted listener=%s problem=%s", self.name, problem)
+                log.error(LogMessage("connection_not_accepted", listener=self.name, problem=problem))
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(bound)
                 loop.call_later(_ACCEPT_PAUSE, self._resume, bound, server)

@@ -119,7 +119,9 @@ def test_what_commands_print_without_a_server(line: str, golden: Golden) -> None
 
 
 def test_what_up_prints_as_it_goes_on(data: Path, tmp_path: Path, golden: Golden) -> None:
-    with up(tmp_path, "--data", str(data), "--clock", "manual", "--vm", "db") as server:
+    with up(
+        tmp_path, "--data", str(data), "--clock", "manual", "--vm", "db", "--log-level", "warning"
+    ) as server:
         until(lambda: server.printed().count(" is still pending (") == 15, "all pending events are printed")
         server.tell("clock", "advance", "10s")
         until(lambda: "app-1 has started" in server.printed(), "the change is printed")

@@ -112,6 +112,17 @@ def test_a_cancelled_event_is_gone(web: Fleet) -> None:
     assert web.cancel(event).status == "Gone"
 
 
+@pytest.mark.rule("T-09")
+def test_a_forced_delete_of_a_machine_whose_delete_is_pending_returns_that_event() -> None:
+    with fleet() as fairwarning:
+        fairwarning.scale_set("db", 1, terminate_notice="5m")
+        pending = fairwarning.cause("delete", "db_0")
+
+        forced = fairwarning.cause("delete", "db_0", force=True)
+
+        assert (pending.status, forced.status, forced.id) == ("Scheduled", "Started", pending.id)
+
+
 def test_the_endpoint_of_a_deleted_machine_is_closed(web: Fleet) -> None:
     endpoint = web.endpoint("web_2")
 

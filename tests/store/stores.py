@@ -167,6 +167,11 @@ def event(scope: str, number: int, *names: str) -> Event:
     )
 
 
+def told(entries: Sequence[Entry]) -> list[Entry]:
+    """Return journal lines without what differs by chance: the ids of requests, and stamps."""
+    return [replace(entry, request="", stamp=0) for entry in entries]
+
+
 def replayed(entries: Sequence[Entry]) -> Scopes:
     """Return the scopes that the journal leads to, without their versions."""
     return apply(NOTHING, changes_in([entry.change for entry in entries]))

@@ -221,7 +221,8 @@ def test_the_name_of_a_set_stays_when_its_scopes_are_removed(play: Stage) -> Non
 
         found = await store.snapshot()
 
-        assert (found.scopes, found.scope_stamps) == ({}, {})
+        assert not found.scopes
+        assert not found.scope_stamps
         assert found.sets == {"web": SetName(removed.stamp, 7)}
 
     play(story)

@@ -12,6 +12,7 @@ from fairwarning.engine.ports import Batch, Entry, Store
 from fairwarning.store.entries import event_of
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SqliteStore
+from tests.store.stores import told
 from tests.store.test_replay import HISTORIES, Outcome, Player, Step, in_order
 
 
@@ -64,14 +65,15 @@ def check(history: Sequence[Step], pruned: Outcome) -> None:
     store = MemoryStore()
     whole = asyncio.run(Player(lambda: always(store)).play(history))
     needed = {event for scope in whole.kept.values() for event in scope.events}
-    about = [line for line in whole.lines if event_of(line.change) in needed]
-    left = {line.seq: line for line in pruned.lines}
+    lines, remaining = told(whole.lines), told(pruned.lines)
+    about = [line for line in lines if event_of(line.change) in needed]
+    left = {line.seq: line for line in remaining}
 
     assert in_order(pruned.kept) == in_order(whole.kept)
     assert in_order(pruned.seen) == in_order(whole.seen)
-    assert pruned.lines[-1:] == whole.lines[-1:]
+    assert remaining[-1:] == lines[-1:]
     assert all(left.get(line.seq) == line for line in about)
-    assert all(line == whole.lines[line.seq - 1] for line in pruned.lines)
+    assert all(line == lines[line.seq - 1] for line in remaining)
 
 
 SLICES = st.sampled_from([1, 3, 1000])

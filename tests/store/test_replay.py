@@ -51,7 +51,7 @@ from fairwarning.engine.time_control import advance_to
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SqliteStore
 from tests.conftest import NOON
-from tests.store.stores import changes_in, replayed
+from tests.store.stores import changes_in, replayed, told
 
 MINUTES = timedelta(minutes=5)
 BLUEPRINTS = (
@@ -266,4 +266,4 @@ def test_replaying_the_journal_gives_what_is_stored_and_every_store_agrees(histo
         )
         assert in_order(outcome.kept) == in_order(outcome.seen)
     assert in_order(outcomes["sqlite"].kept) == in_order(outcomes["memory"].kept)
-    assert list(outcomes["sqlite"].lines) == list(outcomes["memory"].lines)
+    assert told(outcomes["sqlite"].lines) == told(outcomes["memory"].lines)

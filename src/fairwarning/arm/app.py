@@ -31,6 +31,7 @@ from fairwarning.arm.tokens import Tokens
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.engine.clock import new_event_id
+from fairwarning.formats.log_messages import LogMessage
 from fairwarning.throttle import Throttle
 
 log = logging.getLogger("fairwarning.arm")
@@ -110,7 +111,7 @@ class ArmApp:
         except FairWarningError as problem:
             response = _error_response(translate(problem), request.method)
         except Exception:
-            log.exception("request_failed request_id=%s path=%s", request_id, scope["path"])
+            log.exception(LogMessage("request_failed", request_id=request_id, path=scope["path"]))
             message = f"The server failed. Its log has the details of request {request_id}."
             response = _error_response(AzureError(500, "InternalServerError", message), request.method)
         response.headers["x-ms-request-id"] = request_id

@@ -29,6 +29,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fairwarning.formats.log_messages import LogMessage
+
 log = logging.getLogger("fairwarning.arm")
 
 CA_LIFE = timedelta(days=3650)
@@ -85,7 +87,7 @@ def _load_authority(ca: Path, ca_key: Path, now: datetime) -> _Authority | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as problem:
-        log.warning("authority_unreadable path=%s problem=%s", ca, problem)
+        log.warning(LogMessage("authority_unreadable", path=ca, problem=problem))
         return None
     is_current = certificate.not_valid_before_utc <= now and now + LIFE <= certificate.not_valid_after_utc
     if (
@@ -94,7 +96,7 @@ def _load_authority(ca: Path, ca_key: Path, now: datetime) -> _Authority | None:
         and key.public_key() == certificate.public_key()
     ):
         return _Authority(certificate, key)
-    log.warning("authority_replaced path=%s", ca)
+    log.warning(LogMessage("authority_replaced", path=ca))
     return None
 
 

@@ -5,10 +5,11 @@ import errno
 import gc
 import json
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,7 @@ from fairwarning.core.policy import PROFILES, FirstCall, Profile
 from fairwarning.formats import durations
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.hidden_characters import escape_hidden
+from fairwarning.logs.output import LogFormat, LogLevel, log_written_to
 
 if TYPE_CHECKING:
     from fairwarning.server import FleetServer
@@ -195,6 +197,20 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
     is_flag=True,
     help="Print JSON lines: the addresses, then the history.",
 )
+@click.option(
+    "--log-level",
+    type=click.Choice(list(map(str, LogLevel))),
+    envvar=config.LOG_LEVEL_VARIABLE,
+    show_envvar=True,
+    help="Write log lines of this level and above to stderr.  [default: info; warning on a terminal]",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(list(map(str, LogFormat))),
+    envvar=config.LOG_FORMAT_VARIABLE,
+    show_envvar=True,
+    help="Format of the log lines.  [default: json; text on a terminal]",
+)
 def up(**options: Unpack[UpOptions]) -> None:
     """Run a fleet with its metadata service, until Ctrl-C.
 
@@ -211,7 +227,8 @@ def up(**options: Unpack[UpOptions]) -> None:
     """
     wanted = settings(options)
     try:
-        asyncio.run(_serve(wanted, options["ready_file"], options["json_"]))
+        with _log(options):
+            asyncio.run(_serve(wanted, options["ready_file"], options["json_"]))
     except InvalidError as problem:
         raise _usage_error(problem) from problem
     except FairWarningError as problem:
@@ -219,6 +236,15 @@ def up(**options: Unpack[UpOptions]) -> None:
         raise FailureError(f"{problem}{_other_server(problem, wanted)}", *hints) from problem
     except OSError as problem:
         raise FailureError(str(problem)) from problem
+
+
+def _log(options: UpOptions) -> AbstractContextManager[None]:
+    level, style = options["log_level"], options["log_format"]
+    return log_written_to(
+        sys.stderr,
+        None if level is None else LogLevel(level),
+        None if style is None else LogFormat(style),
+    )
 
 
 def _usage_error(problem: InvalidError) -> click.ClickException:

@@ -74,6 +74,8 @@ class UpOptions(FleetOptions):
     first_call_delay: timedelta
     replay: tuple[tuple[str | None, Path], ...]
     json_: bool
+    log_level: str | None
+    log_format: str | None
 
 
 #: The fleet if no option describes machines.

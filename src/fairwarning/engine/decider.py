@@ -25,7 +25,7 @@ The rules of a batch:
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -34,7 +34,7 @@ from fairwarning.core.commands import Command, concerns
 from fairwarning.core.decide import Decision, decide
 from fairwarning.core.errors import ContendedError, FairWarningError, StorageError
 from fairwarning.core.fleet import FleetState
-from fairwarning.core.model import PrincipalKind, Scope, ScopeId
+from fairwarning.core.model import PrincipalKind, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import Clock
 from fairwarning.engine.directory import Directory
@@ -53,6 +53,7 @@ from fairwarning.engine.ports import (
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Result, Texts
 from fairwarning.formats.hidden_characters import readable
+from fairwarning.formats.log_messages import LogMessage
 
 log = logging.getLogger("fairwarning.engine")
 
@@ -82,7 +83,7 @@ class _Request:
     #: Whether another node changed what the request read in the last try.
     lost: bool = False
     lines: tuple[Line, ...] = ()
-    after: dict[ScopeId, Scope | None] = field(default_factory=dict)
+    versions: Mapping[ScopeId, int] = field(default_factory=dict)
     outcome: Result | Exception | None = None
     reads: frozenset[Aggregate] = frozenset()
     by_predicate: bool = False
@@ -253,7 +254,7 @@ class Decider:
         request.tries += 1
         request.at = now = self._clock.now()
         request.first = fold.unchanged
-        request.lines, request.after = (), {}
+        request.lines, request.versions = (), {}
         try:
             plan = request.build(FoldView(reads))
             reads.by_predicate |= plan.needs_whole_journal
@@ -264,11 +265,11 @@ class Decider:
             request.outcome, request.lines = refusal, () if note is None else (note,)
             return
         except Exception as problem:  # a defect that concerns this request alone
-            log.exception("request_failed")
+            log.exception(LogMessage("request_failed"))
             request.outcome = problem
             return
+        request.versions = _versions(decision, fold)
         fold.add(decision.changes, decision.after, texts)
-        request.after = dict(decision.after)
         changed = tuple(TextChanged(key=key, text=text) for key, text in texts.items())
         request.lines = (*decision.changes, *changed, *plan.notes)
         request.outcome = Result(decision.changes, texts)
@@ -312,7 +313,7 @@ class Decider:
 
     def _note_problem(self, problem: Exception, requests: int) -> None:
         self.problem = problem
-        log.error("commit_failed requests=%d problem=%s", requests, problem)
+        log.error(LogMessage("commit_failed", requests=requests, problem=problem))
 
 
 def _changed_texts(texts: Texts, reads: Reads) -> Texts:
@@ -322,8 +323,16 @@ def _changed_texts(texts: Texts, reads: Reads) -> Texts:
 
 
 def _part(request: _Request) -> Part:
-    versions = {scope_id: scope.version for scope_id, scope in request.after.items() if scope is not None}
-    return Part(request=request.caller.request, at=request.at, lines=request.lines, versions=versions)
+    return Part(request=request.caller.request, at=request.at, lines=request.lines, versions=request.versions)
+
+
+def _versions(decision: Decision, before: Fold) -> Mapping[ScopeId, int]:
+    """Return the version of each touched scope; the version that a removed scope would have."""
+    versions: dict[ScopeId, int] = {}
+    for scope_id, scope in decision.after.items():
+        last = before.find_scope(scope_id)
+        versions[scope_id] = scope.version if scope is not None else 1 if last is None else last.version + 1
+    return versions
 
 
 def _needs_position(request: _Request, start: int) -> bool:

@@ -50,7 +50,7 @@ class Part:
     request: str
     at: datetime
     lines: tuple[Line, ...]
-    #: The version of each scope that the request changed, after it.
+    #: The version of each scope that the request changed, after it, or that a removed scope would have.
     versions: Mapping[ScopeId, int] = field(default_factory=lambda: MappingProxyType({}))
 
 

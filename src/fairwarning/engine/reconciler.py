@@ -35,6 +35,7 @@ from fairwarning.engine.clock import Clock, new_request_id
 from fairwarning.engine.deadlines import Deadlines
 from fairwarning.engine.ports import Driver, Lease
 from fairwarning.engine.requests import Build, Caller, Plan, Result, View
+from fairwarning.formats.log_messages import LogMessage
 
 log = logging.getLogger("fairwarning.engine")
 
@@ -113,11 +114,11 @@ class Reconciler:
             self._unseen.discard(scope_id)
             self._resting_until.pop(scope_id, None)
             return
-        impacts, look = self._impacts(scope), self._looks.get(scope_id)
-        if not impacts:
+        look = self._looks.get(scope_id)
+        if not _has_started(scope):
             self._looks.pop(scope_id, None)
             self._unseen.discard(scope_id)
-        elif look is None or not look.impacts.issuperset(impacts):
+        elif look is None or not look.impacts.issuperset(self._impacts(scope)):
             self._unseen.add(scope_id)
         self._schedule(scope)
 
@@ -138,7 +139,8 @@ class Reconciler:
         A scope whose request failed a moment ago rests, unless ``everything`` is to be done.
         """
         due = set(self._deadlines.take(now))
-        for scope_id in sorted(due | self._unseen):
+        unseen = self._unseen if self._driver_calls < DRIVER_CALLS else set()
+        for scope_id in sorted(due | unseen):
             if everything or not self._rests(scope_id):
                 self._unseen.discard(scope_id)
                 self._queue.append((scope_id, scope_id in due))
@@ -172,7 +174,7 @@ class Reconciler:
                 if machine.scope in self._fleet.scopes():
                     self.follow(machine.scope, self._fleet.scopes()[machine.scope])
         except Exception:  # deadlines go on without the driver's hints
-            log.exception("driver_watch_failed driver=%s", self.driver.name)
+            log.exception(LogMessage("driver_watch_failed", driver=self.driver.name))
 
     async def _work(self) -> Exception | None:
         problem: Exception | None = None
@@ -198,8 +200,10 @@ class Reconciler:
     def _finish(self, scope_id: ScopeId, task: asyncio.Task[None]) -> None:
         del self._tasks[scope_id]
         problem = None if task.cancelled() else task.exception()
-        if isinstance(problem, Exception):
-            self._problem = self._problem or problem
+        # A full disk fails many scopes at once; the log needs it once.
+        if isinstance(problem, Exception) and self._problem is None:
+            log.error(LogMessage("tick_failed", scope=scope_id), exc_info=problem)
+            self._problem = problem
         if scope_id in self._again:
             self._queue.append((scope_id, self._again.pop(scope_id)))
         self._start()
@@ -220,12 +224,14 @@ class Reconciler:
                 await self._submit(scope_id, outcomes)
             self._resting_until.pop(scope_id, None)
         except Exception:
-            log.exception("tick_failed scope=%s", scope_id)
             self._rest_after_failure(scope_id)
             raise
         finally:
-            if scope_id in self._fleet.scopes():
-                self._schedule(self._fleet.scopes()[scope_id])
+            remaining = self._fleet.scopes().get(scope_id)
+            if remaining is None:
+                self.follow(scope_id, None)
+            else:
+                self._schedule(remaining)
 
     async def _submit(self, scope_id: ScopeId, outcomes: tuple[Observation, ...]) -> None:
         def build(view: View) -> Plan:
@@ -247,16 +253,20 @@ class Reconciler:
         for change in result.changes:
             if isinstance(change, EventChanged) and change.what is EventMilestone.OVERDUE:
                 waiting = len(change.event.undone)
-                log.warning("impact_overdue event_id=%s machines=%d", change.event.id, waiting)
+                log.warning(LogMessage("impact_overdue", event_id=change.event.id, machines=waiting))
 
     # -- impacts
 
     async def _look(self, scope: Scope) -> Sequence[Observation]:
         """Begin the impacts of a scope that have not begun, and observe all of them."""
+        if not _has_started(scope):
+            return ()
         impacts = self._impacts(scope)
         if not impacts:
+            self._looks[scope.id] = Look(frozenset(), None)
             return ()
         if self._driver_calls >= DRIVER_CALLS:
+            self._looks.pop(scope.id, None)
             self._unseen.add(scope.id)
             return ()
         self._driver_calls += 1
@@ -264,7 +274,7 @@ class Reconciler:
             async with asyncio.timeout(DRIVER_TIMEOUT):
                 observations = await self._observe(impacts)
         except Exception:  # the driver's errors are as unknown as its machines
-            log.exception("driver_failed driver=%s scope=%s", self.driver.name, scope.id)
+            log.exception(LogMessage("driver_failed", driver=self.driver.name, scope=scope.id))
             again_at = self._fleet.clock.now() + LOOK_AGAIN_AFTER
             self._looks[scope.id] = Look(frozenset(impacts), again_at)
             return ()
@@ -313,6 +323,11 @@ class Reconciler:
 
     def _rests(self, scope_id: ScopeId) -> bool:
         return asyncio.get_running_loop().time() < self._resting_until.get(scope_id, 0.0)
+
+
+def _has_started(scope: Scope) -> bool:
+    """Whether an impact may be outstanding."""
+    return not all(event.waiting for event in scope.events.values())
 
 
 def _matters(observation: Observation) -> bool:

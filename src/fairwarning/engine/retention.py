@@ -13,6 +13,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
 from fairwarning.core.policy import Retention
 from fairwarning.engine.ports import Entry, Store
+from fairwarning.formats.log_messages import LogMessage
 
 #: The number of lines that one transaction removes: a commit waits no longer than for these.
 SLICE = 500
@@ -54,7 +55,7 @@ class Pruner:
             try:
                 await self.prune()
             except FairWarningError as problem:
-                log.error("journal_not_pruned problem=%s", problem)
+                log.error(LogMessage("journal_not_pruned", problem=problem))
             await asyncio.sleep(EVERY.total_seconds())
 
     async def prune(self, most: int = SLICE, spare: int = SPARE) -> None:
@@ -69,7 +70,7 @@ class Pruner:
             await asyncio.sleep(BETWEEN.total_seconds())
         upto = await self._store.pruned()
         if upto > begun:
-            log.info("journal_pruned lines=%d upto=%d", upto - begun, upto)
+            log.info(LogMessage("journal_pruned", lines=upto - begun, upto=upto))
 
     async def _is_too_large(self) -> bool:
         return self._retention.size is not None and await self._store.size() > self._retention.size

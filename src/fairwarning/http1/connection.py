@@ -17,6 +17,7 @@ from functools import partial
 from math import inf
 from typing import Generic
 
+from fairwarning.formats.log_messages import LogMessage
 from fairwarning.http1.encoding import encode
 from fairwarning.http1.messages import (
     RESET,
@@ -280,7 +281,7 @@ class Connection(Generic[C]):
         self._update(moment)
 
     def _internal_error(self, request: Request, error: BaseException) -> Response:
-        log.error("answer_failed method=%s path=%s", request.method, request.path, exc_info=error)
+        log.error(LogMessage("answer_failed", method=request.method, path=request.path), exc_info=error)
         return _INTERNAL_ERROR
 
     def _send(self, request: Request, response: Response, moment: Moment) -> None:

@@ -20,6 +20,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from fairwarning.formats.log_messages import LogMessage
 from fairwarning.http1.request_clock import Moment, RequestClock
 from fairwarning.http1.sockets import RESET_ON_CLOSE
 from fairwarning.http1.transport import NO_PEER, ConnectionHandler, OnConnect, Peer
@@ -122,7 +123,7 @@ class _EpollAcceptor:
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as problem:
-                log.error("connection_not_accepted problem=%s", problem)
+                log.error(LogMessage("connection_not_accepted", problem=problem))
                 self._transports.modify(self._socket.fileno(), 0)
                 self._pause = asyncio.get_running_loop().call_later(_ACCEPT_PAUSE, self._resume)
                 return

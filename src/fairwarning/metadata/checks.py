@@ -8,6 +8,7 @@ from urllib.parse import unquote_plus
 
 from fairwarning.core.document.render import Json, compact_json
 from fairwarning.core.errors import FairWarningError, UnknownMachineError, UnknownScopeError
+from fairwarning.formats.log_messages import LogMessage
 from fairwarning.http1.messages import JSON, Request, Response
 
 log = logging.getLogger("fairwarning.metadata")
@@ -40,7 +41,8 @@ def error_response(problem: FairWarningError) -> Response:
         case UnknownMachineError() | UnknownScopeError():
             return FORBIDDEN
         case _ if problem.status_hint >= 500:
-            log.error("request_failed problem=%s", problem)  # details are for the log, not for guests
+            # Details are for the log, not for guests.
+            log.error(LogMessage("request_failed", problem=problem))
             return error(problem.status_hint, "Service unavailable")
         case _:
             return error(problem.status_hint, str(problem))

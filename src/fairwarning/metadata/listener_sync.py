@@ -8,6 +8,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import LaggingError, Subscription
+from fairwarning.formats.log_messages import LogMessage
 from fairwarning.metadata.listeners import Listeners
 
 log = logging.getLogger("fairwarning.metadata")
@@ -25,7 +26,7 @@ async def sync_listeners(
             try:
                 await _sync_machine(engine, listeners, forget, machine)
             except FairWarningError as problem:
-                log.error("listener_not_opened machine=%s problem=%s", machine.full, problem)
+                log.error(LogMessage("listener_not_opened", machine=machine.full, problem=problem))
 
 
 async def _changed_machines(

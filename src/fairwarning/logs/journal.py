@@ -1,0 +1,268 @@
+"""What a log says about journal lines: one line per step of an event, and one per kind of change.
+
+The changes of a request to several machines are one log line with their number. A journal line has the new
+value of what changed but not the old one, so ``KnownFleet`` holds the fleet before the request.
+
+Secrets and bodies are in no journal line. Texts that a caller chose are cut off by ``LogMessage``.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from fairwarning.core.changes import (
+    EventChanged,
+    EventMilestone,
+    MachineChanged,
+    MachineRemoved,
+    Polled,
+    ScopeMade,
+    ScopePropertiesChanged,
+    ScopeRemoved,
+    TextChanged,
+)
+from fairwarning.core.history import ActionNote, CommandRefused, Note, OperatorAction
+from fairwarning.core.model import NO_SCOPE, Machine, MachineRef, Scope, ScopeId, ScopeProperties
+from fairwarning.engine.ports import Entry
+from fairwarning.formats.log_messages import LogMessage
+
+#: The steps of an event that only people who look for a defect want to see; the engine warns of an overdue
+#: impact itself.
+_INTERNAL_STEPS = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED, EventMilestone.OVERDUE})
+
+#: Actions that change no state, by the name of their log line.
+ACTION_EVENTS: Mapping[OperatorAction, str] = {
+    OperatorAction.FAULT: "fault_set",
+    OperatorAction.HEALED: "fault_cleared",
+    OperatorAction.ADVANCED: "clock_advanced",
+    OperatorAction.SPEED: "speed_changed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line of the log, with the instant of the journal line that it is about."""
+
+    level: int
+    at: datetime
+    message: LogMessage
+
+
+class KnownFleet:
+    """The fleet as it was before the next journal line."""
+
+    def __init__(self, scopes: Mapping[ScopeId, Scope]) -> None:
+        self._scopes = dict(scopes)
+        # What the journal has said since the scopes were given.
+        self._properties: dict[ScopeId, ScopeProperties] = {}
+        self._machines: dict[MachineRef, Machine | None] = {}
+
+    def properties(self, scope_id: ScopeId) -> ScopeProperties | None:
+        """Return the properties of a scope; None if they are not known."""
+        scope = self._scopes.get(scope_id)
+        return self._properties.get(scope_id, None if scope is None else scope.facts)
+
+    def machine(self, ref: MachineRef) -> Machine | None:
+        """Return a machine; None if there is none."""
+        if ref in self._machines:
+            return self._machines[ref]
+        scope = self._scopes.get(ref.scope)
+        return None if scope is None else scope.machines.get(ref.name)
+
+    def learn(self, change: object) -> None:
+        """Take a journal line into account."""
+        match change:
+            case ScopeMade(scope=scope_id, facts=properties):
+                self._scopes.pop(scope_id, None)
+                self._properties[scope_id] = properties
+            case ScopePropertiesChanged(scope=scope_id, facts=properties):
+                self._properties[scope_id] = properties
+            case MachineChanged(machine=machine):
+                self._machines[machine.ref] = machine
+            case MachineRemoved(scope=scope_id, name=name):
+                self._machines[MachineRef(scope_id, name)] = None
+            case _:
+                pass
+
+    def refresh(self, touched: Iterable[ScopeId], scopes: Mapping[ScopeId, Scope]) -> None:
+        """Take over the touched scopes as they are now, after every line that was learned."""
+        for scope_id in touched:
+            if scope_id in scopes:
+                self._scopes[scope_id] = scopes[scope_id]
+            else:
+                self._scopes.pop(scope_id, None)
+        self._properties.clear()
+        self._machines.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """What one journal line says; facts that differ only in scope and machine become one log line."""
+
+    event: str
+    scope: ScopeId
+    fields: tuple[tuple[str, object], ...] = ()
+    by: str = ""
+    machine: MachineRef | None = None
+    level: int = logging.INFO
+
+
+@dataclass(slots=True)
+class _Tally:
+    """A log line to be, with what was counted for it."""
+
+    fact: _Fact
+    at: datetime
+    scopes: set[ScopeId] = field(default_factory=set)
+    machines: int = 0
+
+    def line(self) -> LogLine:
+        fact = self.fact
+        scope = {"scope": fact.scope} if len(self.scopes) == 1 else {"scopes": len(self.scopes)}
+        only = fact.machine.name if fact.machine is not None and self.machines == 1 else None
+        message = LogMessage(
+            fact.event,
+            **dict(fact.fields),
+            **scope,
+            machines=self.machines or None,
+            machine=only,
+            by=fact.by or None,
+        )
+        return LogLine(fact.level, self.at, message)
+
+
+def lines_of(entries: Iterable[Entry], known: KnownFleet) -> list[LogLine]:
+    """Return the log lines about the journal lines of one request, in order; ``known`` learns from them."""
+    lines: list[LogLine | _Tally] = []
+    tallies: dict[tuple[object, ...], _Tally] = {}
+    made: dict[ScopeId, _Tally] = {}
+    for entry in entries:
+        change = entry.change
+        match change:
+            case EventChanged():
+                lines.append(LogLine(_step_level(change.what), entry.at, _event_message(change)))
+            case CommandRefused() | ActionNote():
+                lines.append(LogLine(logging.INFO, entry.at, _note_message(change)))
+            case TextChanged(key=name, text=text):
+                message = LogMessage("document_removed" if text is None else "document_stored", key=name)
+                lines.append(LogLine(logging.INFO, entry.at, message))
+            case Polled(scopes=scopes):
+                message = LogMessage("polls_recorded", scopes=len(scopes))
+                lines.append(LogLine(logging.DEBUG, entry.at, message))
+            case MachineChanged(scope=scope_id) if scope_id in made:
+                made[scope_id].machines += 1
+            case _:
+                for fact in _facts(change, known):
+                    key = (fact.event, fact.fields, fact.by, fact.level)
+                    if key not in tallies:
+                        tallies[key] = _Tally(fact, entry.at)
+                        lines.append(tallies[key])
+                    tallies[key].scopes.add(fact.scope)
+                    tallies[key].machines += fact.machine is not None
+                    if isinstance(change, ScopeMade):
+                        made[fact.scope] = tallies[key]
+        known.learn(change)
+    return [line.line() if isinstance(line, _Tally) else line for line in lines]
+
+
+def _step_level(step: EventMilestone) -> int:
+    return logging.DEBUG if step in _INTERNAL_STEPS else logging.INFO
+
+
+def _event_message(change: EventChanged) -> LogMessage:
+    event, step = change.event, change.what
+    failed = step is EventMilestone.FAILED
+    return LogMessage(
+        "impact_failed" if failed else f"event_{step.value}",
+        event_id=event.id,
+        type=event.kind,
+        scope=change.scope,
+        machines=len(event.resources),
+        done=len(event.done) if step is EventMilestone.PROGRESSED else None,
+        cause=event.cause if step is EventMilestone.SCHEDULED else None,
+        by=change.by,
+        not_before=event.not_before if step is EventMilestone.SCHEDULED else None,
+        attempt=event.attempt if failed else None,
+        retry_at=event.retry_at if failed else None,
+        reason=change.reason or None,
+    )
+
+
+def _note_message(note: Note) -> LogMessage:
+    scope = None if note.scope == NO_SCOPE else note.scope
+    machines = len(note.machines) or None
+    match note:
+        case CommandRefused(asked=asked, event=event, by=by, reason=reason):
+            return LogMessage(
+                "refused", asked=asked, event_id=event, scope=scope, machines=machines, by=by, reason=reason
+            )
+        case ActionNote(deed=action, detail=detail, by=by):
+            machine = note.machines[0].name if machines == 1 else None
+            return LogMessage(
+                ACTION_EVENTS[action], detail=detail, scope=scope, machines=machines, machine=machine, by=by
+            )
+
+
+def _facts(change: object, known: KnownFleet) -> Iterator[_Fact]:
+    match change:
+        case ScopeMade(scope=scope_id, facts=properties, by=by):
+            named = (("set", properties.set_id), ("kind", properties.kind))
+            yield _Fact("set_created", scope_id, named, by)
+        case ScopeRemoved(scope=scope_id):
+            yield _Fact("scope_deleted", scope_id)
+        case ScopePropertiesChanged(scope=scope_id, facts=properties, by=by):
+            yield from _property_facts(scope_id, known.properties(scope_id), properties, by)
+        case MachineChanged(machine=machine, by=by):
+            yield _machine_fact(known.machine(machine.ref), machine, by)
+        case MachineRemoved(scope=scope_id, name=name):
+            yield _Fact("machines_deleted", scope_id, machine=MachineRef(scope_id, name))
+        case _:
+            pass
+
+
+def _machine_fact(before: Machine | None, after: Machine, by: str) -> _Fact:
+    ref = after.ref
+    if before is None:
+        return _Fact("machines_added", ref.scope, (), by, ref)
+    if before.power is not after.power:
+        return _Fact("power_changed", ref.scope, (("power", after.power),), by, ref)
+    if before.host != after.host:
+        return _Fact("machines_moved", ref.scope, (), by, ref)
+    if before.model != after.model:
+        return _Fact("machines_upgraded", ref.scope, (("model", after.model.number),), by, ref)
+    if before.protected is not after.protected:
+        return _Fact("protection_changed", ref.scope, (("protected", after.protected),), by, ref)
+    return _Fact("machines_changed", ref.scope, (), by, ref)
+
+
+def _property_facts(
+    scope_id: ScopeId, before: ScopeProperties | None, after: ScopeProperties, by: str
+) -> Iterator[_Fact]:
+    """Yield what changed; a change of the next instance's number belongs to machines that were added."""
+    if before is None:
+        yield _Fact("scope_changed", scope_id, (), by)
+        return
+    yield from _rollout_facts(scope_id, before, after, by)
+    if before.deleting is not after.deleting:
+        yield _Fact("deletion_started" if after.deleting else "deletion_stopped", scope_id, (), by)
+    if (before.model, before.upgrades_itself) != (after.model, after.upgrades_itself):
+        yield _Fact("model_changed", scope_id, (("model", after.model.number),), by)
+    if before.approvals != after.approvals:
+        yield _Fact("approvals_changed", scope_id, (), by)
+    if (before.enabled_at is None) is not (after.enabled_at is None):
+        yield _Fact("events_disabled" if after.enabled_at is None else "events_enabled", scope_id, (), by)
+
+
+def _rollout_facts(
+    scope_id: ScopeId, before: ScopeProperties, after: ScopeProperties, by: str
+) -> Iterator[_Fact]:
+    if before.walk == after.walk:
+        return
+    if after.walk is None:
+        yield _Fact("rollout_ended", scope_id, (), by)
+    elif before.walk is None:
+        fields = (("cause", after.walk.cause), ("domains", len(after.walk.domains)))
+        yield _Fact("rollout_started", scope_id, fields, by)
+    else:
+        yield _Fact("rollout_advanced", scope_id, (("domain", after.walk.current),), by)
