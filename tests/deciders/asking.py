@@ -85,7 +85,7 @@ class Client:
         self._kinds: Mapping[Callable[[str, SerialState], Request | None], int] = {
             self._create: 9,
             self._delete: 6,
-            self._host: 6,
+            self._host: 10,
             self._short_name: 3,
             self._one_machine: 12,
             self._approve: 22,

@@ -7,7 +7,7 @@ be explained by some state between its arrival and its answer.
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -108,9 +108,11 @@ class AuditedStore(Delegate):
         assert {entry.ends for entry in entries} == {entries[-1].seq}
         assert batch.stamp not in {entry.stamp for entry in self.entries[-1000:]}, "a stamp was used twice"
         before = self.state
+        read, earlier = {*batch.expected, *batch.written()}, list[Part]()
         for part in batch.parts:
-            self._check_joined_barriers(part, batch.expected.keys() | {*batch.written()})
-            self._audit_part(part)
+            self._check_joined_barriers(part, read)
+            self._audit_part(part, earlier)
+            earlier.append(part)
         assert {one: self.state.scopes.get(one) for one in batch.after} == dict(batch.after)
         changed = {one for one, scope in self.state.scopes.items() if scope is not before.scopes.get(one)}
         changed |= before.scopes.keys() - self.state.scopes.keys()
@@ -119,28 +121,27 @@ class AuditedStore(Delegate):
             self.stamps[aggregate] = batch.stamp
         self.entries += entries
 
-    def _audit_part(self, part: Part) -> None:
+    def _audit_part(self, part: Part, earlier: Sequence[Part]) -> None:
         asked, before = self.asked[part.request], self.state
         assert not asked.ended, f"stored twice: {part.request}"
         assert not asked.given_up, f"stored after its answer: {part.request}"
         after = before.after(part.lines)
-        self._check_decision(asked, part)
+        self._check_decision(asked, part, earlier)
         self._check_barriers(asked, part, before, after)
         self._check_incarnations(part, after)
         _check_names(part, after)
-        kept = {one: version for one, version in part.versions.items() if one in after.scopes}
-        assert {one: after.scopes[one].version for one in kept} == kept
+        _check_versions(part, before, after)
         self.state = after
         self.points.append((self.position + len(part.lines), after))
         asked.stored, asked.ended = part.lines, self.position
 
-    def _check_decision(self, asked: Asked, part: Part) -> None:
+    def _check_decision(self, asked: Asked, part: Part, earlier: Sequence[Part]) -> None:
         """The lines are what a decision at this place says; newcomers may be missing on a host."""
         if self._decide(self.state, asked, asked.build, part.at).lines == part.lines:
             return
         assert asks_by_predicate(self.state, asked.build), f"a decision here does not say {part.lines}"
         self.counts["newcomers"] += 1
-        plan, states = asked.plan, self._states_since(asked.came)
+        plan, states = asked.plan, self._states_without_newcomers(asked.came, earlier)
         if plan is None:
             answers = [self._decide(state, asked, asked.build, part.at).lines for state in states]
             assert part.lines in answers, f"no state since the request came says {part.lines}"
@@ -221,6 +222,16 @@ class AuditedStore(Delegate):
     def _states_since(self, came: int) -> list[SerialState]:
         return [state for number, state in self.points if number >= came]
 
+    def _states_without_newcomers(self, came: int, earlier: Sequence[Part]) -> list[SerialState]:
+        """Return the states since a line, each also with the earlier requests of the batch added to it."""
+        states = self._states_since(came)
+        for state in list(states):
+            with suppress(LookupError):
+                for part in earlier:
+                    state = state.after(part.lines)
+                states.append(state)
+        return states
+
     def _plans(self, state: SerialState, asked: Asked) -> object:
         try:
             return make_plan(state, asked.build).commands
@@ -229,6 +240,12 @@ class AuditedStore(Delegate):
 
     def _decide(self, state: SerialState, asked: Asked, build: Build, at: datetime) -> SerialAnswer:
         return decide_serially(state, build, asked.note_refusal, self.policy, at)
+
+
+def _check_versions(part: Part, before: SerialState, after: SerialState) -> None:
+    for scope_id, version in part.versions.items():
+        removed = before.scopes[scope_id].version + 1 if scope_id in before.scopes else 1
+        assert version == (after.scopes[scope_id].version if scope_id in after.scopes else removed)
 
 
 def _check_names(part: Part, after: SerialState) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from fairwarning.core.errors import FairWarningError
+from fairwarning.core.errors import FairWarningError, StorageError
 from fairwarning.core.policy import Policy
 from fairwarning.engine import decider
 from fairwarning.engine.ports import AggregateKind, Store
@@ -58,7 +58,9 @@ SETTINGS = {
     "three nodes": Settings(nodes=3),
     "late followers": Settings(weather=Weather(lag=0.5, delay=0.004, loss=0.02, gap=0.02)),
     "all at once": Settings(nodes=2, requests=30, spread=0.004),
-    "with pauses": Settings(nodes=3, requests=30, spread=0.008, pauses=True),
+    "with pauses": Settings(
+        rounds=6, requests=60, spread=0.02, weather=Weather(lag=0.005, delay=0.002, loss=0.02), pauses=True
+    ),
     "slow store": Settings(weather=Weather(lag=0.02, delay=0.2, loss=0.1, gap=0.1)),
 }
 
@@ -150,6 +152,8 @@ class History:
             node.callers.discard(asking)
 
     async def _become_quiet(self) -> None:
+        if self.chance.random() < 0.3:
+            await asyncio.gather(*(self._attend(node) for node in self.nodes))
         for node in self.nodes:
             if self.chance.random() < 0.2:
                 for scope in list(node.scopes().values()):
@@ -162,6 +166,11 @@ class History:
                 return
             await asyncio.sleep(0.1)
         raise AssertionError("a node never hears of the last line")
+
+    async def _attend(self, node: Node) -> None:
+        """Let a node do what is due, whether or not another one does."""
+        with suppress(StorageError):
+            await node.tick()
 
     async def _check(self) -> None:
         snapshot = await self.store.snapshot()

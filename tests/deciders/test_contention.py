@@ -132,7 +132,7 @@ def test_answers_without_a_change_are_given_while_another_node_keeps_writing() -
 def test_a_request_that_always_loses_is_answered_with_503_and_never_stored() -> None:
     async def story() -> None:
         nodes = await open_cluster()
-        a, b = await nodes.start(), await nodes.start(Weather(delay=0.01))
+        a, b = await nodes.start(), await nodes.start(Weather(delay=0.05))
         await nodes.create(a, "web", machines=2)
         await nodes.catch_up()
         powers = cycle(PowerState)

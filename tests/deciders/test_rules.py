@@ -70,6 +70,17 @@ async def a_refusal_beside_a_change_is_not_wrong_by_lag(nodes: Cluster) -> None:
     assert nodes.event_of("web").status is EventStatus.STARTED
 
 
+async def each_node_approves_one_half_of_a_barrier(nodes: Cluster) -> None:
+    a, b = await nodes.start(), await nodes.start()
+    await nodes.create(a, "web", host="H")
+    await nodes.create(a, "db", host="H")
+    await nodes.ask(a, on_host("maintenance", "H"))
+    await nodes.catch_up()
+    web, db = nodes.event_of("web"), nodes.event_of("db")
+    await asyncio.gather(nodes.do(a, approve("web", web.id)), nodes.do(b, approve("db", db.id)))
+    assert nodes.event_of("web").status is nodes.event_of("db").status is EventStatus.STARTED
+
+
 async def a_line_that_arrives_between_two_decisions_is_noticed(nodes: Cluster) -> None:
     a, b = await nodes.start(), await nodes.start()
     await nodes.create(a, "web", machines=2)
@@ -348,6 +359,9 @@ RULES = {
     ),
     "2: every stamp read is expected": Rule(
         a_refusal_beside_a_change_is_not_wrong_by_lag, cluster, "HookedLink", ForgetfulLink
+    ),
+    "2: a scope that is read but not written is expected, too": Rule(
+        each_node_approves_one_half_of_a_barrier, cluster, "HookedLink", ForgetfulLink
     ),
     "2: a stamp is the one that was read": Rule(
         a_line_that_arrives_between_two_decisions_is_noticed, engine, "Decider", LateStampsDecider
