@@ -278,12 +278,14 @@ def test_an_observation_of_a_machine_that_was_replaced_meanwhile_says_nothing_ab
     (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
     (deleted,) = stage.cause("delete", "app-0", force=True)
 
+    async def forget(impacts: Sequence[Impact]) -> None:
+        driver.ended.clear()
+
     async def replace(impacts: Sequence[Impact]) -> None:
-        driver.trouble = None
+        driver.trouble = forget
         gone = Observation(event=deleted, machine=app_0, progress=Progress.DONE, exists=False)
         await stage.engine.handle(ReportOutcomes(scope=app, observations=(gone,)))
         await stage.engine.handle(AddMachines(seed="new", scope=app, names=("app-0",)))
-        driver.ended.clear()
 
     driver.trouble = replace
     driver.ended.add(app_0)
