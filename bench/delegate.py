@@ -1,10 +1,10 @@
 """A store that delegates to another store, as a base for stores that change some methods."""
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import AsyncGenerator, Collection, Sequence
+from datetime import datetime, timedelta
 
-from fairwarning.core.model import EventId, Scope, ScopeId
-from fairwarning.engine.ports import Commit, Entry, Store
+from fairwarning.core.model import EventId, ScopeId
+from fairwarning.engine.ports import Batch, Entry, Lease, Snapshot, Store
 
 
 class Delegate:
@@ -13,14 +13,26 @@ class Delegate:
     def __init__(self, inner: Store) -> None:
         self._inner = inner
 
-    async def load(self) -> Mapping[ScopeId, Scope]:
-        return await self._inner.load()
+    async def snapshot(self) -> Snapshot:
+        return await self._inner.snapshot()
 
-    async def last_incarnations(self) -> Mapping[str, int]:
-        return await self._inner.last_incarnations()
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
+        return await self._inner.commit(batch)
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        return await self._inner.commit(commits)
+    async def last(self) -> int:
+        return await self._inner.last()
+
+    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+        return self._inner.follow(after)
+
+    async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:
+        return await self._inner.claim(key, owner, now, lasts)
+
+    async def renew(self, lease: Lease, now: datetime, lasts: timedelta) -> Lease | None:
+        return await self._inner.renew(lease, now, lasts)
+
+    async def release(self, lease: Lease) -> None:
+        await self._inner.release(lease)
 
     async def journal(
         self,
@@ -29,11 +41,11 @@ class Delegate:
         limit: int = 1000,
         event: EventId | None = None,
         scope: ScopeId | None = None,
+        newest_first: bool = False,
     ) -> Sequence[Entry]:
-        return await self._inner.journal(after=after, limit=limit, event=event, scope=scope)
-
-    async def newest(self) -> Entry | None:
-        return await self._inner.newest()
+        return await self._inner.journal(
+            after=after, limit=limit, event=event, scope=scope, newest_first=newest_first
+        )
 
     async def prune(
         self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
@@ -46,14 +58,11 @@ class Delegate:
     async def size(self) -> int:
         return await self._inner.size()
 
-    async def documents(self) -> Mapping[str, str]:
-        return await self._inner.documents()
+    async def put_value(self, key: str, value: str | None) -> None:
+        await self._inner.put_value(key, value)
 
-    async def note(self, key: str, value: str) -> None:
-        await self._inner.note(key, value)
-
-    async def noted(self, key: str) -> str | None:
-        return await self._inner.noted(key)
+    async def get_value(self, key: str) -> str | None:
+        return await self._inner.get_value(key)
 
     async def close(self) -> None:
         await self._inner.close()

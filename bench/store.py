@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from bench.delegate import Delegate
 from bench.measure import percentile
 from bench.report import Figure, Section, claim
 from fairwarning.core.blueprint import Blueprint
@@ -19,8 +18,8 @@ from fairwarning.core.model import Machine
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import SystemClock, new_event_id
-from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Commit, Entry, Store
+from fairwarning.engine.engine import BATCH_SIZE, Engine
+from fairwarning.engine.ports import Store
 from fairwarning.store.sqlite import SqliteStore
 
 CALLERS = 32
@@ -78,13 +77,6 @@ class Round:
     alone: Trial
     one_by_one: Trial
     together: Trial
-
-
-class OneByOne(Delegate):
-    """A store with one transaction per commit."""
-
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        return [entries for commit in commits for entries in await self._inner.commit([commit])]
 
 
 def suite(effort: Effort, folder: Path) -> Section:
@@ -147,7 +139,7 @@ async def _round(folder: Path, effort: Effort) -> Round:
         return Round(
             _median_sync(folder, effort.syncs),
             await _trial(store, 1, list(islice(approvals, effort.alone))),
-            await _trial(OneByOne(store), CALLERS, list(islice(approvals, effort.one_by_one))),
+            await _trial(store, CALLERS, list(islice(approvals, effort.one_by_one)), batch_size=1),
             await _trial(store, CALLERS, list(islice(approvals, effort.together))),
         )
     finally:
@@ -171,14 +163,17 @@ async def _schedule(engine: Engine, machine: Machine) -> Approve:
     return Approve(scope=machine.scope, ids=(event,), machine=machine.name, by=machine.name)
 
 
-async def _engine(store: Store) -> Engine:
-    engine = Engine(store, SystemClock(), SimulatedDriver(), Policy(start_enabled=True))
+async def _engine(store: Store, batch_size: int = BATCH_SIZE) -> Engine:
+    policy = Policy(start_enabled=True)
+    engine = Engine(store, SystemClock(), SimulatedDriver(), policy, batch_size=batch_size)
     await engine.open()
     return engine
 
 
-async def _trial(store: Store, callers: int, approvals: Sequence[Approve]) -> Trial:
-    engine = await _engine(store)
+async def _trial(
+    store: Store, callers: int, approvals: Sequence[Approve], batch_size: int = BATCH_SIZE
+) -> Trial:
+    engine = await _engine(store, batch_size)
     gc.freeze()  # as a server does with its loaded fleet
     left = iter(approvals)
     waits: list[float] = []

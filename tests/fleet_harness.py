@@ -5,7 +5,7 @@ import atexit
 import re
 from collections.abc import Coroutine, Iterable
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 from fairwarning.core.blueprint import Blueprint
@@ -31,6 +31,7 @@ from fairwarning.core.errors import UnknownEventError
 from fairwarning.core.fleet import visible_events
 from fairwarning.core.history import HistoryEntry, to_history_entry
 from fairwarning.core.model import (
+    OPERATOR,
     ApprovalSettings,
     Event,
     EventId,
@@ -46,9 +47,11 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import InjectedMishap, Mishap, SimulatedDriver
-from fairwarning.engine.clock import ManualClock
+from fairwarning.engine.clock import ManualClock, new_request_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Entry, Store
+from fairwarning.engine.ports import Driver, Entry, Store
+from fairwarning.engine.refusal import refusal_note
+from fairwarning.engine.requests import Caller, Plan
 from fairwarning.engine.time_control import advance_to
 from fairwarning.store.memory import MemoryStore
 
@@ -87,21 +90,25 @@ class FleetHarness:
         policy: Policy | None = None,
         store: Store | None = None,
         azure_timings: bool = False,
+        driver: Driver | None = None,
         watched: bool = True,
         start: datetime = NOON,
     ) -> None:
         self.store: Store = MemoryStore() if store is None else store
         self.driver = SimulatedDriver(azure_timings=azure_timings)
         self.clock = ManualClock(start)
-        self.engine = Engine(self.store, self.clock, self.driver, policy or Policy())
+        self.engine = Engine(self.store, self.clock, driver or self.driver, policy or Policy())
         self._ids = 0
         run(self.engine.open())
         for blueprint in blueprints:
             self.make(blueprint, watched=watched)
 
     def do(self, command: Command) -> tuple[Change, ...]:
-        """Carry out a command."""
-        return run(self.engine.handle(command))
+        """Carry out a command, and look at the impacts that it begins."""
+        caller, note = Caller(OPERATOR, new_request_id()), partial(refusal_note, command)
+        result = run(self.engine.submit(caller, lambda view: Plan((command,)), note))
+        run(self.engine.tick())
+        return result.changes
 
     # -- commands of operators and users
 
@@ -191,7 +198,7 @@ class FleetHarness:
         for name in machines:
             run(self.engine.poll(self.ref(name)))
         # A poll is answered before its time is stored; wait, so that the next step sees it.
-        run(self.engine.close())
+        run(self.engine.flush_polls())
 
     def advance(self, by: str) -> None:
         """Advance the clock by a duration, stopping at each deadline."""
@@ -208,7 +215,8 @@ class FleetHarness:
     def restart(self) -> None:
         """Close the engine and open another one on the same store."""
         run(self.engine.close())
-        self.engine = Engine(self.store, self.clock, self.driver, self.engine.policy)
+        driver, policy = self.engine.reconciler.driver, self.engine.policy
+        self.engine = Engine(self.store, self.clock, driver, policy)
         run(self.engine.open())
 
     # -- state

@@ -39,6 +39,7 @@ def up_settings(
         speed=None,
         clock="manual",
         timings="brief",
+        driver="simulated",
         start_enabled=True,
         data=data,
         keep_history=None,

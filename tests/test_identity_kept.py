@@ -274,7 +274,7 @@ def test_a_directory_of_an_earlier_version_keeps_its_ports(tmp_path: Path) -> No
         async with engine_alone(tmp_path) as engine:
             for blueprint in alone("alpha", "beta", "gamma"):
                 await engine.handle(CreateSet(seed=blueprint.name, blueprint=blueprint))
-            await engine.store.note("slots", '{"alpha/alpha": 2, "gamma/gamma": 0, "gone/gone": 3}')
+            await engine.store.put_value("slots", '{"alpha/alpha": 2, "gamma/gamma": 0, "gone/gone": 3}')
         async with serving(tmp_path, port_base=base) as second:
             return [second.listeners.url(machine) for machine in (ALPHA, BETA, GAMMA)]
 
@@ -288,7 +288,7 @@ def test_a_machine_that_comes_after_all_ports_were_given_is_told_how_to_call(
 
     async def story() -> tuple[str, str, int]:
         async with engine_alone(tmp_path) as engine:
-            await engine.store.note("numbers/0", '[[0, "gone", "gone_", 0, 1, 200]]')
+            await engine.store.put_value("numbers/0", '[[0, "gone", "gone_", 0, 1, 200]]')
         async with serving(tmp_path, *alone("alpha")) as service, AsyncClient() as client:
             introduce(service, NEWEST)
             page = await client.get(f"{service.operator_url}/machines/alpha")

@@ -23,6 +23,8 @@ ARM_OFFSET = 443
 SHORTEST_TOKEN = 16
 #: The variables that replace the options --log-level and --log-format of ``up``.
 LOG_LEVEL_VARIABLE, LOG_FORMAT_VARIABLE = "FAIRWARNING_LOG_LEVEL", "FAIRWARNING_LOG_FORMAT"
+#: What can act on machines.
+DRIVERS = "simulated", "external"
 #: How the user calls the commands: ``./dev`` sets the variable in a checkout.
 PROGRAM = os.environ.get("FAIRWARNING_PROGRAM") or "fairwarning"
 
@@ -59,6 +61,7 @@ class Settings:
     profile: Profile = PROFILES["azure"]
     manual_clock: bool = False
     azure_timings: bool = False
+    driver: str = "simulated"
     data: Path | None = None
     port_base: int | None = None
     operator: tuple[str, int] | None = None

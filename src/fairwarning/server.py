@@ -27,11 +27,12 @@ from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.model import EventId, MachineRef, Scope
+from fairwarning.drivers.external import ExternalDriver
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Store
+from fairwarning.engine.ports import Driver, Store
 from fairwarning.engine.retention import Pruner
 from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.counts import format_count
@@ -112,8 +113,7 @@ class FleetServer:
 
     async def position(self) -> int:
         """Return the number of the newest journal line."""
-        newest = await self.engine.store.newest()
-        return 0 if newest is None else newest.seq
+        return self.engine.position
 
     def pending(self) -> bool:
         """Whether any event is pending."""
@@ -133,8 +133,7 @@ class FleetServer:
         await self._open_operator()
         # Last: guests and operators do not wait until cryptography is loaded.
         self._management.set_result(await self._open_arm())
-        if isinstance(self.engine.clock, SystemClock):
-            await self._run_in_background(timer.run(self.engine, self.engine.clock))
+        await self._run_in_background(timer.run(self.engine, self.engine.clock))
         if settings.retention is not None:
             pruner = Pruner(self.engine.store, self.engine.clock.now, settings.retention, self._needed_events)
             await self._run_in_background(pruner.run())
@@ -148,11 +147,10 @@ class FleetServer:
         manual_time = await _stored_manual_time(store) or clock.now()
         if settings.manual_clock:
             clock = ManualClock(manual_time)
-            await store.note("clock", manual_time.isoformat())
+            await store.put_value("clock", manual_time.isoformat())
         elif manual_time > clock.now():
             self.notes += (_clock_ahead_note(manual_time),)
-        driver = SimulatedDriver(azure_timings=settings.azure_timings)
-        engine = Engine(store, clock, driver, settings.profile.policy)
+        engine = Engine(store, clock, _driver(settings), settings.profile.policy)
         # What the engine commits while it opens and closes is logged, too.
         self._journal_log = JournalLog(engine)
         self._stack.push_async_callback(self._journal_log.close)
@@ -171,7 +169,7 @@ class FleetServer:
         """Create the sets of the settings that do not exist yet."""
         settings, stored = self._settings, self.engine.scopes()
         # An empty fleet with a history was deleted on purpose: the default fleet stays away.
-        is_new = not stored and await self.engine.store.newest() is None
+        is_new = not stored and not self.engine.position
         if not is_new:
             self.notes += (_stored_fleet_note(stored.values(), settings.data),)
         for blueprint in settings.blueprints + (settings.default_blueprints if is_new else ()):
@@ -304,8 +302,7 @@ class FleetServer:
 
         if self._arm_context is not None:
             return required_events(self._arm_context.documents(""))
-        documents = await self.engine.store.documents()
-        return required_events((key, json.loads(text)) for key, text in documents.items())
+        return required_events((key, json.loads(text)) for key, text in self.engine.texts().items())
 
     async def _open_arm_context(self) -> "ArmContext":
         from fairwarning.arm.context import ArmContext, RetryAfter
@@ -339,6 +336,12 @@ class FleetServer:
                 await task
 
         self._stack.push_async_callback(end)
+
+
+def _driver(settings: Settings) -> Driver:
+    if settings.driver == "external":
+        return ExternalDriver()
+    return SimulatedDriver(azure_timings=settings.azure_timings)
 
 
 def examine(data: Path) -> "Examination":
@@ -406,11 +409,12 @@ def _machine_addresses(engine: Engine, addresses: Mapping[str, str]) -> dict[Mac
 
 async def _stored_manual_time(store: Store) -> datetime | None:
     """Return the manual time at which the last server stopped; None if its clock was never manual."""
-    text, newest = await store.noted("clock"), await store.newest()
+    text = await store.get_value("clock")
+    newest = await store.journal(limit=1, newest_first=True)
     if text is None:
         return None
     moved_to = datetime.fromisoformat(text)
-    return moved_to if newest is None else max(moved_to, newest.at)
+    return max([moved_to, *(entry.at for entry in newest)])
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -60,7 +60,7 @@ class Scene:
 async def set_clock(folder: Path) -> None:
     """Set the manual clock of the server with this data directory to noon."""
     store = await SqliteStore.open(folder)
-    await store.note("clock", NOON.isoformat())
+    await store.put_value("clock", NOON.isoformat())
     await store.close()
 
 

@@ -10,14 +10,16 @@ from fairwarning.console import journal
 from fairwarning.console.journal import KINDS, HistoryFilter, JournalCache, describe, read_all, read_excerpt
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged
-from fairwarning.core.commands import DeleteScopes
+from fairwarning.core.commands import DeleteScopes, ReportOutcomes
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
+from fairwarning.core.fleet import Observation, Progress
 from fairwarning.core.history import ActionNote, HistoryEntry, OperatorAction
-from fairwarning.core.model import ScopeId
+from fairwarning.core.model import OPERATOR, ScopeId
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
+from fairwarning.engine.requests import Caller, Plan
 from tests.fleet_harness import FleetHarness, run
 
 WEB = Blueprint(name="web", count=3, terminate_notice=timedelta(minutes=5))
@@ -35,6 +37,8 @@ async def add_notes(engine: Engine) -> None:
     await engine.faults.clear(web_0, "operator")
     await engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail="by 1h", by="operator"))
     await engine.remark(ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="operator"))
+    caller = Caller(OPERATOR, "a request")
+    await engine.submit(caller, lambda view: Plan(texts=lambda changes: {"/a/resource": "{}"}))
 
 
 def eventful() -> FleetHarness:
@@ -50,7 +54,14 @@ def eventful() -> FleetHarness:
     with pytest.raises(FairWarningError):
         stage.cause("evict", "web_0")
     stage.walk("web")
-    stage.advance("1h")
+    stage.advance("15m")
+    started = next(event for event in stage.pending("web") if not event.waiting)
+    late = Observation(
+        event=started.id, machine=started.resources[0], progress=Progress.ACTING, problem="no answer yet"
+    )
+    stage.do(ReportOutcomes(scope=ScopeId("web"), observations=(late,)))
+    stage.advance("7h")
+    stage.poll("web_0")
     run(add_notes(stage.engine))
     stage.do(DeleteScopes(id=stage.new_id(), scopes=(ScopeId("web"),), force=True))
     stage.advance("1m")

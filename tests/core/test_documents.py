@@ -202,6 +202,7 @@ async def watch(story: Story, version: str) -> list[bytes]:
         await advance_to(engine, clock, when)
         if command is not None:
             await engine.handle(command)
+            await engine.tick()
             look()
     return list(seen.values())
 

@@ -6,14 +6,13 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineChanged
 from fairwarning.core.commands import AddMachines, ChangeModel, Command, CreateSet, Protect, SetPower, Upgrade
 from fairwarning.core.history import (
-    NO_SCOPE,
     ActionNote,
     CommandRefused,
     HistoryEntry,
     OperatorAction,
     to_history_entry,
 )
-from fairwarning.core.model import EventId, MachineRef, PowerState, ScopeId, VmName
+from fairwarning.core.model import NO_SCOPE, EventId, MachineRef, PowerState, ScopeId, VmName
 from tests.fleet_harness import NOON, FleetHarness
 
 ID = ScopeId("web")

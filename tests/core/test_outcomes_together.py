@@ -7,11 +7,11 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import MachineChanged, MachineRemoved, apply
-from fairwarning.core.commands import ImpactOutcome, ReportOutcomes
+from fairwarning.core.commands import ReportOutcomes
 from fairwarning.core.decide import decide
 from fairwarning.core.errors import UnknownScopeError
-from fairwarning.core.fleet import FleetState
-from fairwarning.core.model import EventStatus, EvictionPolicy, PowerState, ScopeId, ScopeKind, VmName
+from fairwarning.core.fleet import FleetState, Observation, Progress
+from fairwarning.core.model import EventStatus, EvictionPolicy, HostId, PowerState, ScopeId, ScopeKind, VmName
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.store.sqlite import SqliteStore
 from tests.fleet_harness import NOON, FleetHarness, run, span
@@ -114,7 +114,7 @@ def test_impacts_that_end_while_the_server_is_down_are_reported_one_after_anothe
         assert stage.machines("web") == ["web_1"]
         assert stage.machine("batch").power is PowerState.STOPPED
         assert stage.pending("web") == stage.pending("batch") == ()
-        assert run(stage.store.load()) == stage.engine.scopes()
+        assert run(stage.store.snapshot()).scopes == stage.engine.scopes()
     finally:
         run(stage.store.close())
 
@@ -158,11 +158,12 @@ def test_an_impact_that_failed_on_a_machine_that_is_no_more_is_not_tried_again()
     stage.break_machine("app-0", Mishap.FAILS)
     (both,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
     (deleted,) = stage.cause("delete", "app-0", force=True)
-    problem = ImpactOutcome(event=both, machine=VmName("app-0"), problem="no answer")
-    gone = ImpactOutcome(event=deleted, machine=VmName("app-0"))
+    app_0 = VmName("app-0")
+    problem = Observation(event=both, machine=app_0, progress=Progress.FAILED, problem="no answer")
+    gone = Observation(event=deleted, machine=app_0, progress=Progress.DONE, exists=False)
 
-    stage.do(ReportOutcomes(scope=ScopeId("app"), outcomes=(gone,)))
-    stage.do(ReportOutcomes(scope=ScopeId("app"), outcomes=(problem,)))
+    stage.do(ReportOutcomes(scope=ScopeId("app"), observations=(gone,)))
+    stage.do(ReportOutcomes(scope=ScopeId("app"), observations=(problem,)))
 
     assert stage.machines("app") == ["app-1"]
     assert stage.event(both).attempt == 0
@@ -173,9 +174,10 @@ def test_an_outcome_that_is_reported_twice_counts_once() -> None:
     stage = FleetHarness(WEB)
     host = stage.machine("web_0").host
     (event,) = stage.cause("hardware-failure", "web_0")
-    ended = ImpactOutcome(event=event, machine=VmName("web_0"))
+    moved_to = HostId(f"{host}~2")
+    ended = Observation(event=event, machine=VmName("web_0"), progress=Progress.DONE, host=moved_to)
 
-    stage.do(ReportOutcomes(scope=ScopeId("web"), outcomes=(ended, ended)))
+    stage.do(ReportOutcomes(scope=ScopeId("web"), observations=(ended, ended)))
 
     assert stage.machine("web_0").host == f"{host}~2"
 
@@ -183,9 +185,9 @@ def test_an_outcome_that_is_reported_twice_counts_once() -> None:
 def test_outcomes_of_no_scope_change_nothing() -> None:
     stage = FleetHarness(WEB)
     (event,) = stage.cause("hardware-failure", "web_0")
-    outcome = ImpactOutcome(event=event, machine=VmName("web_0"))
+    seen = Observation(event=event, machine=VmName("web_0"), progress=Progress.DONE)
 
-    report = ReportOutcomes(scope=ScopeId("web"), outcomes=(outcome,))
+    report = ReportOutcomes(scope=ScopeId("web"), observations=(seen,))
     assert decide(FleetState({}), (report,), NOON).changes == ()
 
 

@@ -56,7 +56,7 @@ def test_speed_divides_every_duration() -> None:
     fast = with_speed(Policy(), 60)
 
     assert fast.shorten(span("15m")) == span("15s")
-    assert fast.poll_refresh == span("1m")
+    assert fast.poll_refresh == span("6m")
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, 1e-12, 1e9, float("inf"), float("nan")])

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.changes import Polled
 from fairwarning.core.errors import UnknownEventError
-from fairwarning.core.model import EventStatus
+from fairwarning.core.model import EventStatus, ScopeId, ScopeKind
 from fairwarning.core.policy import Policy
-from tests.fleet_harness import NOON, FleetHarness, span
+from tests.fleet_harness import NOON, FleetHarness, run, span
 
 WEB = Blueprint(name="web", count=3)
 
@@ -139,15 +140,51 @@ def test_a_machine_that_keeps_polling_keeps_its_scope_switched_on() -> None:
 
 
 @pytest.mark.rule("R-22")
-def test_polling_every_minute_writes_once_an_hour() -> None:
+def test_polling_all_the_time_writes_once_in_six_hours_and_changes_no_scope() -> None:
     stage = FleetHarness(WEB)
-    written = len(stage.journal())
+    written, before = len(stage.journal()), stage.scope("web")
 
-    for _ in range(180):
-        stage.advance("1m")
+    for _ in range(18 * 6):
+        stage.advance("10m")
         stage.poll("web_0")
 
-    assert len(stage.journal()) == written + 3
+    assert [line.change for line in stage.journal()[written:]] == [
+        Polled(at=NOON + span(after), scopes=(ScopeId("web"),)) for after in ("6h", "12h", "18h")
+    ]
+    assert stage.scope("web") is before
+
+
+@pytest.mark.rule("R-22")
+def test_the_polls_of_many_scopes_are_written_in_one_line() -> None:
+    stage = FleetHarness(WEB, *(Blueprint(name=f"vm{n}", kind=ScopeKind.STANDALONE) for n in range(5)))
+    stage.advance("7h")
+    written = len(stage.journal())
+
+    async def poll_all() -> None:
+        for name in ("web_0", "vm0", "vm3"):
+            await stage.engine.poll(stage.ref(name))
+        await stage.engine.flush_polls()
+
+    run(poll_all())
+
+    (line,) = stage.journal()[written:]
+    assert line.change == Polled(at=stage.now, scopes=(ScopeId("web"), ScopeId("vm0"), ScopeId("vm3")))
+
+
+@pytest.mark.rule("R-22")
+def test_a_restarted_server_knows_the_last_poll_that_was_written() -> None:
+    stage = FleetHarness(WEB)
+    stage.advance("7h")
+    stage.poll("web_0")
+    stage.restart()
+
+    stage.advance("23h59m59s")
+
+    assert stage.scope("web").enabled
+
+    stage.advance("1s")
+
+    assert not stage.scope("web").enabled
 
 
 @pytest.mark.rule("R-22")

@@ -1,29 +1,20 @@
 """The simulated driver: how long an impact takes, and the ways in which it goes wrong."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from fairwarning.core.causes import CAUSES
-from fairwarning.core.fleet import Impact
-from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
-from fairwarning.core.policy import Policy
+from fairwarning.core.fleet import Impact, Observation, Progress
+from fairwarning.core.model import HostId
 from fairwarning.drivers.simulated import TIMEOUT, InjectedMishap, Mishap, SimulatedDriver
-from tests.fleet_harness import NOON, span
+from tests.drivers.impacts import WEB_0, impact
+from tests.fleet_harness import NOON, run, span
 
-WEB_0 = VmName("web_0")
 
-
-def impact(cause: str, *, attempt: int = 0) -> Impact:
-    return Impact(
-        event=EventId("E"),
-        machine=MachineRef(ScopeId("web"), WEB_0),
-        kind=CAUSES[cause].kind,
-        cause=cause,
-        duration=CAUSES[cause].duration,
-        since=NOON,
-        attempt=attempt,
-    )
+def observe(driver: SimulatedDriver, seen: Impact, at: datetime) -> Observation:
+    (observation,) = run(driver.observe([seen], at))
+    return observation
 
 
 @pytest.mark.parametrize(
@@ -37,44 +28,46 @@ def impact(cause: str, *, attempt: int = 0) -> Impact:
     ],
 )
 def test_an_impact_is_brief_and_a_freeze_as_long_as_announced(cause: str, lasts: str) -> None:
-    driver = SimulatedDriver()
-
-    assert driver.due([impact(cause)], Policy()) == NOON + span(lasts)
+    assert observe(SimulatedDriver(), impact(cause), NOON).again_at == NOON + span(lasts)
 
 
 @pytest.mark.rule("L-07")
-@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("cause", [cause for cause in CAUSES if CAUSES[cause].lasts])
 def test_with_azures_timings_an_impact_takes_as_long_as_on_azure(cause: str) -> None:
     driver = SimulatedDriver(azure_timings=True)
 
-    assert driver.due([impact(cause)], Policy()) == NOON + CAUSES[cause].lasts
+    assert observe(driver, impact(cause), NOON).again_at == NOON + CAUSES[cause].lasts
 
 
 def test_speed_shortens_an_impact() -> None:
+    fast = impact("host-update", speed=60)
+
+    assert observe(SimulatedDriver(), fast, NOON).again_at == NOON + timedelta(seconds=0.5)
+
+
+def test_an_impact_is_in_progress_until_it_is_over() -> None:
     driver = SimulatedDriver()
 
-    assert driver.due([impact("host-update")], Policy(speed=60)) == NOON + timedelta(seconds=0.5)
+    assert observe(driver, impact("restart"), NOON + span("4s")).progress is Progress.ACTING
+
+    ended = observe(driver, impact("restart"), NOON + span("5s"))
+
+    assert (ended.event, ended.machine, ended.progress) == ("E", "web_0", Progress.DONE)
+    assert (ended.problem, ended.again_at) == (None, None)
 
 
-def test_nothing_is_observed_before_it_is_over() -> None:
-    driver = SimulatedDriver()
+def test_two_moves_that_end_together_are_two_moves() -> None:
+    moves = [impact("redeploy", event="E1"), impact("platform-redeploy", event="E2")]
 
-    assert driver.observe([impact("restart")], Policy(), NOON + span("4s")) == []
+    observations = run(SimulatedDriver().observe(moves, NOON + span("1m")))
 
-    (outcome,) = driver.observe([impact("restart")], Policy(), NOON + span("5s"))
-
-    assert (outcome.event, outcome.machine, outcome.problem) == ("E", "web_0", None)
+    assert [seen.host for seen in observations] == ["h-1~2", "h-1~3"]
 
 
-def test_a_driver_returns_the_same_outcome_again() -> None:
-    driver = SimulatedDriver()
-    asked = [impact("restart")], Policy(), NOON + span("1m")
+def test_a_machine_that_has_moved_before_moves_on() -> None:
+    moved = observe(SimulatedDriver(), impact("redeploy", host=HostId("h-1~2")), NOON + span("1m"))
 
-    assert driver.observe(*asked) == driver.observe(*asked) == SimulatedDriver().observe(*asked)
-
-
-def test_a_driver_with_nothing_to_do_is_never_due() -> None:
-    assert SimulatedDriver().due([], Policy()) is None
+    assert moved.host == "h-1~3"
 
 
 @pytest.mark.parametrize(
@@ -92,17 +85,16 @@ def test_an_impact_on_a_broken_machine_is_never_reported_as_done(
     driver.mishaps[WEB_0] = InjectedMishap(mishap, attempts=2)
     broken = impact("restart", attempt=1)
 
-    assert driver.observe([broken], Policy(), NOON + ends - span("1ms")) == []
+    assert observe(driver, broken, NOON + ends - span("1ms")).progress is Progress.ACTING
 
-    (outcome,) = driver.observe([broken], Policy(), NOON + ends)
+    failed = observe(driver, broken, NOON + ends)
 
-    assert problem in (outcome.problem or "")
+    assert failed.progress is Progress.FAILED
+    assert problem in (failed.problem or "")
 
 
 def test_a_fault_is_over_after_its_attempts() -> None:
     driver = SimulatedDriver()
     driver.mishaps[WEB_0] = InjectedMishap(Mishap.FAILS, attempts=2)
 
-    (outcome,) = driver.observe([impact("restart", attempt=2)], Policy(), NOON + span("5s"))
-
-    assert outcome.problem is None
+    assert observe(driver, impact("restart", attempt=2), NOON + span("5s")).progress is Progress.DONE

@@ -7,7 +7,7 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import StorageError
-from fairwarning.engine.ports import Commit, Entry
+from fairwarning.engine.ports import Batch, Entry
 from fairwarning.store.memory import MemoryStore
 from tests.fleet_harness import FleetHarness
 
@@ -24,11 +24,11 @@ class Disk(MemoryStore):
     def __post_init__(self) -> None:
         super().__init__()
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
         self.tried += 1
         if self.wrong is not None:
             raise self.wrong
-        return await super().commit(commits)
+        return await super().commit(batch)
 
 
 FULL = StorageError("database /srv/fairwarning.db failed: disk full", "disk full")

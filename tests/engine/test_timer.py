@@ -1,10 +1,8 @@
 """The timer, tested without waiting: a loop that skips its sleeps, and a wall clock that can be set."""
 
 import asyncio
-import selectors
 from collections.abc import Callable, Coroutine
 from contextlib import closing
-from datetime import datetime, timedelta
 
 import pytest
 
@@ -16,46 +14,11 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.engine import Engine
 from fairwarning.store.memory import MemoryStore
-from tests.fleet_harness import NOON, span
+from tests.fleet_harness import span
+from tests.virtual_time import LeapingLoop, WallClock
 
 WEB = ScopeId("web")
 RESTART = EventId("3F1C0A52-7B7E-4C55-9E0B-0C6A4B1D2E01")
-
-
-class LeapingSelector(selectors.SelectSelector):
-    """A selector that advances the loop's time instead of sleeping."""
-
-    slept = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
-        if not ready and timeout is not None:
-            self.slept += max(timeout, 0.0)
-        return ready
-
-
-class LeapingLoop(asyncio.SelectorEventLoop):
-    """A loop whose monotonic time is the time that its selector has skipped."""
-
-    def __init__(self) -> None:
-        self._leaping = LeapingSelector()
-        super().__init__(self._leaping)
-
-    def time(self) -> float:
-        return self._leaping.slept
-
-
-class WallClock:
-    """Wall time that runs with the loop and can be set."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.set_by = timedelta(0)
-        self.looks = 0
-
-    def now(self) -> datetime:
-        self.looks += 1
-        return NOON + timedelta(seconds=self._loop.time()) + self.set_by
 
 
 class Scene:

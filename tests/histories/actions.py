@@ -33,7 +33,7 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.drivers.simulated import Mishap
-from fairwarning.engine.ports import Commit, Entry, Store
+from fairwarning.engine.ports import Batch, Entry, Store
 from fairwarning.store.memory import MemoryStore
 from tests.fleet_harness import FleetHarness, run, span
 
@@ -61,11 +61,11 @@ class FailingStore(MemoryStore):
 
     failures = 0
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
         if self.failures:
             self.failures -= 1
             raise OSError("disk full")
-        return await super().commit(commits)
+        return await super().commit(batch)
 
 
 class World:

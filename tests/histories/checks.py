@@ -18,7 +18,6 @@ from fairwarning.core.changes import (
 from fairwarning.core.document.render import render_document
 from fairwarning.core.document.versions import PREVIEW_SHAPE
 from fairwarning.core.fleet import visible_events
-from fairwarning.core.history import Note
 from fairwarning.core.model import (
     Event,
     EventId,
@@ -66,7 +65,9 @@ class Checks:
             self._take(*lines)
         scopes = stage.engine.scopes()
         assert scopes.keys() == self._scopes.keys(), "the journal tells of other scopes"
-        assert dict(await stage.store.load()) == dict(scopes), "what is kept is not what is shown"
+        assert dict((await stage.store.snapshot()).scopes) == dict(scopes), (
+            "what is kept is not what is shown"
+        )
         for scope_id, scope in scopes.items():
             if self._seen.get(scope_id) is not scope:
                 self._look_at(scope)
@@ -83,7 +84,7 @@ class Checks:
             assert entry.seq == self._read + 1, f"journal line {entry.seq} follows line {self._read}"
             self._read = entry.seq
             change = entry.change
-            if isinstance(change, Note):
+            if not isinstance(change, Change):
                 continue
             version, lines = open_commits.get(change.scope, (-1, []))
             if version != entry.version:

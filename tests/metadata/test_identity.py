@@ -190,14 +190,14 @@ def test_what_is_given_is_kept_before_anybody_listens() -> None:
     base = free_base(1)
 
     class Watchful(MemoryStore):
-        async def note(self, key: str, value: str) -> None:
+        async def put_value(self, key: str, value: str | None) -> None:
             with pytest.raises(ConnectionRefusedError):
                 await fetch(f"http://{LOOPBACK}:{base + 1}")
-            await super().note(key, value)
+            await super().put_value(key, value)
 
     async def story() -> tuple[str | None, tuple[int, str]]:
         async with OpenFleet(ListenPlan(port=base), count=1, store=Watchful()) as fleet:
-            return await fleet.engine.store.noted("numbers/0"), await fetch(url(fleet, WEB_0))
+            return await fleet.engine.store.get_value("numbers/0"), await fetch(url(fleet, WEB_0))
 
     kept, answer = asyncio.run(story())
 

@@ -44,10 +44,10 @@ class Refusing(MemoryStore):
 
     full = False
 
-    async def note(self, key: str, value: str) -> None:
+    async def put_value(self, key: str, value: str | None) -> None:
         if self.full:
             raise FairWarningError("the disk is full")
-        await super().note(key, value)
+        await super().put_value(key, value)
 
 
 def web(*numbers: int) -> list[MachineRef]:
@@ -152,7 +152,7 @@ def test_a_million_machines_that_count_up_are_a_handful_of_runs() -> None:
         await numbers.assign(
             [MachineRef(ScopeId("web.zone2"), VmName(f"web_{n}")) for n in range(1, 3_000, 3)]
         )
-        return await store.noted("numbers/0")
+        return await store.get_value("numbers/0")
 
     assert asyncio.run(story()) == '[[0, "web", "web_", 0, 1, 1000], [1000, "web.zone2", "web_", 1, 3, 1000]]'
 
@@ -195,7 +195,7 @@ def test_one_more_machine_does_not_write_everything_anew() -> None:
 def test_numbers_that_cannot_be_read_are_an_error_that_says_so(text: str) -> None:
     async def story() -> None:
         store = MemoryStore()
-        await store.note("numbers/0", text)
+        await store.put_value("numbers/0", text)
         await reopened(store)
 
     with pytest.raises(NumbersDamagedError, match="entry numbers/0 is damaged"):
@@ -207,7 +207,7 @@ def test_beyond_the_last_address_a_machine_has_none_rather_than_somebody_elses()
 
     async def story() -> list[str | None]:
         store = MemoryStore()
-        await store.note("numbers/0", f'[[{last}, "web", "web_", 0, 1, 1]]')
+        await store.put_value("numbers/0", f'[[{last}, "web", "web_", 0, 1, 1]]')
         numbers = await reopened(store)
         inventory = Inventory(numbers)
         for number in await numbers.assign(web(0, 1)):

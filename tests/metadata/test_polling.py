@@ -15,7 +15,7 @@ from fairwarning.core.commands import Schedule
 from fairwarning.core.history import CommandRefused
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import FirstCall
-from fairwarning.engine.ports import Commit, Entry
+from fairwarning.engine.ports import Batch, Entry
 from fairwarning.engine.time_control import advance_to
 from fairwarning.http1.messages import Request, Response
 from fairwarning.store.errors import StoreFailedError
@@ -335,12 +335,10 @@ def test_an_id_that_nobody_should_have_to_read_is_not_written_down(web: Cloud, e
 
 def test_a_guest_is_not_told_what_ails_the_server() -> None:
     class Full(MemoryStore):
-        async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-            if any(
-                isinstance(change, ScopePropertiesChanged) for commit in commits for change in commit.changes
-            ):
+        async def commit(self, batch: Batch) -> Sequence[Entry]:
+            if any(isinstance(line, ScopePropertiesChanged) for part in batch.parts for line in part.lines):
                 raise StoreFailedError(Path("/var/lib/secret.db"), "disk full")
-            return await super().commit(commits)
+            return await super().commit(batch)
 
     with cloud(polled=False, store=Full()) as web:
         reply = web.get()

@@ -14,6 +14,7 @@ from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import SystemClock
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.ports import Driver
 from fairwarning.operator import schemas
 from fairwarning.operator.app import create_app
 from tests.asgi import ask
@@ -107,10 +108,11 @@ def operator_client(
     token: str | None = None,
     loopback: bool = True,
     real_clock: bool = False,
+    driver: Driver | None = None,
     endpoints: Callable[[MachineRef], str | None] = address,
 ) -> OperatorTestClient:
     """Return a client of a fleet of these sets; with ``polled``, a machine of each set has polled."""
-    stage = FleetHarness(*blueprints, watched=polled, policy=policy)
+    stage = FleetHarness(*blueprints, watched=polled, policy=policy, driver=driver)
     if real_clock:
         stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
         run(stage.engine.open())

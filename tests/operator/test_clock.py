@@ -73,11 +73,11 @@ def test_a_moved_clock_is_stored_for_the_next_start() -> None:
     client = operator_client(WEB)
 
     client.advance("90m")
-    advanced = run(client.stage.store.noted("clock"))
+    advanced = run(client.stage.store.get_value("clock"))
     client.call("POST", "/clock/next")
 
     assert advanced == "2026-11-16T13:30:00+00:00"
-    assert run(client.stage.store.noted("clock")) == "2026-11-17T12:00:00+00:00"
+    assert run(client.stage.store.get_value("clock")) == "2026-11-17T12:00:00+00:00"
 
 
 MOVES = [

@@ -50,6 +50,7 @@ def test_a_restart_is_announced_and_guests_see_it_before_the_response() -> None:
         seen=True,
         attempt=0,
         retry_at=None,
+        overdue=False,
         walk=None,
     )
     assert (made.type, made.source, made.status) == ("Reboot", "User", "Scheduled")

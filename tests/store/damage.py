@@ -3,51 +3,63 @@
 import asyncio
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+from typing import NamedTuple
 
-from fairwarning.core.changes import EventChanged, EventMilestone, Published
-from fairwarning.core.model import ScopeId
-from fairwarning.engine.ports import Commit
+from fairwarning.core.changes import EventChanged, EventMilestone, Polled, Published, TextChanged
+from fairwarning.core.model import Event, Machine, Scope, ScopeId
+from fairwarning.engine.ports import Entry, Lease, Snapshot
+from fairwarning.store.checks import select_rows
+from fairwarning.store.rows import read_leases
 from fairwarning.store.sqlite import DATABASE, SqliteStore
 from tests.conftest import NOON
-from tests.store.stores import NOTHING, commit, event, made
+from tests.store.stores import Node, event, made
 
 WAL = f"{DATABASE}-wal"
 
-#: Everything that can be read from a store.
-State = tuple[object, ...]
+
+class State(NamedTuple):
+    """Everything that can be read from a store."""
+
+    scopes: list[tuple[Scope, list[Machine], list[Event]]]
+    lines: list[Entry]
+    texts: list[tuple[str, str]]
+    value: str | None
+    leases: Mapping[str, Lease]
+    snapshot: Snapshot
 
 
 async def fill(store: SqliteStore, rounds: int) -> None:
-    """Store scopes, machines, events, documents, notes and a journal, in many commits."""
-    scopes = dict(NOTHING)
+    """Store scopes, machines, events, polls, texts, values, leases and a journal, in many batches."""
+    node = Node()
     for name in ("web", "db"):
-        first = commit(scopes, *made(name, *(f"{name}_{number}" for number in range(8))))
-        await store.commit([first])
-        scopes |= first.after
+        await store.commit(node.decide(made(name, *(f"{name}_{number}" for number in range(8)))))
     for number in range(rounds):
         kept = event("web", number, "web_1", "web_2")
         changes = (
             EventChanged(scope=ScopeId("web"), event=kept, what=EventMilestone.SCHEDULED, by="operator"),
             Published(scope=ScopeId("web"), incarnation=8 + number),
+            Polled(at=NOON + timedelta(hours=number), scopes=(ScopeId("web"), ScopeId("db"))),
         )
-        step = commit(scopes, *changes)
-        await store.commit([step])
-        scopes |= step.after
-        await store.commit([Commit(at=NOON, changes=(), documents={f"/sets/{number}": f"<{number}>" * 20})])
-    await store.note("clock", NOON.isoformat())
+        await store.commit(node.decide(changes))
+        await store.commit(node.decide([TextChanged(key=f"/sets/{number}", text=f"<{number}>" * 20)]))
+        await store.claim(f"host {number}", "a node", NOON, timedelta(minutes=1))
+    await store.put_value("clock", NOON.isoformat())
 
 
 async def state(store: SqliteStore) -> State:
     """Return everything in a store."""
-    scopes = await store.load()
-    return (
-        [(scope, list(scope.machines.items()), list(scope.events.items())) for scope in scopes.values()],
+    found = await store.snapshot()
+    return State(
+        [(one, list(one.machines.values()), list(one.events.values())) for one in found.scopes.values()],
         list(await store.journal(limit=100_000)),
-        list((await store.documents()).items()),
-        await store.noted("clock"),
+        list(found.texts.items()),
+        await store.get_value("clock"),
+        await store._read(lambda database: read_leases(database.execute(select_rows("claim")))),
+        found,
     )
 
 

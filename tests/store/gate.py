@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.delegate import Delegate
-from fairwarning.engine.ports import Commit, Entry, Store
+from fairwarning.engine.ports import Batch, Entry, Store
 from fairwarning.store.errors import StoreFailedError
 
 
@@ -14,14 +14,14 @@ class Gate(Delegate):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self.batches: list[Sequence[Commit]] = []
+        self.batches: list[Batch] = []
         self.open = True
         #: The number of batches that are stored before one is refused; None refuses none.
         self.fails_after: int | None = None
         self._waiting: asyncio.Queue[asyncio.Future[None]] = asyncio.Queue()
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        self.batches.append(commits)
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
+        self.batches.append(batch)
         if self.fails_after is not None:
             self.fails_after -= 1
             if self.fails_after < 0:
@@ -31,7 +31,7 @@ class Gate(Delegate):
             verdict: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.put_nowait(verdict)
             await verdict
-        return await super().commit(commits)
+        return await super().commit(batch)
 
     async def let_through(self) -> None:
         """Let the next batch, waiting or not, be stored."""

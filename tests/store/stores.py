@@ -1,11 +1,24 @@
-"""All stores, and commits for them."""
+"""All stores, and batches for them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
-from fairwarning.core.changes import Change, MachineChanged, ScopeMade, Scopes, apply, evolve, touched
+from fairwarning.core.changes import (
+    Change,
+    MachineChanged,
+    Polled,
+    ScopeMade,
+    ScopeRemoved,
+    Scopes,
+    TextChanged,
+    apply,
+    evolve,
+    touched,
+)
 from fairwarning.core.history import Note
 from fairwarning.core.model import (
     BarrierId,
@@ -20,7 +33,7 @@ from fairwarning.core.model import (
     ScopeProperties,
     VmName,
 )
-from fairwarning.engine.ports import Commit, Entry, Store
+from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, Line, Part, Store
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SqliteStore
 from tests.conftest import NOON
@@ -48,16 +61,81 @@ async def opened(kind: str, directory: Path) -> AsyncIterator[Store]:
         await store.close()
 
 
-def commit(before: Scopes, *changes: Change) -> Commit:
-    """Return the commit of ``changes`` that were decided on ``before``."""
-    after = evolve(before, changes)
-    moved = touched(changes)
-    return Commit(
-        at=NOON,
-        changes=changes,
-        expected={one: before[one].version if one in before else 0 for one in sorted(moved)},
-        after={one: after[one] for one in sorted(moved) if one in after},
-    )
+class Node:
+    """A node that has seen all of its own batches, and nothing else."""
+
+    _stamps = count(1000)
+
+    def __init__(self) -> None:
+        self.scopes = NOTHING
+        self.stamps: dict[Aggregate, int] = {}
+        self.incarnations: dict[str, int] = {}
+
+    def copy(self) -> "Node":
+        """Return a node that has seen the same."""
+        other = Node()
+        other.scopes, other.stamps = self.scopes, dict(self.stamps)
+        other.incarnations = dict(self.incarnations)
+        return other
+
+    def decide(self, *requests: Sequence[Line]) -> Batch:
+        """Return the batch of requests, each a sequence of lines, and see it as stored."""
+        before = self.scopes
+        parts = tuple(self._part(f"request {number}", lines) for number, lines in enumerate(requests, 1))
+        lines = [line for part in parts for line in part.lines]
+        sets = [self._set_of(before, line) for line in lines if isinstance(line, ScopeMade | ScopeRemoved)]
+        batch = Batch(
+            stamp=next(self._stamps),
+            parts=parts,
+            after={scope: self.scopes.get(scope) for scope in touched(changes_in(lines))},
+            sets={set_id: self.incarnations.get(set_id, 0) for set_id in sets},
+            texts={line.key: line.text for line in lines if isinstance(line, TextChanged)},
+        )
+        batch = replace(batch, expected={one: self.stamps.get(one, 0) for one in batch.written()})
+        self.stamps |= dict.fromkeys(batch.written(), batch.stamp)
+        gone = [scope_key(scope) for scope, after in batch.after.items() if after is None]
+        gone += [text_key(key) for key, text in batch.texts.items() if text is None]
+        self.stamps |= dict.fromkeys(gone, 0)
+        return batch
+
+    def _part(self, request: str, lines: Sequence[Line]) -> Part:
+        changes = changes_in(lines)
+        self.scopes = evolve(self.scopes, changes)
+        versions = {one: self.scopes[one].version for one in touched(changes) if one in self.scopes}
+        for line in lines:
+            if isinstance(line, ScopeRemoved) and line.set_id:
+                last = self.incarnations.get(line.set_id, 0)
+                self.incarnations[line.set_id] = max(last, line.incarnation)
+        return Part(request=request, at=NOON, lines=tuple(lines), versions=versions)
+
+    def _set_of(self, before: Scopes, line: ScopeMade | ScopeRemoved) -> str:
+        match line:
+            case ScopeMade(facts=facts):
+                return facts.set_id
+            case ScopeRemoved(scope=scope, set_id=set_id):
+                return set_id or (before[scope].facts.set_id if scope in before else scope)
+
+
+def scope_key(scope: str) -> Aggregate:
+    return Aggregate(AggregateKind.SCOPE, scope)
+
+
+def set_key(set_id: str) -> Aggregate:
+    return Aggregate(AggregateKind.SET, set_id)
+
+
+def text_key(key: str) -> Aggregate:
+    return Aggregate(AggregateKind.TEXT, key)
+
+
+def changes_in(lines: Sequence[Line]) -> list[Change]:
+    """Return the lines that change scopes."""
+    return [line for line in lines if not isinstance(line, Note | TextChanged | Polled)]
+
+
+def lines_of(batch: Batch) -> list[Line]:
+    """Return all lines of a batch, in order."""
+    return [line for part in batch.parts for line in part.lines]
 
 
 def made(scope: str, *names: str) -> tuple[Change, ...]:
@@ -89,6 +167,11 @@ def event(scope: str, number: int, *names: str) -> Event:
     )
 
 
+def told(entries: Sequence[Entry]) -> list[Entry]:
+    """Return journal lines without what differs by chance: the ids of requests, and stamps."""
+    return [replace(entry, request="", stamp=0) for entry in entries]
+
+
 def replayed(entries: Sequence[Entry]) -> Scopes:
     """Return the scopes that the journal leads to, without their versions."""
-    return apply(NOTHING, [line.change for line in entries if not isinstance(line.change, Note)])
+    return apply(NOTHING, changes_in([entry.change for entry in entries]))

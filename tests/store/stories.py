@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from fairwarning.core.changes import EventChanged, EventMilestone, MachineChanged
 from fairwarning.core.model import EventStatus, ScopeId
 from fairwarning.engine.ports import Store
-from tests.store.stores import NOTHING, commit, event, machine, made
+from tests.store.stores import event, machine, made
 
 WEB, DB = ScopeId("web"), ScopeId("db")
 NOON = datetime(2026, 11, 16, 12, 0, 0, 250, tzinfo=UTC)
@@ -25,5 +25,5 @@ def gone(number: int) -> EventChanged:
     return EventChanged(scope=WEB, event=over, what=EventMilestone.FINISHED, by="platform")
 
 
-DB_MADE = commit(NOTHING, *made("db"))
-DB_MOVED = commit(DB_MADE.after, MachineChanged(scope=DB, machine=machine("db", "x")))
+DB_MADE = made("db")
+DB_MOVED = (MachineChanged(scope=DB, machine=machine("db", "x")),)

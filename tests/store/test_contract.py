@@ -15,9 +15,9 @@ from fairwarning.core.changes import (
     ScopeMade,
     ScopePropertiesChanged,
     ScopeRemoved,
+    TextChanged,
     evolve,
 )
-from fairwarning.core.errors import ConflictError
 from fairwarning.core.model import (
     ApprovalSettings,
     EventStatus,
@@ -29,9 +29,9 @@ from fairwarning.core.model import (
     ScopeProperties,
     VmName,
 )
-from fairwarning.engine.ports import Commit, Store
-from tests.store.stores import NOTHING, commit, event, machine, made
-from tests.store.stories import DB, DB_MADE, DB_MOVED, NOON, WEB, Stage, gone, happened
+from fairwarning.engine.ports import Aggregate, Batch, Snapshot, StaleBatchError, Store
+from tests.store.stores import NOTHING, Node, event, machine, made, scope_key, text_key
+from tests.store.stories import DB, DB_MADE, NOON, WEB, Stage, gone, happened
 
 FULL_FACTS = ScopeProperties(
     id=WEB,
@@ -69,9 +69,9 @@ FULL: tuple[Change, ...] = (
 
 def test_what_was_committed_is_what_is_loaded(play: Stage) -> None:
     async def story(store: Store) -> None:
-        await store.commit([commit(NOTHING, *FULL)])
+        await store.commit(Node().decide(FULL))
 
-        assert await store.load() == evolve(NOTHING, FULL)
+        assert (await store.snapshot()).scopes == evolve(NOTHING, FULL)
         assert [line.change for line in await store.journal()] == list(FULL)
 
     play(story)
@@ -79,22 +79,25 @@ def test_what_was_committed_is_what_is_loaded(play: Stage) -> None:
 
 def test_an_empty_store_holds_nothing(play: Stage) -> None:
     async def story(store: Store) -> None:
-        assert await store.load() == {}
+        assert await store.snapshot() == Snapshot(
+            position=0, scopes={}, scope_stamps={}, sets={}, texts={}, text_stamps={}, polled={}
+        )
         assert list(await store.journal()) == []
-        assert list(await store.commit([])) == []
+        assert list(await store.commit(Batch(stamp=1, parts=()))) == []
+        assert await store.last() == 0
 
     play(story)
 
 
 def test_scopes_machines_and_events_come_back_in_the_order_they_came_to_be(play: Stage) -> None:
     async def story(store: Store) -> None:
-        first = commit(NOTHING, *made("web", "c", "a", "b"))
-        await store.commit([first, commit(NOTHING, *made("db", "d"))])
+        node = Node()
+        await store.commit(node.decide(made("web", "c", "a", "b"), made("db", "d")))
         again = MachineChanged(scope=WEB, machine=replace(machine("web", "c"), power=PowerState.STOPPED))
-        await store.commit([commit(first.after, happened(9), happened(3), happened(5), again)])
-        await store.commit([commit(await store.load(), happened(9, EventMilestone.SHOWN))])
+        await store.commit(node.decide((happened(9), happened(3), happened(5), again)))
+        await store.commit(node.decide((happened(9, EventMilestone.SHOWN),)))
 
-        loaded = await store.load()
+        loaded = (await store.snapshot()).scopes
 
         assert list(loaded) == [WEB, DB]
         assert list(loaded[WEB].machines) == ["c", "a", "b"]
@@ -105,13 +108,13 @@ def test_scopes_machines_and_events_come_back_in_the_order_they_came_to_be(play:
 
 def test_what_goes_and_comes_back_comes_last(play: Stage) -> None:
     async def story(store: Store) -> None:
-        start = commit(NOTHING, *made("web", "a", "b"), happened(1), happened(2))
         again = replace(machine("web", "a"), vm_id="made again")
         back = MachineChanged(scope=WEB, machine=again)
         away = MachineRemoved(scope=WEB, name=VmName("a"))
-        await store.commit([start, commit(start.after, away, back, gone(1), happened(1))])
+        start = (*made("web", "a", "b"), happened(1), happened(2))
+        await store.commit(Node().decide(start, (away, back, gone(1), happened(1))))
 
-        loaded = await store.load()
+        loaded = (await store.snapshot()).scopes
 
         assert list(loaded[WEB].machines) == ["b", "a"]
         assert list(loaded[WEB].events) == ["E2", "E1"]
@@ -119,13 +122,24 @@ def test_what_goes_and_comes_back_comes_last(play: Stage) -> None:
     play(story)
 
 
+def test_a_scope_that_goes_and_comes_back_comes_last(play: Stage) -> None:
+    async def story(store: Store) -> None:
+        node = Node()
+        await store.commit(node.decide(made("web"), DB_MADE))
+        await store.commit(node.decide((ScopeRemoved(scope=WEB),), made("web")))
+
+        assert list((await store.snapshot()).scopes) == [DB, WEB]
+
+    play(story)
+
+
 def test_what_is_gone_is_not_loaded(play: Stage) -> None:
     async def story(store: Store) -> None:
-        start = commit(NOTHING, *made("web", "a", "b"), happened(1), happened(2))
-        await store.commit([start])
-        await store.commit([commit(start.after, gone(1), MachineRemoved(scope=WEB, name=VmName("b")))])
+        node = Node()
+        await store.commit(node.decide((*made("web", "a", "b"), happened(1), happened(2))))
+        await store.commit(node.decide((gone(1), MachineRemoved(scope=WEB, name=VmName("b")))))
 
-        loaded = await store.load()
+        loaded = (await store.snapshot()).scopes
 
         assert list(loaded[WEB].machines) == ["a"]
         assert list(loaded[WEB].events) == ["E2"]
@@ -133,68 +147,71 @@ def test_what_is_gone_is_not_loaded(play: Stage) -> None:
     play(story)
 
 
-def test_a_commit_on_a_stale_version_is_refused(play: Stage) -> None:
+def test_a_batch_on_a_stale_stamp_is_refused(play: Stage) -> None:
     async def story(store: Store) -> None:
-        first = commit(NOTHING, *made("web", "a"))
-        await store.commit([first])
-        await store.commit([commit(first.after, happened(1))])
+        node = Node()
+        await store.commit(node.decide(made("web", "a")))
+        other = node.copy()
+        await store.commit(second := node.decide((happened(1),)))
 
-        with pytest.raises(ConflictError) as refusal:
-            await store.commit([commit(first.after, happened(2))])
+        with pytest.raises(StaleBatchError) as refusal:
+            await store.commit(other.decide((happened(2),)))
 
-        assert (refusal.value.scope, refusal.value.expected) == (WEB, 1)
+        assert refusal.value.stale == {scope_key("web"): second.stamp}
+        assert refusal.value.last == 3
 
     play(story)
 
 
 STALE = {
-    "a scope that moved on": DB_MOVED,
-    "a scope that should not be there": commit(NOTHING, *made("web")),
-    "a scope that should be there": commit(evolve(NOTHING, made("app")), ScopeRemoved(scope=ScopeId("app"))),
+    "a scope that moved on": (scope_key("db"), 7),
+    "a scope that should not be there": (scope_key("db"), 0),
+    "a scope that should be there": (scope_key("app"), 7),
 }
 
 
 @pytest.mark.parametrize("bad", [pytest.param(one, id=name) for name, one in STALE.items()])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_of_a_batch_with_one_stale_commit_nothing_is_kept(play: Stage, bad: Commit, place: int) -> None:
+def test_of_a_batch_with_one_stale_aggregate_nothing_is_kept(
+    play: Stage, bad: tuple[Aggregate, int], place: int
+) -> None:
     async def story(store: Store) -> None:
-        start = commit(NOTHING, *made("web", "a"))
-        second = commit(start.after, happened(1))
-        await store.commit([start, DB_MADE, DB_MOVED])
-        before, lines = await store.load(), await store.journal()
-        batch = [second, commit(second.after, happened(2))]
-        batch.insert(place, bad)
+        node = Node()
+        await store.commit(node.decide(made("web", "a"), made("new"), DB_MADE))
+        before, lines = await store.snapshot(), await store.journal()
+        batch = node.decide((happened(1),), (ScopeRemoved(scope=ScopeId("new")),))
+        expected = [*batch.expected.items()]
+        expected.insert(place, bad)
 
-        with pytest.raises(ConflictError):
-            await store.commit(batch)
+        with pytest.raises(StaleBatchError) as refusal:
+            await store.commit(replace(batch, expected=dict(expected)))
 
-        assert await store.load() == before
+        assert list(refusal.value.stale) == [bad[0]]
+        assert await store.snapshot() == before
         assert await store.journal() == lines
 
     play(story)
 
 
-def test_a_later_commit_of_a_batch_rests_on_an_earlier_one(play: Stage) -> None:
+def test_a_later_request_of_a_batch_rests_on_an_earlier_one(play: Stage) -> None:
     async def story(store: Store) -> None:
-        first = commit(NOTHING, *made("web", "a"))
-        second = commit(first.after, happened(1))
-        third = commit(second.after, gone(1), happened(2))
-        await store.commit([first, second, third])
+        node = Node()
+        await store.commit(node.decide(made("web", "a"), (happened(1),), (gone(1), happened(2))))
 
-        loaded = await store.load()
+        loaded = (await store.snapshot()).scopes
 
-        assert loaded == third.after
+        assert loaded == node.scopes
         assert loaded[WEB].version == 3
 
     play(story)
 
 
-def test_one_commit_may_move_several_scopes(play: Stage) -> None:
+def test_one_request_may_move_several_scopes(play: Stage) -> None:
     async def story(store: Store) -> None:
-        both = commit(NOTHING, *made("web", "a"), *made("db", "b"))
-        await store.commit([both])
+        node = Node()
+        await store.commit(node.decide((*made("web", "a"), *made("db", "b"))))
 
-        assert await store.load() == both.after
+        assert (await store.snapshot()).scopes == node.scopes
 
     play(story)
 
@@ -202,15 +219,15 @@ def test_one_commit_may_move_several_scopes(play: Stage) -> None:
 @pytest.mark.parametrize("together", [True, False], ids=["in one batch", "in three batches"])
 def test_a_removed_scope_that_is_made_again_starts_clean(play: Stage, together: bool) -> None:
     async def story(store: Store) -> None:
-        old = commit(NOTHING, *made("web", "a", "b"), happened(1))
-        removed = commit(old.after, ScopeRemoved(scope=WEB))
-        new = commit(NOTHING, *made("web", "z"))
-        for batch in [[old, removed, new]] if together else [[old], [removed], [new]]:
-            await store.commit(batch)
+        node = Node()
+        old = (*made("web", "a", "b"), happened(1))
+        requests = [old, (ScopeRemoved(scope=WEB),), made("web", "z")]
+        for batch in [requests] if together else [[one] for one in requests]:
+            await store.commit(node.decide(*batch))
 
-        loaded = await store.load()
+        loaded = (await store.snapshot()).scopes
 
-        assert loaded == new.after
+        assert loaded == evolve(NOTHING, made("web", "z"))
         assert loaded[WEB].version == 1
 
     play(story)
@@ -218,39 +235,52 @@ def test_a_removed_scope_that_is_made_again_starts_clean(play: Stage, together: 
 
 def test_changed_facts_are_kept(play: Stage) -> None:
     async def story(store: Store) -> None:
-        start = commit(NOTHING, *made("web"))
-        facts = replace(start.after[WEB].facts, polled_at=NOON)
-        then = commit(start.after, ScopePropertiesChanged(scope=WEB, facts=facts, by="a"))
-        await store.commit([start])
-        await store.commit([then])
+        node = Node()
+        await store.commit(node.decide(made("web")))
+        facts = replace(node.scopes[WEB].facts, polled_at=NOON)
+        await store.commit(node.decide((ScopePropertiesChanged(scope=WEB, facts=facts, by="a"),)))
 
-        assert await store.load() == then.after
+        loaded = (await store.snapshot()).scopes
 
-    play(story)
-
-
-def test_a_note_is_remembered_until_it_is_written_over(play: Stage) -> None:
-    async def story(store: Store) -> None:
-        assert await store.noted("clock") is None
-
-        await store.note("clock", "noon")
-        await store.note("clock", "one")
-
-        assert await store.noted("clock") == "one"
-        assert await store.noted("other") is None
+        assert loaded == node.scopes
+        assert loaded[WEB].facts == facts
 
     play(story)
 
 
-def test_documents_are_kept_with_the_commit_they_belong_to(play: Stage) -> None:
+def test_a_value_is_remembered_until_it_is_written_over_or_removed(play: Stage) -> None:
     async def story(store: Store) -> None:
-        await store.commit([Commit(at=NOON, changes=(), documents={"a": "1", "b": "2"})])
-        await store.commit([Commit(at=NOON, changes=(), documents={"a": None, "c": "3", "b": "4"})])
-        stale = Commit(at=NOON, changes=(), documents={"d": "5"}, expected={WEB: 7})
+        assert await store.get_value("clock") is None
 
-        with pytest.raises(ConflictError):
-            await store.commit([stale])
+        await store.put_value("clock", "noon")
+        await store.put_value("clock", "one")
 
-        assert list((await store.documents()).items()) == [("b", "4"), ("c", "3")]
+        assert await store.get_value("clock") == "one"
+        assert await store.get_value("other") is None
+        await store.put_value("clock", None)
+        await store.put_value("clock", None)
+        assert await store.get_value("clock") is None
+        assert await store.last() == 0
+
+    play(story)
+
+
+def test_texts_are_kept_with_the_batch_they_belong_to(play: Stage) -> None:
+    async def story(store: Store) -> None:
+        node = Node()
+        first = node.decide((TextChanged(key="a", text="1"), TextChanged(key="b", text="2")))
+        changed = [("a", None), ("c", "3"), ("b", "4")]
+        second = node.decide([TextChanged(key=key, text=text) for key, text in changed])
+        stale = node.decide((TextChanged(key="d", text="5"),))
+        await store.commit(first)
+        await store.commit(second)
+
+        with pytest.raises(StaleBatchError) as refusal:
+            await store.commit(replace(stale, expected={scope_key("web"): 7, text_key("a"): first.stamp}))
+
+        found = await store.snapshot()
+        assert refusal.value.stale == {scope_key("web"): 0, text_key("a"): 0}
+        assert list(found.texts.items()) == [("b", "4"), ("c", "3")]
+        assert list(found.text_stamps.items()) == [("b", second.stamp), ("c", second.stamp)]
 
     play(story)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.store.entries import Receipts
 from fairwarning.store.errors import DatabaseDamagedError, StoreFailedError, UnknownOutcomeError
 from fairwarning.store.marker import read_marker
 from fairwarning.store.sqlite import DATABASE, SqliteStore
 from tests.store.damage import WAL, fill, state
-from tests.store.stores import NOTHING, commit, made
+from tests.store.stores import Node, made
 
 
 def with_store(directory: Path, story: Callable[[SqliteStore], Coroutine[None, None, None]]) -> None:
@@ -37,13 +38,13 @@ def no_larger_files(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-NEW = commit(NOTHING, *made("new", "a"))
+NEW = Node().decide(made("new", "a"))
 
 
 async def fail_to_commit(store: SqliteStore, directory: Path) -> UnknownOutcomeError:
     """Let the disk fail when a commit reaches it."""
     with no_larger_files((directory / WAL).stat().st_size), pytest.raises(UnknownOutcomeError) as refusal:
-        await store.commit([NEW])
+        await store.commit(NEW)
     return refusal.value
 
 
@@ -52,12 +53,12 @@ def test_a_full_disk_is_named_with_its_path_and_what_is_free(tmp_path: Path) -> 
         await fill(store, 2)
         before = await state(store)
         await store._writer.work(lambda database: database.execute("PRAGMA max_page_count = 1").close())
-        large = commit(NOTHING, *made("new", *(f"m{number}" for number in range(100))))
+        large = Node().decide(made("new", *(f"m{number}" for number in range(100))))
 
         with pytest.raises(
             StoreFailedError, match=r"database or disk is full; [\d.]+ MB are free"
         ) as refusal:
-            await store.commit([large])
+            await store.commit(large)
 
         assert str(tmp_path / DATABASE) in str(refusal.value)
         assert not isinstance(refusal.value, UnknownOutcomeError)
@@ -75,7 +76,7 @@ def test_a_commit_that_failed_at_its_end_may_have_been_kept_and_the_error_says_s
                 UnknownOutcomeError, match="it is unknown whether the change was stored"
             ) as refusal,
         ):
-            await store.commit([NEW])
+            await store.commit(NEW)
 
         assert "nothing was stored" not in (type(refusal.value).__doc__ or "")
         assert str(tmp_path / DATABASE) in str(refusal.value)
@@ -87,13 +88,29 @@ def test_after_such_a_failure_the_store_reads_anew_what_is_true_and_goes_on(tmp_
     async def story(store: SqliteStore) -> None:
         await fill(store, 2)
         await fail_to_commit(store, tmp_path)
-        scopes = await store.load()
+        scopes = (await store.snapshot()).scopes
 
         # The outcome is known now, and on the disk: the log has been copied into the database file.
         assert (tmp_path / WAL).stat().st_size == 0
-        if "new" not in scopes:
-            await store.commit([NEW])
-        assert "new" in await store.load()
+        before = await store.last()
+        kept = await store.commit(NEW)
+        assert await store.last() == before + (0 if "new" in scopes else len(kept))
+        assert "new" in (await store.snapshot()).scopes
+
+    with_store(tmp_path, story)
+
+
+def test_a_batch_that_was_kept_though_its_commit_failed_is_answered_when_it_is_sent_again(
+    tmp_path: Path,
+) -> None:
+    async def story(store: SqliteStore) -> None:
+        await fill(store, 2)
+        kept = await store.commit(NEW)
+        last = await store.last()
+        store._outcome_unknown, store._receipts = True, Receipts()
+
+        assert await store.commit(NEW) == kept
+        assert await store.last() == last
 
     with_store(tmp_path, story)
 
@@ -105,11 +122,11 @@ def test_until_it_can_be_read_anew_nothing_is_answered_from_it(tmp_path: Path) -
         with no_larger_files(0):
             for _ in range(2):
                 with pytest.raises(StoreFailedError):
-                    await store.load()
+                    await store.snapshot()
                 with pytest.raises(StoreFailedError):
-                    await store.commit([NEW])
+                    await store.commit(NEW)
 
-        assert "web" in await store.load()
+        assert "web" in (await store.snapshot()).scopes
 
     with_store(tmp_path, story)
 
@@ -122,7 +139,7 @@ def test_what_was_changed_meanwhile_is_found_when_it_is_read_anew(tmp_path: Path
         (tmp_path / DATABASE).write_bytes(content[:4096] + bytes(len(content) - 4096))
         (tmp_path / WAL).write_bytes(b"")
         with pytest.raises((DatabaseDamagedError, StoreFailedError)):
-            await store.load()
+            await store.snapshot()
 
     with_store(tmp_path, story)
 

@@ -7,12 +7,12 @@ import pytest
 
 from fairwarning.core.changes import ScopeRemoved
 from fairwarning.core.model import ScopeId
-from fairwarning.engine.ports import Store
+from fairwarning.engine.ports import SetName, Store
 from fairwarning.store.checks import select_rows
 from fairwarning.store.connection import connect
 from fairwarning.store.migrate import migrate, migrations
-from fairwarning.store.rows import verified_rows
-from tests.store.stores import NOTHING, commit, made
+from fairwarning.store.rows import read_sets
+from tests.store.stores import Node, made
 from tests.store.stories import Stage
 
 WEB = ScopeId("web")
@@ -26,12 +26,12 @@ def removed(incarnation: int) -> ScopeRemoved:
 @pytest.mark.parametrize("together", [True, False], ids=["in one batch", "in four batches"])
 def test_the_highest_incarnation_of_a_removed_set_is_kept(play: Stage, together: bool) -> None:
     async def story(store: Store) -> None:
-        old = commit(NOTHING, *made("web", "a"))
-        commits = [old, commit(old.after, removed(9)), old, commit(old.after, removed(8))]
-        for batch in [commits] if together else [[one] for one in commits]:
-            await store.commit(batch)
+        node = Node()
+        requests = [made("web", "a"), [removed(9)], made("web", "a"), [removed(8)]]
+        for batch in [requests] if together else [[one] for one in requests]:
+            await store.commit(node.decide(*batch))
 
-        assert await store.last_incarnations() == {"web": 9}
+        assert (await store.snapshot()).sets["web"].incarnation == 9
 
     play(story)
 
@@ -58,6 +58,5 @@ def test_a_database_from_before_learns_the_last_incarnations_from_its_journal(tm
 
         migrate(database, migrations())
 
-        rows = list(verified_rows("last_incarnation", database.execute(select_rows("last_incarnation"))))
-    kept = {set_id.decode(): incarnation for set_id, incarnation, _ in rows}
-    assert kept == {"web": 6, "lab/db": 4, "old": 3}
+        kept = read_sets(database.execute(select_rows("fleet_set")))
+    assert kept == {"web": SetName(1, 6), "lab/db": SetName(1, 4), "old": SetName(1, 3)}

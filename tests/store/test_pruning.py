@@ -1,33 +1,35 @@
 """Pruning is the same in every store: the oldest lines, a slice at a time, and no needed line."""
 
 import asyncio
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import EventId
-from fairwarning.engine.ports import Commit, Entry, Store
-from fairwarning.store.entries import event_of
-from fairwarning.store.memory import MemoryStore
+from fairwarning.engine.ports import Batch, Line, Store
 from fairwarning.store.sqlite import SqliteStore
 from tests.conftest import NOON
-from tests.store.stores import NOTHING, commit, made
+from tests.store.stores import Node, made
 from tests.store.stories import Stage, gone, happened
-from tests.store.test_replay import HISTORIES, Outcome, Player, Step, in_order
 
 HOUR = timedelta(hours=1)
 
 
-def notes(count: int, hour: int = 0) -> Commit:
-    """Return a commit of notes."""
-    line = ActionNote(deed=OperatorAction.SPEED, detail="x" * 200, by="alice")
-    return Commit(at=NOON + hour * HOUR, changes=(line,) * count)
+NOTE = ActionNote(deed=OperatorAction.SPEED, detail="x" * 200, by="alice")
+
+
+def notes(count: int) -> tuple[Line, ...]:
+    """Return the lines of a request that only notes something."""
+    return (NOTE,) * count
+
+
+def at_hours(batch: Batch, *hours: int) -> Batch:
+    """Return a batch whose requests were decided at these hours."""
+    parts = zip(batch.parts, hours, strict=True)
+    return replace(batch, parts=tuple(replace(part, at=NOON + hour * HOUR) for part, hour in parts))
 
 
 async def numbers(store: Store) -> list[int]:
@@ -36,7 +38,7 @@ async def numbers(store: Store) -> list[int]:
 
 def test_what_is_older_goes_a_slice_at_a_time(play: Stage) -> None:
     async def story(store: Store) -> None:
-        await store.commit([notes(5), notes(5, hour=2)])
+        await store.commit(at_hours(Node().decide(notes(5), notes(5)), 0, 2))
 
         passed = [await store.prune(NOON + HOUR, 3, ()) for _ in range(3)]
 
@@ -50,7 +52,7 @@ def test_what_is_older_goes_a_slice_at_a_time(play: Stage) -> None:
 def test_a_whole_journal_has_not_been_pruned(play: Stage) -> None:
     async def story(store: Store) -> None:
         assert await store.prune(None, 10, ()) == 0
-        await store.commit([notes(1)])
+        await store.commit(Node().decide(notes(1)))
         assert await store.prune(None, 10, ()) == 0
         assert (await store.pruned(), await numbers(store)) == (0, [1])
 
@@ -59,13 +61,12 @@ def test_a_whole_journal_has_not_been_pruned(play: Stage) -> None:
 
 def test_the_newest_line_stays_and_no_number_is_given_again(play: Stage) -> None:
     async def story(store: Store) -> None:
-        await store.commit([notes(9)])
+        await store.commit(Node().decide(notes(9)))
         await store.prune(None, 100, (), spare=0)
-        before = await store.newest()
+        (before,) = await store.journal(limit=1, newest_first=True)
 
-        ((line,),) = await store.commit([notes(1)])
+        (line,) = await store.commit(Node().decide(notes(1)))
 
-        assert before is not None
         assert (before.seq, line.seq) == (9, 10)
         assert await numbers(store) == [9, 10]
         assert [one.seq for one in await store.journal(after=9)] == [10]
@@ -75,7 +76,7 @@ def test_the_newest_line_stays_and_no_number_is_given_again(play: Stage) -> None
 
 def test_as_many_lines_stay_as_are_spared(play: Stage) -> None:
     async def story(store: Store) -> None:
-        await store.commit([notes(9)])
+        await store.commit(Node().decide(notes(9)))
 
         await store.prune(None, 100, (), spare=4)
 
@@ -86,14 +87,14 @@ def test_as_many_lines_stay_as_are_spared(play: Stage) -> None:
 
 def test_what_an_unfinished_event_needs_stays_until_it_is_over(play: Stage) -> None:
     async def story(store: Store) -> None:
-        first = commit(NOTHING, *made("web", "a"), happened(1), happened(2))
-        over = commit(first.after, gone(2))
-        await store.commit([first, over, notes(3)])
+        node = Node()
+        first = (*made("web", "a"), happened(1), happened(2))
+        await store.commit(node.decide(first, (gone(2),), notes(3)))
 
         await store.prune(None, 100, ())
         during = await store.journal(event=EventId("E1"))
         left = await numbers(store)
-        await store.commit([commit(over.after, gone(1)), notes(1)])
+        await store.commit(node.decide((gone(1),), notes(1)))
         await store.prune(None, 100, ())
 
         assert [line.seq for line in during] == [3]
@@ -105,8 +106,8 @@ def test_what_an_unfinished_event_needs_stays_until_it_is_over(play: Stage) -> N
 
 def test_lines_of_events_to_keep_stay(play: Stage) -> None:
     async def story(store: Store) -> None:
-        first = commit(NOTHING, *made("web", "a"), happened(1), happened(2))
-        await store.commit([first, commit(first.after, gone(1), gone(2)), notes(1)])
+        first = (*made("web", "a"), happened(1), happened(2))
+        await store.commit(Node().decide(first, (gone(1), gone(2)), notes(1)))
 
         await store.prune(None, 100, {EventId("E1")})
 
@@ -117,7 +118,8 @@ def test_lines_of_events_to_keep_stay(play: Stage) -> None:
 
 def test_a_line_that_is_not_older_keeps_all_that_follow(play: Stage) -> None:
     async def story(store: Store) -> None:
-        await store.commit([notes(2), notes(1, hour=3), notes(2), notes(1)])
+        batch = Node().decide(notes(2), notes(1), notes(2), notes(1))
+        await store.commit(at_hours(batch, 0, 3, 0, 0))
 
         assert await store.prune(NOON + HOUR, 100, ()) == 2
         assert await numbers(store) == [3, 4, 5, 6]
@@ -128,7 +130,7 @@ def test_a_line_that_is_not_older_keeps_all_that_follow(play: Stage) -> None:
 def test_pruned_lines_take_no_space(play: Stage) -> None:
     async def story(store: Store) -> None:
         empty = await store.size()
-        await store.commit([notes(2000)])
+        await store.commit(Node().decide(notes(2000)))
         full = await store.size()
 
         await store.prune(None, 2000, ())
@@ -142,11 +144,11 @@ def test_pruned_lines_take_no_space(play: Stage) -> None:
 def test_where_the_journal_begins_is_known_after_a_restart(tmp_path: Path) -> None:
     async def story() -> tuple[int, list[int], int]:
         store = await SqliteStore.open(tmp_path)
-        await store.commit([notes(9)])
+        await store.commit(Node().decide(notes(9)))
         await store.prune(None, 5, ())
         await store.close()
         store = await SqliteStore.open(tmp_path)
-        ((line,),) = await store.commit([notes(1)])
+        (line,) = await store.commit(Node().decide(notes(1)))
         result = await store.pruned(), await numbers(store), line.seq
         await store.close()
         return result
@@ -157,13 +159,13 @@ def test_where_the_journal_begins_is_known_after_a_restart(tmp_path: Path) -> No
 def test_free_pages_are_used_again(tmp_path: Path) -> None:
     async def story() -> tuple[int, int]:
         store = await SqliteStore.open(tmp_path)
-        await store.commit([notes(3000)])
+        await store.commit(Node().decide(notes(3000)))
         await store.close()
         before = (tmp_path / "fairwarning.db").stat().st_size
         store = await SqliteStore.open(tmp_path)
         for _ in range(5):
             await store.prune(None, 3000, ())
-            await store.commit([notes(3000)])
+            await store.commit(Node().decide(notes(3000)))
         await store.close()
         return before, (tmp_path / "fairwarning.db").stat().st_size
 
@@ -172,95 +174,16 @@ def test_free_pages_are_used_again(tmp_path: Path) -> None:
     assert after < before * 1.2
 
 
-# -- random histories
-
-
-class ForgetfulMemory(MemoryStore):
-    """A store that prunes as much as possible with every commit, a few lines at a time."""
-
-    most = 3
-
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        kept = await super().commit(commits)
-        await self.prune(None, self.most, ())
-        return kept
-
-
-class ForgetfulSqlite(SqliteStore):
-    """The same on disk."""
-
-    most = 3
-
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        kept = await super().commit(commits)
-        await self.prune(None, self.most, ())
-        return kept
-
-
-async def always(store: Store) -> Store:
-    """Return a store that survives its closing."""
-    return store
-
-
-def forget_in_memory(history: Sequence[Step], most: int) -> Outcome:
-    store = ForgetfulMemory()
-    store.most = most
-    return asyncio.run(Player(lambda: always(store)).play(history))
-
-
-def forget_on_disk(history: Sequence[Step], most: int) -> Outcome:
-    async def opened() -> Store:
-        store = await ForgetfulSqlite.open(Path(directory))
-        assert isinstance(store, ForgetfulSqlite)
-        store.most = most
-        return store
-
-    with TemporaryDirectory() as directory:
-        return asyncio.run(Player(opened).play(history))
-
-
-def check(history: Sequence[Step], pruned: Outcome) -> None:
-    """Compare a pruned history with the same history that was not pruned."""
-    store = MemoryStore()
-    whole = asyncio.run(Player(lambda: always(store)).play(history))
-    needed = {event for scope in whole.kept.values() for event in scope.events}
-    about = [line for line in whole.lines if event_of(line.change) in needed]
-    left = {line.seq: line for line in pruned.lines}
-
-    assert in_order(pruned.kept) == in_order(whole.kept)
-    assert in_order(pruned.seen) == in_order(whole.seen)
-    assert pruned.lines[-1:] == whole.lines[-1:]
-    assert all(left.get(line.seq) == line for line in about)
-    assert all(line == whole.lines[line.seq - 1] for line in pruned.lines)
-
-
-SLICES = st.sampled_from([1, 3, 1000])
-
-
-@settings(max_examples=50)
-@given(HISTORIES, SLICES)
-def test_pruning_at_any_moment_changes_no_decision_and_takes_nothing_that_is_needed(
-    history: Sequence[Step], most: int
-) -> None:
-    check(history, forget_in_memory(history, most))
-
-
-@settings(max_examples=8)
-@given(HISTORIES, SLICES)
-def test_nor_does_it_on_disk(history: Sequence[Step], most: int) -> None:
-    check(history, forget_on_disk(history, most))
-
-
 @pytest.mark.parametrize("lines", [0, 1, 5])
 def test_a_journal_pruned_to_its_last_line_goes_on_as_if_nothing_had_happened(
     play: Stage, lines: int
 ) -> None:
     async def story(store: Store) -> None:
-        first = commit(NOTHING, *made("web", "a"))
-        await store.commit([first, notes(lines)])
+        node = Node()
+        await store.commit(node.decide(made("web", "a"), notes(lines)))
         await store.prune(None, 100, ())
 
-        ((line,),) = await store.commit([commit(first.after, happened(1))])
+        (line,) = await store.commit(node.decide((happened(1),)))
 
         assert (line.seq, line.version) == (3 + lines, 2)
 

@@ -6,16 +6,16 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar, get_args
 
 import pytest
 
-from fairwarning.core.changes import Change, EventChanged, EventMilestone, ScopeRemoved
+from fairwarning.core.changes import EventChanged, EventMilestone, Polled, ScopeRemoved, TextChanged
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.history import Note
 from fairwarning.core.model import Scope, ScopeId
-from fairwarning.engine.ports import Commit, Entry
+from fairwarning.engine.ports import Entry, Line, Snapshot
 from fairwarning.store.errors import (
     DatabaseDamagedError,
     DataDirectoryInUseError,
@@ -32,7 +32,9 @@ from fairwarning.store.migrate import (
 )
 from fairwarning.store.rows import COLUMNS, KIND_OF, KINDS, row_checksum
 from fairwarning.store.sqlite import DATABASE, LINES, SqliteStore
-from tests.store.stores import NOTHING, commit, event, made
+from fairwarning.store.writing import STAMPS
+from tests.conftest import NOON
+from tests.store.stores import Node, event, made
 
 T = TypeVar("T")
 WEB = ScopeId("web")
@@ -55,11 +57,14 @@ def with_store(directory: Path, story: Callable[[SqliteStore], Coroutine[None, N
     return asyncio.run(scene())
 
 
-async def filled(store: SqliteStore) -> Commit:
-    first = commit(NOTHING, *made("web", "b", "a"), kept(2), kept(1))
-    await store.commit([first])
-    await store.note("clock", "noon")
-    return first
+FIRST_LINES: tuple[Line, ...] = (*made("web", "b", "a"), kept(2), kept(1))
+
+
+async def filled(store: SqliteStore) -> Node:
+    node = Node()
+    await store.commit(node.decide(FIRST_LINES))
+    await store.put_value("clock", "noon")
+    return node
 
 
 def edit(directory: Path, *statements: str) -> None:
@@ -75,46 +80,106 @@ def edit(directory: Path, *statements: str) -> None:
 
 
 def test_a_store_opened_again_holds_the_same(tmp_path: Path) -> None:
-    first = with_store(tmp_path, filled)
+    node = with_store(tmp_path, filled)
 
     async def story(store: SqliteStore) -> tuple[Scope, list[Entry], str | None]:
-        return (await store.load())[WEB], list(await store.journal()), await store.noted("clock")
+        scopes = (await store.snapshot()).scopes
+        return scopes[WEB], list(await store.journal()), await store.get_value("clock")
 
     scope, lines, note = with_store(tmp_path, story)
 
-    assert scope == first.after[WEB]
+    assert scope == node.scopes[WEB]
     assert (list(scope.machines), list(scope.events)) == (["b", "a"], ["E2", "E1"])
-    assert [line.change for line in lines] == list(first.changes)
+    assert [line.change for line in lines] == list(FIRST_LINES)
     assert note == "noon"
 
 
+def test_a_store_opened_again_holds_the_same_stamps_texts_polls_and_lines(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> tuple[Snapshot, list[Entry], int]:
+        return await store.snapshot(), list(await store.journal()), await store.last()
+
+    async def first_story(store: SqliteStore) -> tuple[Snapshot, list[Entry], int]:
+        node = await filled(store)
+        text = TextChanged(key="a", text="1")
+        await store.commit(node.decide((text, Polled(at=NOON, scopes=(WEB,))), made("db")))
+        await store.commit(node.decide((ScopeRemoved(scope=ScopeId("db"), set_id="db", incarnation=9),)))
+        return await story(store)
+
+    before = with_store(tmp_path, first_story)
+
+    assert with_store(tmp_path, story) == before
+    assert before[0].sets["db"].incarnation == 9
+
+
+def test_a_store_opened_again_recognises_its_newest_batch(tmp_path: Path) -> None:
+    newest = Node().decide(made("db", "a"))
+
+    async def story(store: SqliteStore) -> list[Entry]:
+        return list(await store.commit(newest))
+
+    with_store(tmp_path, filled)
+    stored = with_store(tmp_path, story)
+
+    assert with_store(tmp_path, story) == stored
+    assert [line.seq for line in stored] == [6, 7]
+
+
+def test_a_fence_grows_across_restarts(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> int:
+        lease = await store.claim("host", "a node", NOON, timedelta(seconds=1))
+        assert lease is not None
+        await store.release(lease)
+        return lease.fence
+
+    assert [with_store(tmp_path, story) for _ in range(3)] == [1, 2, 3]
+
+
+def test_followers_hear_of_a_batch_whose_caller_has_gone(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> list[int]:
+        lines = store.follow(0)
+        seen = asyncio.ensure_future(anext(lines))
+        while not store._followers._waiting:
+            await asyncio.sleep(0)
+        with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            writing = asyncio.create_task(store.commit(Node().decide(made("web"))))
+            await store.get_value("clock")
+            writing.cancel()
+            other.execute("ROLLBACK")
+        return [line.seq for line in await seen]
+
+    assert with_store(tmp_path, story) == [1]
+
+
 def test_a_store_opened_again_numbers_its_journal_on(tmp_path: Path) -> None:
-    first = with_store(tmp_path, filled)
+    node = with_store(tmp_path, filled)
 
     async def story(store: SqliteStore) -> int:
-        ((line,),) = await store.commit([commit(first.after, kept(3))])
+        (line,) = await store.commit(node.decide((kept(3),)))
         return line.seq
 
-    assert with_store(tmp_path, story) == len(first.changes) + 1
+    assert with_store(tmp_path, story) == len(FIRST_LINES) + 1
 
 
 def test_of_a_removed_scope_no_row_is_left(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> None:
-        first = await filled(store)
-        await store.commit([commit(first.after, ScopeRemoved(scope=WEB))])
+        node = await filled(store)
+        await store.commit(node.decide((Polled(at=NOON, scopes=(WEB,)),)))
+        await store.commit(node.decide((ScopeRemoved(scope=WEB),)))
 
     with_store(tmp_path, story)
 
     with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
-        rows = [*database.execute("SELECT name FROM machine UNION SELECT id FROM event")]
+        tables = "SELECT name FROM machine UNION SELECT id FROM event UNION SELECT scope FROM poll"
+        rows = [*database.execute(tables)]
     assert rows == []
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> None:
-        first = await filled(store)
+        node = await filled(store)
         edit(tmp_path, "UPDATE machine SET body = 'left alone'", "UPDATE event SET body = 'left alone'")
-        await store.commit([commit(first.after, kept(2))])
+        await store.commit(node.decide((kept(2),)))
 
     with_store(tmp_path, story)
 
@@ -142,7 +207,7 @@ def test_the_loop_goes_on_while_the_disk_is_busy(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> int:
         with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            writing = asyncio.create_task(store.commit([commit(NOTHING, *made("web"))]))
+            writing = asyncio.create_task(store.commit(Node().decide(made("web"))))
             turns = 0
             while not writing.done() and turns < 100:
                 await asyncio.sleep(0)
@@ -157,7 +222,7 @@ def test_the_loop_goes_on_while_the_disk_is_busy(tmp_path: Path) -> None:
 def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
     async def story() -> None:
         store = await SqliteStore.open(tmp_path)
-        writing = asyncio.create_task(store.commit([commit(NOTHING, *made("web"))]))
+        writing = asyncio.create_task(store.commit(Node().decide(made("web"))))
         await asyncio.sleep(0)
         await store.close()
         await writing
@@ -165,7 +230,7 @@ def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
     asyncio.run(story())
 
     async def loaded(store: SqliteStore) -> list[ScopeId]:
-        return list(await store.load())
+        return list((await store.snapshot()).scopes)
 
     assert with_store(tmp_path, loaded) == [WEB]
 
@@ -176,7 +241,7 @@ def test_a_closed_store_says_so_and_leaves_no_thread(tmp_path: Path) -> None:
         await store.close()
         await store.close()
         with pytest.raises(StoreFailedError, match="is not open"):
-            await store.load()
+            await store.snapshot()
 
     asyncio.run(story())
 
@@ -248,7 +313,7 @@ def test_a_damaged_database_is_named(tmp_path: Path, damage: Callable[[Path], No
     damage(tmp_path / DATABASE)
 
     async def read(store: SqliteStore) -> None:
-        await store.load()
+        await store.snapshot()
         await store.journal()
 
     with pytest.raises(DatabaseDamagedError, match=f"database {tmp_path / DATABASE} is damaged: "):
@@ -257,14 +322,16 @@ def test_a_damaged_database_is_named(tmp_path: Path, damage: Callable[[Path], No
 
 def test_a_database_that_cannot_be_written_fails_without_keeping_anything(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> None:
-        first = await filled(store)
+        node = await filled(store)
+        before = await store.snapshot()
+        batch = node.decide((kept(3),))
         edit(tmp_path, "CREATE TRIGGER full BEFORE INSERT ON journal BEGIN SELECT raise(ABORT, 'full'); END")
         with pytest.raises(StoreFailedError, match="failed: full"):
-            await store.commit([commit(first.after, kept(3))])
+            await store.commit(batch)
 
-        assert await store.load() == first.after
+        assert await store.snapshot() == before
         edit(tmp_path, "DROP TRIGGER full")
-        await store.commit([commit(first.after, kept(3))])
+        await store.commit(batch)
 
     with_store(tmp_path, story)
 
@@ -272,9 +339,18 @@ def test_a_database_that_cannot_be_written_fails_without_keeping_anything(tmp_pa
 DUE = "SELECT scope FROM event WHERE status = 'Scheduled' AND not_before <= ? ORDER BY not_before"
 INDEXED = [
     pytest.param(
-        LINES.format(only=" AND event = ?"), (0, "E", 1), "journal_event", id="the lines of an event"
+        LINES.format(only=" AND event = ?", order=""),
+        (0, "E", 1),
+        "journal_event",
+        id="the lines of an event",
     ),
-    pytest.param(LINES.format(only=" AND scope = ?"), (0, "web", 1), "journal_scope", id="those of a scope"),
+    pytest.param(
+        LINES.format(only=" AND scope = ?", order=""), (0, "web", 1), "journal_scope", id="those of a scope"
+    ),
+    *(
+        pytest.param(query.format(names="?, ?"), ("a", "b"), "sqlite_autoindex", id=f"the stamps of {kind}s")
+        for kind, query in STAMPS.items()
+    ),
     pytest.param(DUE, ("2026",), "event_due", id="the events that are due"),
 ]
 
@@ -292,18 +368,18 @@ def test_what_is_looked_for_often_is_found_by_index(
 
 
 def test_every_kind_of_change_can_be_read_back() -> None:
-    assert set(KIND_OF) == {*get_args(Change), *get_args(Note)}
+    assert set(KIND_OF) == set(get_args(Line))
     assert set(KINDS) == set(KIND_OF.values())
 
 
 def test_a_journal_from_before_machines_had_askers_is_read_still(tmp_path: Path) -> None:
-    first = with_store(tmp_path, filled)
+    with_store(tmp_path, filled)
     edit(tmp_path, "UPDATE journal SET body = json_remove(body, '$.by') WHERE kind = 'MachineChanged'")
 
-    async def story(store: SqliteStore) -> list[Change | Note]:
+    async def story(store: SqliteStore) -> list[Line]:
         return [line.change for line in await store.journal()]
 
-    assert with_store(tmp_path, story) == list(first.changes)
+    assert with_store(tmp_path, story) == list(FIRST_LINES)
 
 
 def test_migrations_are_numbered_from_one_without_gaps() -> None:
@@ -391,13 +467,13 @@ def test_what_a_killed_server_left_readable_is_made_private(tmp_path: Path) -> N
 
 def test_a_reader_sees_the_last_commit_while_another_is_being_written(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> list[int]:
-        first = await filled(store)
+        node = await filled(store)
         with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            writing = asyncio.create_task(store.commit([commit(first.after, kept(3))]))
+            writing = asyncio.create_task(store.commit(node.decide((kept(3),))))
             await asyncio.sleep(0)
 
-            seen = [len(await store.journal()), len((await store.load())[WEB].events)]
+            seen = [len(await store.journal()), len((await store.snapshot()).scopes[WEB].events)]
 
             other.execute("ROLLBACK")
             await writing

@@ -17,8 +17,10 @@ from fairwarning.arm.templates.evaluator import Evaluator
 from fairwarning.core.changes import Change, MachineChanged
 from fairwarning.core.commands import Command
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import HOME_GROUP, MachineRef
+from fairwarning.core.model import HOME_GROUP, MachineRef, Principal, PrincipalKind
+from fairwarning.engine.clock import new_request_id
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.requests import Caller, Plan
 
 TENANT = "11111111-1111-4111-8111-111111111111"
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
@@ -58,7 +60,7 @@ class ArmContext:
 
     async def open(self) -> None:
         """Read the stored documents, and create the home group if it is missing."""
-        stored = await self.engine.store.documents()
+        stored = self.engine.texts()
         self._documents = {key: json.loads(text) for key, text in stored.items()}
         home = group_id(HOME_GROUP)
         if self.document(home) is None:
@@ -92,7 +94,7 @@ class ArmContext:
 
     async def put_documents(self, documents: Mapping[str, Document | None]) -> None:
         """Store documents that belong to no command; None deletes a document."""
-        await self.engine.keep(_texts(documents))
+        await self.engine.submit(_caller(), lambda view: Plan(texts=lambda changes: _texts(documents)))
         self._apply(documents)
 
     async def handle(
@@ -106,7 +108,7 @@ class ArmContext:
             documents.update(build_documents(changes) if build_documents is not None else {})
             return _texts(documents)
 
-        changes = await self.engine.handle(command, texts)
+        changes = (await self.engine.submit(_caller(), lambda view: Plan((command,), texts))).changes
         self._apply(documents)
         await self._open_endpoints([c.machine.ref for c in changes if isinstance(c, MachineChanged)])
         return changes
@@ -117,6 +119,10 @@ class ArmContext:
                 self._documents.pop(key.lower(), None)
             else:
                 self._documents[key.lower()] = document
+
+
+def _caller() -> Caller:
+    return Caller(Principal(PrincipalKind.MANAGEMENT, "az"), new_request_id())
 
 
 def _texts(documents: Mapping[str, Document | None]) -> Mapping[str, str | None]:

@@ -111,11 +111,11 @@ class Tokens:
 
 async def load_tokens(store: Store, now: Callable[[], datetime], secret: str | None) -> Tokens:
     """Return the tokens of the server with this store; the first call creates the key."""
-    key = await store.noted(_KEY_NAME)
+    key = await store.get_value(_KEY_NAME)
     if key is None:
         # Two ids of 122 random bits each.
         key = f"{new_event_id()}{new_event_id()}"
-        await store.note(_KEY_NAME, key)
+        await store.put_value(_KEY_NAME, key)
     return Tokens(key, now, secret)
 
 

@@ -23,6 +23,8 @@ MODULES: Mapping[str, str] = {
     "cause": "fleet",
     "approve": "fleet",
     "cancel": "fleet",
+    "complete": "fleet",
+    "fail": "fleet",
     "rollout": "rollout",
     "history": "fleet",
     "clock": "fleet",

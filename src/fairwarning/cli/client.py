@@ -46,6 +46,7 @@ _HINTS: Mapping[str, str] = {
     "walk-under-way": f"{PROGRAM} rollout --scope SCOPE --stop ends it",
     "too-many-user-events": _PENDING,
     "already-under-way": f"{PROGRAM} approve EVENT starts it now, {PROGRAM} cancel EVENT cancels it",
+    "reports-refused": f"start the server with: {PROGRAM} up --driver external",
     "storage-error": f"the server's log has the reason; {_DOCTOR}",
     "store-failed": _DOCTOR,
     "unknown-outcome-error": _DOCTOR,
@@ -84,6 +85,7 @@ class EventInfo:
     not_before: datetime | None = None
     approved_by: str | None = None
     seen: bool = True
+    overdue: bool = False
     walk: str | None = None
 
 

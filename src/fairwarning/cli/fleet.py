@@ -216,6 +216,52 @@ def cancel(event_ids: tuple[str, ...], json_: bool) -> None:
     _act("cancel", event_ids, json_)
 
 
+_STARTED_EVENT = click.argument("event_id", metavar="EVENT", type=EVENT, shell_complete=complete_events)
+
+
+@click.command()
+@_STARTED_EVENT
+@click.argument("machines", metavar="[VM]...", nargs=-1, shell_complete=complete_machines)
+@json_option
+def complete(event_id: str, machines: tuple[str, ...], json_: bool) -> None:
+    """Report that the impact of an event is done.
+
+    Needs a server whose machines you act on yourself: fairwarning up --driver external. Without VM, the
+    impact is done on all machines of the event. EVENT is an id or the beginning of one.
+
+    \b
+    Example:
+      fairwarning complete c7061
+      fairwarning complete c7061 web_0
+    """
+    _report("complete", event_id, {"machines": [*machines]}, json_)
+
+
+@click.command()
+@_STARTED_EVENT
+@click.argument("machine", metavar="VM", shell_complete=complete_machines)
+@click.option("--reason", required=True, help="What went wrong; the history shows it.")
+@json_option
+def fail(event_id: str, machine: str, reason: str, json_: bool) -> None:
+    """Report that the impact of an event has failed on a machine.
+
+    Needs a server whose machines you act on yourself: fairwarning up --driver external. The event stays
+    Started and begins its next attempt. EVENT is an id or the beginning of one.
+
+    \b
+    Example:
+      fairwarning fail c7061 web_0 --reason "the machine did not come back"
+    """
+    _report("fail", event_id, {"machine": machine, "reason": reason}, json_)
+
+
+def _report(verb: str, prefix: str, request: Mapping[str, Json], json_: bool) -> None:
+    client = connect()
+    (event_id,) = pending_events(client, (prefix,))
+    body = client.call("POST", f"/events/{quote(event_id, safe='')}/{verb}", request)
+    _print_changed([body], json_)
+
+
 def _act(verb: str, prefixes: tuple[str, ...], json_: bool) -> None:
     client = connect()
     event_ids = pending_events(client, prefixes)

@@ -41,7 +41,7 @@ from fairwarning.cli.output import (
 )
 from fairwarning.cli.up_settings import DEFAULT_FLEET, UpOptions, settings
 from fairwarning.cli.watch import HistoryWatch, print_pending, timed_sentence
-from fairwarning.config import PROGRAM
+from fairwarning.config import DRIVERS, PROGRAM
 from fairwarning.core.document import snippets
 from fairwarning.core.document.recording import MachineRecording
 from fairwarning.core.document.render import Json
@@ -125,6 +125,13 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
     default="brief",
     show_default=True,
     help="How long impacts last: a few seconds, or as on Azure.",
+)
+@click.option(
+    "--driver",
+    type=click.Choice(list(DRIVERS)),
+    default="simulated",
+    show_default=True,
+    help="What acts on machines: simulated impacts, or your own tools (see `fairwarning complete`).",
 )
 @click.option("--start-enabled", is_flag=True, help="Enable Scheduled Events at start; no first poll needed.")
 @click.option("--data", type=_FOLDER, help="Store the fleet in this directory; the next start continues.")

@@ -54,6 +54,7 @@ class UpOptions(FleetOptions):
     speed: float | None
     clock: str
     timings: str
+    driver: str
     start_enabled: bool
     data: Path | None
     keep_history: timedelta | None
@@ -101,6 +102,7 @@ def settings(options: UpOptions) -> Settings:
         profile=_profile(options),
         manual_clock=options["clock"] == "manual",
         azure_timings=options["timings"] == "azure",
+        driver=options["driver"],
         data=options["data"],
         port_base=options["port_base"],
         operator=options["operator"],
@@ -123,6 +125,10 @@ def _contradictions(options: UpOptions) -> Iterator[tuple[object, str]]:
     yield (
         options["clock"] == "manual" and options["replay"],
         "--replay needs the real clock, not --clock manual",
+    )
+    yield (
+        options["driver"] == "external" and options["timings"] == "azure",
+        "--timings needs the simulated driver, not --driver external",
     )
     yield (
         options["no_arm"] and (options["identity"] or options["arm"]),

@@ -24,6 +24,7 @@ _SENTENCES: Mapping[str, str] = {
     "finished": "{what} is over",
     "cancelled": "{what} is cancelled by {by}",
     "failed": "{what} failed and will be tried again: {reason}",
+    "overdue": "{what} is overdue: {reason}",
     "refused": "{what} by {by} is refused: {reason}",
     "fault": "the {what} is given a fault by {by}: {reason}",
     "healed": "the fault of the {what} is cleared by {by}",
@@ -52,7 +53,8 @@ def timed_sentence(line: HistoryLine, now: datetime) -> str:
 def event_row(event: EventInfo) -> tuple[str, ...]:
     """Return a pending event as a row of a table."""
     when = format_instant(event.not_before) if event.status == "Scheduled" else "-"
-    return event.id, event.type or "-", event.status, join_names(event.resources), when
+    status = f"{event.status}, overdue" if event.overdue else event.status
+    return event.id, event.type or "-", status, join_names(event.resources), when
 
 
 def print_pending(body: bytes) -> None:

@@ -16,26 +16,27 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from fairwarning.core.changes import (
-    Change,
     EventChanged,
     EventMilestone,
     MachineChanged,
     MachineRemoved,
+    Polled,
     Published,
     ScopeMade,
     ScopePropertiesChanged,
     ScopeRemoved,
+    TextChanged,
 )
 from fairwarning.core.history import (
     ActionNote,
     CommandRefused,
     HistoryEntry,
-    Note,
     OperatorAction,
     to_history_entry,
 )
 from fairwarning.core.model import Machine, ScopeId, ScopeProperties, VmName
-from fairwarning.engine.ports import Entry, Store
+from fairwarning.engine.ports import Entry, Line, Store
+from fairwarning.formats.counts import format_count
 from fairwarning.formats.durations import for_people
 
 #: How many lines one read of the journal fetches, and how many lines one page reads at most.
@@ -61,6 +62,7 @@ KINDS: Mapping[str, str] = {
     EventMilestone.STARTED: "an impact started",
     EventMilestone.PROGRESSED: "an impact ended on a machine",
     EventMilestone.FAILED: "an impact failed and will be retried",
+    EventMilestone.OVERDUE: "an impact takes longer than it should",
     EventMilestone.FINISHED: "an event finished",
     EventMilestone.CANCELLED: "an event was cancelled",
     "refused": "a request was refused",
@@ -74,6 +76,8 @@ KINDS: Mapping[str, str] = {
     "machine": "a machine was added or changed",
     "machine-gone": "a machine was removed",
     "published": "a new document was published",
+    "polled": "the last polls of scopes were recorded",
+    "text": "a document of the management API was stored or removed",
 }
 
 
@@ -82,7 +86,7 @@ def describe(entry: Entry) -> HistoryEntry:
     return to_history_entry(entry.seq, entry.at, entry.change) or _describe(entry, entry.change)
 
 
-def _describe(entry: Entry, change: Change | Note) -> HistoryEntry:
+def _describe(entry: Entry, change: Line) -> HistoryEntry:
     match change:
         case ScopeMade(facts=facts, by=by):
             return _entry(entry, "made", type=facts.kind, by=by, reason=_scope_summary(facts))
@@ -104,6 +108,10 @@ def _describe(entry: Entry, change: Change | Note) -> HistoryEntry:
             return _entry(entry, "refused", type=asked, by=by, reason=reason)
         case ActionNote(deed=deed, by=by, detail=detail):
             return _entry(entry, deed, by=by, reason=detail)
+        case Polled(scopes=scopes):
+            return _entry(entry, "polled", reason=format_count(len(scopes), "scope"))
+        case TextChanged(key=key):
+            return _entry(entry, "text", reason=key)
         case _:
             assert_never(change)
 
@@ -244,8 +252,7 @@ async def _backwards(store: Store, before: int, scope: ScopeId | None) -> AsyncG
 
 
 async def _newest(store: Store) -> int:
-    newest = await store.newest()
-    return 0 if newest is None else newest.seq
+    return await store.last()
 
 
 async def read_all(store: Store, criteria: HistoryFilter) -> AsyncGenerator[HistoryEntry, None]:

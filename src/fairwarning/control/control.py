@@ -1,11 +1,13 @@
 """Carries out requests: authorises them, makes their commands and has them decided once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fairwarning.control.draft import Draft
+from fairwarning.core.errors import ReportsRefusedError
 from fairwarning.core.model import Principal
 from fairwarning.engine.clock import new_request_id
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.ports import ReportedDriver
 from fairwarning.engine.requests import Caller, Plan, Result, View
 
 #: Adds the commands of a request to a draft; called once per try.
@@ -28,3 +30,25 @@ class Control:
             return draft.plan()
 
         return await self._engine.submit(caller, build)
+
+    # -- reports about impacts
+
+    async def complete(self, principal: Principal, event_id: str, machines: Sequence[str]) -> Result:
+        """Report the impact of an event as done on some machines, or on all if none is named."""
+        driver = self._reported_driver()
+        return await self.carry_out(
+            principal, lambda draft: draft.complete(event_id, machines, driver.reported)
+        )
+
+    async def fail(self, principal: Principal, event_id: str, machine: str, reason: str) -> Result:
+        """Report the impact of an event as failed on a machine."""
+        driver = self._reported_driver()
+        return await self.carry_out(
+            principal, lambda draft: draft.fail(event_id, machine, reason, driver.reported)
+        )
+
+    def _reported_driver(self) -> ReportedDriver:
+        driver = self._engine.reconciler.driver
+        if not isinstance(driver, ReportedDriver):
+            raise ReportsRefusedError(driver.name)
+        return driver

@@ -5,7 +5,7 @@ The function that fills it may look at that state through ``view``. All ids deri
 so every try makes the same ids.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 from fairwarning.core.blueprint import Blueprint
@@ -19,6 +19,7 @@ from fairwarning.core.commands import (
     CreateSet,
     DeleteScopes,
     Protect,
+    ReportOutcomes,
     Schedule,
     SetApprovals,
     SetPower,
@@ -26,19 +27,27 @@ from fairwarning.core.commands import (
     StopRollout,
     Upgrade,
 )
+from fairwarning.core.errors import IllegalTransitionError, ImpactOverError, InvalidError
+from fairwarning.core.fleet import Impact, Observation, outstanding_impacts
 from fairwarning.core.model import (
     ApprovalSettings,
+    Event,
     EventId,
     EventType,
     EvictionPolicy,
     MachineRef,
     PowerState,
     ScopeId,
+    VmName,
 )
+from fairwarning.core.policy import Policy
 from fairwarning.engine.requests import Caller, Plan, Texts, View, derived_id
 
 #: Returns texts to store with a request, given what it changes.
 TextsAfter = Callable[[tuple[Change, ...]], Texts]
+
+#: Returns what an operator's report about an impact means; the text says why the impact failed.
+Reported = Callable[[Impact, str | None], Observation]
 
 
 class Draft:
@@ -99,6 +108,38 @@ class Draft:
     def stop_rollout(self, scope: ScopeId) -> None:
         """End a rollout and cancel its events that have not started."""
         self._add(StopRollout(scope=scope, by=self.by))
+
+    # -- reports about impacts
+
+    def complete(self, event_id: str, machines: Sequence[str], reported: Reported) -> None:
+        """Report the impact of an event as done on some machines, or on all if none is named."""
+        event = self._started_event(event_id, "completed")
+        names = {_listed(event, name, "machines") for name in machines} or set(event.resources)
+        self._report(event, [reported(impact, None) for impact in self._impacts(event, names)])
+
+    def fail(self, event_id: str, machine: str, reason: str, reported: Reported) -> None:
+        """Report the impact of an event as failed on a machine."""
+        event = self._started_event(event_id, "failed")
+        impacts = self._impacts(event, {_listed(event, machine, "machine")})
+        if not impacts:
+            raise ImpactOverError(event, machine)
+        self._report(event, [reported(impact, reason) for impact in impacts])
+
+    def _started_event(self, event_id: str, report: str) -> Event:
+        event = self.view.event(event_id)
+        if event.waiting:
+            raise IllegalTransitionError(event, report)
+        return event
+
+    def _impacts(self, event: Event, names: set[VmName]) -> list[Impact]:
+        """Return the impacts of an event on these machines that are not over; a report has no speed."""
+        impacts = outstanding_impacts(self.view.scope(event.scope), Policy())
+        return [impact for impact in impacts if impact.event == event.id and impact.machine.name in names]
+
+    def _report(self, event: Event, observations: list[Observation]) -> None:
+        if observations:
+            report = ReportOutcomes(scope=event.scope, observations=tuple(observations), by=self.by)
+            self._add(report)
 
     # -- machines and sets
 
@@ -200,3 +241,11 @@ class Draft:
 
     def _new_id(self) -> EventId:
         return derived_id(self._caller, str(len(self._commands)))
+
+
+def _listed(event: Event, name: str, field: str) -> VmName:
+    """Return the machine of an event that ``name`` or ``scope/name`` stands for."""
+    scope, _, plain = name.rpartition("/")
+    if plain not in event.resources or scope not in ("", event.scope):
+        raise InvalidError(field, f"event {event.id} does not list {name}")
+    return VmName(plain)

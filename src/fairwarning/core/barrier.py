@@ -17,10 +17,13 @@ from datetime import datetime
 
 from fairwarning.core.model import BarrierId, Event, EventId, HostId
 
+#: The beginning of the barriers of single events.
+_ALONE = "event:"
+
 
 def of_event(event_id: EventId) -> BarrierId:
     """Return the barrier of an event that waits for no other event."""
-    return BarrierId(f"event:{event_id}")
+    return BarrierId(f"{_ALONE}{event_id}")
 
 
 def of_host(host: HostId, command: EventId) -> BarrierId:
@@ -31,6 +34,11 @@ def of_host(host: HostId, command: EventId) -> BarrierId:
 def of_deletes(set_id: str) -> BarrierId:
     """Return the barrier of a scale set's pending deletes."""
     return BarrierId(f"deletes:{set_id}")
+
+
+def may_be_shared(barrier: BarrierId) -> bool:
+    """Whether events of several scopes may wait behind the barrier."""
+    return not barrier.startswith(_ALONE)
 
 
 def is_ready(event: Event, now: datetime) -> bool:

@@ -9,12 +9,14 @@ of a scope whose changes concern only its events, and the other way round.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from fairwarning.core.machine_table import MachineTable, MachineTableDraft
 from fairwarning.core.model import (
+    NO_SCOPE,
     Event,
     EventId,
     EventStatus,
@@ -35,6 +37,7 @@ class EventMilestone(StrEnum):
     STARTED = "started"
     PROGRESSED = "progressed"
     FAILED = "failed"
+    OVERDUE = "overdue"
     FINISHED = "finished"
     CANCELLED = "cancelled"
 
@@ -102,6 +105,27 @@ class Published:
 
     scope: ScopeId
     incarnation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextChanged:
+    """A text that another package stores with the fleet was changed; None if it was removed."""
+
+    scope: ClassVar[ScopeId] = NO_SCOPE
+    key: str
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polled:
+    """Guests of these scopes polled at this instant or shortly before.
+
+    The last poll of a scope is no part of the scope: it changes no version, no incarnation and no object.
+    """
+
+    scope: ClassVar[ScopeId] = NO_SCOPE
+    at: datetime
+    scopes: tuple[ScopeId, ...]
 
 
 Change = (

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import assert_never
 
 from fairwarning.core.blueprint import Blueprint, scope_ids
+from fairwarning.core.fleet import Observation
 from fairwarning.core.model import (
     ApprovalSettings,
     EventId,
@@ -104,20 +105,12 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImpactOutcome:
-    """What a driver observed about one impact; after a problem, the driver tries again."""
-
-    event: EventId
-    machine: VmName
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOutcomes:
-    """A driver reports the impacts that ended in one scope."""
+    """A driver, or an operator in its place, reports what became of impacts in one scope."""
 
     scope: ScopeId
-    outcomes: tuple[ImpactOutcome, ...]
+    observations: tuple[Observation, ...]
+    by: str = "driver"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

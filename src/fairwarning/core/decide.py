@@ -90,11 +90,8 @@ def decide(fleet: FleetState, commands: Sequence[Command], now: datetime) -> Dec
     changes, current = _settle(fleet, now) if is_overdue(fleet, now) else ((), fleet)
     for command in commands:
         direct = tuple(_handle(current, command, now))
-        handled = replace(current, scopes=apply(current.scopes, direct))
-        consequences, current = _settle(handled, now)
+        consequences, current = _settle(_after(current, direct), now)
         changes += (*direct, *consequences)
-        removed = last_incarnations_after(current.last_incarnations, consequences)
-        current = replace(current, last_incarnations=removed)
     published = tuple(_publish(fleet, current))
     changes += published
     settled = apply(current.scopes, published)
@@ -250,14 +247,6 @@ def _poll(fleet: FleetState, command: Poll, now: datetime) -> Iterator[Change]:
             if event.waiting and not event.seen:
                 shown = replace(event, seen=True)
                 yield EventChanged(scope=scope.id, event=shown, what=EventMilestone.SHOWN, by=machine.name)
-    elif _is_poll_stale(scope, now, fleet):
-        properties = replace(scope.facts, polled_at=now)
-        yield ScopePropertiesChanged(scope=scope.id, facts=properties, by=machine.name)
-
-
-def _is_poll_stale(scope: Scope, now: datetime, fleet: FleetState) -> bool:
-    polled_at = scope.facts.polled_at
-    return polled_at is None or now - polled_at >= fleet.policy.poll_refresh
 
 
 def _tick(fleet: FleetState, command: Tick, now: datetime) -> Iterator[Change]:
@@ -267,12 +256,9 @@ def _tick(fleet: FleetState, command: Tick, now: datetime) -> Iterator[Change]:
         if scope is None or not scope.enabled or scope.facts.polled_at is None or limit is None:
             continue
         polled_at = max(scope.facts.polled_at, command.polled.get(scope_id, scope.facts.polled_at))
-        enabled_at = scope.facts.enabled_at
         # Scheduled Events is disabled for a scope without a poll for a day.
         if now - polled_at >= fleet.policy.shorten(limit):
-            enabled_at = None
-        properties = replace(scope.facts, enabled_at=enabled_at, polled_at=polled_at)
-        if properties != scope.facts:
+            properties = replace(scope.facts, enabled_at=None, polled_at=polled_at)
             yield ScopePropertiesChanged(scope=scope_id, facts=properties, by=PLATFORM)
 
 
@@ -280,8 +266,13 @@ def _settle(fleet: FleetState, now: datetime) -> tuple[tuple[Change, ...], Fleet
     changes: tuple[Change, ...] = ()
     while consequences := _next_consequences(fleet, now):
         changes += consequences
-        fleet = replace(fleet, scopes=apply(fleet.scopes, consequences))
+        fleet = _after(fleet, consequences)
     return changes, fleet
+
+
+def _after(fleet: FleetState, changes: tuple[Change, ...]) -> FleetState:
+    last_incarnations = last_incarnations_after(fleet.last_incarnations, changes)
+    return FleetState(apply(fleet.scopes, changes), fleet.policy, last_incarnations)
 
 
 def _next_consequences(fleet: FleetState, now: datetime) -> tuple[Change, ...]:

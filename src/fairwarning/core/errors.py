@@ -10,13 +10,15 @@
     ├── NameTakenError           the name is in use
     ├── AmbiguousNameError       several scopes have a machine of this name
     ├── IllegalTransitionError   the status of the event does not allow this
+    ├── ImpactOverError          the machine has had the impact of the event
+    ├── ReportsRefusedError      the driver observes impacts itself
     ├── AlreadyUnderWayError     the machine has an unfinished event of this type
     ├── TooManyUserEventsError   the scope has as many user events as its profile allows
     ├── NotSpotError             only Spot machines can be evicted
     ├── NotRunningError          a stopped machine cannot be restarted, moved or evicted
     ├── SpotIsNotWarnedError     Spot machines get no terminate notice
     ├── RolloutUnderWayError     the scope already has a rollout
-    ├── ConflictError            another commit changed the scope first; decide again
+    ├── ContendedError           other requests kept changing what this one rests on; try again
     └── StorageError             a change could not be stored
 
 Each error carries the HTTP status that a server should answer with. The APIs translate errors in one place,
@@ -128,6 +130,29 @@ class IllegalTransitionError(FairWarningError):
         self.signal = signal
 
 
+class ImpactOverError(FairWarningError):
+    """The machine has had the impact of the event."""
+
+    status_hint = 409
+
+    def __init__(self, event: Event, machine: str) -> None:
+        super().__init__(f"event {event.id} is over for {machine}")
+        self.event = event
+        self.machine = machine
+
+
+class ReportsRefusedError(FairWarningError):
+    """The driver observes impacts itself, and takes no reports about them."""
+
+    status_hint = 409
+
+    def __init__(self, driver: str) -> None:
+        super().__init__(
+            f"the {driver} driver ends impacts by itself; only the external driver takes reports"
+        )
+        self.driver = driver
+
+
 class AlreadyUnderWayError(FairWarningError):
     """The machine has an unfinished event of this type."""
 
@@ -190,21 +215,21 @@ class RolloutUnderWayError(FairWarningError):
         self.scope = scope
 
 
-class ConflictError(FairWarningError):
-    """Another commit changed the scope first; decide again."""
+class ContendedError(FairWarningError):
+    """Other requests kept changing what this request rests on; it may be sent again."""
 
-    status_hint = 409
+    status_hint = 503
 
-    def __init__(self, scope: ScopeId, expected: int) -> None:
-        super().__init__(f"scope {scope} is no longer at version {expected}")
-        self.scope = scope
-        self.expected = expected
+    def __init__(self) -> None:
+        super().__init__("the state changed again and again while this was decided; try again")
 
 
 class StorageError(FairWarningError):
     """A change could not be stored."""
 
     status_hint = 503
+    #: Whether the change may nevertheless be stored: the store failed too late to know.
+    outcome_unknown: ClassVar[bool] = False
 
     def __init__(self, message: str, problem: str) -> None:
         """Take the message for operators, and the part of it without paths, which any client may see."""

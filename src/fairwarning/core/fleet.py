@@ -1,11 +1,11 @@
-"""Queries over the state: what guests see, what drivers have to do, when time changes something.
+"""Queries over the state: what guests see, what drivers have to do and observe, when time changes something.
 
 ``machine_state`` sums up a machine in one word, from its power and its events.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import chain
 from types import MappingProxyType
@@ -16,6 +16,8 @@ from fairwarning.core.model import (
     EventId,
     EventStatus,
     EventType,
+    EvictionPolicy,
+    HostId,
     Machine,
     MachineRef,
     PowerState,
@@ -61,6 +63,33 @@ class FleetState:
         return chain.from_iterable(scope.events.values() for scope in self.scopes.values())
 
 
+class Progress(StrEnum):
+    """How far a driver is with an impact."""
+
+    NOT_BEGUN = "not_begun"
+    ACTING = "acting"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What a driver observed about one impact on one machine."""
+
+    event: EventId
+    machine: VmName
+    progress: Progress
+    attempt: int = 0
+    exists: bool = True
+    #: The machine's power state and host; None if they are what they were.
+    power: PowerState | None = None
+    host: HostId | None = None
+    #: Why the impact failed, or why it is not done although it should be.
+    problem: str | None = None
+    #: When to look again; None if nothing is known to change by itself.
+    again_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
     """Work for a driver: what one event does to one machine."""
@@ -72,6 +101,26 @@ class Impact:
     duration: int
     since: datetime
     attempt: int
+    host: HostId
+    eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
+    speed: float = 1.0
+
+    def after(self, duration: timedelta) -> datetime:
+        """Return when the impact has lasted for a duration, at the clock's speed."""
+        return self.since + duration / self.speed
+
+    def observed(
+        self, progress: Progress, *, problem: str | None = None, again_at: datetime | None = None
+    ) -> Observation:
+        """Return an observation of the impact; the machine is what it was."""
+        return Observation(
+            event=self.event,
+            machine=self.machine.name,
+            attempt=self.attempt,
+            progress=progress,
+            problem=problem,
+            again_at=again_at,
+        )
 
 
 def visible_events(scope: Scope, machine: VmName | None = None) -> tuple[Event, ...]:
@@ -86,21 +135,24 @@ def shown_to(machine: VmName, event: Event, properties: ScopeProperties) -> bool
     return event.seen and (properties.broadcast or machine in event.resources)
 
 
-def outstanding_impacts(scope: Scope) -> tuple[Impact, ...]:
+def outstanding_impacts(scope: Scope, policy: Policy) -> tuple[Impact, ...]:
     """Return the impacts of started events that are not done; the same state gives the same impacts."""
     return tuple(
         Impact(
             event=event.id,
-            machine=MachineRef(scope.id, name),
+            machine=machine.ref,
             kind=event.kind,
             cause=event.cause,
             duration=event.duration,
             since=event.retry_at or event.started_at,
             attempt=event.attempt,
+            host=machine.host,
+            eviction=machine.eviction,
+            speed=policy.speed,
         )
         for event in scope.events.values()
         if event.status is EventStatus.STARTED and event.started_at is not None
-        for name in machines_awaiting_impact(event, scope)
+        for machine in map(scope.machines.__getitem__, machines_awaiting_impact(event, scope))
     )
 
 
@@ -113,9 +165,15 @@ def machines_awaiting_impact(event: Event, scope: Scope) -> list[VmName]:
 def next_deadline(scope: Scope, policy: Policy) -> datetime | None:
     """Return when the scope changes without a command; None means never."""
     instants = [_due(event) for event in scope.events.values() if event.waiting]
-    if scope.facts.polled_at is not None and scope.enabled and policy.disable_after is not None:
-        instants.append(scope.facts.polled_at + policy.shorten(policy.disable_after))
-    return min(instants, default=None)
+    disabled_at = end_of_silence(scope, scope.facts.polled_at, policy)
+    return min(instants if disabled_at is None else [*instants, disabled_at], default=None)
+
+
+def end_of_silence(scope: Scope, polled_at: datetime | None, policy: Policy) -> datetime | None:
+    """Return when Scheduled Events is disabled for a scope that is not polled again (R-22); None if never."""
+    if polled_at is None or policy.disable_after is None or not scope.enabled:
+        return None
+    return polled_at + policy.shorten(policy.disable_after)
 
 
 def is_overdue(fleet: FleetState, now: datetime) -> bool:

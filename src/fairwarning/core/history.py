@@ -5,11 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from fairwarning.core.changes import Change, EventChanged, EventMilestone
-from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
-
-#: The scope of a note that concerns no single scope.
-NO_SCOPE = ScopeId("")
+from fairwarning.core.changes import Change, EventChanged, EventMilestone, Polled, TextChanged
+from fairwarning.core.model import NO_SCOPE, EventId, MachineRef, ScopeId, VmName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +72,9 @@ class HistoryEntry:
 _INTERNAL = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED})
 
 
-def to_history_entry(seq: int, at: datetime, change: Change | Note) -> HistoryEntry | None:
+def to_history_entry(
+    seq: int, at: datetime, change: Change | Note | TextChanged | Polled
+) -> HistoryEntry | None:
     """Return a journal line as a line of the history; None if the history leaves it out."""
     match change:
         case CommandRefused(asked=asked, reason=reason):

@@ -1,98 +1,107 @@
-"""What an impact does to a machine: it is back, on another host, stopped or gone."""
+"""What follows from a driver's observations: machines are as observed, events progress or are tried again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import assert_never
+from enum import Enum, auto
 
 from fairwarning.core.changes import Change, EventChanged, EventMilestone, MachineChanged, MachineRemoved
-from fairwarning.core.commands import ImpactOutcome, ReportOutcomes
-from fairwarning.core.fleet import FleetState
+from fairwarning.core.commands import ReportOutcomes
+from fairwarning.core.fleet import FleetState, Observation, Progress
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import (
-    Event,
-    EventId,
-    EventStatus,
-    EventType,
-    EvictionPolicy,
-    HostId,
-    Machine,
-    PowerState,
-    VmName,
-)
+from fairwarning.core.model import Event, EventId, EventStatus, EventType, Machine, VmName
 from fairwarning.core.policy import Policy, retry_delay
 
-DRIVER = "driver"
+
+class ImpactOutcome(Enum):
+    """What an observation means for an impact."""
+
+    WAIT = auto()
+    DONE = auto()
+    FAILED = auto()
+
+
+#: What the progress of an impact means, by the type of its event. No type differs: a driver knows best.
+OUTCOMES: Mapping[tuple[EventType, Progress], ImpactOutcome] = {
+    (kind, progress): outcome
+    for kind in EventType
+    for progress, outcome in (
+        (Progress.NOT_BEGUN, ImpactOutcome.WAIT),
+        (Progress.ACTING, ImpactOutcome.WAIT),
+        (Progress.DONE, ImpactOutcome.DONE),
+        (Progress.FAILED, ImpactOutcome.FAILED),
+    )
+}
 
 
 def record_outcomes(fleet: FleetState, report: ReportOutcomes, now: datetime) -> Iterator[Change]:
-    """Yield the changes that follow from a driver's observations, in their order.
+    """Yield the changes that follow from observations, in their order.
 
-    Outcomes for machines or events that no longer exist are ignored, even if an earlier outcome of the same
-    report removed the machine.
+    Observations of machines or events that no longer exist are ignored, even if an earlier observation of the
+    same report removed the machine.
     """
     scope = fleet.scopes.get(report.scope)
     if scope is None:
         return
-    outcomes: dict[EventId, list[ImpactOutcome]] = {}
-    for outcome in report.outcomes:
-        outcomes.setdefault(outcome.event, []).append(outcome)
-    names = {outcome.machine for outcome in report.outcomes}
+    observations: dict[EventId, list[Observation]] = {}
+    for observation in report.observations:
+        observations.setdefault(observation.event, []).append(observation)
+    names = {observation.machine for observation in report.observations}
     machines = {name: scope.machines[name] for name in names if name in scope.machines}
     for event in scope.events.values():
-        if event.status is EventStatus.STARTED and event.id in outcomes:
-            yield from _advance_event(event, outcomes[event.id], machines, fleet.policy, now)
+        if event.status is EventStatus.STARTED and event.id in observations:
+            due = machines.keys() & event.undone
+            relevant = [observation for observation in observations[event.id] if observation.machine in due]
+            yield from _advance_event(event, relevant, machines, fleet.policy, now, report.by)
 
 
 def _advance_event(
     event: Event,
-    outcomes: list[ImpactOutcome],
+    observations: list[Observation],
     machines: dict[VmName, Machine],
     policy: Policy,
     now: datetime,
+    by: str,
 ) -> Iterator[Change]:
     """Yield the changes of one event and its machines, and update ``machines`` accordingly."""
-    due = machines.keys() & event.undone
-    outcomes = [outcome for outcome in outcomes if outcome.machine in due]
-    failed = [outcome for outcome in outcomes if outcome.problem is not None]
-    finished = tuple(dict.fromkeys(outcome.machine for outcome in outcomes if outcome.problem is None))
+    finished = {seen.machine: seen for seen in observations if _outcome(event, seen) is ImpactOutcome.DONE}
     if finished:
         event = replace(event, done=(*event.done, *finished))
-        yield EventChanged(scope=event.scope, event=event, what=EventMilestone.PROGRESSED, by=DRIVER)
-    for name in finished:
-        before = machines.pop(name)
-        after = _machine_after(event.kind, before)
-        if after is None:
-            yield MachineRemoved(scope=event.scope, name=name)
-            continue
-        machines[name] = after
-        if after != before:
-            yield MachineChanged(scope=event.scope, machine=after, by=DRIVER)
+        yield EventChanged(scope=event.scope, event=event, what=EventMilestone.PROGRESSED, by=by)
+    for observation in finished.values():
+        yield from _change_machine(observation, machines, by)
+    # A failure of an earlier attempt has been counted.
+    current = [seen for seen in observations if seen.attempt == event.attempt]
+    failed = [seen for seen in current if _outcome(event, seen) is ImpactOutcome.FAILED]
+    late = [
+        seen for seen in current if _outcome(event, seen) is ImpactOutcome.WAIT and seen.problem is not None
+    ]
     if failed:
         attempt = event.attempt + 1
         delay = policy.shorten(retry_delay(attempt))
         event = replace(advance(event, Signal.FAILED, now), attempt=attempt, retry_at=now + delay)
-        reason = "; ".join(f"{outcome.machine}: {outcome.problem}" for outcome in failed)
-        yield EventChanged(
-            scope=event.scope, event=event, what=EventMilestone.FAILED, by=DRIVER, reason=reason
-        )
+        event, milestone = replace(event, overdue=False), EventMilestone.FAILED
+        yield EventChanged(scope=event.scope, event=event, what=milestone, by=by, reason=_reason(failed))
+    elif late and not event.overdue:
+        event, milestone = replace(event, overdue=True), EventMilestone.OVERDUE
+        yield EventChanged(scope=event.scope, event=event, what=milestone, by=by, reason=_reason(late))
 
 
-def _machine_after(kind: EventType, machine: Machine) -> Machine | None:
-    match kind:
-        case EventType.FREEZE | EventType.REBOOT | EventType.REBALANCE:
-            return machine
-        case EventType.REDEPLOY:
-            return replace(machine, host=next_host(machine.host))
-        case EventType.PREEMPT if machine.eviction is EvictionPolicy.DEALLOCATE:
-            return replace(machine, power=PowerState.STOPPED)
-        case EventType.PREEMPT | EventType.TERMINATE:
-            return None
-        case _:
-            assert_never(kind)
+def _outcome(event: Event, observation: Observation) -> ImpactOutcome:
+    # Nothing more can happen to a machine that is gone.
+    return OUTCOMES[event.kind, observation.progress] if observation.exists else ImpactOutcome.DONE
 
 
-def next_host(host: HostId) -> HostId:
-    """Return the host to which a machine on this host moves."""
-    name, _, number = host.rpartition("~")
-    return HostId(f"{name}~{int(number) + 1}" if name and number.isdecimal() else f"{host}~2")
+def _change_machine(observation: Observation, machines: dict[VmName, Machine], by: str) -> Iterator[Change]:
+    before = machines.pop(observation.machine)
+    if not observation.exists:
+        yield MachineRemoved(scope=before.scope, name=before.name)
+        return
+    power, host = observation.power or before.power, observation.host or before.host
+    machines[before.name] = after = replace(before, power=power, host=host)
+    if after != before:
+        yield MachineChanged(scope=before.scope, machine=after, by=by)
+
+
+def _reason(observations: list[Observation]) -> str:
+    return "; ".join(f"{observation.machine}: {observation.problem}" for observation in observations)

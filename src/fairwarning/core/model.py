@@ -21,6 +21,9 @@ VmName = NewType("VmName", str)
 HostId = NewType("HostId", str)
 BarrierId = NewType("BarrierId", str)
 
+#: The scope of a journal line that concerns no single scope.
+NO_SCOPE = ScopeId("")
+
 #: The resource group that Azure's tools see for machines without a group.
 HOME_GROUP = "fairwarning"
 
@@ -158,6 +161,8 @@ class Event:
     done: tuple[VmName, ...] = ()
     attempt: int = 0
     retry_at: datetime | None = None
+    #: Whether the current attempt takes longer than its driver allows.
+    overdue: bool = False
 
     @property
     def waiting(self) -> bool:

@@ -29,7 +29,7 @@ TERMINATE_NOTICE = (timedelta(minutes=5), timedelta(minutes=15))
 LONGEST_NOTICE = timedelta(days=3650)
 
 #: How often the instant of a scope's last poll is stored, and the shortest interval at any clock speed.
-POLL_REFRESH, POLL_REFRESH_LEAST = timedelta(hours=1), timedelta(minutes=1)
+POLL_REFRESH, POLL_REFRESH_LEAST = timedelta(hours=6), timedelta(minutes=1)
 
 #: The slowest and the fastest clock speed.
 SPEEDS = 0.01, 100_000.0

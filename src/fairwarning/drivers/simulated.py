@@ -1,19 +1,20 @@
 """A driver for simulated machines: every impact ends after a fixed time.
 
-The driver keeps no state: the end of an impact follows from its start, so a restart of the server makes no
-difference. Tests inject mishaps: an impact that fails, hangs, or is reported as done but is not.
+The driver keeps no state but injected mishaps: the end of an impact follows from its start, so a restart of
+the server makes no difference. Tests inject mishaps: an impact that fails, hangs, or is reported as done but
+is not.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairwarning.core.causes import CAUSES
-from fairwarning.core.commands import ImpactOutcome
-from fairwarning.core.fleet import Impact
-from fairwarning.core.model import EventType, VmName
-from fairwarning.core.policy import Policy
+from fairwarning.core.fleet import Impact, Observation, Progress
+from fairwarning.core.model import EventType, HostId, MachineRef, VmName
+from fairwarning.drivers.completed import completed
+from fairwarning.engine.ports import Lease
 
 #: The duration of an impact without Azure's timings.
 DEFAULT_DURATION = timedelta(seconds=5)
@@ -49,26 +50,40 @@ class Ending:
 class SimulatedDriver:
     """Ends every impact after its duration."""
 
+    name = "simulated"
+
     def __init__(self, *, azure_timings: bool = False) -> None:
         self._azure_timings = azure_timings
         self.mishaps: dict[VmName, InjectedMishap] = {}
 
-    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[ImpactOutcome]:
-        """Return the impacts that have ended by ``now``."""
-        return [
-            ImpactOutcome(
-                event=impact.event, machine=impact.machine.name, problem=self._ending(impact).problem
-            )
-            for impact in impacts
-            if self._ends(impact, policy) <= now
-        ]
+    def reaches(self, host: HostId) -> bool:
+        """Simulated machines are everywhere."""
+        return True
 
-    def due(self, impacts: Sequence[Impact], policy: Policy) -> datetime | None:
-        """Return when the next impact ends."""
-        return min((self._ends(impact, policy) for impact in impacts), default=None)
+    async def observe(self, impacts: Sequence[Impact], now: datetime) -> Sequence[Observation]:
+        """Return the state of each impact at ``now``."""
+        # A machine that moves twice at the same moment moves on from where the first move took it.
+        hosts: dict[MachineRef, HostId] = {}
+        return [self._observe(impact, hosts, now) for impact in impacts]
 
-    def _ends(self, impact: Impact, policy: Policy) -> datetime:
-        return impact.since + policy.shorten(self._ending(impact).after)
+    async def apply(self, impacts: Sequence[Impact], lease: Lease) -> None:
+        """Do nothing: an impact begins with its event."""
+
+    async def watch(self) -> AsyncIterator[MachineRef]:
+        """Yield nothing: all instants are known beforehand."""
+        return
+        yield
+
+    def _observe(self, impact: Impact, hosts: dict[MachineRef, HostId], now: datetime) -> Observation:
+        ending = self._ending(impact)
+        ends = impact.after(ending.after)
+        if now < ends:
+            return impact.observed(Progress.ACTING, again_at=ends)
+        if ending.problem is not None:
+            return impact.observed(Progress.FAILED, problem=ending.problem)
+        if impact.kind is EventType.REDEPLOY:
+            hosts[impact.machine] = next_host(hosts.get(impact.machine, impact.host))
+        return replace(completed(impact), host=hosts.get(impact.machine))
 
     def _ending(self, impact: Impact) -> Ending:
         duration = self._duration(impact)
@@ -89,3 +104,9 @@ class SimulatedDriver:
         if impact.kind is EventType.FREEZE:
             return timedelta(seconds=max(impact.duration, 0))
         return DEFAULT_DURATION
+
+
+def next_host(host: HostId) -> HostId:
+    """Return the host to which a machine on this host moves."""
+    name, _, number = host.rpartition("~")
+    return HostId(f"{name}~{int(number) + 1}" if name and number.isdecimal() else f"{host}~2")

@@ -57,6 +57,11 @@ def new_request_id() -> str:
     return os.urandom(8).hex()
 
 
+def new_stamp() -> int:
+    """Return a new random stamp of a batch: 63 bits, never 0, which means that there is nothing."""
+    return int.from_bytes(os.urandom(8)) >> 1 or 1
+
+
 def new_secret() -> bytes:
     """Return a random key for signatures that are valid as long as the process runs."""
     return os.urandom(32)

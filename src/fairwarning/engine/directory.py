@@ -1,33 +1,38 @@
-"""Indexes over all scopes: finds machines, hosts, sets, events and barriers by name."""
+"""Finds scopes by the names of machines, hosts, sets, events and barriers.
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Generic, TypeVar
+``Indexes`` holds the scopes under every name. ``Directory`` answers questions with them; it works on any
+state that has scopes and indexes: on the replica, and on a decision in the making.
+"""
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Protocol
+
+from fairwarning.core.barrier import may_be_shared
 from fairwarning.core.document.render import parse_event_id
 from fairwarning.core.errors import (
     AmbiguousNameError,
     UnknownEventError,
     UnknownHostError,
     UnknownMachineError,
+    UnknownScopeError,
 )
-from fairwarning.core.model import BarrierId, EventId, HostId, MachineRef, Scope, ScopeId, VmName
-
-Key = TypeVar("Key", bound=Hashable)
+from fairwarning.core.model import BarrierId, EventId, MachineRef, Scope, ScopeId, VmName
 
 
-class Index(Generic[Key]):
+class Index:
     """The scopes under each key, rarely more than one.
 
     ``keys`` returns the keys of a scope. ``same`` is a quick test for two states of a scope having the same
     keys.
     """
 
-    def __init__(self, keys: Callable[[Scope], Iterable[Key]], same: Callable[[Scope, Scope], bool]) -> None:
+    def __init__(self, keys: Callable[[Scope], Iterable[str]], same: Callable[[Scope, Scope], bool]) -> None:
         self._keys = keys
         self._same = same
-        self._scopes: dict[Key, tuple[ScopeId, ...]] = {}
+        self._scopes: dict[str, tuple[ScopeId, ...]] = {}
 
-    def __getitem__(self, key: Key) -> tuple[ScopeId, ...]:
+    def __getitem__(self, key: str) -> tuple[ScopeId, ...]:
         return self._scopes.get(key, ())
 
     def put(self, scope_id: ScopeId, before: Scope | None, after: Scope | None) -> None:
@@ -42,40 +47,88 @@ class Index(Generic[Key]):
         for key in old - new:
             self._drop(key, scope_id)
 
-    def _drop(self, key: Key, scope_id: ScopeId) -> None:
+    def _drop(self, key: str, scope_id: ScopeId) -> None:
         others = tuple(other for other in self._scopes.pop(key) if other != scope_id)
         if others:
             self._scopes[key] = others
 
 
-class Directory:
-    """Indexes over all scopes as decided, committed or not."""
+class IndexedBy(Enum):
+    """What scopes are found by."""
+
+    MACHINE = 1
+    HOST = 2
+    SET = 3
+    EVENT = 4
+    BARRIER = 5
+
+
+class Indexes:
+    """The scopes under every name of a machine, host, set, event and barrier."""
 
     def __init__(self) -> None:
-        self._scopes: dict[ScopeId, Scope] = {}
-        self._names = Index[VmName](lambda scope: scope.machines, _same_machines)
-        self._hosts = Index[HostId](lambda scope: scope.machines.hosts(), _same_machines)
-        self._sets = Index[str](lambda scope: (scope.facts.set_id,), _same_properties)
-        self._events = Index[EventId](lambda scope: scope.events, _same_events)
-        self._barriers = Index[BarrierId](_barriers, _same_events)
+        self._indexes: Mapping[IndexedBy, Index] = {
+            IndexedBy.MACHINE: Index(lambda scope: scope.machines, _same_machines),
+            IndexedBy.HOST: Index(lambda scope: scope.machines.hosts(), _same_machines),
+            IndexedBy.SET: Index(lambda scope: (scope.facts.set_id,), _same_properties),
+            IndexedBy.EVENT: Index(lambda scope: scope.events, _same_events),
+            IndexedBy.BARRIER: Index(_barriers, _same_events),
+        }
 
-    def put(self, scope_id: ScopeId, scope: Scope | None) -> None:
-        """Set the state of a scope; None if it was removed."""
-        before = self._scopes.pop(scope_id, None)
-        if scope is not None:
-            self._scopes[scope_id] = scope
-        self._names.put(scope_id, before, scope)
-        self._hosts.put(scope_id, before, scope)
-        self._sets.put(scope_id, before, scope)
-        self._barriers.put(scope_id, before, scope)
-        self._events.put(scope_id, before, scope)
+    def find(self, by: IndexedBy, key: str) -> tuple[ScopeId, ...]:
+        """Return the scopes under a key."""
+        return self._indexes[by][key]
+
+    def put(self, scope_id: ScopeId, before: Scope | None, after: Scope | None) -> None:
+        """Replace the old state of a scope with the new one; None if the scope did not or does not exist."""
+        for index in self._indexes.values():
+            index.put(scope_id, before, after)
+
+
+def same_names(before: Scope | None, after: Scope | None) -> bool:
+    """Whether two states of a scope are found by the same names; False if that is not clear at a glance."""
+    return (
+        before is not None
+        and after is not None
+        and _same_machines(before, after)
+        and _same_events(before, after)
+    )
+
+
+class IndexedScopes(Protocol):
+    """A state that has scopes and indexes."""
+
+    def find_scope(self, scope_id: ScopeId) -> Scope | None:
+        """Return a scope; None if there is none."""
+        ...
+
+    def find(self, by: IndexedBy, key: str) -> tuple[ScopeId, ...]:
+        """Return the scopes under a key."""
+        ...
+
+
+class Directory:
+    """Answers questions by name about a state."""
+
+    def __init__(self, state: IndexedScopes) -> None:
+        self._state = state
+
+    def scope(self, scope_id: ScopeId) -> Scope:
+        """Return a scope, or raise ``UnknownScopeError``."""
+        scope = self._state.find_scope(scope_id)
+        if scope is None:
+            raise UnknownScopeError(scope_id)
+        return scope
 
     def machine(self, name: str) -> MachineRef:
         """Return the machine named ``name`` or ``scope/name``."""
-        scope, slash, plain = name.rpartition("/")
-        scopes = self._names[VmName(plain)]
+        scope_id, slash, plain = name.rpartition("/")
         if slash:
-            scopes = tuple(candidate for candidate in scopes if candidate == scope)
+            scope = self._state.find_scope(ScopeId(scope_id))
+            if scope is None or VmName(plain) not in scope.machines:
+                raise UnknownMachineError(name)
+            return MachineRef(scope.id, VmName(plain))
+        scopes = self._state.find(IndexedBy.MACHINE, plain)
         if not scopes:
             raise UnknownMachineError(name)
         if len(scopes) > 1:
@@ -84,7 +137,7 @@ class Directory:
 
     def machines_on_host(self, host: str) -> tuple[MachineRef, ...]:
         """Return the machines on a host."""
-        scopes = [self._scopes[scope_id] for scope_id in self._hosts[HostId(host)]]
+        scopes = [self.scope(scope_id) for scope_id in self._state.find(IndexedBy.HOST, host)]
         if not scopes:
             raise UnknownHostError(host)
         machines = [machine for scope in scopes for machine in scope.machines.values()]
@@ -93,29 +146,30 @@ class Directory:
     def event(self, event_id: str) -> tuple[ScopeId, EventId]:
         """Return the scope of a pending event, and its id in upper case."""
         key = parse_event_id(event_id, "event")
-        for scope_id in self._events[key]:
+        for scope_id in self._state.find(IndexedBy.EVENT, key):
             return scope_id, key
         raise UnknownEventError(EventId(event_id))
 
     def scopes_of_set(self, set_id: str) -> tuple[ScopeId, ...]:
         """Return the scopes of a set: one, or one per zone."""
-        return tuple(sorted(self._sets[set_id]))
+        return tuple(sorted(self._state.find(IndexedBy.SET, set_id)))
 
-    def together(self, scopes: Iterable[ScopeId]) -> frozenset[ScopeId]:
+    def together(self, scopes: Iterable[ScopeId]) -> Mapping[ScopeId, Scope]:
         """Return these scopes and all that must be decided with them: they share a set or a barrier."""
-        group: set[ScopeId] = set()
+        group: dict[ScopeId, Scope | None] = {}
         remaining = set(scopes)
         while remaining:
             scope_id = remaining.pop()
-            group.add(scope_id)
-            scope = self._scopes.get(scope_id)
+            scope = group[scope_id] = self._state.find_scope(scope_id)
             # A scope that does not exist yet may conflict with an existing set of its name.
-            remaining.update(self._sets[scope_id if scope is None else scope.facts.set_id])
+            set_id = scope_id if scope is None else scope.facts.set_id
+            remaining.update(self._state.find(IndexedBy.SET, set_id))
             if scope is not None:
-                for event in scope.events.values():
-                    remaining.update(self._barriers[event.barrier])
-            remaining -= group
-        return frozenset(group)
+                for barrier in {event.barrier for event in scope.events.values()}:
+                    if may_be_shared(barrier):
+                        remaining.update(self._state.find(IndexedBy.BARRIER, barrier))
+            remaining -= group.keys()
+        return {scope_id: scope for scope_id, scope in sorted(group.items()) if scope is not None}
 
 
 def _barriers(scope: Scope) -> Iterator[BarrierId]:

@@ -1,58 +1,182 @@
-"""The protocols between the engine and its stores and drivers."""
+"""The protocols between the engine and its stores and drivers.
 
-from collections.abc import Collection, Mapping, Sequence
+The journal is the replication log. A *batch* is one transaction: the numbered journal lines of one or more
+requests, and the aggregates (scopes, names of sets, texts) as they are afterwards. Every node that follows
+the journal reaches the same state by applying the same lines.
+
+Every aggregate has a *stamp*: the number of the batch that wrote it last, 0 if there is no such aggregate. A
+batch names the stamp of every aggregate that its decisions were based on, and is stored only if all of them
+still hold. A batch has one random stamp of its own, which is also its receipt: a batch that is sent again,
+because its answer was lost, is recognised by its stamp and stored once.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from fairwarning.core.changes import Change
-from fairwarning.core.commands import ImpactOutcome
-from fairwarning.core.fleet import Impact
+from fairwarning.core.changes import Change, Polled, TextChanged
+from fairwarning.core.fleet import Impact, Observation
 from fairwarning.core.history import Note
-from fairwarning.core.model import EventId, Scope, ScopeId
-from fairwarning.core.policy import Policy
+from fairwarning.core.model import EventId, HostId, MachineRef, Scope, ScopeId
+
+#: What a journal line says.
+Line = Change | Note | TextChanged | Polled
+
+
+class AggregateKind(StrEnum):
+    """What is compared and replaced as a whole."""
+
+    SCOPE = "scope"
+    #: The name of a set: it is written by every batch that creates or removes one of the set's scopes.
+    SET = "set"
+    #: A text that another package stores with the fleet.
+    TEXT = "text"
+
+
+class Aggregate(NamedTuple):
+    """The name of an aggregate."""
+
+    kind: AggregateKind
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """A decision to store: the versions it was based on, its changes, and the scopes after it."""
+class Part:
+    """The journal lines of one request."""
 
+    request: str
     at: datetime
-    changes: tuple[Change | Note, ...]
-    expected: Mapping[ScopeId, int] = field(default_factory=lambda: MappingProxyType({}))
-    after: Mapping[ScopeId, Scope] = field(default_factory=lambda: MappingProxyType({}))
-    #: Texts that other packages store with the fleet, by key; None removes the text.
-    documents: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    lines: tuple[Line, ...]
+    #: The version of each scope that the request changed, after it.
+    versions: Mapping[ScopeId, int] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Requests that are stored together or not at all."""
+
+    stamp: int
+    parts: tuple[Part, ...]
+    #: The stamp of every aggregate that a decision of the batch read.
+    expected: Mapping[Aggregate, int] = field(default_factory=lambda: MappingProxyType({}))
+    #: If given, the batch is stored only if this is the number of the journal's last line.
+    position: int | None = None
+    #: The scopes that the batch changes as they are after it; None for a removed scope.
+    after: Mapping[ScopeId, Scope | None] = field(default_factory=lambda: MappingProxyType({}))
+    #: The sets of which the batch creates or removes scopes, each with the highest incarnation among all of
+    #: its scopes that were ever removed; 0 if none was.
+    sets: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    #: The texts that the batch changes; None removes a text.
+    texts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+
+    def written(self) -> tuple[Aggregate, ...]:
+        """Return the aggregates that get the stamp of the batch."""
+        return (
+            *(Aggregate(AggregateKind.SCOPE, scope_id) for scope_id in self.after),
+            *(Aggregate(AggregateKind.SET, set_id) for set_id in self.sets),
+            *(Aggregate(AggregateKind.TEXT, key) for key in self.texts),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of the journal; ``version`` is the version of its scope after the commit."""
+    """A line of the journal."""
 
     seq: int
     at: datetime
+    #: The version of the line's scope after the request; 0 if the line concerns no scope.
     version: int
-    change: Change | Note
+    change: Line
+    #: The id of the request; the lines of one request are consecutive.
+    request: str = ""
+    #: The stamp of the batch, and the number of its last line.
+    stamp: int = 0
+    ends: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SetName:
+    """The name of a set: its stamp, and the highest incarnation among its removed scopes."""
+
+    stamp: int
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The whole state after line ``position``, in order of creation."""
+
+    position: int
+    scopes: Mapping[ScopeId, Scope]
+    scope_stamps: Mapping[ScopeId, int]
+    sets: Mapping[str, SetName]
+    texts: Mapping[str, str]
+    text_stamps: Mapping[str, int]
+    polled: Mapping[ScopeId, datetime]
+
+
+class StaleBatchError(Exception):
+    """A batch was decided on a state that has changed; nothing of it was stored."""
+
+    def __init__(self, stale: Mapping[Aggregate, int], last: int) -> None:
+        """Take every stale aggregate with its true stamp, and the number of the journal's last line."""
+        super().__init__(f"{len(stale)} aggregates have changed; the last line is {last}")
+        self.stale = stale
+        self.last = last
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to act on something until an instant; a later lease on it has a larger fence."""
+
+    key: str
+    owner: str
+    fence: int
+    until: datetime
 
 
 class Store(Protocol):
     """Stores the fleet and its journal; every method is one transaction."""
 
-    async def load(self) -> Mapping[ScopeId, Scope]:
-        """Return all scopes as of the last commit."""
+    async def snapshot(self) -> Snapshot:
+        """Return the whole state as of the last batch."""
         ...
 
-    async def last_incarnations(self) -> Mapping[str, int]:
-        """Return the highest incarnation among the removed scopes of each set, by set id."""
-        ...
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
+        """Store a batch, or none of it, and return its journal lines.
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        """Store all commits or none, in order, and return the journal lines of each.
+        A batch whose stamp is known was stored before: its lines are returned, and nothing is stored.
 
         Raises:
-            ConflictError: a scope is not at the version that a commit expects.
+            StaleBatchError: an expected stamp does not hold, or the position is not the last line.
         """
+        ...
+
+    async def last(self) -> int:
+        """Return the number of the journal's last line; 0 if there is none."""
+        ...
+
+    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+        """Yield the lines after line ``after`` as they are stored, in order, whole batches at once.
+
+        Raises:
+            GapError: lines after ``after`` were pruned; a snapshot has to be read.
+        """
+        ...
+
+    async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:
+        """Return a new lease with the next fence; None while another owner's lease lasts."""
+        ...
+
+    async def renew(self, lease: Lease, now: datetime, lasts: timedelta) -> Lease | None:
+        """Return the lease with a later end; None if it is no longer the newest."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """End a lease, unless it is no longer the newest."""
         ...
 
     async def journal(
@@ -62,12 +186,12 @@ class Store(Protocol):
         limit: int = 1000,
         event: EventId | None = None,
         scope: ScopeId | None = None,
+        newest_first: bool = False,
     ) -> Sequence[Entry]:
-        """Return the first ``limit`` journal lines after line ``after``: of an event, of a scope, or all."""
-        ...
+        """Return ``limit`` journal lines after line ``after``: of an event, of a scope, or all.
 
-    async def newest(self) -> Entry | None:
-        """Return the last line of the journal."""
+        These are the first lines, or the last in reverse order if ``newest_first``.
+        """
         ...
 
     async def prune(
@@ -89,16 +213,12 @@ class Store(Protocol):
         """Return the approximate size of all data in bytes."""
         ...
 
-    async def documents(self) -> Mapping[str, str]:
-        """Return the texts that other packages store with the fleet, in order of creation."""
+    async def put_value(self, key: str, value: str | None) -> None:
+        """Store a value about the service itself, outside the journal; None removes it."""
         ...
 
-    async def note(self, key: str, value: str) -> None:
-        """Store a value about the service itself."""
-        ...
-
-    async def noted(self, key: str) -> str | None:
-        """Return a value that ``note`` stored; None if there is none."""
+    async def get_value(self, key: str) -> str | None:
+        """Return a value that ``put_value`` stored; None if there is none."""
         ...
 
     async def close(self) -> None:
@@ -106,17 +226,40 @@ class Store(Protocol):
         ...
 
 
-class Driver(Protocol):
-    """Carries out impacts and reports them.
+class GapError(Exception):
+    """The journal was pruned beyond the line that a follower had reached."""
 
-    A driver gets the state, not messages: every call lists all impacts that should be in progress,
-    including those that an earlier call listed.
+
+class Driver(Protocol):
+    """Carries out impacts on machines, and observes them.
+
+    A driver gets the state, not messages: every call lists all impacts of a scope that should be in progress,
+    including those that an earlier call listed. An impact is known by its event, machine and attempt.
     """
 
-    def observe(self, impacts: Sequence[Impact], policy: Policy, now: datetime) -> Sequence[ImpactOutcome]:
-        """Return the outcomes of the impacts that have ended, successful or not."""
+    name: str
+
+    def reaches(self, host: HostId) -> bool:
+        """Whether the driver can act on the machines of a host."""
         ...
 
-    def due(self, impacts: Sequence[Impact], policy: Policy) -> datetime | None:
-        """Return when the next impact is expected to end."""
+    async def observe(self, impacts: Sequence[Impact], now: datetime) -> Sequence[Observation]:
+        """Return one observation per impact, in the same order; ``again_at`` is later than ``now``."""
+        ...
+
+    async def apply(self, impacts: Sequence[Impact], lease: Lease) -> None:
+        """Begin impacts that have not begun; a repeated call changes nothing."""
+        ...
+
+    def watch(self) -> AsyncIterator[MachineRef]:
+        """Yield machines that should be looked at now."""
+        ...
+
+
+@runtime_checkable
+class ReportedDriver(Driver, Protocol):
+    """A driver whose impacts end when an operator says so."""
+
+    def reported(self, impact: Impact, problem: str | None) -> Observation:
+        """Return what an operator's report about an impact means; ``problem`` says why it failed."""
         ...

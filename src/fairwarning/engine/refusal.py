@@ -2,8 +2,8 @@
 
 from fairwarning.core.commands import Approve, Cancel, Command, DeleteScopes, Schedule, StartRollout
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.history import NO_SCOPE, CommandRefused
-from fairwarning.core.model import MachineRef
+from fairwarning.core.history import CommandRefused
+from fairwarning.core.model import NO_SCOPE, MachineRef
 
 
 def refusal_note(command: Command, error: FairWarningError) -> CommandRefused | None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
-from fairwarning.core.changes import Change
+from fairwarning.core.changes import Change, Polled
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.history import CommandRefused
+from fairwarning.core.history import CommandRefused, Note
 from fairwarning.core.model import Event, EventId, Machine, MachineRef, Principal, Scope, ScopeId, derive_id
 
 #: Texts that other packages store with the fleet, by key; None removes the text.
@@ -71,10 +71,15 @@ def _no_texts(changes: tuple[Change, ...]) -> Texts:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The commands of a request, and the texts to store with what they change."""
+    """What a request wants: commands, texts to store with what they change, and notes for the journal."""
 
     commands: tuple[Command, ...] = ()
     texts: Callable[[tuple[Change, ...]], Texts] = _no_texts
+    #: Lines that change no aggregate.
+    notes: tuple[Note | Polled, ...] = ()
+    #: Whether the request rests on the whole journal, up to a line that was written after the request came.
+    #: The absence of polls is such a reason: any node may have written one.
+    needs_whole_journal: bool = False
 
 
 #: Makes the plan of a request from the state that it is decided on; called once per try.

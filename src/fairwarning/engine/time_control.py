@@ -1,8 +1,8 @@
 """Moves a manual clock, and changes the speed of a real one.
 
-A manual clock moves from deadline to deadline, and the engine handles each before the clock moves on. Events
-therefore happen in the same order, at the same instants, as if the time had really passed. Requests are
-carried out one after another, and the journal has a note about each.
+A manual clock moves from deadline to deadline, and stands still there until nothing is left to look at and
+nothing is due. Events therefore happen in the same order, at the same instants, as if the time had really
+passed. Requests are carried out one after another, and the journal has a note about each.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ class WrongClockError(FairWarningError):
 
 async def advance_to(engine: Engine, clock: ManualClock, to: datetime) -> None:
     """Move a manual clock forward, stopping at every deadline on the way."""
+    await engine.tick()
     while (deadline := engine.next_deadline()) is not None and deadline <= to:
         clock.set(deadline)
         await engine.tick()
@@ -60,6 +61,7 @@ class TimeControl:
         """Move a manual clock to the next deadline, if there is one."""
         clock = self._manual_clock()
         async with self._moving:
+            await self._engine.tick()
             to = self._engine.next_deadline()
             if to is not None:
                 await self._move(clock, to, "to the next deadline", who)
@@ -83,7 +85,7 @@ class TimeControl:
         # The note comes first, so that it precedes the events it causes in the journal.
         await self._engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail=detail, by=who))
         await advance_to(self._engine, clock, to)
-        await self._engine.store.note("clock", clock.now().isoformat())
+        await self._engine.store.put_value("clock", clock.now().isoformat())
         self._notify()
 
     def _notify(self) -> None:

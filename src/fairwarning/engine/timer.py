@@ -1,10 +1,10 @@
-"""Drives an engine in real time: one task that sleeps until the next deadline."""
+"""Drives an engine: one task that starts on what is due, and sleeps until the next deadline."""
 
 import asyncio
 import logging
 from contextlib import suppress
 
-from fairwarning.engine.clock import Clock
+from fairwarning.engine.clock import Clock, ManualClock
 from fairwarning.engine.engine import Engine
 
 log = logging.getLogger("fairwarning.timer")
@@ -14,18 +14,29 @@ LOOK_AGAIN = 1.0
 
 
 async def run(engine: Engine, clock: Clock) -> None:
-    """Send the engine a tick at every deadline, until cancelled."""
-    while True:
-        deadline = engine.next_deadline()
-        seconds = None if deadline is None else (deadline - clock.now()).total_seconds()
-        if seconds is None or seconds > 0.0:
-            engine.deadlines_moved.clear()
+    """Start on every deadline when it is reached, and on new impacts at once, until cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(engine.reconciler.watch())
+        while True:
+            seconds: float | None = LOOK_AGAIN
+            try:
+                seconds = _begin(engine, clock)
+            except Exception:  # the outermost loop: an error must not end the timer
+                log.exception("tick_failed")
+            engine.reconciler.moved.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(None if seconds is None else min(seconds, LOOK_AGAIN)):
-                    await engine.deadlines_moved.wait()
-            continue
-        try:
-            await engine.tick()
-        except Exception:  # the outermost loop: a failed tick must not end the timer
-            log.exception("tick_failed")
-            await asyncio.sleep(1.0)
+                async with asyncio.timeout(seconds):
+                    await engine.reconciler.moved.wait()
+
+
+def _begin(engine: Engine, clock: Clock) -> float | None:
+    """Start on what is due, and return how long to sleep; None means until something changes."""
+    now = clock.now()
+    engine.reconciler.begin(now)
+    deadline = engine.next_deadline()
+    # A manual clock does not move while the timer sleeps.
+    if deadline is None or isinstance(clock, ManualClock):
+        return None
+    seconds = (deadline - now).total_seconds()
+    # What is due still could not be handled a moment ago.
+    return min(seconds, LOOK_AGAIN) if seconds > 0 else LOOK_AGAIN

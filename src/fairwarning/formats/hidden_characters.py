@@ -62,6 +62,11 @@ def escape_hidden_json(text: str) -> str:
     return _HIDDEN.sub(lambda match: _escape_json(match[0]), text)
 
 
+def readable(text: str) -> str:
+    """Replace the characters that a database may refuse: NUL and lone surrogates."""
+    return text if text.isprintable() else text.replace("\0", "?").encode(errors="replace").decode()
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 

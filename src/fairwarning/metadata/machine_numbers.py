@@ -53,11 +53,11 @@ class NumbersDamagedError(FairWarningError):
 class Notes(Protocol):
     """The part of a store that keeps machine numbers."""
 
-    async def note(self, key: str, value: str) -> None:
+    async def put_value(self, key: str, value: str | None) -> None:
         """Store a text; it is durable once this returns."""
         ...
 
-    async def noted(self, key: str) -> str | None:
+    async def get_value(self, key: str) -> str | None:
         """Return a stored text."""
         ...
 
@@ -121,12 +121,12 @@ class MachineNumbers:
         """Read the stored numbers; earlier versions stored ports alone, under the key ``slots``."""
         runs: list[NumberRun] = []
         for key in map(_key, count()):
-            text = await self._notes.noted(key)
+            text = await self._notes.get_value(key)
             if text is None:
                 break
             runs += _read(key, text)
         self._stored = len(runs)
-        if not runs and (text := await self._notes.noted("slots")) is not None:
+        if not runs and (text := await self._notes.get_value("slots")) is not None:
             runs = _read_slots(text)
         for run in runs:
             self._append(run)
@@ -218,7 +218,7 @@ class MachineNumbers:
         while self._stored < len(self._runs):
             page = self._stored // PAGE
             runs = self._runs[page * PAGE : (page + 1) * PAGE]
-            await self._notes.note(_key(page), json.dumps([run.row() for run in runs]))
+            await self._notes.put_value(_key(page), json.dumps([run.row() for run in runs]))
             self._stored = page * PAGE + len(runs)
 
 

@@ -117,12 +117,11 @@ class ScheduledEvents:
         rendered = self._rendered.get(scope.id)
         if rendered is None or rendered.scope is not scope:
             rendered = self._rendered[scope.id] = self._replace_rendered(scope, rendered)
+        rendered.stale_at = self._engine.stale_at(scope.id) or _ALWAYS_STALE
         return rendered
 
     def _replace_rendered(self, scope: Scope, before: RenderedScope | None) -> RenderedScope:
-        polled_at = scope.facts.polled_at
-        stale_at = _ALWAYS_STALE if polled_at is None else polled_at + self._engine.policy.poll_refresh
-        rendered = RenderedScope(scope, stale_at)
+        rendered = RenderedScope(scope, _ALWAYS_STALE)
         if before is not None and before.scope is not None:
             # Compared by identity too: a scope that was created again may reach the same incarnation.
             if before.scope.events is scope.events and before.scope.incarnation == scope.incarnation:

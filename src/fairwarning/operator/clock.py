@@ -8,30 +8,32 @@ from fairwarning.operator.context import OperatorContext
 
 async def clock(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.ClockBody:
     """Return the fleet's time."""
-    return _clock_body(context)
+    return await _clock_body(context)
 
 
 async def advance(context: OperatorContext, _: str, request: schemas.AdvanceRequest) -> schemas.ClockBody:
     """Move manual time forward, stopping at every deadline on the way."""
     actor = schemas.actor_name(request.who, "who")
     await context.time_control.advance(parse_duration(request.by, "by"), actor)
-    return _clock_body(context)
+    return await _clock_body(context)
 
 
 async def next_deadline(context: OperatorContext, _: str, request: schemas.ActorRequest) -> schemas.ClockBody:
     """Move manual time to the next deadline, if there is one."""
     await context.time_control.to_next_deadline(request.actor)
-    return _clock_body(context)
+    return await _clock_body(context)
 
 
 async def set_speed(context: OperatorContext, _: str, request: schemas.SpeedRequest) -> schemas.ClockBody:
     """Change how fast durations pass from now on."""
     await context.time_control.set_speed(request.speed, request.actor)
-    return _clock_body(context)
+    return await _clock_body(context)
 
 
-def _clock_body(context: OperatorContext) -> schemas.ClockBody:
+async def _clock_body(context: OperatorContext) -> schemas.ClockBody:
     engine = context.engine
+    if isinstance(engine.clock, ManualClock):
+        await engine.rest()
     return schemas.ClockBody(
         mode="manual" if isinstance(engine.clock, ManualClock) else "real",
         now=engine.clock.now(),

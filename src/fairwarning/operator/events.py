@@ -1,14 +1,15 @@
-"""Events: listing, causing, approving and cancelling them."""
+"""Events: listing, causing, approving and cancelling them, and reporting their impacts."""
 
 from collections.abc import Iterable, Sequence
 
+from fairwarning.control.control import Control
 from fairwarning.core.announce import events_caused_by, unpolled_hint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import Change, EventChanged
 from fairwarning.core.commands import Approve, Cancel, DeleteScopes, Schedule
 from fairwarning.core.errors import InvalidError, UnknownEventError
-from fairwarning.core.inputs import parse_duration
-from fairwarning.core.model import Event, EventId, MachineRef, ScopeId
+from fairwarning.core.inputs import check_visible, parse_duration
+from fairwarning.core.model import Event, EventId, MachineRef, Principal, PrincipalKind, ScopeId
 from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.operator import schemas
@@ -81,6 +82,29 @@ async def cancel(context: OperatorContext, name: str, request: schemas.ActorRequ
     return event_body(_event_after(context.engine, scope_id, event_id, changes))
 
 
+async def complete(
+    context: OperatorContext, name: str, request: schemas.CompleteRequest
+) -> schemas.EventBody:
+    """Report the impact of an event as done, on some of its machines or on all, and return the event."""
+    scope_id, event_id = context.engine.directory.event(name)
+    control = Control(context.engine)
+    result = await control.complete(_principal(request), event_id, request.machines)
+    return event_body(_event_after(context.engine, scope_id, event_id, result.changes))
+
+
+async def fail(context: OperatorContext, name: str, request: schemas.FailRequest) -> schemas.EventBody:
+    """Report the impact of an event as failed on a machine, and return the event."""
+    check_visible(request.reason, "reason")
+    scope_id, event_id = context.engine.directory.event(name)
+    control = Control(context.engine)
+    result = await control.fail(_principal(request), event_id, request.machine, request.reason)
+    return event_body(_event_after(context.engine, scope_id, event_id, result.changes))
+
+
+def _principal(request: schemas.ActorRequest) -> Principal:
+    return Principal(PrincipalKind.OPERATOR, request.actor.partition(":")[2])
+
+
 async def causes(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.CausesBody:
     """Return every cause of an event."""
     bodies = [
@@ -109,6 +133,7 @@ def event_body(event: Event) -> schemas.EventBody:
         seen=event.seen,
         attempt=event.attempt,
         retry_at=event.retry_at,
+        overdue=event.overdue,
         walk=event.walk,
     )
 

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from fairwarning.core.fleet import machines_awaiting_impact
 from fairwarning.core.model import Scope, ScopeKind
 from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample, render_metrics
 from fairwarning.operator.context import OperatorContext
@@ -11,11 +12,10 @@ from fairwarning.operator.context import OperatorContext
 
 async def metrics_text(context: OperatorContext) -> str:
     """Return the metrics of the fleet, the journal and the other APIs."""
-    newest = await context.engine.store.newest()
     scopes = list(context.engine.scopes().values())
     # Counting a large fleet takes a while. Scopes are immutable, so another thread may read them.
     fleet = await asyncio.to_thread(lambda: list(_fleet_metrics(scopes)))
-    lines = Sample(0 if newest is None else newest.seq)
+    lines = Sample(context.engine.position)
     journal = MetricFamily(
         "fairwarning_journal_lines_total", MetricType.COUNTER, "Lines written to the journal.", (lines,)
     )
@@ -27,14 +27,19 @@ def _fleet_metrics(scopes: Iterable[Scope]) -> Iterator[MetricFamily]:
     kinds: Counter[ScopeKind] = Counter()
     machines: Counter[ScopeKind] = Counter()
     events: Counter[tuple[str, str]] = Counter()
+    overdue = 0
     for scope in scopes:
         kinds[scope.facts.kind] += 1
         machines[scope.facts.kind] += len(scope.machines)
-        events.update((event.kind.value, event.status.value) for event in scope.events.values())
+        for event in scope.events.values():
+            events[event.kind.value, event.status.value] += 1
+            overdue += len(machines_awaiting_impact(event, scope)) if event.overdue else 0
     yield _gauge("fairwarning_scopes", "Scopes, by kind.", _by_kind(kinds))
     yield _gauge("fairwarning_machines", "Machines, by the kind of their scope.", _by_kind(machines))
     pending = (Sample(n, {"type": kind, "status": status}) for (kind, status), n in sorted(events.items()))
     yield _gauge("fairwarning_events", "Pending events, by type and status.", pending)
+    late = "Impacts on machines that take longer than their driver allows."
+    yield _gauge("fairwarning_overdue_impacts", late, (Sample(overdue),))
 
 
 def _by_kind(counts: Counter[ScopeKind]) -> Iterator[Sample]:

@@ -134,6 +134,19 @@ class UpgradeRequest(ActorRequest, frozen=True, kw_only=True):
     machines: Names | None = None
 
 
+class CompleteRequest(ActorRequest, frozen=True, kw_only=True):
+    """The machines on which the impact of an event is done; all of the event's if left out."""
+
+    machines: Names = []
+
+
+class FailRequest(ActorRequest, frozen=True, kw_only=True):
+    """The machine on which the impact of an event has failed, and why."""
+
+    machine: Text
+    reason: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
 class CauseRequest(ActorRequest, frozen=True, kw_only=True):
     """An event to cause on the machines named, or on all machines of a host."""
 
@@ -290,6 +303,7 @@ class EventBody(Struct, frozen=True, kw_only=True):
     seen: bool
     attempt: int
     retry_at: datetime | None
+    overdue: bool
     walk: str | None
 
 

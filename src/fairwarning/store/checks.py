@@ -5,7 +5,7 @@ Two checks complement each other. The checksum of a row tells whether the row is
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fairwarning.store.errors import UnreadableRowError
@@ -14,11 +14,13 @@ from fairwarning.store.rows import COLUMNS, verified_rows
 #: The number of newest journal lines that are checked when a store is opened; checking all may take too long.
 LINES_AT_START = 10_000
 
-#: The first schema with checksums and a header.
-WITH_HEADER = 4
+#: The first schema with checksums and a header, with last incarnations, and with stamps.
+WITH_HEADER, WITH_LAST_INCARNATIONS, WITH_STAMPS = 4, 5, 6
 
-_LOADED = ("scope", "machine", "event")
-_OTHERS = ("document", "note", "last_incarnation")
+_COLUMNS_WITH_STAMPS = frozenset({"stamp", "request", "ends"})
+_TABLES_WITH_STAMPS = frozenset({"poll", "fleet_set", "claim"})
+_LOADED = ("scope", "machine", "event", "poll", "fleet_set", "document")
+_OTHERS = ("note", "claim")
 _NEWEST = f"{{rows}} ORDER BY seq DESC LIMIT {LINES_AT_START}"
 _FEW_LINES = f"SELECT count(*) <= {LINES_AT_START} FROM (SELECT 1 FROM journal LIMIT {LINES_AT_START + 1})"
 
@@ -45,9 +47,23 @@ def read_header(database: sqlite3.Connection) -> Header:
     return Header(name.decode(), commits, last_line)
 
 
-def select_rows(table: str) -> str:
+def columns_in(version: int) -> Mapping[str, tuple[str, ...]]:
+    """Return the columns that the checksum of each table covers in a schema with checksums."""
+    if version >= WITH_STAMPS:
+        return COLUMNS
+    tables = {
+        table: tuple(column for column in columns if column not in _COLUMNS_WITH_STAMPS)
+        for table, columns in COLUMNS.items()
+        if table not in _TABLES_WITH_STAMPS
+    }
+    if version >= WITH_LAST_INCARNATIONS:
+        tables["last_incarnation"] = ("set_id", "incarnation")
+    return tables
+
+
+def select_rows(table: str, columns: Iterable[str] = ()) -> str:
     """Return the query for all rows of a table: the columns that the checksum covers, and the checksum."""
-    return f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table}"
+    return f"SELECT {', '.join(columns or COLUMNS[table])}, checksum FROM {table}"
 
 
 def check_at_start(database: sqlite3.Connection) -> None:
@@ -72,19 +88,25 @@ def check_loaded(database: sqlite3.Connection) -> None:
 
 def check_journal_end(database: sqlite3.Connection) -> None:
     """Check that the journal ends where the header says, and the checksums of its newest lines."""
+    _check_last_line(database)
+    _count(verified_rows("journal", database.execute(_NEWEST.format(rows=select_rows("journal")))))
+
+
+def check_all(database: sqlite3.Connection, version: int) -> dict[str, int]:
+    """Check everything in a database of a schema with checksums; return the number of rows of each table."""
+    check_structure(database)
+    _check_last_line(database)
+    return {
+        table: _count(verified_rows(table, database.execute(select_rows(table, columns))))
+        for table, columns in columns_in(version).items()
+    }
+
+
+def _check_last_line(database: sqlite3.Connection) -> None:
     ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM journal")
     expected = read_header(database).last_line
     if last not in (expected, 0):  # an empty journal may have been pruned; check_structure covers it
         raise UnreadableRowError(f"its journal ends with line {last}, not with line {expected}")
-    _count(verified_rows("journal", database.execute(_NEWEST.format(rows=select_rows("journal")))))
-
-
-def check_all(database: sqlite3.Connection) -> dict[str, int]:
-    """Check everything and return the number of rows of each table."""
-    check_structure(database)
-    counts = {table: _count(verified_rows(table, database.execute(select_rows(table)))) for table in COLUMNS}
-    check_journal_end(database)
-    return counts
 
 
 def check_structure(database: sqlite3.Connection, *tables: str) -> None:

@@ -136,7 +136,7 @@ def translate_errors(path: Path) -> Iterator[None]:
 def _store_error(path: Path, problem: sqlite3.DatabaseError) -> DatabaseDamagedError | StoreFailedError:
     code = _code(problem)
     if "user-defined function" in str(problem):
-        return DatabaseDamagedError(path, "a row without a checksum contains text that is not UTF-8")
+        return DatabaseDamagedError(path, "a row contains text that is not UTF-8")
     if code & 0xFF in DAMAGED:
         return DatabaseDamagedError(path, str(problem))
     if code == sqlite3.SQLITE_READONLY and access(path, W_OK):

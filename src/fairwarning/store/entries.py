@@ -1,35 +1,45 @@
-"""Builds journal lines; every store uses these functions."""
+"""Builds and selects journal lines; every store uses these functions."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
-from fairwarning.core.changes import Change, EventChanged
-from fairwarning.core.history import CommandRefused, Note
-from fairwarning.core.model import EventId
-from fairwarning.engine.ports import Commit, Entry
+from fairwarning.core.changes import EventChanged, Polled, ScopeMade, ScopeRemoved, TextChanged
+from fairwarning.core.history import ActionNote, CommandRefused
+from fairwarning.core.model import NO_SCOPE, EventId, ScopeId
+from fairwarning.engine.ports import Batch, Entry, Line
+from fairwarning.formats.hidden_characters import readable as readable
+
+#: The number of batches that are recognised if they are sent again.
+RECEIPTS = 1000
 
 
-def number_lines(commits: Sequence[Commit], after: int) -> list[list[Entry]]:
-    """Return the journal lines of each commit; the first has the number ``after + 1``."""
-    numbered: list[list[Entry]] = []
-    for commit in commits:
-        lines = [
-            Entry(
-                seq=seq,
-                at=commit.at,
-                version=commit.expected.get(change.scope, -1) + 1,
-                change=_legible(change) if isinstance(change, CommandRefused) else change,
+def number_lines(batch: Batch, after: int) -> list[Entry]:
+    """Return the journal lines of a batch; the first has the number ``after + 1``."""
+    ends = after + sum(len(part.lines) for part in batch.parts)
+    entries: list[Entry] = []
+    for part in batch.parts:
+        request = readable(part.request)
+        for line in part.lines:
+            after += 1
+            entries.append(
+                Entry(
+                    seq=after,
+                    at=part.at,
+                    version=part.versions.get(scope_of(line), 0),
+                    change=_legible(line),
+                    request=request,
+                    stamp=batch.stamp,
+                    ends=ends,
+                )
             )
-            for seq, change in enumerate(commit.changes, start=after + 1)
-        ]
-        numbered.append(lines)
-        after += len(lines)
-    return numbered
+    return entries
 
 
-def event_of(change: Change | Note) -> EventId | None:
+def event_of(line: Line) -> EventId | None:
     """Return the event that a journal line concerns, if any."""
-    match change:
+    match line:
         case EventChanged(event=event):
             return event.id
         case CommandRefused(event=event_id):
@@ -38,16 +48,74 @@ def event_of(change: Change | Note) -> EventId | None:
             return None
 
 
-def _legible(note: CommandRefused) -> CommandRefused:
-    """Replace characters that cannot be encoded: a lone surrogate must not make the whole batch fail."""
-    return replace(
-        note,
-        asked=_readable(note.asked),
-        reason=_readable(note.reason),
-        by=_readable(note.by),
-        event=None if note.event is None else EventId(_readable(note.event)),
-    )
+def scope_of(line: Line) -> ScopeId:
+    """Return the scope that a journal line concerns; ``NO_SCOPE`` if it concerns none or several."""
+    match line:
+        case TextChanged() | Polled():
+            return NO_SCOPE
+        case _:
+            return line.scope
 
 
-def _readable(text: str) -> str:
-    return text.encode(errors="replace").decode()
+def readable_texts(texts: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    """Return texts and keys as they can be stored."""
+    return {readable(key): None if text is None else readable(text) for key, text in texts.items()}
+
+
+def remade_scopes(batch: Batch) -> set[ScopeId]:
+    """Return the scopes that a batch creates or removes; nothing of what they were before remains."""
+    lines = (line for part in batch.parts for line in part.lines)
+    return {line.scope for line in lines if isinstance(line, ScopeMade | ScopeRemoved)}
+
+
+def last_polls(batch: Batch) -> dict[ScopeId, datetime]:
+    """Return the last poll of each scope, without those of scopes that the batch removes afterwards."""
+    polls: dict[ScopeId, datetime] = {}
+    for part in batch.parts:
+        for line in part.lines:
+            match line:
+                case Polled(at=at, scopes=scopes):
+                    polls.update((scope, max(at, polls.get(scope, at))) for scope in scopes)
+                case ScopeMade(scope=scope) | ScopeRemoved(scope=scope):
+                    polls.pop(scope, None)
+                case _:
+                    pass
+    return polls
+
+
+class Receipts:
+    """The newest batches by stamp, each with the numbers of its lines."""
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[int, range] = OrderedDict()
+
+    def add(self, stamp: int, lines: range) -> None:
+        """Remember a batch that was stored."""
+        self._lines[stamp] = lines
+        if len(self._lines) > RECEIPTS:
+            self._lines.popitem(last=False)
+
+    def get(self, stamp: int) -> range | None:
+        """Return the numbers of a batch's lines; None if no such batch is known."""
+        return self._lines.get(stamp)
+
+
+def _legible(line: Line) -> Line:
+    """Return a line as it can be stored: a text that a caller chose must not make the whole batch fail."""
+    match line:
+        case CommandRefused(event=event):
+            return replace(
+                line,
+                asked=readable(line.asked),
+                reason=readable(line.reason),
+                by=readable(line.by),
+                event=None if event is None else EventId(readable(event)),
+            )
+        case TextChanged(key=key, text=text):
+            return TextChanged(key=readable(key), text=None if text is None else readable(text))
+        case ActionNote(detail=detail, by=by):
+            return replace(line, detail=readable(detail), by=readable(by))
+        case EventChanged(reason=reason, by=by) if not (reason.isprintable() and by.isprintable()):
+            return replace(line, reason=readable(reason), by=readable(by))
+        case _:
+            return line

@@ -71,4 +71,5 @@ class StoreFailedError(StorageError):
 class UnknownOutcomeError(StoreFailedError):
     """The database failed during a commit; it is unknown whether the change was stored."""
 
+    outcome_unknown = True
     outcome = "; it is unknown whether the change was stored until the database can be read again"

@@ -1,16 +1,34 @@
 """A store in memory, for tests and temporary emulators."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from types import MappingProxyType
 
-from fairwarning.core.changes import remember_removed
-from fairwarning.core.errors import ConflictError
 from fairwarning.core.model import EventId, Scope, ScopeId
-from fairwarning.engine.ports import Commit, Entry
-from fairwarning.store.entries import event_of, number_lines
+from fairwarning.engine.ports import (
+    Aggregate,
+    AggregateKind,
+    Batch,
+    Entry,
+    Lease,
+    SetName,
+    Snapshot,
+    StaleBatchError,
+)
+from fairwarning.store.entries import (
+    Receipts,
+    event_of,
+    last_polls,
+    number_lines,
+    readable,
+    readable_texts,
+    remade_scopes,
+    scope_of,
+)
+from fairwarning.store.following import Followers
+from fairwarning.store.leases import next_lease, released, renewed
 
 #: The approximate size of a journal line in bytes.
 LINE_SIZE = 1000
@@ -21,36 +39,69 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._scopes: dict[ScopeId, Scope] = {}
+        self._scope_stamps: dict[ScopeId, int] = {}
+        self._sets: dict[str, SetName] = {}
+        self._texts: dict[str, str] = {}
+        self._text_stamps: dict[str, int] = {}
+        self._polled: dict[ScopeId, datetime] = {}
         self._journal: list[Entry] = []
-        self._documents: dict[str, str] = {}
-        self._notes: dict[str, str] = {}
-        self._last_incarnations: dict[str, int] = {}
+        self._last = 0
         self._pruned = 0
+        self._receipts = Receipts()
+        self._followers = Followers()
+        self._leases: dict[str, Lease] = {}
+        self._values: dict[str, str] = {}
 
-    async def load(self) -> Mapping[ScopeId, Scope]:
-        """Return all scopes as of the last commit."""
-        return MappingProxyType(dict(self._scopes))
+    async def snapshot(self) -> Snapshot:
+        """Return the whole state as of the last batch."""
+        return Snapshot(
+            position=self._last,
+            scopes=MappingProxyType(dict(self._scopes)),
+            scope_stamps=MappingProxyType(dict(self._scope_stamps)),
+            sets=MappingProxyType(dict(self._sets)),
+            texts=MappingProxyType(dict(self._texts)),
+            text_stamps=MappingProxyType(dict(self._text_stamps)),
+            polled=MappingProxyType(dict(self._polled)),
+        )
 
-    async def last_incarnations(self) -> Mapping[str, int]:
-        """Return the highest incarnation among the removed scopes of each set, by set id."""
-        return MappingProxyType(dict(self._last_incarnations))
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
+        """Store a batch, or none of it, and return its journal lines."""
+        known = self._receipts.get(batch.stamp)
+        if known is not None:
+            lines = await self.journal(after=known.start - 1, limit=len(known))
+            return [entry for entry in lines if entry.stamp == batch.stamp]
+        self._check(batch)
+        entries = number_lines(batch, self._last)
+        self._write(batch)
+        self._journal += entries
+        self._receipts.add(batch.stamp, range(self._last + 1, self._last + 1 + len(entries)))
+        self._last += len(entries)
+        self._followers.announce(entries)
+        return entries
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        """Store all commits or none, in order, and return the journal lines of each."""
-        self._check_versions(commits)
-        numbered = number_lines(commits, self._journal[-1].seq if self._journal else 0)
-        for commit in commits:
-            for removed in commit.expected.keys() - commit.after.keys():
-                self._scopes.pop(removed, None)
-            self._scopes.update(commit.after)
-            remember_removed(self._last_incarnations, commit.changes)
-            for key, text in commit.documents.items():
-                if text is None:
-                    self._documents.pop(key, None)
-                else:
-                    self._documents[key] = text
-        self._journal += [entry for entries in numbered for entry in entries]
-        return numbered
+    async def last(self) -> int:
+        """Return the number of the journal's last line."""
+        return self._last
+
+    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+        """Yield the lines after line ``after`` as they are stored, whole batches at once."""
+
+        async def read(start: int, limit: int) -> tuple[Sequence[Entry], int]:
+            return await self.journal(after=start, limit=limit), self._pruned
+
+        return self._followers.follow(after, read)
+
+    async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:
+        """Return a new lease with the next fence; None while another owner's lease lasts."""
+        return self._put_lease(next_lease(self._leases.get(key), key, owner, now, lasts))
+
+    async def renew(self, lease: Lease, now: datetime, lasts: timedelta) -> Lease | None:
+        """Return the lease with a later end; None if it is no longer the newest."""
+        return self._put_lease(renewed(self._leases.get(lease.key), lease, now, lasts))
+
+    async def release(self, lease: Lease) -> None:
+        """End a lease, unless it is no longer the newest."""
+        self._put_lease(released(self._leases.get(lease.key), lease))
 
     async def journal(
         self,
@@ -59,18 +110,16 @@ class MemoryStore:
         limit: int = 1000,
         event: EventId | None = None,
         scope: ScopeId | None = None,
+        newest_first: bool = False,
     ) -> Sequence[Entry]:
-        """Return the first ``limit`` journal lines after line ``after``: of an event, of a scope, or all."""
-        lines: Iterable[Entry] = self._journal[_index_after(self._journal, after) :]
+        """Return ``limit`` journal lines after line ``after``: of an event, of a scope, or all."""
+        found: Sequence[Entry] = self._journal[_index_after(self._journal, after) :]
+        lines: Iterable[Entry] = reversed(found) if newest_first else found
         if event is not None:
             lines = (entry for entry in lines if event_of(entry.change) == event)
         if scope is not None:
-            lines = (entry for entry in lines if entry.change.scope == scope)
+            lines = (entry for entry in lines if scope_of(entry.change) == scope)
         return list(islice(lines, limit))
-
-    async def newest(self) -> Entry | None:
-        """Return the last line of the journal."""
-        return self._journal[-1] if self._journal else None
 
     async def prune(
         self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
@@ -94,30 +143,67 @@ class MemoryStore:
         """Return the approximate size of the journal in bytes."""
         return len(self._journal) * LINE_SIZE
 
-    async def documents(self) -> Mapping[str, str]:
-        """Return the texts that other packages store with the fleet, in order of creation."""
-        return MappingProxyType(dict(self._documents))
+    async def put_value(self, key: str, value: str | None) -> None:
+        """Store a value about the service itself; None removes it."""
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = value
 
-    async def note(self, key: str, value: str) -> None:
-        """Store a value about the service itself."""
-        self._notes[key] = value
-
-    async def noted(self, key: str) -> str | None:
-        """Return a value that ``note`` stored; None if there is none."""
-        return self._notes.get(key)
+    async def get_value(self, key: str) -> str | None:
+        """Return a value that ``put_value`` stored; None if there is none."""
+        return self._values.get(key)
 
     async def close(self) -> None:
         """Do nothing: memory needs no closing."""
 
-    def _check_versions(self, commits: Sequence[Commit]) -> None:
-        versions: dict[ScopeId, int] = {}
-        for commit in commits:
-            for scope_id, expected in commit.expected.items():
-                scope = self._scopes.get(scope_id)
-                if versions.get(scope_id, scope.version if scope else 0) != expected:
-                    raise ConflictError(scope_id, expected)
-                after = commit.after.get(scope_id)
-                versions[scope_id] = after.version if after else 0
+    def _put_lease(self, lease: Lease | None) -> Lease | None:
+        if lease is not None:
+            self._leases[lease.key] = lease
+        return lease
+
+    def _check(self, batch: Batch) -> None:
+        stamps = {aggregate: self._stamp(aggregate) for aggregate in batch.expected}
+        stale = {one: stamp for one, stamp in stamps.items() if stamp != batch.expected[one]}
+        if stale or batch.position not in (None, self._last):
+            raise StaleBatchError(stale, self._last)
+
+    def _stamp(self, aggregate: Aggregate) -> int:
+        match aggregate.kind:
+            case AggregateKind.SCOPE:
+                return self._scope_stamps.get(ScopeId(aggregate.name), 0)
+            case AggregateKind.SET:
+                name = self._sets.get(aggregate.name)
+                return 0 if name is None else name.stamp
+            case AggregateKind.TEXT:
+                return self._text_stamps.get(readable(aggregate.name), 0)
+
+    def _forget(self, scope: ScopeId) -> None:
+        self._scopes.pop(scope, None)
+        self._scope_stamps.pop(scope, None)
+        self._polled.pop(scope, None)
+
+    def _write(self, batch: Batch) -> None:
+        for scope_id in remade_scopes(batch):
+            self._forget(scope_id)
+        for scope_id, scope in batch.after.items():
+            if scope is None:
+                self._forget(scope_id)
+            else:
+                self._scopes[scope_id] = scope
+                self._scope_stamps[scope_id] = batch.stamp
+        for set_id, incarnation in batch.sets.items():
+            self._sets[set_id] = SetName(batch.stamp, incarnation)
+        for key, text in readable_texts(batch.texts).items():
+            if text is None:
+                self._texts.pop(key, None)
+                self._text_stamps.pop(key, None)
+            else:
+                self._texts[key] = text
+                self._text_stamps[key] = batch.stamp
+        for scope_id, at in last_polls(batch).items():
+            if scope_id in self._scopes:
+                self._polled[scope_id] = max(at, self._polled.get(scope_id, at))
 
 
 def _index_after(lines: Sequence[Entry], after: int) -> int:

@@ -3,8 +3,8 @@
 A row has a column for every field that is searched for, and the whole value as JSON in ``body``. The JSON
 has the field names of the dataclasses in ``core``, so these names are part of the stored format.
 
-A batch of commits is reduced before it is written (``BatchWrites``): the tables of machines, events and
-scopes get only the final state of each value, in order of creation. The journal gets every change.
+A batch is reduced before it is written (``BatchWrites``): the tables of machines, events, scopes and polls
+get only the final state of each value, in order of creation. The journal gets every line.
 
 The last column of every row is a checksum: the CRC-32 of the other columns, joined with NUL. It is checked on
 every read. Texts are read as bytes, so that a damaged text is found by its checksum and not by its decoding.
@@ -12,6 +12,7 @@ every read. Texts are read as bytes, so that a damaged text is found by its chec
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -22,16 +23,17 @@ from zlib import crc32
 import msgspec
 
 from fairwarning.core.changes import (
-    Change,
     EventChanged,
     MachineChanged,
     MachineRemoved,
+    Polled,
     Published,
     ScopeMade,
     ScopePropertiesChanged,
     ScopeRemoved,
+    TextChanged,
 )
-from fairwarning.core.history import ActionNote, CommandRefused, Note
+from fairwarning.core.history import ActionNote, CommandRefused
 from fairwarning.core.machine_table import MachineTable, MachineTableDraft
 from fairwarning.core.model import (
     Event,
@@ -43,8 +45,8 @@ from fairwarning.core.model import (
     ScopeProperties,
     VmName,
 )
-from fairwarning.engine.ports import Commit, Entry
-from fairwarning.store.entries import event_of
+from fairwarning.engine.ports import Batch, Entry, Lease, Line, SetName
+from fairwarning.store.entries import event_of, last_polls, scope_of
 from fairwarning.store.errors import UnreadableRowError
 
 Key = TypeVar("Key", bound=Hashable)
@@ -52,14 +54,18 @@ Value = TypeVar("Value")
 Row = tuple[str | int | None, ...]
 Stored = TypeVar("Stored", bound=tuple[object, ...])
 
-ScopeRow = tuple[bytes, bytes, bytes, int, int, bytes, int]
+ScopeRow = tuple[bytes, bytes, bytes, int, int, bytes, int, int]
 MachineRow = tuple[bytes, bytes, bytes, int]
 EventRow = tuple[bytes, bytes, bytes, bytes, bytes, bytes, int]
-JournalRow = tuple[int, bytes, bytes, int, bytes, bytes | None, bytes, int]
-TextRow = tuple[bytes, bytes, int]
+JournalRow = tuple[int, bytes, bytes, int, bytes, bytes | None, bytes, bytes, int, int, int]
+SetRow = tuple[bytes, int, int, int]
+DocumentRow = tuple[bytes, bytes, int, int]
+PollRow = tuple[bytes, bytes, int]
+NoteRow = tuple[bytes, bytes, int]
+ClaimRow = tuple[bytes, bytes, int, bytes, int]
 
 #: The decoders of the journal's kinds. A kind that was ever written is never used for another class.
-KINDS: Mapping[str, Callable[[bytes], Change | Note]] = {
+KINDS: Mapping[str, Callable[[bytes], Line]] = {
     "ScopeMade": msgspec.json.Decoder(ScopeMade).decode,
     "FactsChanged": msgspec.json.Decoder(ScopePropertiesChanged).decode,
     "ScopeRemoved": msgspec.json.Decoder(ScopeRemoved).decode,
@@ -69,10 +75,12 @@ KINDS: Mapping[str, Callable[[bytes], Change | Note]] = {
     "Published": msgspec.json.Decoder(Published).decode,
     "Refused": msgspec.json.Decoder(CommandRefused).decode,
     "Remark": msgspec.json.Decoder(ActionNote).decode,
+    "TextChanged": msgspec.json.Decoder(TextChanged).decode,
+    "Polled": msgspec.json.Decoder(Polled).decode,
 }
 
 #: The kind under which each class is written. Classes may be renamed, kinds may not.
-KIND_OF: Mapping[type[Change | Note], str] = {
+KIND_OF: Mapping[type[Line], str] = {
     ScopeMade: "ScopeMade",
     ScopePropertiesChanged: "FactsChanged",
     ScopeRemoved: "ScopeRemoved",
@@ -82,22 +90,26 @@ KIND_OF: Mapping[type[Change | Note], str] = {
     Published: "Published",
     CommandRefused: "Refused",
     ActionNote: "Remark",
+    TextChanged: "TextChanged",
+    Polled: "Polled",
 }
 
 #: The columns that the checksum of each table covers, in this order.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "header": ("database", "commits", "last_line"),
-    "scope": ("id", "set_name", "kind", "version", "incarnation", "body"),
+    "scope": ("id", "set_name", "kind", "version", "incarnation", "body", "stamp"),
     "machine": ("scope", "name", "body"),
     "event": ("scope", "id", "status", "not_before", "barrier", "body"),
-    "document": ("key", "body"),
+    "poll": ("scope", "at"),
+    "fleet_set": ("set_id", "stamp", "incarnation"),
+    "document": ("key", "body", "stamp"),
     "note": ("key", "value"),
-    "last_incarnation": ("set_id", "incarnation"),
-    "journal": ("seq", "at", "scope", "version", "kind", "event", "body"),
+    "claim": ("key", "owner", "fence", "until"),
+    "journal": ("seq", "at", "scope", "version", "kind", "event", "body", "request", "stamp", "ends"),
 }
 
 #: Formats that join columns with NUL, by the number of columns: formatting is twice as fast as joining.
-_JOINED = tuple("\0".join(["%s"] * number) for number in range(8))
+_JOINED = tuple("\0".join(["%s"] * number) for number in range(11))
 
 _encoder = msgspec.json.Encoder()
 _properties = msgspec.json.Decoder(ScopeProperties)
@@ -135,23 +147,22 @@ class FinalRows(Generic[Key, Value]):
 
 
 class BatchWrites:
-    """The rows of scopes, machines and events that a batch of commits writes and deletes."""
+    """The rows of scopes, machines, events and polls that a batch writes and deletes."""
 
-    def __init__(self, commits: Iterable[Commit]) -> None:
-        self.wiped: set[ScopeId] = set()
-        self.scopes: dict[ScopeId, Scope] = {}
+    def __init__(self, batch: Batch) -> None:
+        self.wiped = {scope_id for scope_id, scope in batch.after.items() if scope is None}
+        self.scopes = [scope for scope in batch.after.values() if scope is not None]
         self.machines: FinalRows[VmName, Machine] = FinalRows()
         self.events: FinalRows[EventId, Event] = FinalRows()
-        for commit in commits:
-            for change in commit.changes:
-                self._add(change)
-            self.scopes.update(commit.after)
+        self.polls = last_polls(batch)
+        for part in batch.parts:
+            for line in part.lines:
+                self._add(line)
 
-    def _add(self, change: Change | Note) -> None:
-        match change:
+    def _add(self, line: Line) -> None:
+        match line:
             case ScopeMade(scope=scope) | ScopeRemoved(scope=scope):
                 self.wiped.add(scope)
-                self.scopes.pop(scope, None)
                 self.machines.forget(scope)
                 self.events.forget(scope)
             case MachineChanged(scope=scope, machine=machine):
@@ -162,10 +173,12 @@ class BatchWrites:
                 self.events.remove(scope, event.id)
             case EventChanged(scope=scope, event=event):
                 self.events.put(scope, event.id, event)
-            case ScopePropertiesChanged() | Published() | CommandRefused() | ActionNote():
-                pass  # commit.after has the new properties and incarnation
+            case ScopePropertiesChanged() | Published() | TextChanged():
+                pass  # the batch has the properties, incarnations and texts after it
+            case Polled() | CommandRefused() | ActionNote():
+                pass
             case _:
-                assert_never(change)
+                assert_never(line)
 
 
 def row_checksum(*columns: str | int | None) -> int:
@@ -183,43 +196,53 @@ def verified_rows(table: str, rows: Iterable[Stored]) -> Iterator[Stored]:
 
 
 def _damaged(table: str, columns: Sequence[bytes]) -> UnreadableRowError:
-    key_length = 2 if COLUMNS[table][0] == "scope" else 1
+    key_length = 2 if table in ("machine", "event") else 1
     name = b"/".join(columns[:key_length]).decode(errors="backslashreplace")
     return UnreadableRowError(f"row {name} of table {table} does not match its checksum")
 
 
-def scope_row(scope: Scope) -> Row:
-    """Return id, set_name, kind, version, incarnation, body, checksum."""
+def scope_row(scope: Scope, stamp: int) -> Row:
+    """Return id, set_name, kind, version, incarnation, body, stamp, checksum."""
     name, kind, body = scope.facts.set_name, scope.facts.kind.value, _body(scope.facts)
-    return _with_checksum(scope.id, name, kind, scope.version, scope.incarnation, body)
+    return with_checksum(scope.id, name, kind, scope.version, scope.incarnation, body, stamp)
 
 
 def machine_row(machine: Machine) -> Row:
     """Return scope, name, body, checksum."""
-    return _with_checksum(machine.scope, machine.name, _body(machine))
+    return with_checksum(machine.scope, machine.name, _body(machine))
 
 
 def event_row(event: Event) -> Row:
     """Return scope, id, status, not_before, barrier, body, checksum."""
-    return _with_checksum(
+    return with_checksum(
         event.scope, event.id, event.status.value, instant(event.not_before), event.barrier, _body(event)
     )
 
 
 def journal_row(entry: Entry) -> Row:
-    """Return seq, at, scope, version, kind, event, body, checksum."""
-    change = entry.change
-    kind = KIND_OF[type(change)]
-    at, event = instant(entry.at), event_of(change)
-    return _with_checksum(entry.seq, at, change.scope, entry.version, kind, event, _body(change))
+    """Return seq, at, scope, version, kind, event, body, request, stamp, ends, checksum."""
+    line = entry.change
+    return with_checksum(
+        entry.seq,
+        instant(entry.at),
+        scope_of(line),
+        entry.version,
+        KIND_OF[type(line)],
+        event_of(line),
+        _body(line),
+        entry.request,
+        entry.stamp,
+        entry.ends,
+    )
 
 
-def text_row(key: str, text: str) -> Row:
-    """Return key, text, checksum."""
-    return _with_checksum(key, text)
+def claim_row(lease: Lease) -> Row:
+    """Return key, owner, fence, until, checksum."""
+    return with_checksum(lease.key, lease.owner, lease.fence, instant(lease.until))
 
 
-def _with_checksum(*columns: str | int | None) -> Row:
+def with_checksum(*columns: str | int | None) -> Row:
+    """Return a row with its checksum as the last column."""
     return (*columns, row_checksum(*columns))
 
 
@@ -231,32 +254,88 @@ def instant(when: datetime) -> str:
 
 def read_entry(row: JournalRow) -> Entry:
     """Return the journal line in a verified row."""
-    seq, at, _, version, kind, _, body, _ = row
+    seq, at, _, version, kind, _, body, request, stamp, ends, _ = row
     name = kind.decode(errors="replace")
     if name not in KINDS:
         raise UnreadableRowError(f"journal line {seq} has the unknown kind {name}")
     try:
-        when = datetime.fromisoformat(at.decode())
-        return Entry(seq=seq, at=when, version=version, change=KINDS[name](body))
+        return Entry(
+            seq=seq,
+            at=datetime.fromisoformat(at.decode()),
+            version=version,
+            change=KINDS[name](body),
+            request=request.decode(),
+            stamp=stamp,
+            ends=ends,
+        )
     except ValueError as problem:
         raise UnreadableRowError(f"journal line {seq}: {problem}") from problem
 
 
-def read_texts(table: str, rows: Iterable[TextRow]) -> dict[str, str]:
-    """Return the texts of (key, text, checksum) rows by key, in their order."""
+def read_notes(rows: Iterable[NoteRow]) -> dict[str, str]:
+    """Return the values of the service by key."""
+    with _reading("note"):
+        return {key.decode(): value.decode() for key, value, _ in verified_rows("note", rows)}
+
+
+def read_leases(rows: Iterable[ClaimRow]) -> dict[str, Lease]:
+    """Return the newest leases by key."""
+    with _reading("claim"):
+        return {
+            key.decode(): Lease(key.decode(), owner.decode(), fence, datetime.fromisoformat(until.decode()))
+            for key, owner, fence, until, _ in verified_rows("claim", rows)
+        }
+
+
+def read_polls(rows: Iterable[PollRow], scopes: Mapping[ScopeId, Scope]) -> dict[ScopeId, datetime]:
+    """Return the last poll of each scope, with the scopes' own ids as keys."""
+    with _reading("poll"):
+        return {
+            scopes[ScopeId(scope.decode())].id: datetime.fromisoformat(at.decode())
+            for scope, at, _ in verified_rows("poll", rows)
+        }
+
+
+def read_sets(rows: Iterable[SetRow]) -> dict[str, SetName]:
+    """Return the names of the sets; names that were written together share their values."""
+    shared: dict[tuple[int, int], SetName] = {}
+    sets: dict[str, SetName] = {}
+    with _reading("fleet_set"):
+        for set_id, stamp, incarnation, _ in verified_rows("fleet_set", rows):
+            name = shared.get((stamp, incarnation)) or SetName(stamp, incarnation)
+            sets[set_id.decode()] = shared[stamp, incarnation] = name
+    return sets
+
+
+def read_documents(rows: Iterable[DocumentRow]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return texts and their stamps by key, in their order."""
+    texts: dict[str, str] = {}
+    stamps: dict[str, int] = {}
+    with _reading("document"):
+        for key, body, stamp, _ in verified_rows("document", rows):
+            name = key.decode()
+            texts[name], stamps[name] = body.decode(), stamp
+    return texts, stamps
+
+
+@contextmanager
+def _reading(table: str) -> Iterator[None]:
+    """Report a value in the block that cannot be read as damage of the table."""
     try:
-        return {key.decode(): text.decode() for key, text, _ in verified_rows(table, rows)}
-    except ValueError as problem:
+        yield
+    except (ValueError, LookupError) as problem:
         raise UnreadableRowError(f"table {table}: {problem}") from problem
 
 
 def read_scopes(
     scopes: Iterable[ScopeRow], machines: Iterable[MachineRow], events: Iterable[EventRow]
-) -> Mapping[ScopeId, Scope]:
-    """Return the scopes with their machines and events, in their order."""
+) -> tuple[dict[ScopeId, Scope], dict[ScopeId, int]]:
+    """Return the scopes with their machines and events, and their stamps, in their order."""
     tables: dict[ScopeId, MachineTableDraft] = defaultdict(lambda: MachineTableDraft(MachineTable()))
     events_of: dict[ScopeId, dict[EventId, Event]] = defaultdict(dict)
     loaded: dict[ScopeId, Scope] = {}
+    stamps: dict[ScopeId, int] = {}
+    shared: dict[int, int] = {}
     try:
         for scope, name, body, checksum in machines:
             # The same as verified_rows() in half the time: there may be a million machines.
@@ -267,8 +346,9 @@ def read_scopes(
         for *_, body, _ in verified_rows("event", events):
             event = _event.decode(body)
             events_of[event.scope][event.id] = event
-        for _, _, _, version, incarnation, body, _ in verified_rows("scope", scopes):
+        for _, _, _, version, incarnation, body, stamp, _ in verified_rows("scope", scopes):
             properties = _properties.decode(body)
+            stamps[properties.id] = shared.setdefault(stamp, stamp)  # one object for all of a batch
             loaded[properties.id] = Scope(
                 facts=properties,
                 version=version,
@@ -278,8 +358,8 @@ def read_scopes(
             )
     except (ValueError, TypeError) as problem:
         raise UnreadableRowError(str(problem)) from problem
-    return MappingProxyType(loaded)
+    return loaded, stamps
 
 
-def _body(value: ScopeProperties | Machine | Event | Change | Note) -> str:
+def _body(value: ScopeProperties | Machine | Event | Line) -> str:
     return _encoder.encode(value).decode()

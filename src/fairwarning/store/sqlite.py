@@ -1,7 +1,7 @@
 """A store in one SQLite file.
 
 One thread writes and another reads: the event loop never waits for the disk, and the writer never waits for
-a reader. A batch of commits is one transaction, which is on the disk when ``commit`` returns. The SQL is
+a reader. A batch is one transaction, which is on the disk when ``commit`` returns. The SQL is
 plain, so that another database can run the same statements.
 
 A COMMIT that fails may nevertheless be on the disk, and after a failed sync the operating system's view of
@@ -13,16 +13,16 @@ import asyncio
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import closing
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
-from fairwarning.core.changes import remember_removed
-from fairwarning.core.errors import ConflictError
-from fairwarning.core.model import EventId, Scope, ScopeId
-from fairwarning.engine.ports import Commit, Entry
+from fairwarning.core.model import EventId, ScopeId
+from fairwarning.engine.ports import Batch, Entry, Lease, Snapshot
 from fairwarning.store.checks import (
     WITH_HEADER,
     Header,
@@ -34,7 +34,7 @@ from fairwarning.store.checks import (
     select_rows,
 )
 from fairwarning.store.connection import SqliteConnection, connect, transaction, translate_errors
-from fairwarning.store.entries import number_lines
+from fairwarning.store.entries import Receipts
 from fairwarning.store.errors import (
     DataDirectoryInUseError,
     DataDirectoryUnusableError,
@@ -42,23 +42,25 @@ from fairwarning.store.errors import (
     UnknownOutcomeError,
     WrongDatabaseError,
 )
+from fairwarning.store.following import Followers
+from fairwarning.store.leases import next_lease, released, renewed
 from fairwarning.store.marker import MARKER, Marker, MarkerFile, read_marker
 from fairwarning.store.migrate import migrate, migrations, schema
 from fairwarning.store.pruning import MARK, prune, size
 from fairwarning.store.rows import (
-    BatchWrites,
-    JournalRow,
-    event_row,
-    journal_row,
-    machine_row,
+    claim_row,
+    read_documents,
     read_entry,
+    read_leases,
+    read_notes,
+    read_polls,
     read_scopes,
-    read_texts,
+    read_sets,
     row_checksum,
-    scope_row,
-    text_row,
     verified_rows,
+    with_checksum,
 )
+from fairwarning.store.writing import write_batch
 
 Result = TypeVar("Result")
 
@@ -73,48 +75,20 @@ WRITING = (
 )
 READING = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 5000")
 
-DELETE_SCOPE = "DELETE FROM scope WHERE id = ?"
-DELETE_MACHINE = "DELETE FROM machine WHERE scope = ? AND name = ?"
-DELETE_EVENT = "DELETE FROM event WHERE scope = ? AND id = ?"
-
-UPSERT_SCOPE = """
-    INSERT INTO scope (id, set_name, kind, version, incarnation, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (id) DO UPDATE SET
-        set_name = excluded.set_name, kind = excluded.kind, version = excluded.version,
-        incarnation = excluded.incarnation, body = excluded.body, checksum = excluded.checksum
-"""
-UPSERT_MACHINE = """
-    INSERT INTO machine (scope, name, body, checksum) VALUES (?, ?, ?, ?)
-    ON CONFLICT (scope, name) DO UPDATE SET body = excluded.body, checksum = excluded.checksum
-"""
-UPSERT_EVENT = """
-    INSERT INTO event (scope, id, status, not_before, barrier, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (scope, id) DO UPDATE SET
-        status = excluded.status, not_before = excluded.not_before, barrier = excluded.barrier,
-        body = excluded.body, checksum = excluded.checksum
-"""
-UPSERT_DOCUMENT = """
-    INSERT INTO document (key, body, checksum) VALUES (?, ?, ?)
-    ON CONFLICT (key) DO UPDATE SET body = excluded.body, checksum = excluded.checksum
-"""
-DELETE_DOCUMENT = "DELETE FROM document WHERE key = ?"
-ADD_LINE = """
-    INSERT INTO journal (seq, at, scope, version, kind, event, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
 UPSERT_NOTE = """
     INSERT INTO note (key, value, checksum) VALUES (?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, checksum = excluded.checksum
 """
+DELETE_NOTE = "DELETE FROM note WHERE key = ?"
+UPSERT_CLAIM = """
+    INSERT INTO claim (key, owner, fence, until, checksum) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET
+        owner = excluded.owner, fence = excluded.fence, until = excluded.until, checksum = excluded.checksum
+"""
 UPDATE_HEADER = "UPDATE header SET commits = ?, last_line = ?, checksum = ?"
 
-UPSERT_LAST_INCARNATION = """
-    INSERT INTO last_incarnation (set_id, incarnation, checksum) VALUES (?, ?, ?)
-    ON CONFLICT (set_id) DO UPDATE SET incarnation = excluded.incarnation, checksum = excluded.checksum
-    WHERE excluded.incarnation > incarnation
-"""
-
-LINES = f"{select_rows('journal')} WHERE seq > ?{{only}} ORDER BY seq LIMIT ?"
-NEWEST_LINE = f"{select_rows('journal')} ORDER BY seq DESC LIMIT 1"
+LINES = f"{select_rows('journal')} WHERE seq > ?{{only}} ORDER BY seq{{order}} LIMIT ?"
+NEWEST_STAMPS = "SELECT seq, stamp FROM journal ORDER BY seq DESC"
 
 
 class SqliteStore:
@@ -129,6 +103,8 @@ class SqliteStore:
         self._header = Header("", 0, 0)
         self._marker: MarkerFile | None = None
         self._loaded = False
+        self._receipts = Receipts()
+        self._followers = Followers()
         self._outcome_unknown = False
         self._recovering = asyncio.Lock()
 
@@ -152,22 +128,58 @@ class SqliteStore:
             raise
         return store
 
-    async def load(self) -> Mapping[ScopeId, Scope]:
-        """Return all scopes as of the last commit."""
+    async def snapshot(self) -> Snapshot:
+        """Return the whole state as of the last batch."""
         if self._loaded:
-            return await self._read(_load)
+            return await self._read(_snapshot)
         # Both read all rows, so they run at the same time.
-        scopes, _ = await asyncio.gather(self._read(_load), asyncio.to_thread(self._check_loaded))
+        snapshot, _ = await asyncio.gather(self._read(_snapshot), asyncio.to_thread(self._check_loaded))
         self._loaded = True
-        return scopes
+        return snapshot
 
-    async def last_incarnations(self) -> Mapping[str, int]:
-        """Return the highest incarnation among the removed scopes of each set, by set id."""
-        return await self._read(_last_incarnations)
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
+        """Store a batch, or none of it, and return its journal lines."""
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
-        """Store all commits or none, in order, and return the journal lines of each."""
-        return await self._write(lambda database, header: _commit(database, header, commits))
+        def commit(database: sqlite3.Connection, header: Header) -> tuple[Header, Sequence[Entry]]:
+            known = self._receipts.get(batch.stamp)
+            if known is not None:
+                lines = _journal(database, known.start - 1, len(known), {})
+                return header, [entry for entry in lines if entry.stamp == batch.stamp]
+            with transaction(database, "BEGIN IMMEDIATE"):
+                entries = write_batch(database, batch, header.last_line)
+                after = _increment_header(database, header, len(entries))
+            self._receipts.add(batch.stamp, range(header.last_line + 1, after.last_line + 1))
+            return after, entries
+
+        return await self._write(commit, self._followers.announce)
+
+    async def last(self) -> int:
+        """Return the number of the journal's last line."""
+        await self._recover_if_needed()
+        return self._header.last_line
+
+    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+        """Yield the lines after line ``after`` as they are stored, whole batches at once."""
+
+        def read(database: sqlite3.Connection, start: int, limit: int) -> tuple[Sequence[Entry], int]:
+            with transaction(database, "BEGIN"):
+                return _journal(database, start, limit, {}), _pruned(database)
+
+        return self._followers.follow(
+            after, lambda start, limit: self._read(lambda database: read(database, start, limit))
+        )
+
+    async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:
+        """Return a new lease with the next fence; None while another owner's lease lasts."""
+        return await self._change_lease(key, lambda newest: next_lease(newest, key, owner, now, lasts))
+
+    async def renew(self, lease: Lease, now: datetime, lasts: timedelta) -> Lease | None:
+        """Return the lease with a later end; None if it is no longer the newest."""
+        return await self._change_lease(lease.key, lambda newest: renewed(newest, lease, now, lasts))
+
+    async def release(self, lease: Lease) -> None:
+        """End a lease, unless it is no longer the newest."""
+        await self._change_lease(lease.key, lambda newest: released(newest, lease))
 
     async def journal(
         self,
@@ -176,15 +188,11 @@ class SqliteStore:
         limit: int = 1000,
         event: EventId | None = None,
         scope: ScopeId | None = None,
+        newest_first: bool = False,
     ) -> Sequence[Entry]:
-        """Return the first ``limit`` journal lines after line ``after``: of an event, of a scope, or all."""
-        return await self._read(
-            lambda database: _journal(database, after, limit, {"event": event, "scope": scope})
-        )
-
-    async def newest(self) -> Entry | None:
-        """Return the last line of the journal."""
-        return await self._read(_newest)
+        """Return ``limit`` journal lines after line ``after``: of an event, of a scope, or all."""
+        only = {"event": event, "scope": scope}
+        return await self._read(lambda database: _journal(database, after, limit, only, newest_first))
 
     async def prune(
         self, before: datetime | None, most: int, keep: Collection[EventId], spare: int = 1
@@ -195,7 +203,7 @@ class SqliteStore:
             with transaction(database, "BEGIN IMMEDIATE"):
                 examined = prune(database, _pruned(database), before, most, keep, max(1, spare))
                 if examined:
-                    database.execute(UPSERT_NOTE, text_row(MARK, str(examined[-1])))
+                    database.execute(UPSERT_NOTE, with_checksum(MARK, str(examined[-1])))
                 return _increment_header(database, header, 0), len(examined)
 
         return await self._write(prune_slice)
@@ -208,18 +216,13 @@ class SqliteStore:
         """Return the number of bytes of the file that are in use."""
         return await self._read(size)
 
-    async def documents(self) -> Mapping[str, str]:
-        """Return the texts that other packages store with the fleet, in order of creation."""
-        rows = f"{select_rows('document')} ORDER BY position"
-        return await self._read(lambda database: read_texts("document", database.execute(rows)))
+    async def put_value(self, key: str, value: str | None) -> None:
+        """Store a value about the service itself; None removes it."""
+        await self._write(lambda database, header: _put_value(database, header, key, value))
 
-    async def note(self, key: str, value: str) -> None:
-        """Store a value about the service itself."""
-        await self._write(lambda database, header: _put_note(database, header, key, value))
-
-    async def noted(self, key: str) -> str | None:
-        """Return a value that ``note`` stored; None if there is none."""
-        return await self._read(lambda database: _get_note(database, key))
+    async def get_value(self, key: str) -> str | None:
+        """Return a value that ``put_value`` stored; None if there is none."""
+        return await self._read(lambda database: _get_value(database, key))
 
     async def close(self) -> None:
         """Finish the current write, then release the database and its directory."""
@@ -236,13 +239,20 @@ class SqliteStore:
         await self._recover_if_needed()
         return await self._reader.work(job)
 
-    async def _write(self, job: Callable[[sqlite3.Connection, Header], tuple[Header, Result]]) -> Result:
+    async def _write(
+        self,
+        job: Callable[[sqlite3.Connection, Header], tuple[Header, Result]],
+        announce: Callable[[Result, asyncio.AbstractEventLoop], None] | None = None,
+    ) -> Result:
         await self._recover_if_needed()
+        loop = asyncio.get_running_loop()
 
         def write(database: sqlite3.Connection) -> Result:
             self._header, result = job(database, self._header)
             if self._marker is not None:
                 self._marker.put(self._header.commits)
+            if announce is not None:
+                announce(result, loop)  # here, because the task that waits for the result may be cancelled
             return result
 
         try:
@@ -250,6 +260,20 @@ class SqliteStore:
         except UnknownOutcomeError:
             self._outcome_unknown = True
             raise
+
+    async def _change_lease(self, key: str, change: Callable[[Lease | None], Lease | None]) -> Lease | None:
+        """Replace the newest lease of a key, unless ``change`` returns None."""
+
+        def write(database: sqlite3.Connection, header: Header) -> tuple[Header, Lease | None]:
+            with transaction(database, "BEGIN IMMEDIATE"):
+                rows = database.execute(f"{select_rows('claim')} WHERE key = ?", (key,))
+                lease = change(read_leases(rows).get(key))
+                if lease is None:
+                    return header, None
+                database.execute(UPSERT_CLAIM, claim_row(lease))
+                return _increment_header(database, header, 0), lease
+
+        return await self._write(write)
 
     async def _recover_if_needed(self) -> None:
         """After a commit with an unknown outcome, find out what is stored and sync it to the disk."""
@@ -264,6 +288,7 @@ class SqliteStore:
             await self._writer.work(self._recover)
             await self._reader.open(lambda: _connect(self._path, READING))
             self._outcome_unknown = False
+            self._followers.wake()
 
     def _lock_and_connect(self) -> sqlite3.Connection:
         try:
@@ -287,6 +312,7 @@ class SqliteStore:
         migrate(database, migrations())
         check_at_start(database)
         header = self._header = read_header(database)
+        self._receipts.add(*_newest_batch(database))
         try:
             self._marker = MarkerFile(self._directory, Marker(header.database, header.commits))
         except OSError as problem:
@@ -301,6 +327,7 @@ class SqliteStore:
         check_identity(self._path, database, read_marker(self._directory))
         check_journal_end(database)
         self._header = read_header(database)
+        self._receipts.add(*_newest_batch(database))
         ((busy, _, _),) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
             raise StoreFailedError(self._path, "another process is reading it")
@@ -340,49 +367,45 @@ def _connect(path: Path, settings: Sequence[str]) -> sqlite3.Connection:
         return connect(path, settings)
 
 
-def _load(database: sqlite3.Connection) -> Mapping[ScopeId, Scope]:
+def _snapshot(database: sqlite3.Connection) -> Snapshot:
+    def rows(table: str) -> sqlite3.Cursor:
+        return database.execute(select_rows(table))
+
+    def in_order(table: str) -> sqlite3.Cursor:
+        return database.execute(f"{select_rows(table)} ORDER BY position")
+
     with transaction(database, "BEGIN"):
-        return read_scopes(
-            database.execute(f"{select_rows('scope')} ORDER BY position"),
-            database.execute(f"{select_rows('machine')} ORDER BY position"),
-            database.execute(f"{select_rows('event')} ORDER BY position"),
+        scopes, scope_stamps = read_scopes(in_order("scope"), in_order("machine"), in_order("event"))
+        texts, text_stamps = read_documents(in_order("document"))
+        return Snapshot(
+            position=read_header(database).last_line,
+            scopes=MappingProxyType(scopes),
+            scope_stamps=MappingProxyType(scope_stamps),
+            sets=MappingProxyType(read_sets(rows("fleet_set"))),
+            texts=MappingProxyType(texts),
+            text_stamps=MappingProxyType(text_stamps),
+            polled=MappingProxyType(read_polls(rows("poll"), scopes)),
         )
 
 
-def _last_incarnations(database: sqlite3.Connection) -> Mapping[str, int]:
-    rows = verified_rows("last_incarnation", database.execute(select_rows("last_incarnation")))
-    return {set_id.decode(): incarnation for set_id, incarnation, _ in rows}
+def _newest_batch(database: sqlite3.Connection) -> tuple[int, range]:
+    """Return the stamp of the newest batch and the numbers of its lines."""
+    rows = database.execute(NEWEST_STAMPS)
+    last, stamp = next(rows, (0, 0))
+    first = last
+    for seq, _ in takewhile(lambda row: row[1] == stamp, rows):
+        first = seq
+    return stamp, range(first, last + 1)
 
 
-def _commit(
-    database: sqlite3.Connection, header: Header, commits: Sequence[Commit]
-) -> tuple[Header, list[list[Entry]]]:
+def _put_value(
+    database: sqlite3.Connection, header: Header, key: str, value: str | None
+) -> tuple[Header, None]:
     with transaction(database, "BEGIN IMMEDIATE"):
-        _check_versions(database, commits)
-        numbered = number_lines(commits, header.last_line)
-        writes = BatchWrites(commits)
-        last_incarnations: dict[str, int] = {}
-        for commit in commits:
-            remember_removed(last_incarnations, commit.changes)
-        removed = ((*columns, row_checksum(*columns)) for columns in last_incarnations.items())
-        database.executemany(UPSERT_LAST_INCARNATION, removed)
-        database.executemany(DELETE_SCOPE, ((scope,) for scope in writes.wiped))
-        database.executemany(DELETE_MACHINE, writes.machines.removed_keys())
-        database.executemany(DELETE_EVENT, writes.events.removed_keys())
-        database.executemany(UPSERT_SCOPE, map(scope_row, writes.scopes.values()))
-        database.executemany(UPSERT_MACHINE, map(machine_row, writes.machines))
-        database.executemany(UPSERT_EVENT, map(event_row, writes.events))
-        documents = {key: text for commit in commits for key, text in commit.documents.items()}
-        database.executemany(DELETE_DOCUMENT, ((key,) for key, text in documents.items() if text is None))
-        upserts = (text_row(key, text) for key, text in documents.items() if text is not None)
-        database.executemany(UPSERT_DOCUMENT, upserts)
-        database.executemany(ADD_LINE, (journal_row(entry) for entries in numbered for entry in entries))
-        return _increment_header(database, header, sum(map(len, numbered))), numbered
-
-
-def _put_note(database: sqlite3.Connection, header: Header, key: str, value: str) -> tuple[Header, None]:
-    with transaction(database, "BEGIN IMMEDIATE"):
-        database.execute(UPSERT_NOTE, text_row(key, value))
+        if value is None:
+            database.execute(DELETE_NOTE, (key,))
+        else:
+            database.execute(UPSERT_NOTE, with_checksum(key, value))
         return _increment_header(database, header, 0), None
 
 
@@ -394,43 +417,25 @@ def _increment_header(database: sqlite3.Connection, before: Header, lines: int) 
     return after
 
 
-def _check_versions(database: sqlite3.Connection, commits: Sequence[Commit]) -> None:
-    versions: dict[ScopeId, int] = {}
-    for commit in commits:
-        for scope_id, expected in commit.expected.items():
-            if scope_id not in versions:
-                versions[scope_id] = _version(database, scope_id)
-            if versions[scope_id] != expected:
-                raise ConflictError(scope_id, expected)
-            versions[scope_id] = commit.after[scope_id].version if scope_id in commit.after else 0
-
-
-def _version(database: sqlite3.Connection, scope_id: ScopeId) -> int:
-    for (version,) in database.execute("SELECT version FROM scope WHERE id = ?", (scope_id,)):
-        return int(version)
-    return 0
-
-
 def _journal(
-    database: sqlite3.Connection, after: int, limit: int, only: Mapping[str, str | None]
+    database: sqlite3.Connection,
+    after: int,
+    limit: int,
+    only: Mapping[str, str | None],
+    newest_first: bool = False,
 ) -> Sequence[Entry]:
     filters = {column: value for column, value in only.items() if value is not None}
-    lines = LINES.format(only="".join(f" AND {column} = ?" for column in filters))
-    return _entries(database.execute(lines, (after, *filters.values(), limit)))
-
-
-def _newest(database: sqlite3.Connection) -> Entry | None:
-    return next(iter(_entries(database.execute(NEWEST_LINE))), None)
-
-
-def _entries(rows: Iterable[JournalRow]) -> list[Entry]:
+    lines = LINES.format(
+        only="".join(f" AND {column} = ?" for column in filters), order=" DESC" if newest_first else ""
+    )
+    rows = database.execute(lines, (after, *filters.values(), limit))
     return [read_entry(row) for row in verified_rows("journal", rows)]
 
 
-def _get_note(database: sqlite3.Connection, key: str) -> str | None:
+def _get_value(database: sqlite3.Connection, key: str) -> str | None:
     rows = database.execute(f"{select_rows('note')} WHERE key = ?", (key,))
-    return read_texts("note", rows).get(key)
+    return read_notes(rows).get(key)
 
 
 def _pruned(database: sqlite3.Connection) -> int:
-    return int(_get_note(database, MARK) or 0)
+    return int(_get_value(database, MARK) or 0)

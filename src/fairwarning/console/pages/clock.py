@@ -20,6 +20,8 @@ async def show(context: ConsoleContext, request: PageRequest) -> PageView:
     """Return the clock page."""
     engine = context.engine
     manual, speed = isinstance(engine.clock, ManualClock), engine.policy.speed
+    if manual:
+        await engine.rest()
     facts = TemplateMacros("_clock.html", request).fragment(
         "facts", "clock-facts", manual=manual, speed=speed, deadline=engine.next_deadline()
     )

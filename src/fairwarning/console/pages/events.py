@@ -29,6 +29,7 @@ STEPS: Mapping[EventMilestone, str] = {
     EventMilestone.STARTED: "impact started",
     EventMilestone.PROGRESSED: "impact ended on",
     EventMilestone.FAILED: "attempt failed; will be retried",
+    EventMilestone.OVERDUE: "overdue",
     EventMilestone.FINISHED: "finished",
     EventMilestone.CANCELLED: "cancelled",
 }

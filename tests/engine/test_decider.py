@@ -1,8 +1,9 @@
-"""Group commit: many decisions, few transactions, and a confirmed commit is certainly stored."""
+"""Group commit: many requests, few transactions, and a confirmed request is certainly stored."""
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,16 @@ from hypothesis import strategies as st
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.commands import Approve, CreateSet, Schedule
-from fairwarning.core.errors import ConflictError, UnknownEventError
+from fairwarning.core.errors import UnknownEventError
 from fairwarning.core.history import CommandRefused
-from fairwarning.core.model import EventId, MachineRef, ScopeId
+from fairwarning.core.model import OPERATOR, EventId, MachineRef, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.pipeline import Pipeline
-from fairwarning.engine.ports import Commit, Entry, Store
+from fairwarning.engine.ports import Batch, Entry, StaleBatchError, Store
+from fairwarning.engine.refusal import refusal_note
+from fairwarning.engine.requests import Caller, Plan, View
 from fairwarning.store.memory import MemoryStore
 from tests.conftest import NOON
 from tests.store.gate import Gate, turns
@@ -38,43 +40,15 @@ class Unreliable(MemoryStore):
         super().__init__()
         self.plan: list[str] = []
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[Sequence[Entry]]:
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
         await asyncio.sleep(0)
         fate = self.plan.pop() if self.plan else WORKS
         if fate == FAILS_BEFORE:
             raise OSError("disk full")
-        entries = await super().commit(commits)
+        entries = await super().commit(batch)
         if fate == FAILS_AFTER:
             raise OSError("no answer")
         return entries
-
-
-class Ledger:
-    """What a pipeline reports."""
-
-    def __init__(self) -> None:
-        self.kept: list[str] = []
-        self.seqs: list[int] = []
-        self.lost = 0
-
-    def keep(self, commits: Sequence[Commit], kept: Sequence[Sequence[Entry]]) -> None:
-        self.kept += map(name, commits)
-        self.seqs += [entry.seq for entries in kept for entry in entries]
-
-    def lose(self) -> None:
-        self.lost += 1
-
-
-def note(reason: str) -> Commit:
-    return Commit(
-        at=NOON, changes=(CommandRefused(scope=WEB, asked="restart", reason=reason, by="operator"),)
-    )
-
-
-def name(commit: Commit) -> str:
-    (change,) = commit.changes
-    assert isinstance(change, CommandRefused)
-    return change.reason
 
 
 async def started(gate: Store, *events: EventId) -> Engine:
@@ -104,17 +78,20 @@ async def approved_by(store: Store, event: EventId) -> list[str]:
     ]
 
 
-# -- the pipeline by itself
+def requests(gate: Gate) -> list[int]:
+    """Return the number of requests in each batch."""
+    return [len(batch.parts) for batch in gate.batches]
 
 
 def test_while_one_batch_is_written_the_next_one_gathers() -> None:
-    async def story() -> tuple[list[list[str]], Ledger]:
-        gate, ledger = Gate(MemoryStore()), Ledger()
+    async def story() -> list[int]:
+        gate = Gate(MemoryStore())
+        engine = await started(gate, E1, E2, E3)
         gate.open = False
-        pipeline = Pipeline(gate, ledger.keep, ledger.lose)
-        first = asyncio.create_task(pipeline.put(note("a")))
+        gate.batches.clear()
+        first = asyncio.create_task(engine.handle(approve(E1)))
         await turns()
-        others = [asyncio.create_task(pipeline.put(note(one))) for one in "bcd"]
+        others = [asyncio.create_task(engine.handle(approve(one))) for one in (E2, E3)]
         await turns()
         assert not first.done()
         await gate.let_through()
@@ -122,52 +99,58 @@ def test_while_one_batch_is_written_the_next_one_gathers() -> None:
         assert not any(one.done() for one in others)
         await gate.let_through()
         await asyncio.gather(*others)
-        return [[name(commit) for commit in batch] for batch in gate.batches], ledger
+        return requests(gate)
 
-    batches, ledger = asyncio.run(story())
-
-    assert batches == [["a"], ["b", "c", "d"]]
-    assert (ledger.kept, ledger.seqs, ledger.lost) == (["a", "b", "c", "d"], [1, 2, 3, 4], 0)
+    assert asyncio.run(story()) == [1, 2]
 
 
-def test_a_batch_that_fails_takes_with_it_what_was_decided_on_top_of_it() -> None:
-    async def story() -> tuple[Ledger, list[str]]:
-        gate, ledger = Gate(MemoryStore()), Ledger()
+def test_a_batch_that_fails_does_not_harm_what_gathered_meanwhile() -> None:
+    async def story() -> tuple[str, list[str], list[str]]:
+        gate = Gate(MemoryStore())
+        engine = await started(gate, E1, E2)
         gate.open = False
-        pipeline = Pipeline(gate, ledger.keep, ledger.lose)
-        first = asyncio.create_task(pipeline.put(note("a")))
+        first = asyncio.create_task(engine.handle(approve(E1)))
         await turns()
-        second = asyncio.create_task(pipeline.put(note("b")))
+        second = asyncio.create_task(engine.handle(approve(E2)))
         await turns()
         await gate.turn_away(OSError("disk full"))
-        failures = list(map(str, await asyncio.gather(first, second, return_exceptions=True)))
         gate.open = True
-        await pipeline.put(note("c"))
-        return ledger, failures
+        (problem, _) = await asyncio.gather(first, second, return_exceptions=True)
+        return str(problem), await approved_by(gate, E1), await approved_by(gate, E2)
 
-    ledger, failures = asyncio.run(story())
-
-    assert (ledger.lost, ledger.kept, ledger.seqs) == (1, ["c"], [1])
-    assert failures == ["disk full", "disk full"]
+    assert asyncio.run(story()) == ("disk full", [], ["operator"])
 
 
-def test_a_commit_is_stored_even_if_its_caller_gives_up() -> None:
-    async def story() -> Ledger:
-        gate, ledger = Gate(MemoryStore()), Ledger()
+def test_a_request_is_stored_even_if_its_caller_gives_up() -> None:
+    async def story() -> list[str]:
+        gate = Gate(MemoryStore())
+        engine = await started(gate, E1)
         gate.open = False
-        pipeline = Pipeline(gate, ledger.keep, ledger.lose)
-        waiting = asyncio.create_task(pipeline.put(note("a")))
+        waiting = asyncio.create_task(engine.handle(approve(E1)))
         await turns()
         waiting.cancel()
         await turns()
         await gate.let_through()
-        await pipeline.idle()
-        return ledger
+        await engine.close()
+        return await approved_by(gate, E1)
 
-    assert asyncio.run(story()).kept == ["a"]
+    assert asyncio.run(story()) == ["operator"]
 
 
-# -- the engine on top of it
+def test_a_defect_in_one_request_fails_that_request_alone() -> None:
+    def broken(view: View) -> Plan:
+        raise RuntimeError("a defect")
+
+    async def story() -> tuple[object, list[str]]:
+        store = MemoryStore()
+        engine = await started(store, E1)
+        caller = Caller(OPERATOR, "a request")
+        problem, _ = await asyncio.gather(
+            engine.submit(caller, broken), engine.handle(approve(E1)), return_exceptions=True
+        )
+        return str(problem), await approved_by(store, E1)
+
+    assert asyncio.run(story()) == ("a defect", ["operator"])
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -237,14 +220,18 @@ def test_an_answer_waits_for_what_it_rests_on_and_for_nothing_much_later() -> No
     assert asyncio.run(story()) == (False, True)
 
 
-def test_a_refusal_based_on_a_lost_decision_is_decided_again() -> None:
+def test_a_refusal_that_another_batch_got_ahead_of_is_decided_again() -> None:
     async def story() -> list[type]:
         gate = Gate(MemoryStore())
         engine = await started(gate, E1)
         gate.open = False
-        refusal = asyncio.create_task(engine.handle(approve(E2)))
+        command = approve(E2)
+        submitted = engine.submit(
+            Caller(OPERATOR, "a request"), lambda view: Plan((command,)), partial(refusal_note, command)
+        )
+        refusal = asyncio.create_task(submitted)
         await turns()
-        await gate.turn_away(ConflictError(WEB, 1))
+        await gate.turn_away(StaleBatchError({}, await gate.last()))
         gate.open = True
         with pytest.raises(UnknownEventError):
             await refusal
@@ -273,7 +260,7 @@ def test_whatever_fails_an_approval_that_was_answered_is_there(plan: list[str]) 
         kept = {one for one in events if await approved_by(store, one)}
         store.plan.clear()
         await engine.handle(approve(*events))
-        return set().union(*answered), kept, await store.load() == engine.scopes()
+        return set().union(*answered), kept, (await store.snapshot()).scopes == engine.scopes()
 
     answered, kept, agree = asyncio.run(story())
 

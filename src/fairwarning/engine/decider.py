@@ -1,0 +1,343 @@
+"""Decides requests and stores what they change, one batch at a time.
+
+Requests gather while a batch is being stored. Then all of them are decided, in order, on a private ``Fold``
+of the replica, and written as one transaction that names the stamp of everything that any of them read. If
+another node was faster, the store refuses the batch: the replica follows the journal, and the requests are
+decided again. Nothing is ever decided on a state that is not stored, and a caller gets its answer only once
+the replica includes it.
+
+The rules of a batch:
+
+1. The fold is private. A refused request leaves no trace in it.
+2. The batch expects the stamp of every aggregate that any of its requests read, the refused ones included.
+   After a conflict all are decided again, at once, with what has gathered meanwhile, for up to ``PATIENCE``.
+3. Innocents first: requests that read none of the stale aggregates go in a batch of their own, once.
+4. Answers come after the batch is stored and installed. A batch without a line asks for the number of the
+   journal's last line, and is decided again if the replica was behind.
+5. No stamp covers a question by predicate (``Reads.by_predicate``). A line that rests on one is stored only
+   right behind the line it was decided on, unless a number read since the request came is already applied.
+   An answer without a line that rests on one is given under the same condition, or decided again, first.
+6. Requests keep their boundaries: the lines of one request are consecutive and carry its id.
+7. The name of a set is an aggregate, written by whatever creates or removes one of its scopes (``Fold``).
+8. Own batches are recognised by their stamp (``Follower``); after a lost answer the same batch is sent again.
+9. Scopes behind one barrier are read together (``Directory.together``).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from fairwarning.core.changes import TextChanged
+from fairwarning.core.commands import Command, concerns
+from fairwarning.core.decide import Decision, decide
+from fairwarning.core.errors import ContendedError, FairWarningError, StorageError
+from fairwarning.core.fleet import FleetState
+from fairwarning.core.model import PrincipalKind, Scope, ScopeId
+from fairwarning.core.policy import Policy
+from fairwarning.engine.clock import Clock
+from fairwarning.engine.directory import Directory
+from fairwarning.engine.fold import Fold, FoldView, Reads
+from fairwarning.engine.follower import Follower
+from fairwarning.engine.ports import (
+    Aggregate,
+    AggregateKind,
+    Batch,
+    Entry,
+    Line,
+    Part,
+    StaleBatchError,
+    Store,
+)
+from fairwarning.engine.replica import Replica
+from fairwarning.engine.requests import Build, Caller, NoteRefusal, Result, Texts
+from fairwarning.formats.hidden_characters import readable
+
+log = logging.getLogger("fairwarning.engine")
+
+#: How long deciding goes on before other tasks get a turn, in seconds.
+SLICE = 0.002
+
+#: How long a request is decided again and again, and an answer of the store is waited for, in seconds.
+PATIENCE = 5.0
+
+#: The time before a batch with an unknown outcome is sent again, in seconds.
+SEND_AGAIN = 0.05
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """A request, and what the last try found."""
+
+    caller: Caller
+    build: Build
+    note_refusal: NoteRefusal
+    arrived: float
+    at: datetime
+    answer: asyncio.Future[Result]
+    tries: int = 0
+    #: The number of a journal line that was the last one at some time since the request arrived.
+    seen: int | None = None
+    #: Whether another node changed what the request read in the last try.
+    lost: bool = False
+    lines: tuple[Line, ...] = ()
+    after: dict[ScopeId, Scope | None] = field(default_factory=dict)
+    outcome: Result | Exception | None = None
+    reads: frozenset[Aggregate] = frozenset()
+    by_predicate: bool = False
+    #: Whether no request before it in the batch has changed anything.
+    first: bool = False
+
+    @property
+    def of_platform(self) -> bool:
+        """Whether nobody asked for it: an outdated answer does no harm, the platform looks again."""
+        return self.caller.principal.kind is PrincipalKind.PLATFORM
+
+    def is_fresh(self, position: int) -> bool:
+        """Whether a state after line ``position`` is as new as the request."""
+        return self.seen is not None and position >= self.seen
+
+    def finish(self) -> None:
+        """Give the caller the outcome of the last try."""
+        if self.answer.done():
+            return
+        if isinstance(self.outcome, Exception):
+            self.answer.set_exception(self.outcome)
+        elif self.outcome is not None:
+            self.answer.set_result(self.outcome)
+
+    def fail(self, problem: Exception) -> None:
+        """Give the caller an error that is not the decision's."""
+        self.outcome = problem
+        self.finish()
+
+
+class Decider:
+    """Decides the requests of one node."""
+
+    def __init__(
+        self,
+        store: Store,
+        replica: Replica,
+        follower: Follower,
+        clock: Clock,
+        policy: Callable[[], Policy],
+        new_stamp: Callable[[], int],
+        batch_size: int,
+    ) -> None:
+        #: Why the last batch could not be stored; None if it was.
+        self.problem: Exception | None = None
+        self._store = store
+        self._replica = replica
+        self._follower = follower
+        self._clock = clock
+        self._policy = policy
+        self._new_stamp = new_stamp
+        self._batch_size = batch_size
+        self._gathered: list[_Request] = []
+        self._worker: asyncio.Task[None] | None = None
+
+    async def handle(self, caller: Caller, build: Build, note_refusal: NoteRefusal) -> Result:
+        """Decide a request and return what came of it, once that is stored and installed."""
+        loop = asyncio.get_running_loop()
+        request = _Request(caller, build, note_refusal, loop.time(), self._clock.now(), loop.create_future())
+        self._gathered.append(request)
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work())
+        return await request.answer
+
+    async def idle(self) -> None:
+        """Return once no request is waiting or being decided."""
+        while self._worker is not None:
+            await asyncio.wait([self._worker])
+
+    async def _work(self) -> None:
+        try:
+            while self._gathered:
+                batch = self._take()
+                try:
+                    again = await self._carry_out(batch)
+                except Exception as problem:  # no caller may wait for ever
+                    self._note_problem(problem, len(batch))
+                    for request in batch:
+                        request.fail(problem)
+                else:
+                    self._gathered[:0] = again
+        finally:
+            self._worker = None
+
+    def _take(self) -> list[_Request]:
+        """Remove and return the requests of the next batch."""
+        now = asyncio.get_running_loop().time()
+        for request in self._gathered:
+            if request.tries and now - request.arrived > PATIENCE:
+                request.fail(ContendedError())
+        waiting = [request for request in self._gathered if not request.answer.done() or not request.tries]
+        losers = [request for request in waiting if request.lost]
+        innocents = [request for request in waiting if not request.lost]
+        if losers and any(request.tries for request in innocents):
+            batch, self._gathered = innocents[: self._batch_size], losers + innocents[self._batch_size :]
+        else:
+            batch, self._gathered = waiting[: self._batch_size], waiting[self._batch_size :]
+        for request in losers:
+            request.lost = False
+        return batch
+
+    async def _carry_out(self, requests: list[_Request]) -> list[_Request]:
+        """Decide, store, install and answer requests; return those that have to be decided again."""
+        start, fold = self._replica.position, Fold(self._replica)
+        expected: dict[Aggregate, int] = {}
+        await self._decide_all(requests, fold, expected)
+        writers = [request for request in requests if request.lines]
+        if not writers:
+            return await self._answer_if_current(requests, start)
+        batch = Batch(
+            stamp=self._new_stamp(),
+            parts=tuple(map(_part, writers)),
+            expected=expected,
+            position=start if any(_needs_position(request, start) for request in writers) else None,
+            after=fold.after,
+            sets=fold.sets,
+            texts=fold.texts,
+        )
+        try:
+            entries = await self._send(batch)
+        except StaleBatchError as conflict:
+            return await self._catch_up(requests, conflict)
+        finally:
+            self._follower.in_flight = None
+        self.problem = None
+        first = entries[0].seq
+        return _answer(requests, start, first)
+
+    async def _send(self, batch: Batch) -> Sequence[Entry]:
+        """Store a batch and install it; if the answer is lost, send the same batch again."""
+        self._follower.in_flight = batch
+        until = asyncio.get_running_loop().time() + PATIENCE
+        unknown: StorageError | None = None
+        while True:
+            try:
+                entries = await self._store.commit(batch)
+                break
+            except StorageError as problem:
+                unknown = problem if problem.outcome_unknown else unknown
+                if unknown is None:
+                    raise
+                if asyncio.get_running_loop().time() > until:
+                    raise unknown from problem
+                await asyncio.sleep(SEND_AGAIN)
+        if entries[0].seq == self._replica.position + 1:
+            self._follower.install(entries)
+        await self._follower.reach(entries[-1].seq)
+        return entries
+
+    async def _decide_all(
+        self, requests: Sequence[_Request], fold: Fold, expected: dict[Aggregate, int]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        pause = loop.time() + SLICE
+        for request in requests:
+            reads = Reads(fold)
+            self._decide(request, fold, reads)
+            request.reads, request.by_predicate = frozenset(reads.aggregates), reads.by_predicate
+            for aggregate in reads.aggregates:
+                # Lines of other nodes may be applied during a pause, so the stamp is noted when it is read.
+                if aggregate not in expected:
+                    expected[aggregate] = self._replica.stamp(aggregate)
+            if loop.time() > pause:
+                await asyncio.sleep(0)
+                pause = loop.time() + SLICE
+
+    def _decide(self, request: _Request, fold: Fold, reads: Reads) -> None:
+        request.tries += 1
+        request.at = now = self._clock.now()
+        request.first = fold.unchanged
+        request.lines, request.after = (), {}
+        try:
+            plan = request.build(FoldView(reads))
+            reads.by_predicate |= plan.needs_whole_journal
+            decision = self._decide_commands(plan.commands, reads, now)
+            texts = _changed_texts(plan.texts(decision.changes), reads)
+        except FairWarningError as refusal:
+            note = request.note_refusal(refusal)
+            request.outcome, request.lines = refusal, () if note is None else (note,)
+            return
+        except Exception as problem:  # a defect that concerns this request alone
+            log.exception("request_failed")
+            request.outcome = problem
+            return
+        fold.add(decision.changes, decision.after, texts)
+        request.after = dict(decision.after)
+        changed = tuple(TextChanged(key=key, text=text) for key, text in texts.items())
+        request.lines = (*decision.changes, *changed, *plan.notes)
+        request.outcome = Result(decision.changes, texts)
+
+    def _decide_commands(self, commands: Sequence[Command], reads: Reads, now: datetime) -> Decision:
+        if not commands:
+            return Decision((), {})
+        scopes = Directory(reads).together(one for command in commands for one in concerns(command))
+        sets = {one.name for one in reads.aggregates if one.kind is AggregateKind.SET}
+        last = {set_id: incarnation for set_id in sets if (incarnation := reads.last_incarnation(set_id))}
+        return decide(FleetState(scopes, self._policy(), last), commands, now)
+
+    async def _answer_if_current(self, requests: list[_Request], start: int) -> list[_Request]:
+        """Answer requests that change nothing, if nothing has happened that they should know of."""
+        outdated = [request for request in requests if not (request.of_platform or request.is_fresh(start))]
+        for request in requests:
+            if request not in outdated:
+                request.finish()
+        if outdated:
+            await self._reach(outdated, await self._store.last())
+            if self._replica.position != start:
+                return outdated
+        for request in outdated:
+            request.finish()
+        return []
+
+    async def _catch_up(self, requests: list[_Request], conflict: StaleBatchError) -> list[_Request]:
+        await self._reach(requests, conflict.last)
+        for request in requests:
+            request.lost = not request.reads.isdisjoint(conflict.stale)
+        return requests
+
+    async def _reach(self, requests: Sequence[_Request], number: int) -> None:
+        for request in requests:
+            request.seen = number if request.seen is None else request.seen
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._follower.reach(number)
+        except TimeoutError:
+            raise ContendedError from None
+
+    def _note_problem(self, problem: Exception, requests: int) -> None:
+        self.problem = problem
+        log.error("commit_failed requests=%d problem=%s", requests, problem)
+
+
+def _changed_texts(texts: Texts, reads: Reads) -> Texts:
+    # Stores replace some characters; every replica must hold what the journal says.
+    stored = {readable(key): None if text is None else readable(text) for key, text in texts.items()}
+    return {key: text for key, text in stored.items() if reads.text(key) != text}
+
+
+def _part(request: _Request) -> Part:
+    versions = {scope_id: scope.version for scope_id, scope in request.after.items() if scope is not None}
+    return Part(request=request.caller.request, at=request.at, lines=request.lines, versions=versions)
+
+
+def _needs_position(request: _Request, start: int) -> bool:
+    return request.by_predicate and not request.is_fresh(start)
+
+
+def _answer(requests: Sequence[_Request], start: int, first: int) -> list[_Request]:
+    """Answer requests whose batch begins with line ``first``; return those to be decided again."""
+    again: list[_Request] = []
+    for request in requests:
+        rests_on_stamps = bool(request.lines) or request.of_platform or not request.by_predicate
+        if rests_on_stamps or first == start + 1 or (request.first and request.is_fresh(start)):
+            request.finish()
+        else:
+            request.seen = first - 1 if request.seen is None else request.seen
+            again.append(request)
+    return again

@@ -1,0 +1,174 @@
+"""A state in the making: what the requests of one batch make of the state below it.
+
+A fold is private to the batch that is being decided. It holds the scopes, names of sets and texts that its
+requests have changed; everything else is read from the state below. A request that is refused adds nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from fairwarning.core.changes import Change, ScopeMade, ScopeRemoved, TextChanged, evolve, touched
+from fairwarning.core.errors import UnknownMachineError
+from fairwarning.core.model import Event, Machine, MachineRef, Scope, ScopeId
+from fairwarning.engine.directory import Directory, IndexedBy, IndexedScopes, Indexes, same_names
+from fairwarning.engine.ports import Aggregate, AggregateKind, Line
+from fairwarning.formats.hidden_characters import readable
+
+
+class State(IndexedScopes, Protocol):
+    """All aggregates, and the indexes over the scopes."""
+
+    def text(self, key: str) -> str | None:
+        """Return a text that another package stores with the fleet."""
+        ...
+
+    def last_incarnation(self, set_id: str) -> int:
+        """Return the highest incarnation among the removed scopes of a set; 0 if none was removed."""
+        ...
+
+
+class Fold:
+    """A state, and what a batch makes of it, request by request."""
+
+    def __init__(self, below: State) -> None:
+        self._below = below
+        self._indexes = Indexes()
+        #: The scopes that are no longer found by the names that the indexes below have for them.
+        self._renamed: set[ScopeId] = set()
+        self.after: dict[ScopeId, Scope | None] = {}
+        self.sets: dict[str, int] = {}
+        self.texts: dict[str, str | None] = {}
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether no request has changed anything."""
+        return not self.after and not self.texts
+
+    def find_scope(self, scope_id: ScopeId) -> Scope | None:
+        """Return a scope; None if there is none."""
+        return self.after[scope_id] if scope_id in self.after else self._below.find_scope(scope_id)
+
+    def find(self, by: IndexedBy, key: str) -> tuple[ScopeId, ...]:
+        """Return the scopes under a key."""
+        below = self._below.find(by, key)
+        if not self._renamed:
+            return below
+        return (*(one for one in below if one not in self._renamed), *self._indexes.find(by, key))
+
+    def text(self, key: str) -> str | None:
+        """Return a text that another package stores with the fleet."""
+        return self.texts[key] if key in self.texts else self._below.text(key)
+
+    def last_incarnation(self, set_id: str) -> int:
+        """Return the highest incarnation among the removed scopes of a set; 0 if none was removed."""
+        return self.sets[set_id] if set_id in self.sets else self._below.last_incarnation(set_id)
+
+    def add(
+        self,
+        changes: Iterable[Change],
+        after: Mapping[ScopeId, Scope | None],
+        texts: Mapping[str, str | None],
+    ) -> None:
+        """Add the changes of a request, given the scopes and texts after it."""
+        for change in changes:
+            if isinstance(change, ScopeMade):
+                self.sets[change.facts.set_id] = self.last_incarnation(change.facts.set_id)
+            elif isinstance(change, ScopeRemoved):
+                self._remember(change)
+        for scope_id, scope in after.items():
+            self._put(scope_id, scope)
+        self.texts.update(texts)
+
+    def replay(self, lines: Iterable[Line]) -> None:
+        """Add the journal lines of a request that another node has decided."""
+        changes = tuple(line for line in lines if isinstance(line, Change))
+        before = {one: scope for one in touched(changes) if (scope := self.find_scope(one)) is not None}
+        scopes = evolve(before, changes)
+        texts = {line.key: line.text for line in lines if isinstance(line, TextChanged)}
+        self.add(changes, {one: scopes.get(one) for one in touched(changes)}, texts)
+
+    def _remember(self, change: ScopeRemoved) -> None:
+        scope = self.find_scope(change.scope)
+        # Journals of the first release do not name the set of a removed scope.
+        set_id = change.set_id or (change.scope if scope is None else scope.facts.set_id)
+        self.sets[set_id] = max(self.last_incarnation(set_id), change.incarnation)
+
+    def _put(self, scope_id: ScopeId, scope: Scope | None) -> None:
+        before = self.find_scope(scope_id)
+        if scope_id in self._renamed:
+            self._indexes.put(scope_id, before, scope)
+        elif not same_names(before, scope):
+            self._renamed.add(scope_id)
+            self._indexes.put(scope_id, None, scope)
+        self.after[scope_id] = scope
+
+
+class Reads:
+    """A state that remembers what one request reads of it.
+
+    ``by_predicate`` says that the request asked a question whose answer no aggregate's stamp covers: which
+    machines are on a host, or which scopes have a machine of this name.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.aggregates: set[Aggregate] = set()
+        self.by_predicate = False
+
+    def find_scope(self, scope_id: ScopeId) -> Scope | None:
+        """Return a scope; None if there is none."""
+        self.aggregates.add(Aggregate(AggregateKind.SCOPE, scope_id))
+        return self._state.find_scope(scope_id)
+
+    def find(self, by: IndexedBy, key: str) -> tuple[ScopeId, ...]:
+        """Return the scopes under a key."""
+        found = self._state.find(by, key)
+        if by is IndexedBy.SET:
+            self.aggregates.add(Aggregate(AggregateKind.SET, key))
+        elif by is not IndexedBy.BARRIER and not (found and by is IndexedBy.EVENT):
+            # An event never moves to another scope, and scopes behind one barrier are decided together.
+            self.by_predicate = True
+        return found
+
+    def text(self, key: str) -> str | None:
+        """Return a text that another package stores with the fleet; its key is as stores write it."""
+        key = readable(key)
+        self.aggregates.add(Aggregate(AggregateKind.TEXT, key))
+        return self._state.text(key)
+
+    def last_incarnation(self, set_id: str) -> int:
+        """Return the highest incarnation among the removed scopes of a set; 0 if none was removed."""
+        self.aggregates.add(Aggregate(AggregateKind.SET, set_id))
+        return self._state.last_incarnation(set_id)
+
+
+class FoldView:
+    """What the function that builds a request may ask; see ``requests.View``."""
+
+    def __init__(self, state: Reads) -> None:
+        self._state = state
+        self._directory = Directory(state)
+        self.find_scope = state.find_scope
+        self.text = state.text
+        self.scope = self._directory.scope
+        self.machines_on_host = self._directory.machines_on_host
+
+    def machine(self, name: str) -> Machine:
+        """Return the machine named ``name`` or ``scope/name``."""
+        return self.machine_at(self._directory.machine(name))
+
+    def machine_at(self, ref: MachineRef) -> Machine:
+        """Return a machine by its reference, or raise ``UnknownMachineError``."""
+        scope = self._state.find_scope(ref.scope)
+        if scope is None or ref.name not in scope.machines:
+            raise UnknownMachineError(ref.name)
+        return scope.machines[ref.name]
+
+    def event(self, event_id: str) -> Event:
+        """Return a pending event."""
+        scope_id, known = self._directory.event(event_id)
+        return self.scope(scope_id).events[known]
+
+    def scopes_of_set(self, set_id: str) -> tuple[Scope, ...]:
+        """Return the scopes of a set: one, or one per zone; none if there is no such set."""
+        return tuple(self.scope(scope_id) for scope_id in self._directory.scopes_of_set(set_id))

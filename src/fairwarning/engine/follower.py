@@ -1,0 +1,95 @@
+"""Keeps the replica in step with the journal, whoever writes it.
+
+Whole batches are applied, in order. A batch of this node is recognised by its stamp wherever it comes first,
+as the answer of the store or in the journal, and is installed with its own objects.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from itertools import groupby
+
+from fairwarning.core.errors import StorageError
+from fairwarning.core.model import Scope, ScopeId
+from fairwarning.engine.ports import Batch, Entry, GapError, Store
+from fairwarning.engine.replica import Replica
+
+log = logging.getLogger("fairwarning.engine")
+
+#: The time in seconds before the journal is read again after an error.
+TRY_AGAIN = 1.0
+
+#: Called after each batch, with its lines and the scopes that it changed; None for a removed scope.
+Installed = Callable[[Sequence[Entry], Mapping[ScopeId, Scope | None]], None]
+
+
+class Follower:
+    """Applies the journal of a store to a replica."""
+
+    def __init__(
+        self,
+        store: Store,
+        replica: Replica,
+        installed: Installed,
+        reloaded: Callable[[Collection[ScopeId]], None],
+    ) -> None:
+        #: The batch that this node is storing.
+        self.in_flight: Batch | None = None
+        self._store = store
+        self._replica = replica
+        self._installed = installed
+        self._reloaded = reloaded
+
+    async def run(self) -> None:
+        """Follow the journal until cancelled."""
+        while True:
+            try:
+                await self._follow(None)
+            except Exception:  # the outermost loop: the replica must not stay behind for good
+                log.exception("following_failed")
+                await asyncio.sleep(TRY_AGAIN)
+
+    async def reach(self, number: int) -> None:
+        """Return once line ``number`` is applied."""
+        while self._replica.position < number:
+            try:
+                await self._follow(number)
+            except (StorageError, OSError) as problem:
+                log.error("following_failed problem=%s", problem)
+                await asyncio.sleep(TRY_AGAIN)
+
+    def install(self, entries: Sequence[Entry]) -> None:
+        """Apply batches that begin at the replica's next line or before; lines it has are left out."""
+        for batch in _batches(entries):
+            if batch[-1].seq <= self._replica.position:
+                continue
+            if batch[0].seq != self._replica.position + 1:
+                raise GapError
+            own = self.in_flight
+            if own is not None and own.stamp == batch[-1].stamp:
+                self._replica.install(own, batch[-1].seq)
+                self._installed(batch, own.after)
+            else:
+                self._installed(batch, self._replica.apply(batch))
+
+    async def reload(self) -> None:
+        """Read the whole state; a batch in flight is left to its answer."""
+        snapshot = await self._store.snapshot()
+        if snapshot.position >= self._replica.position:
+            self._reloaded(self._replica.load(snapshot))
+
+    async def _follow(self, number: int | None) -> None:
+        """Apply lines up to line ``number``; for ever if None."""
+        try:
+            async with aclosing(self._store.follow(self._replica.position)) as pages:
+                async for entries in pages:
+                    self.install(entries)
+                    if number is not None and self._replica.position >= number:
+                        return
+        except GapError:
+            await self.reload()
+
+
+def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    return (list(lines) for _, lines in groupby(entries, lambda entry: entry.ends))

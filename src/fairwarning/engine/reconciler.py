@@ -1,0 +1,323 @@
+"""Handles what is due, and looks at impacts: effects follow from the committed state, whoever caused it.
+
+The reconciler knows two things about every scope: its next deadline, and which of its outstanding impacts it
+has looked at. A look begins the impacts that have not begun and observes all of them; each observation says
+when to look again, and that instant is a deadline, too. A commit that leaves an impact unseen makes the scope
+one to look at, at once.
+
+Scopes are attended to side by side, in the order of their names, at most one task per scope. What a scope's
+observations and deadlines lead to at one moment is one request to the engine. The reconciler holds no truth:
+whatever it forgets, it finds again in the state.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Protocol
+
+from fairwarning.core.changes import EventChanged, EventMilestone
+from fairwarning.core.commands import Command, ReportOutcomes, Tick
+from fairwarning.core.fleet import (
+    Impact,
+    Observation,
+    Progress,
+    end_of_silence,
+    next_deadline,
+    outstanding_impacts,
+)
+from fairwarning.core.model import PLATFORM, Scope, ScopeId
+from fairwarning.core.policy import Policy
+from fairwarning.engine.clock import Clock, new_request_id
+from fairwarning.engine.deadlines import Deadlines
+from fairwarning.engine.ports import Driver, Lease
+from fairwarning.engine.requests import Build, Caller, Plan, Result, View
+
+log = logging.getLogger("fairwarning.engine")
+
+#: The number of scopes that are attended to at once; other tasks get a turn between them.
+SLICE = 256
+
+#: The number of calls to the driver at once; the others of a slice are left for deadlines.
+DRIVER_CALLS = SLICE // 2
+
+#: How long a call to the driver may take, in seconds.
+DRIVER_TIMEOUT = 10.0
+
+#: When impacts are looked at again after a call to the driver has failed.
+LOOK_AGAIN_AFTER = timedelta(seconds=30)
+
+#: How many seconds a scope rests after its request has failed.
+RETRY_AFTER = 1.0
+
+
+class ReconciledFleet(Protocol):
+    """What the reconciler needs of the engine."""
+
+    clock: Clock
+    policy: Policy
+
+    def scopes(self) -> Mapping[ScopeId, Scope]:
+        """Return all scopes."""
+        ...
+
+    def polled_at(self, scope_id: ScopeId) -> datetime | None:
+        """Return the last poll of a scope, which may not be stored yet."""
+        ...
+
+    async def submit(self, caller: Caller, build: Build) -> Result:
+        """Carry out the commands that ``build`` makes as one decision, and return once it is stored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The impacts of a scope that were looked at, and when to look again."""
+
+    impacts: frozenset[Impact]
+    again_at: datetime | None
+
+
+class Reconciler:
+    """Attends to the scopes of a fleet: their deadlines and their impacts."""
+
+    def __init__(self, fleet: ReconciledFleet, driver: Driver) -> None:
+        self.driver = driver
+        #: Set when a deadline has moved or a scope has to be looked at.
+        self.moved = asyncio.Event()
+        self._fleet = fleet
+        self._deadlines = Deadlines()
+        self._looks: dict[ScopeId, Look] = {}
+        self._unseen: set[ScopeId] = set()
+        #: The scopes to attend to, and whether each is due.
+        self._queue: deque[tuple[ScopeId, bool]] = deque()
+        #: Scopes whose turn came while a task attended to them.
+        self._again: dict[ScopeId, bool] = {}
+        self._tasks: dict[ScopeId, asyncio.Task[None]] = {}
+        #: Done when no task is left; its result is the first error of a task.
+        self._round: asyncio.Future[Exception | None] | None = None
+        self._problem: Exception | None = None
+        self._resting_until: dict[ScopeId, float] = {}
+        self._driver_calls = 0
+
+    # -- the state, as the engine commits it
+
+    def follow(self, scope_id: ScopeId, scope: Scope | None) -> None:
+        """Take note of a scope's committed state; None if it was removed."""
+        if scope is None:
+            self._deadlines.put(scope_id, None)
+            self._looks.pop(scope_id, None)
+            self._unseen.discard(scope_id)
+            self._resting_until.pop(scope_id, None)
+            return
+        impacts, look = self._impacts(scope), self._looks.get(scope_id)
+        if not impacts:
+            self._looks.pop(scope_id, None)
+            self._unseen.discard(scope_id)
+        elif look is None or not look.impacts.issuperset(impacts):
+            self._unseen.add(scope_id)
+        self._schedule(scope)
+
+    def follow_all(self) -> None:
+        """Take note of every scope anew: the policy or the whole state has changed."""
+        for scope_id, scope in self._fleet.scopes().items():
+            self.follow(scope_id, scope)
+
+    def next_deadline(self) -> datetime | None:
+        """Return the next deadline of all scopes."""
+        return self._deadlines.next()
+
+    # -- work
+
+    def begin(self, now: datetime, *, everything: bool = False) -> None:
+        """Start on the scopes that are due or to be looked at, in the order of their names.
+
+        A scope whose request failed a moment ago rests, unless ``everything`` is to be done.
+        """
+        due = set(self._deadlines.take(now))
+        unseen = self._unseen if self._driver_calls < DRIVER_CALLS else set()
+        for scope_id in sorted(due | unseen):
+            if everything or not self._rests(scope_id):
+                self._unseen.discard(scope_id)
+                self._queue.append((scope_id, scope_id in due))
+            elif scope_id in due:
+                self._schedule(self._fleet.scopes()[scope_id])
+        self._start()
+
+    async def tick(self) -> None:
+        """Look at what is to be looked at and handle what is due, until nothing is left.
+
+        Raises the first error of a scope, after the others have been handled; this scope is still due.
+        """
+        problem = await self._work()
+        if problem is not None:
+            raise problem
+
+    async def rest(self) -> None:
+        """Return once nothing is left to look at and nothing is due, or once a request has failed."""
+        await self._work()
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        if self._round is not None:
+            await asyncio.shield(self._round)
+
+    async def watch(self) -> None:
+        """Look at the machines that the driver points out, as long as it does."""
+        try:
+            async for machine in self.driver.watch():
+                self._looks.pop(machine.scope, None)
+                if machine.scope in self._fleet.scopes():
+                    self.follow(machine.scope, self._fleet.scopes()[machine.scope])
+        except Exception:  # deadlines go on without the driver's hints
+            log.exception("driver_watch_failed driver=%s", self.driver.name)
+
+    async def _work(self) -> Exception | None:
+        problem: Exception | None = None
+        while problem is None:
+            self.begin(self._fleet.clock.now(), everything=True)
+            if self._round is None:
+                break
+            problem = await asyncio.shield(self._round)
+        return problem
+
+    def _start(self) -> None:
+        while self._queue and len(self._tasks) < SLICE:
+            scope_id, due = self._queue.popleft()
+            if scope_id in self._tasks:
+                self._again[scope_id] = due or self._again.get(scope_id, False)
+                continue
+            task = asyncio.create_task(self._attend(scope_id, due=due))
+            self._tasks[scope_id] = task
+            task.add_done_callback(partial(self._finish, scope_id))
+        if self._tasks and self._round is None:
+            self._round = asyncio.get_running_loop().create_future()
+
+    def _finish(self, scope_id: ScopeId, task: asyncio.Task[None]) -> None:
+        del self._tasks[scope_id]
+        problem = None if task.cancelled() else task.exception()
+        if isinstance(problem, Exception):
+            self._problem = self._problem or problem
+        if scope_id in self._again:
+            self._queue.append((scope_id, self._again.pop(scope_id)))
+        self._start()
+        if not self._tasks and self._round is not None:
+            ended, self._round = self._round, None
+            result, self._problem = self._problem, None
+            ended.set_result(result)
+
+    async def _attend(self, scope_id: ScopeId, *, due: bool) -> None:
+        """Look at a scope's impacts, and request what they and its deadlines lead to."""
+        scope = self._fleet.scopes().get(scope_id)
+        if scope is None:
+            return
+        try:
+            observations = await self._look(scope)
+            outcomes = tuple(seen for seen in observations if _matters(seen))
+            if due or outcomes:
+                await self._submit(scope_id, outcomes)
+            self._resting_until.pop(scope_id, None)
+        except Exception:
+            log.exception("tick_failed scope=%s", scope_id)
+            self._rest_after_failure(scope_id)
+            raise
+        finally:
+            if scope_id in self._fleet.scopes():
+                self._schedule(self._fleet.scopes()[scope_id])
+
+    async def _submit(self, scope_id: ScopeId, outcomes: tuple[Observation, ...]) -> None:
+        def build(view: View) -> Plan:
+            scope = view.find_scope(scope_id)
+            if scope is None:
+                return Plan()
+            polled_at = self._fleet.polled_at(scope_id)
+            polled = {} if polled_at is None else {scope_id: polled_at}
+            tick: Command = Tick(scopes=(scope_id,), polled=polled)
+            # Core ignores observations of impacts that have ended meanwhile.
+            report = ReportOutcomes(scope=scope_id, observations=outcomes)
+            commands = (report, tick) if outcomes else (tick,)
+            # A poll that another node has written may have ended the silence.
+            disabled_at = end_of_silence(scope, polled_at, self._fleet.policy)
+            silent = disabled_at is not None and disabled_at <= self._fleet.clock.now()
+            return Plan(commands, needs_whole_journal=silent)
+
+        result = await self._fleet.submit(Caller(PLATFORM, new_request_id()), build)
+        for change in result.changes:
+            if isinstance(change, EventChanged) and change.what is EventMilestone.OVERDUE:
+                waiting = len(change.event.undone)
+                log.warning("impact_overdue event_id=%s machines=%d", change.event.id, waiting)
+
+    # -- impacts
+
+    async def _look(self, scope: Scope) -> Sequence[Observation]:
+        """Begin the impacts of a scope that have not begun, and observe all of them."""
+        impacts = self._impacts(scope)
+        if not impacts:
+            return ()
+        if self._driver_calls >= DRIVER_CALLS:
+            self._looks.pop(scope.id, None)
+            self._unseen.add(scope.id)
+            return ()
+        self._driver_calls += 1
+        try:
+            async with asyncio.timeout(DRIVER_TIMEOUT):
+                observations = await self._observe(impacts)
+        except Exception:  # the driver's errors are as unknown as its machines
+            log.exception("driver_failed driver=%s scope=%s", self.driver.name, scope.id)
+            again_at = self._fleet.clock.now() + LOOK_AGAIN_AFTER
+            self._looks[scope.id] = Look(frozenset(impacts), again_at)
+            return ()
+        finally:
+            self._driver_calls -= 1
+            if self._unseen:
+                self.moved.set()
+        again = (seen.again_at for seen in observations if seen.again_at is not None)
+        self._looks[scope.id] = Look(frozenset(impacts), min(again, default=None))
+        return observations
+
+    async def _observe(self, impacts: Sequence[Impact]) -> Sequence[Observation]:
+        now = self._fleet.clock.now()
+        observations = await self.driver.observe(impacts, now)
+        not_begun = {
+            (seen.event, seen.machine) for seen in observations if seen.progress is Progress.NOT_BEGUN
+        }
+        if not not_begun:
+            return observations
+        to_begin = [impact for impact in impacts if (impact.event, impact.machine.name) in not_begun]
+        # One process acts alone, so its lease is its own.
+        until = now + timedelta(seconds=DRIVER_TIMEOUT)
+        await self.driver.apply(to_begin, Lease(key=self.driver.name, owner="", fence=0, until=until))
+        return await self.driver.observe(impacts, now)
+
+    def _impacts(self, scope: Scope) -> tuple[Impact, ...]:
+        impacts = outstanding_impacts(scope, self._fleet.policy)
+        return tuple(impact for impact in impacts if self.driver.reaches(impact.host))
+
+    # -- deadlines
+
+    def _schedule(self, scope: Scope) -> None:
+        facts, look = scope.facts, self._looks.get(scope.id)
+        polled = self._fleet.polled_at(scope.id)
+        if polled != facts.polled_at:
+            scope = replace(scope, facts=replace(facts, polled_at=polled))
+        instants = next_deadline(scope, self._fleet.policy), None if look is None else look.again_at
+        self._deadlines.put(scope.id, min((one for one in instants if one is not None), default=None))
+        self.moved.set()
+
+    def _rest_after_failure(self, scope_id: ScopeId) -> None:
+        """Keep a scope due although its observations were made."""
+        self._resting_until[scope_id] = asyncio.get_running_loop().time() + RETRY_AFTER
+        if scope_id in self._looks:
+            self._looks[scope_id] = replace(self._looks[scope_id], again_at=self._fleet.clock.now())
+
+    def _rests(self, scope_id: ScopeId) -> bool:
+        return asyncio.get_running_loop().time() < self._resting_until.get(scope_id, 0.0)
+
+
+def _matters(observation: Observation) -> bool:
+    """Whether an observation may change anything."""
+    ended = observation.progress in (Progress.DONE, Progress.FAILED)
+    return ended or not observation.exists or observation.problem is not None

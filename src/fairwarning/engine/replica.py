@@ -1,0 +1,150 @@
+"""The state of the fleet in memory: exactly what the journal says up to line ``position``.
+
+Everything that reads, reads here. There are two ways forward. ``install`` takes a batch that this node has
+decided, with the objects of its decision; ``apply`` takes journal lines that another node has written and
+folds them with the core's own rules. Both give equal states.
+
+Readers rely on object identity: a scope that a batch does not change keeps its object, and a scope that it
+changes gets exactly one new object.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+
+from fairwarning.core.changes import Polled, ScopeMade, ScopeRemoved
+from fairwarning.core.model import Scope, ScopeId
+from fairwarning.engine.directory import Directory, IndexedBy, Indexes
+from fairwarning.engine.fold import Fold
+from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, Line, Snapshot
+
+
+class Replica:
+    """All aggregates after line ``position``, with their stamps."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.directory = Directory(self)
+        self._scopes: dict[ScopeId, Scope] = {}
+        self._scope_stamps: dict[ScopeId, int] = {}
+        self._set_stamps: dict[str, int] = {}
+        self._last_incarnations: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
+        self._text_stamps: dict[str, int] = {}
+        self._polled: dict[ScopeId, datetime] = {}
+        self._indexes = Indexes()
+
+    @property
+    def scopes(self) -> Mapping[ScopeId, Scope]:
+        """All scopes, in order of creation."""
+        return self._scopes
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The texts that other packages store with the fleet, in order of creation."""
+        return self._texts
+
+    def find_scope(self, scope_id: ScopeId) -> Scope | None:
+        """Return a scope; None if there is none."""
+        return self._scopes.get(scope_id)
+
+    def find(self, by: IndexedBy, key: str) -> tuple[ScopeId, ...]:
+        """Return the scopes under a key."""
+        return self._indexes.find(by, key)
+
+    def text(self, key: str) -> str | None:
+        """Return a text that another package stores with the fleet."""
+        return self._texts.get(key)
+
+    def last_incarnation(self, set_id: str) -> int:
+        """Return the highest incarnation among the removed scopes of a set; 0 if none was removed."""
+        return self._last_incarnations.get(set_id, 0)
+
+    def polled_at(self, scope_id: ScopeId) -> datetime | None:
+        """Return the last poll of a scope that the journal tells of."""
+        return self._polled.get(scope_id)
+
+    def stamp(self, aggregate: Aggregate) -> int:
+        """Return the stamp of an aggregate; 0 if there is no such aggregate."""
+        match aggregate.kind:
+            case AggregateKind.SCOPE:
+                return self._scope_stamps.get(ScopeId(aggregate.name), 0)
+            case AggregateKind.SET:
+                return self._set_stamps.get(aggregate.name, 0)
+            case AggregateKind.TEXT:
+                return self._text_stamps.get(aggregate.name, 0)
+
+    def load(self, snapshot: Snapshot) -> Collection[ScopeId]:
+        """Replace the whole state; return the scopes that are gone."""
+        gone = self._scopes.keys() - snapshot.scopes.keys()
+        for scope_id in self._scopes.keys() | snapshot.scopes.keys():
+            self._indexes.put(scope_id, self._scopes.get(scope_id), snapshot.scopes.get(scope_id))
+        self._scopes.clear()
+        self._scopes.update(snapshot.scopes)
+        self._scope_stamps = dict(snapshot.scope_stamps)
+        self._set_stamps = {set_id: name.stamp for set_id, name in snapshot.sets.items()}
+        self._last_incarnations = {
+            set_id: name.incarnation for set_id, name in snapshot.sets.items() if name.incarnation
+        }
+        self._texts.clear()
+        self._texts.update(snapshot.texts)
+        self._text_stamps = dict(snapshot.text_stamps)
+        self._polled = dict(snapshot.polled)
+        self.position = snapshot.position
+        return gone
+
+    def install(self, batch: Batch, last: int) -> None:
+        """Move on by a batch of this node, whose last line has the number ``last``."""
+        lines = [line for part in batch.parts for line in part.lines]
+        self._move(lines, last, batch.stamp, batch.after, batch.sets, batch.texts)
+
+    def apply(self, entries: Sequence[Entry]) -> Mapping[ScopeId, Scope | None]:
+        """Move on by the lines of another node's batch; return the scopes that they changed."""
+        fold = Fold(self)
+        for _, request in groupby(entries, lambda entry: entry.request):
+            fold.replay([entry.change for entry in request])
+        lines = [entry.change for entry in entries]
+        self._move(lines, entries[-1].seq, entries[-1].stamp, fold.after, fold.sets, fold.texts)
+        return fold.after
+
+    def _move(
+        self,
+        lines: Sequence[Line],
+        last: int,
+        stamp: int,
+        scopes: Mapping[ScopeId, Scope | None],
+        sets: Mapping[str, int],
+        texts: Mapping[str, str | None],
+    ) -> None:
+        remade = {line.scope for line in lines if isinstance(line, ScopeMade)}
+        for scope_id, scope in scopes.items():
+            self._indexes.put(scope_id, self._scopes.get(scope_id), scope)
+            if scope is None or scope_id in remade:
+                self._scopes.pop(scope_id, None)
+            if scope is None:
+                self._scope_stamps.pop(scope_id, None)
+            else:
+                self._scopes[scope_id] = scope
+                self._scope_stamps[scope_id] = stamp
+        for set_id, incarnation in sets.items():
+            self._set_stamps[set_id] = stamp
+            if incarnation:
+                self._last_incarnations[set_id] = incarnation
+        for key, text in texts.items():
+            if text is None:
+                self._texts.pop(key, None)
+                self._text_stamps.pop(key, None)
+            else:
+                self._texts[key] = text
+                self._text_stamps[key] = stamp
+        self._record_polls(lines)
+        self.position = last
+
+    def _record_polls(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            if isinstance(line, ScopeMade | ScopeRemoved):
+                self._polled.pop(line.scope, None)
+            elif isinstance(line, Polled):
+                for scope_id in line.scopes:
+                    if scope_id in self._scopes:
+                        self._polled[scope_id] = max(line.at, self._polled.get(scope_id, line.at))

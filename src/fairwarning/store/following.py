@@ -1,0 +1,64 @@
+"""Wakes the followers of a journal when lines are added to it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+
+from fairwarning.engine.ports import Entry, GapError
+
+#: The number of lines that are read at once; a page is longer if its last batch is.
+PAGE = 1000
+
+#: Returns the first lines after a line, at most as many as given, and the last line of the pruned part.
+ReadPage = Callable[[int, int], Awaitable[tuple[Sequence[Entry], int]]]
+
+
+class Followers:
+    """The followers of one journal."""
+
+    def __init__(self) -> None:
+        #: The newest batch, for followers that have everything before it; none if it is very long.
+        self._newest: Sequence[Entry] = ()
+        self._waiting: set[asyncio.Event] = set()
+
+    async def follow(self, after: int, read: ReadPage) -> AsyncGenerator[Sequence[Entry], None]:
+        """Yield the lines after line ``after`` as they are added, whole batches at once."""
+        woken = asyncio.Event()
+        self._waiting.add(woken)
+        try:
+            while True:
+                woken.clear()
+                newest = self._newest
+                if newest and newest[0].seq == after + 1:
+                    page = newest
+                else:
+                    page = await _read_batches(after, read)
+                if page:
+                    after = page[-1].seq
+                    yield page
+                else:
+                    await woken.wait()
+        finally:
+            self._waiting.discard(woken)
+
+    def announce(self, entries: Sequence[Entry], loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Tell all followers that a batch was stored; ``loop`` is theirs if this is another thread."""
+        self._newest = entries if len(entries) <= PAGE else ()
+        if loop is None:
+            self.wake()
+        elif self._waiting:
+            loop.call_soon_threadsafe(self.wake)
+
+    def wake(self) -> None:
+        """Let all followers look for new lines."""
+        for woken in self._waiting:
+            woken.set()
+
+
+async def _read_batches(after: int, read: ReadPage) -> Sequence[Entry]:
+    page, pruned = await read(after, PAGE)
+    if page and page[-1].ends > page[-1].seq:
+        rest, pruned = await read(page[-1].seq, page[-1].ends - page[-1].seq)
+        page = [*page, *rest]
+    if pruned > after:
+        raise GapError(f"the journal was pruned up to line {pruned}, the follower has reached line {after}")
+    return page

@@ -1,0 +1,96 @@
+"""``complete`` and ``fail``, and the guide to them."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.server import Server, call, up
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "use-your-own-tools.md"
+COMMANDS = re.findall(r"^\$ fairwarning (.*)$", GUIDE.read_text(), re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def external(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    words = ("--driver", "external", "--clock", "manual", "--start-enabled", "--no-arm")
+    with up(tmp_path_factory.mktemp("external"), *words) as server:
+        yield server
+
+
+def test_the_commands_of_the_guide_work_as_they_stand(tmp_path: Path) -> None:
+    start, cause, *reports = COMMANDS
+    _, *words = shlex.split(start.replace("--data fleet", f"--data {tmp_path / 'fleet'}"))
+
+    with up(tmp_path, "--no-arm", *words) as server:
+        (event,) = server.cause(*shlex.split(cause)[1:])
+        for report in reports:
+            server.tell(*shlex.split(report.replace("4967C", event["id"][:8])))
+        kinds = [row["kind"] for row in server.history()]
+
+    assert kinds == ["scheduled", "approved", "started", "failed", "finished"]
+
+
+def test_the_readme_leads_to_the_guide() -> None:
+    assert "(docs/guides/use-your-own-tools.md)" in (GUIDE.parents[2] / "README.md").read_text()
+
+
+def test_a_report_prints_the_event_as_it_is_afterwards(external: Server) -> None:
+    (event,) = external.cause("hardware-failure", "db")
+
+    failed = external.tell("fail", event["id"], "db", "--reason", "no power")
+    (done,) = json.loads(external.tell("complete", event["id"][:12].lower(), "--json"))
+
+    assert "Started" in failed
+    assert (done["id"], done["status"], done["attempt"]) == (event["id"], "Gone", 1)
+
+
+def test_an_overdue_event_is_shown_as_such(external: Server) -> None:
+    (event,) = external.cause("hardware-failure", "web_0")
+
+    external.tell("clock", "advance", "1h")
+
+    assert "Started, overdue" in external.tell("events", event["id"])
+    assert external.history()[-1]["kind"] == "overdue"
+    external.tell("complete", event["id"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        pytest.param(("complete", "db"), 2, "does not list db", id="complete of another machine"),
+        pytest.param(("fail", "db", "--reason", "x"), 2, "does not list db", id="failure of another machine"),
+        pytest.param(("fail", "app-0"), 2, "Missing option '--reason'", id="a failure without a reason"),
+    ],
+)
+def test_a_report_that_does_not_fit_is_refused(
+    external: Server, words: tuple[str, ...], code: int, message: str
+) -> None:
+    (event,) = external.cause("hardware-failure", "app-0")
+    verb, *rest = words
+
+    done = external.command(verb, event["id"], *rest)
+
+    assert done.code == code
+    assert message in done.stderr
+    external.tell("complete", event["id"])
+
+
+def test_a_server_with_simulated_machines_says_how_to_start_one_without(bare: Server) -> None:
+    (event,) = bare.cause("restart", "db")
+
+    done = bare.command("complete", event["id"])
+
+    assert done.code == 1
+    assert "the simulated driver ends impacts by itself" in done.stderr
+    assert done.stderr.endswith("hint: start the server with: fairwarning up --driver external\n")
+
+
+def test_azures_timings_are_for_simulated_machines() -> None:
+    done = call("up", "--driver", "external", "--timings", "azure")
+
+    assert done.code == 2
+    assert "--timings needs the simulated driver" in done.stderr

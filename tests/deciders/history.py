@@ -1,0 +1,207 @@
+"""A random history: several nodes on one store, clients that ask them for things, and mishaps."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import groupby
+from random import Random
+
+import pytest
+
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.policy import Policy
+from fairwarning.engine import decider
+from fairwarning.engine.ports import AggregateKind, Store
+from fairwarning.engine.replica import Replica
+from fairwarning.engine.requests import Caller
+from fairwarning.store.memory import MemoryStore
+from tests.deciders.asking import Client
+from tests.deciders.audit import AuditedStore, check_barriers_do_not_hang
+from tests.deciders.link import Link, Weather
+from tests.deciders.node import LoopClock, Node, check_equal, check_indexes
+from tests.deciders.virtual_time import run
+
+CHANGEABLE = Weather(lag=0.05, delay=0.004, loss=0.05, gap=0.02)
+POLICY = Policy(start_enabled=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What kind of history: how many nodes and rounds, what goes wrong, and how often."""
+
+    nodes: int = 3
+    rounds: int = 12
+    requests: int = 12
+    weather: Weather = CHANGEABLE
+    #: How long the requests of one round take to come, in seconds.
+    spread: float = 0.03
+    #: How often a node dies in a round, and another one takes its place.
+    deaths: float = 0.15
+    #: Whether deciding yields to other tasks after every request.
+    pauses: bool = False
+
+
+#: The kinds of histories that every seed is tried with.
+SETTINGS = {
+    "one node": Settings(nodes=1),
+    "two nodes": Settings(nodes=2),
+    "three nodes": Settings(nodes=3),
+    "late followers": Settings(weather=Weather(lag=0.5, delay=0.004, loss=0.02, gap=0.02)),
+    "all at once": Settings(nodes=2, requests=30, spread=0.004),
+    "with pauses": Settings(nodes=3, requests=30, spread=0.008, pauses=True),
+    "slow store": Settings(weather=Weather(lag=0.02, delay=0.2, loss=0.1, gap=0.1)),
+}
+
+
+class History:
+    """Nodes on one audited store."""
+
+    def __init__(self, seed: int, settings: Settings, store: Store) -> None:
+        self.settings = settings
+        self.chance = Random(seed)
+        self.store = AuditedStore(store, POLICY)
+        self.client = Client(self.chance)
+        self.nodes: list[Node] = []
+        self._ahead = timedelta()
+        self._number = 0
+
+    async def play(self) -> Counter[str]:
+        """Play all rounds, check everything, and return what happened."""
+        for _ in range(self.settings.nodes):
+            self.nodes.append(await self._start_node())
+        for _ in range(self.settings.rounds):
+            await self._play_round()
+            await self._become_quiet()
+            await self._check()
+            assert not self.store.violations
+            self.store.forget_points()
+            if self.chance.random() < 0.2:
+                self._ahead += timedelta(minutes=self.chance.choice((3, 6, 16, 400)))
+        self._check_replay()
+        for node in self.nodes:
+            self.store.counts.update(node.link.counts)
+            node.link.kill()
+        return self.store.counts
+
+    async def _start_node(self) -> Node:
+        skew = timedelta(seconds=self.chance.uniform(-0.3, 0.3))
+        link = Link(self.store, replace(self.settings.weather, loss=0.0), self.chance)
+        node = Node(
+            self.store, link, LoopClock(lambda: self._ahead + skew), lambda: self.chance.getrandbits(63) or 1
+        )
+        await node.open()
+        link.weather = self.settings.weather
+        node.following = asyncio.create_task(node.follow())
+        return node
+
+    async def _play_round(self) -> None:
+        callers = [asyncio.create_task(self._call(index)) for index in self._choose_nodes()]
+        if self.chance.random() < self.settings.deaths:
+            await asyncio.sleep(self.chance.random() * self.settings.spread)
+            index = self.chance.randrange(len(self.nodes))
+            dead = self.nodes[index]
+            dead.link.kill()
+            self.store.counts["deaths"] += 1
+            self.nodes[index] = await self._start_node()
+            for caller in dead.callers:
+                caller.cancel()
+        await asyncio.gather(*callers, return_exceptions=False)
+        if self.chance.random() < 0.2:
+            await self.store.prune(None, 1000, (), spare=20)
+
+    def _choose_nodes(self) -> Iterator[int]:
+        return (self.chance.randrange(len(self.nodes)) for _ in range(self.settings.requests))
+
+    async def _call(self, index: int) -> None:
+        await asyncio.sleep(self.chance.random() * self.settings.spread)
+        node = self.nodes[index]
+        self._number += 1
+        key = f"r{self._number}"
+        request = self.client.ask(key, self.store.state)
+        if request is None:
+            return
+        caller = Caller(request.principal, key)
+        asking = asyncio.ensure_future(node.submit(caller, request.build, request.note_refusal))
+        node.callers.add(asking)
+        try:
+            await asking
+        except FairWarningError:
+            pass
+        except asyncio.CancelledError:
+            assert node not in self.nodes, "a request was cancelled on a living node"
+        finally:
+            node.callers.discard(asking)
+
+    async def _become_quiet(self) -> None:
+        for node in self.nodes:
+            if self.chance.random() < 0.2:
+                for scope in list(node.scopes().values()):
+                    for ref in list(scope.refs())[:1]:
+                        node.polled(ref)
+                await node.flush_polls()
+            await node.close()
+        for _ in range(1000):
+            if all(node.position == self.store.position for node in self.nodes):
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError("a node never hears of the last line")
+
+    async def _check(self) -> None:
+        snapshot = await self.store.snapshot()
+        state = self.store.state
+        assert (dict(snapshot.scopes), dict(snapshot.texts)) == (state.scopes, state.texts)
+        assert dict(snapshot.polled) == state.polled
+        removed = {name: one.incarnation for name, one in snapshot.sets.items() if one.incarnation}
+        assert removed == state.last_incarnations
+        assert {name: one.stamp for name, one in snapshot.sets.items()} == {
+            aggregate.name: stamp
+            for aggregate, stamp in self.store.stamps.items()
+            if aggregate.kind is AggregateKind.SET
+        }
+        check_barriers_do_not_hang(state.scopes)
+        for node in self.nodes:
+            check_equal(node.replica, snapshot)
+            check_indexes(node.replica, state)
+        replayed = self._replayed()
+        check_equal(replayed, snapshot)
+
+    def _replayed(self) -> Replica:
+        replica = Replica()
+        for _, lines in groupby(self.store.entries, lambda entry: entry.ends):
+            replica.apply(list(lines))
+        return replica
+
+    def _check_replay(self) -> None:
+        check_indexes(self._replayed(), self.store.state)
+
+
+@contextmanager
+def _deciding_with(settings: Settings) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if settings.pauses:
+            patch.setattr(decider, "SLICE", -1.0)
+        yield
+
+
+def play(seed: int, settings: Settings) -> Counter[str]:
+    """Play a history to its end; an ``AssertionError`` tells of what must not happen."""
+
+    async def story() -> Counter[str]:
+        history = History(seed, settings, MemoryStore())
+        try:
+            return await history.play()
+        finally:
+            for violation in history.store.violations:
+                raise violation
+
+    # The histories lose requests on purpose; the errors about them are expected.
+    logging.disable(logging.ERROR)
+    try:
+        with _deciding_with(settings):
+            return run(story())
+    finally:
+        logging.disable(logging.NOTSET)
