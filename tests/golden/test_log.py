@@ -3,8 +3,9 @@
 import ast
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 
 import fairwarning
@@ -14,7 +15,7 @@ from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import ScopeKind
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.logs.follow import log
-from fairwarning.logs.journal import KnownFleet, LogLine, lines_of
+from fairwarning.logs.journal import KnownFleet, lines_of
 from fairwarning.logs.output import LogJsonFormatter, LogTextFormatter
 from tests.fleet_harness import FleetHarness, run
 from tests.golden.comparison import Golden
@@ -84,15 +85,15 @@ def scene() -> FleetHarness:
     return fleet
 
 
-def scene_lines() -> Iterator[LogLine]:
-    known = KnownFleet({})
-    for _, entries in groupby(scene().journal(), key=lambda entry: entry.at):
-        yield from lines_of(entries, known)
-
-
 def test_the_log_as_text_and_as_json(golden: Golden) -> None:
-    records = []
-    for line in scene_lines():
+    records, numbers = [], count(1)
+    entries = [
+        replace(entry, request=f"request{number}")
+        for _, lines in groupby(scene().journal(), key=lambda entry: entry.request)
+        for number in [next(numbers)]
+        for entry in lines
+    ]
+    for line in lines_of(entries, KnownFleet({})):
         record = log.makeRecord(log.name, line.level, "", 0, line.message, (), None)
         record.created = line.at.timestamp()
         records.append(record)

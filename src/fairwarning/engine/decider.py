@@ -53,6 +53,7 @@ from fairwarning.engine.ports import (
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Result, Texts
 from fairwarning.formats.hidden_characters import readable
+from fairwarning.formats.log_messages import LogMessage
 
 log = logging.getLogger("fairwarning.engine")
 
@@ -312,7 +313,7 @@ class Decider:
 
     def _note_problem(self, problem: Exception, requests: int) -> None:
         self.problem = problem
-        log.error("commit_failed requests=%d problem=%s", requests, problem)
+        log.error(LogMessage("commit_failed", requests=requests, problem=problem))
 
 
 def _changed_texts(texts: Texts, reads: Reads) -> Texts:

@@ -14,6 +14,7 @@ from fairwarning.core.errors import StorageError
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.ports import Batch, Entry, GapError, Store
 from fairwarning.engine.replica import Replica
+from fairwarning.formats.log_messages import LogMessage
 
 log = logging.getLogger("fairwarning.engine")
 
@@ -56,7 +57,7 @@ class Follower:
             try:
                 await self._follow(number)
             except (StorageError, OSError) as problem:
-                log.error("following_failed problem=%s", problem)
+                log.error(LogMessage("following_failed", problem=problem))
                 await asyncio.sleep(TRY_AGAIN)
 
     def install(self, entries: Sequence[Entry]) -> None:

@@ -35,6 +35,7 @@ from fairwarning.engine.clock import Clock, new_request_id
 from fairwarning.engine.deadlines import Deadlines
 from fairwarning.engine.ports import Driver, Lease
 from fairwarning.engine.requests import Build, Caller, Plan, Result, View
+from fairwarning.formats.log_messages import LogMessage
 
 log = logging.getLogger("fairwarning.engine")
 
@@ -173,7 +174,7 @@ class Reconciler:
                 if machine.scope in self._fleet.scopes():
                     self.follow(machine.scope, self._fleet.scopes()[machine.scope])
         except Exception:  # deadlines go on without the driver's hints
-            log.exception("driver_watch_failed driver=%s", self.driver.name)
+            log.exception(LogMessage("driver_watch_failed", driver=self.driver.name))
 
     async def _work(self) -> Exception | None:
         problem: Exception | None = None
@@ -221,7 +222,7 @@ class Reconciler:
                 await self._submit(scope_id, outcomes)
             self._resting_until.pop(scope_id, None)
         except Exception:
-            log.exception("tick_failed scope=%s", scope_id)
+            log.exception(LogMessage("tick_failed", scope=scope_id))
             self._rest_after_failure(scope_id)
             raise
         finally:
@@ -248,7 +249,7 @@ class Reconciler:
         for change in result.changes:
             if isinstance(change, EventChanged) and change.what is EventMilestone.OVERDUE:
                 waiting = len(change.event.undone)
-                log.warning("impact_overdue event_id=%s machines=%d", change.event.id, waiting)
+                log.warning(LogMessage("impact_overdue", event_id=change.event.id, machines=waiting))
 
     # -- impacts
 
@@ -266,7 +267,7 @@ class Reconciler:
             async with asyncio.timeout(DRIVER_TIMEOUT):
                 observations = await self._observe(impacts)
         except Exception:  # the driver's errors are as unknown as its machines
-            log.exception("driver_failed driver=%s scope=%s", self.driver.name, scope.id)
+            log.exception(LogMessage("driver_failed", driver=self.driver.name, scope=scope.id))
             again_at = self._fleet.clock.now() + LOOK_AGAIN_AFTER
             self._looks[scope.id] = Look(frozenset(impacts), again_at)
             return ()

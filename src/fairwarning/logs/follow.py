@@ -5,10 +5,9 @@ Nothing happens, and nothing is subscribed to, unless the logger is enabled for 
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import timedelta
-from itertools import groupby
 
 from fairwarning.core.changes import Change
 from fairwarning.core.model import ScopeId
@@ -79,11 +78,10 @@ class JournalLog:
     def _log(self, entries: Sequence[Entry]) -> None:
         if entries:
             self._check_gap(entries)
-        for request in _requests(entries):
-            for line in lines_of(request, self._known):
-                if log.isEnabledFor(line.level):
-                    # log.log() would look for its caller in the stack.
-                    log.handle(log.makeRecord(log.name, line.level, "", 0, self._dated(line), (), None))
+        for line in lines_of(entries, self._known):
+            if log.isEnabledFor(line.level):
+                # log.log() would look for its caller in the stack.
+                log.handle(log.makeRecord(log.name, line.level, "", 0, self._dated(line), (), None))
         self._known.refresh(_touched(entries), self._engine.scopes())
 
     def _check_gap(self, entries: Sequence[Entry]) -> None:
@@ -96,11 +94,6 @@ class JournalLog:
         if not self._with_instants:
             return line.message
         return LogMessage(line.message.event, **line.message.fields, at=line.at)
-
-
-def _requests(entries: Sequence[Entry]) -> Iterable[Iterable[Entry]]:
-    """Return journal lines by request: consecutive lines of one instant."""
-    return (lines for _, lines in groupby(entries, key=lambda entry: entry.at))
 
 
 def _touched(entries: Sequence[Entry]) -> set[ScopeId]:
