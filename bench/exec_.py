@@ -17,7 +17,7 @@ from bench.references import without_events
 from bench.report import Figure, Section, claim
 from bench.servers import LOOPBACK, ROOT, Server, module
 from fairwarning.sandbox.addresses import METADATA, Endpoint
-from fairwarning.sandbox.errors import ForbiddenError
+from fairwarning.sandbox.errors import ModeForbiddenError
 from fairwarning.sandbox.isolate import Isolate
 from fairwarning.sandbox.redirect import Redirect
 from fairwarning.sandbox.supervise import SandboxMode, run
@@ -104,7 +104,7 @@ def main(mode: str, port: str, requests: str) -> int:
         sandbox = MODES[mode](Endpoint(IPv4Address(LOOPBACK), int(port)))
         try:
             return run(tuple(module("bench.exec_", str(METADATA), 80, requests)), sandbox)
-        except ForbiddenError as problem:
+        except ModeForbiddenError as problem:
             print(problem, file=sys.stderr)
             return FORBIDDEN
     print(median_time((LOOPBACK if mode == DIRECT else mode, int(port)), int(requests)))

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import MOST_MACHINES, Blueprint
 from fairwarning.core.commands import CreateSet, Schedule
 from fairwarning.core.model import MachineRef, ScopeId, ScopeKind
@@ -75,7 +76,7 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
     engine = await opened(store)
     if not engine.scopes():
         await populate(engine, sets, machines)
-    app = MetadataApp(engine, UNLIMITED)
+    app = MetadataApp(Control(engine), UNLIMITED)
     server = HttpServer[MachineRef](
         app.answer,
         engine.clock.now,

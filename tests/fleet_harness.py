@@ -5,7 +5,7 @@ import atexit
 import re
 from collections.abc import Coroutine, Iterable
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import cache
 from typing import TypeVar
 
 from fairwarning.core.blueprint import Blueprint
@@ -50,7 +50,6 @@ from fairwarning.drivers.simulated import InjectedMishap, Mishap, SimulatedDrive
 from fairwarning.engine.clock import ManualClock, new_request_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Driver, Entry, Store
-from fairwarning.engine.refusal import refusal_note
 from fairwarning.engine.requests import Caller, Plan
 from fairwarning.engine.time_control import advance_to
 from fairwarning.store.memory import MemoryStore
@@ -105,8 +104,8 @@ class FleetHarness:
 
     def do(self, command: Command) -> tuple[Change, ...]:
         """Carry out a command, and look at the impacts that it begins."""
-        caller, note = Caller(OPERATOR, new_request_id()), partial(refusal_note, command)
-        result = run(self.engine.submit(caller, lambda view: Plan((command,)), note))
+        caller = Caller(OPERATOR, new_request_id())
+        result = run(self.engine.submit(caller, lambda view: Plan((command,))))
         run(self.engine.tick())
         return result.changes
 

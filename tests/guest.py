@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Command, CreateSet, Schedule
 from fairwarning.core.document.render import Json
@@ -122,4 +123,4 @@ def cloud(
             return engine, clock
 
         engine, clock = runner.run(build())
-        yield Cloud(engine, clock, MetadataApp(engine, profile), runner)
+        yield Cloud(engine, clock, MetadataApp(Control(engine), profile), runner)

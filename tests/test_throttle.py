@@ -13,6 +13,7 @@ from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.tokens import Tokens
 from fairwarning.config import SHORTEST_TOKEN, Settings
 from fairwarning.console import app as console
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.errors import InvalidError
 from fairwarning.operator import app as operator
@@ -59,10 +60,10 @@ class Apis:
         self.tokens = Tokens(KEY, self.wall, TOKEN)
         context = ArmContext(self.stage.engine, open_endpoints=_no_endpoints)
         run(context.open())
-        throttle, engine = self.delays.throttle, self.stage.engine
+        throttle, control = self.delays.throttle, Control(self.stage.engine)
         self.arm = arm.create_app(context, base_url="https://here", tokens=self.tokens, throttle=throttle)
-        self.operator = operator.create_app(engine, endpoints=_nowhere, token=TOKEN, throttle=throttle)
-        self.console = console.create_app(engine, endpoints=_nowhere, token=TOKEN, throttle=throttle)
+        self.operator = operator.create_app(control, endpoints=_nowhere, token=TOKEN, throttle=throttle)
+        self.console = console.create_app(control, endpoints=_nowhere, token=TOKEN, throttle=throttle)
 
     @cached_property
     def ours(self) -> str:

@@ -21,10 +21,10 @@ OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
 ARM_OFFSET = 443
 #: The minimum length of a server's token; a shorter token could be guessed.
 SHORTEST_TOKEN = 16
-#: The variables that replace the options --log-level and --log-format of ``up``.
-LOG_LEVEL_VARIABLE, LOG_FORMAT_VARIABLE = "FAIRWARNING_LOG_LEVEL", "FAIRWARNING_LOG_FORMAT"
 #: What can act on machines.
 DRIVERS = "simulated", "external"
+#: The variables that replace the options --log-level and --log-format of ``up``.
+LOG_LEVEL_VARIABLE, LOG_FORMAT_VARIABLE = "FAIRWARNING_LOG_LEVEL", "FAIRWARNING_LOG_FORMAT"
 #: How the user calls the commands: ``./dev`` sets the variable in a checkout.
 PROGRAM = os.environ.get("FAIRWARNING_PROGRAM") or "fairwarning"
 

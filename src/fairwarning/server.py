@@ -23,18 +23,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairwarning.config import SHORTEST_TOKEN, Settings, loopback
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint, scope_ids
-from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import FairWarningError, InvalidError
-from fairwarning.core.model import EventId, MachineRef, Scope
+from fairwarning.core.model import OPERATOR, EventId, MachineRef, Scope
 from fairwarning.drivers.external import ExternalDriver
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
-from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
+from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Driver, Store
 from fairwarning.engine.retention import Pruner
-from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.formats.prometheus import MetricFamily
@@ -178,12 +177,13 @@ class FleetServer:
             if existing:
                 self.notes += _difference_notes(blueprint, existing)
             else:
-                await self.engine.handle(CreateSet(seed=new_event_id(), blueprint=blueprint))
+                await Control(self.engine).create_set(OPERATOR, blueprint)
 
     async def _open_metadata(self) -> None:
         settings = self._settings
-        app = MetadataApp(self.engine, settings.profile, self._identity())
-        await start_replays(self.engine, settings.replays, app.replay, self._replayed)
+        control = Control(self.engine)
+        app = MetadataApp(control, settings.profile, self._identity())
+        await start_replays(control, settings.replays, app.replay, self._replayed)
         guests = self._shares.guests
         server = HttpServer[MachineRef](app.answer, self.engine.clock.now, guests, fast_path=app)
         self._stack.push_async_callback(server.close)
@@ -211,40 +211,36 @@ class FleetServer:
         from fairwarning.streams import Streams
 
         host, port = self._settings.operator_address
-        shutdown, time_control = asyncio.Event(), TimeControl(self.engine)
+        shutdown, control = asyncio.Event(), Control(self.engine, self._open_endpoints)
         listener = self._http_listener("operator", self._shares.operator)
         # Streams hold their connection, so a quarter of the connections is left for other requests.
         self._streams = Streams(min(listener.limits.streams, listener.limits.connections * 3 // 4))
         self._metric_sources.append(self._streams.families)
         app = create_app(
-            self.engine,
+            control,
             endpoints=self.listeners.url,
             alternatives=self.listeners.alternatives,
-            open_endpoints=self._open_endpoints,
             token=self._settings.token,
             throttle=self._throttle,
             loopback=loopback(host),
             shutdown=shutdown,
             management=lambda: asyncio.shield(self._management),
-            time_control=time_control,
             metric_sources=self._metric_sources,
             streams=self._streams,
         )
-        with_console = LazyMount(app, lambda: self._console_app(shutdown, time_control))
+        with_console = LazyMount(app, lambda: self._console_app(shutdown, control))
         self.operator_url = await self._stack.enter_async_context(_serve(listener, with_console, host, port))
         self._stack.callback(shutdown.set)
 
-    def _console_app(self, shutdown: asyncio.Event, time_control: TimeControl) -> "ASGIApp":
+    def _console_app(self, shutdown: asyncio.Event, control: Control) -> "ASGIApp":
         from fairwarning.console.app import create_app
 
         return create_app(
-            self.engine,
+            control,
             endpoints=self.listeners.url,
             alternatives=self.listeners.alternatives,
-            open_endpoints=self._open_endpoints,
             document=self._document,
             versions=served_shapes(self._settings.profile),
-            time_control=time_control,
             token=self._settings.token,
             throttle=self._throttle,
             loopback=loopback(self._settings.operator_address[0]),

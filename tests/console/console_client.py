@@ -12,6 +12,7 @@ import httpx2
 from starlette.applications import Starlette
 
 from fairwarning.console.app import create_app
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Policy
@@ -102,7 +103,12 @@ def console_client(
         run(stage.engine.open())
     shutdown = asyncio.Event()
     app = create_app(
-        stage.engine, endpoints=endpoints, token=token, loopback=loopback, shutdown=shutdown, wall=wall
+        Control(stage.engine),
+        endpoints=endpoints,
+        token=token,
+        loopback=loopback,
+        shutdown=shutdown,
+        wall=wall,
     )
     return ConsoleTestClient(stage, app, shutdown)
 

@@ -8,6 +8,7 @@ import pytest
 from fairwarning.console.access import HEADERS
 from fairwarning.console.app import create_app
 from fairwarning.console.sessions import LIFETIME, Sessions
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from tests.conftest import NOON
 from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, csrf_token, text
@@ -92,7 +93,7 @@ def test_what_proves_a_form_is_not_the_same_in_two_servers() -> None:
 
 def test_off_loopback_a_token_must_be_given() -> None:
     with pytest.raises(ValueError, match="needs a token"):
-        create_app(FleetHarness(WEB).engine, endpoints=lambda _: None, loopback=False)
+        create_app(Control(FleetHarness(WEB).engine), endpoints=lambda _: None, loopback=False)
 
 
 @pytest.mark.parametrize("path", ["/", "/machines/web_0", "/clock?x=1", "/nothing"])

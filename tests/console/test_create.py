@@ -1,5 +1,6 @@
 """The create pages: step by step, and with mistakes."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from html.parser import HTMLParser
 
@@ -7,6 +8,7 @@ import pytest
 
 from fairwarning.console.app import create_app
 from fairwarning.console.forms import CHOICES
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EvictionPolicy, MachineRef, ScopeKind
 from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, text
@@ -163,11 +165,10 @@ def test_new_machines_are_given_their_endpoints() -> None:
     client = console_client()
     opened: list[MachineRef] = []
 
-    async def open_endpoints(machines: object) -> None:
-        assert isinstance(machines, list)
+    async def open_endpoints(machines: Sequence[MachineRef]) -> None:
         opened.extend(machines)
 
-    app = create_app(client.stage.engine, endpoints=lambda ref: None, open_endpoints=open_endpoints)
+    app = create_app(Control(client.stage.engine, open_endpoints), endpoints=lambda ref: None)
     client = ConsoleTestClient(client.stage, app, client.shutdown)
     client.accepted(SET, page=f"{SET}?name=x&tab=review", name="x", count="2")
 

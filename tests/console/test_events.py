@@ -8,8 +8,9 @@ import pytest
 from fairwarning.console import journal
 from fairwarning.console.pages import events
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.commands import Approve, Schedule
-from fairwarning.core.model import ScopeId, ScopeKind
+from fairwarning.core.commands import Approve, ReportOutcomes, Schedule
+from fairwarning.core.fleet import Observation, Progress
+from fairwarning.core.model import ScopeId, ScopeKind, VmName
 from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, text
 from tests.console.stream import live
 
@@ -55,6 +56,17 @@ def test_the_machines_of_a_pending_event_lead_to_their_pages(path: str) -> None:
     page = client.page(path.format(event=event.id))
 
     assert "/machines/web/web_0" in [element["href"] for element in ParsedPage(page, "a").attributes]
+
+
+def test_an_overdue_event_is_shown_as_such() -> None:
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0", notice="0s")
+    late = Observation(event=event, machine=VmName("web_0"), progress=Progress.ACTING, problem="no report")
+
+    client.stage.do(ReportOutcomes(scope=ScopeId("web"), observations=(late,)))
+
+    assert "▶ Started, overdue" in text(client.page("/events"))
+    assert "overdue" in text(client.page(f"/events/{event}"))
 
 
 def test_without_events_the_page_says_what_to_do_first() -> None:

@@ -7,12 +7,15 @@ import json
 import pytest
 
 from fairwarning.console.journal import PAGE_SIZE
+from fairwarning.control.control import Control
+from fairwarning.control.draft import Draft
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import CreateSet, Schedule
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
+from fairwarning.core.model import OPERATOR, EventId, MachineRef, ScopeId, VmName
 from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, text
 from tests.console.stream import live
+from tests.fleet_harness import run
 
 WEB = Blueprint(name="web", count=3)
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -45,7 +48,7 @@ def test_every_change_is_told_with_who_and_when() -> None:
 def test_what_was_refused_is_told_with_the_reason() -> None:
     client = console_client(WEB)
     with pytest.raises(FairWarningError):
-        client.stage.cause("evict", "web_0")
+        run(Control(client.stage.engine).cause(OPERATOR, "evict", ["web_0"]))
 
     assert "refused evict web_0 web operator web_0 is not a Spot machine" in text(client.page("/history"))
 
@@ -157,12 +160,16 @@ def test_hostile_filters_are_shown_as_text(field: str) -> None:
     assert "<img" not in page
 
 
+def _cause(draft: Draft, machine: MachineRef) -> None:
+    draft.cause(HOSTILE, [machine])
+
+
 def test_hostile_names_are_shown_as_text() -> None:
     client = console_client(WEB)
     asked_by(client, HOSTILE)
     ghost = MachineRef(ScopeId(HOSTILE), VmName(HOSTILE))
     with pytest.raises(FairWarningError):
-        client.stage.do(Schedule(id=client.stage.new_id(), cause=HOSTILE, machines=(ghost,), by=HOSTILE))
+        run(Control(client.stage.engine).carry_out(OPERATOR, lambda draft: _cause(draft, ghost)))
     client.stage.do(
         CreateSet(seed="s", blueprint=Blueprint(name="tagged", tags=((HOSTILE, HOSTILE),)), by=HOSTILE)
     )

@@ -8,6 +8,7 @@ import pytest
 
 from fairwarning.console import journal
 from fairwarning.console.journal import KINDS, HistoryFilter, JournalCache, describe, read_all, read_excerpt
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged
 from fairwarning.core.commands import DeleteScopes, ReportOutcomes
@@ -52,7 +53,7 @@ def eventful() -> FleetHarness:
     (redeploy,) = stage.cause("redeploy", "web_1")
     stage.cancel(redeploy)
     with pytest.raises(FairWarningError):
-        stage.cause("evict", "web_0")
+        run(Control(stage.engine).cause(OPERATOR, "evict", ["web_0"]))
     stage.walk("web")
     stage.advance("15m")
     started = next(event for event in stage.pending("web") if not event.waiting)

@@ -3,13 +3,16 @@
 from dataclasses import replace
 
 from fairwarning.console.app import create_app
+from fairwarning.control.control import Control
 from tests.console.console_client import address, console_client, text
 from tests.engine.disk import WEB, broken
 
 
 def test_a_page_says_why_changes_cannot_be_kept_until_they_can() -> None:
     stage, disk = broken()
-    client = replace(console_client(WEB), stage=stage, app=create_app(stage.engine, endpoints=address))
+    client = replace(
+        console_client(WEB), stage=stage, app=create_app(Control(stage.engine), endpoints=address)
+    )
 
     broken_page = text(client.page("/events"))
     disk.wrong = None

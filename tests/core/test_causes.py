@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES, Text
 from fairwarning.core.errors import (
@@ -13,9 +14,17 @@ from fairwarning.core.errors import (
     NotSpotError,
     TooManyUserEventsError,
 )
-from fairwarning.core.model import EventSource, EventStatus, EventType, EvictionPolicy, PowerState, VmName
+from fairwarning.core.model import (
+    OPERATOR,
+    EventSource,
+    EventStatus,
+    EventType,
+    EvictionPolicy,
+    PowerState,
+    VmName,
+)
 from fairwarning.core.policy import PROFILES
-from tests.fleet_harness import NOON, FleetHarness, span
+from tests.fleet_harness import NOON, FleetHarness, run, span
 
 WEB = Blueprint(name="web", count=3)
 SPOT = Blueprint(name="cheap", count=3, spot=True)
@@ -101,7 +110,7 @@ def test_what_has_started_cannot_be_withdrawn() -> None:
     (event,) = stage.cause("hardware-failure", "web_0")
 
     with pytest.raises(Exception, match="is Started; it cannot be cancelled"):
-        stage.cancel(event)
+        run(Control(stage.engine).cancel(OPERATOR, event))
 
     assert stage.story(event) == ["started", "refused"]
 

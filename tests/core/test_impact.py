@@ -1,11 +1,23 @@
 """What happens between the start and the end of an event, including failures."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.model import EventStatus, ScopeKind
+from fairwarning.core.commands import ReportOutcomes
+from fairwarning.core.fleet import Observation, Progress
+from fairwarning.core.impact import OUTCOMES
+from fairwarning.core.model import (
+    EventId,
+    EventStatus,
+    EventType,
+    HostId,
+    PowerState,
+    ScopeId,
+    ScopeKind,
+    VmName,
+)
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import Mishap
 from tests.fleet_harness import NOON, FleetHarness, span
@@ -126,3 +138,86 @@ def test_a_machine_deleted_under_a_shared_event_leaves_the_event_to_the_others()
     stage.advance("10m")
 
     assert stage.story(event) == ["scheduled", "approved", "started", "failed", "finished"]
+
+
+# -- observations
+
+
+def report(stage: FleetHarness, *observations: Observation) -> None:
+    """Report observations in the scope app."""
+    stage.do(ReportOutcomes(scope=ScopeId("app"), observations=observations))
+
+
+def failure(event: EventId, attempt: int) -> Observation:
+    """Return an observation that an attempt on app-0 has failed."""
+    return Observation(
+        event=event,
+        machine=VmName("app-0"),
+        attempt=attempt,
+        progress=Progress.FAILED,
+        problem="no answer",
+    )
+
+
+def test_every_observation_of_every_type_of_event_means_something() -> None:
+    assert OUTCOMES.keys() == set(product(EventType, Progress))
+
+
+def test_a_machine_is_afterwards_what_was_observed() -> None:
+    stage = FleetHarness(PAIR)
+    (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
+    done, app_0, app_1 = Progress.DONE, VmName("app-0"), VmName("app-1")
+    moved = Observation(event=event, machine=app_0, progress=done, host=HostId("elsewhere"))
+    stopped = Observation(event=event, machine=app_1, progress=done, power=PowerState.STOPPED)
+    before = stage.machine("app-1")
+
+    report(stage, moved, stopped)
+
+    assert (stage.machine("app-0").host, stage.machine("app-0").power) == ("elsewhere", PowerState.RUNNING)
+    assert (stage.machine("app-1").host, stage.machine("app-1").power) == (before.host, PowerState.STOPPED)
+
+
+@pytest.mark.parametrize("progress", Progress)
+def test_a_machine_that_is_gone_has_had_every_impact(progress: Progress) -> None:
+    stage = FleetHarness(PAIR)
+    (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
+
+    report(stage, Observation(event=event, machine=VmName("app-0"), progress=progress, exists=False))
+
+    assert stage.machines("app") == ["app-1"]
+    assert stage.event(event).done == ("app-0",)
+
+
+def test_a_failure_of_an_earlier_attempt_is_not_counted_again() -> None:
+    stage = FleetHarness(PAIR)
+    (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
+
+    report(stage, failure(event, attempt=0))
+    report(stage, failure(event, attempt=0))
+
+    assert stage.event(event).attempt == 1
+
+    report(stage, failure(event, attempt=1))
+
+    assert stage.event(event).attempt == 2
+
+
+def test_what_an_earlier_attempt_achieved_counts() -> None:
+    stage = FleetHarness(PAIR)
+    (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
+    report(stage, failure(event, attempt=0))
+
+    report(stage, Observation(event=event, machine=VmName("app-1"), progress=Progress.DONE, attempt=0))
+
+    assert stage.event(event).done == ("app-1",)
+
+
+def test_an_impact_in_progress_changes_nothing() -> None:
+    stage = FleetHarness(PAIR)
+    (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
+    written = stage.journal()
+
+    for progress in (Progress.NOT_BEGUN, Progress.ACTING):
+        report(stage, Observation(event=event, machine=VmName("app-0"), progress=progress))
+
+    assert stage.journal() == written

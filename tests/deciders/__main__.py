@@ -4,8 +4,11 @@ import argparse
 import sys
 import traceback
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.deciders.history import SETTINGS, play
+from tests.deciders.stores import STORES
 
 
 def main() -> int:
@@ -13,12 +16,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.deciders", description=__doc__)
     parser.add_argument("seeds", type=int, help="how many seeds to try")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
+    parser.add_argument("--store", choices=STORES, default="memory", help="the store (memory)")
     asked = parser.parse_args()
     total: Counter[str] = Counter()
     for seed in range(asked.first, asked.first + asked.seeds):
         for name, settings in SETTINGS.items():
             try:
-                total += play(seed, settings)
+                with TemporaryDirectory() as directory:
+                    total += play(seed, settings, asked.store, Path(directory))
             except Exception:
                 traceback.print_exc()
                 print(f"violation in the history of seed {seed} with {name}")

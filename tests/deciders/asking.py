@@ -5,6 +5,7 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 
+from fairwarning.control.refusals import Subject, refusal_note
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change
 from fairwarning.core.commands import (
@@ -24,8 +25,9 @@ from fairwarning.core.commands import (
     StopRollout,
     Tick,
 )
-from fairwarning.core.errors import UnknownScopeError
+from fairwarning.core.errors import FairWarningError, UnknownScopeError
 from fairwarning.core.fleet import Impact, Observation, Progress, outstanding_impacts
+from fairwarning.core.history import CommandRefused
 from fairwarning.core.model import (
     OPERATOR,
     PLATFORM,
@@ -41,11 +43,15 @@ from fairwarning.core.model import (
     derive_id,
 )
 from fairwarning.core.policy import Policy
-from fairwarning.engine.refusal import refusal_note
 from fairwarning.engine.requests import Build, NoteRefusal, Plan, Texts, View, no_note
 from tests.deciders.serial import SerialState
 
 NAMES, HOSTS, KEYS = "abcd", ("H1", "H2"), ("x", "y")
+
+
+def note_refusal(error: FairWarningError) -> CommandRefused:
+    """Return the journal's note about a refused request of an operator."""
+    return refusal_note(OPERATOR, Subject(asked="request"), error, 0)
 
 
 def done(impact: Impact) -> Observation:
@@ -116,9 +122,10 @@ class Client:
     def _delete(self, key: str, state: SerialState) -> Request:
         name, force = self._chance.choice(NAMES), self._chance.random() < 0.5
         command = partial(DeleteScopes, id=derive_id(key), force=force)
+        most = self._chance.choice((1, None))
 
         def build(view: View) -> Plan:
-            scopes = tuple(scope.id for scope in view.scopes_of_set(name))
+            scopes = tuple(scope.id for scope in view.scopes_of_set(name))[:most]
             if not scopes:
                 raise UnknownScopeError(name)
             return Plan((command(scopes=scopes),))
@@ -251,7 +258,7 @@ class Client:
 
     def _noted(self, build: Build, command: Command) -> Request:
         """Return a request whose refusal is noted in the journal, or is not."""
-        return Request(build, OPERATOR, self._chance.choice((no_note, partial(refusal_note, command))))
+        return Request(build, OPERATOR, self._chance.choice((no_note, note_refusal)))
 
     def _counted(self, key: str) -> Callable[[View], Callable[[tuple[Change, ...]], Texts]]:
         def counted(view: View) -> Callable[[tuple[Change, ...]], Texts]:

@@ -6,7 +6,7 @@ be explained by some state between its arrival and its answer.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,10 +14,20 @@ from datetime import datetime
 from fairwarning.core.barrier import is_ready
 from fairwarning.core.changes import EventChanged, EventMilestone, ScopeMade
 from fairwarning.core.commands import DeleteScopes, Schedule
-from fairwarning.core.errors import FairWarningError
+from fairwarning.core.errors import ContendedError, FairWarningError, StorageError
 from fairwarning.core.model import PrincipalKind, Scope, ScopeId
 from fairwarning.core.policy import Policy
-from fairwarning.engine.ports import Aggregate, Batch, Entry, Line, Part, StaleBatchError, Store
+from fairwarning.engine.directory import IndexedBy
+from fairwarning.engine.ports import (
+    Aggregate,
+    AggregateKind,
+    Batch,
+    Entry,
+    Line,
+    Part,
+    StaleBatchError,
+    Store,
+)
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result
 from tests.deciders.serial import SerialAnswer, SerialState, asks_by_predicate, decide_serially, make_plan
 from tests.deciders.stores import Delegate
@@ -38,6 +48,8 @@ class Asked:
     stored: tuple[Line, ...] = ()
     #: The number of its last line; 0 if it has none.
     ended: int = 0
+    #: Whether the client was told that nothing is or will be stored.
+    given_up: bool = False
 
 
 class AuditedStore(Delegate):
@@ -97,6 +109,7 @@ class AuditedStore(Delegate):
         assert batch.stamp not in {entry.stamp for entry in self.entries[-1000:]}, "a stamp was used twice"
         before = self.state
         for part in batch.parts:
+            self._check_joined_barriers(part, batch.expected.keys() | {*batch.written()})
             self._audit_part(part)
         assert {one: self.state.scopes.get(one) for one in batch.after} == dict(batch.after)
         changed = {one for one, scope in self.state.scopes.items() if scope is not before.scopes.get(one)}
@@ -109,6 +122,7 @@ class AuditedStore(Delegate):
     def _audit_part(self, part: Part) -> None:
         asked, before = self.asked[part.request], self.state
         assert not asked.ended, f"stored twice: {part.request}"
+        assert not asked.given_up, f"stored after its answer: {part.request}"
         after = before.after(part.lines)
         self._check_decision(asked, part)
         self._check_barriers(asked, part, before, after)
@@ -150,6 +164,14 @@ class AuditedStore(Delegate):
                 held = [one for one in behind if not is_ready(one, part.at)]
                 assert not held, f"a barrier opened early: {line.event} before {held}"
 
+    def _check_joined_barriers(self, part: Part, read: Collection[Aggregate]) -> None:
+        """An event joins a barrier only in a batch that has read every scope behind it."""
+        for line in part.lines:
+            if isinstance(line, EventChanged) and line.what is EventMilestone.SCHEDULED:
+                behind = self.state.find(IndexedBy.BARRIER, line.event.barrier)
+                unread = [one for one in behind if Aggregate(AggregateKind.SCOPE, one) not in read]
+                assert not unread, f"event {line.event.id} joined a barrier without reading {unread}"
+
     def _check_incarnations(self, part: Part, after: SerialState) -> None:
         made = {line.scope for line in part.lines if isinstance(line, ScopeMade)}
         for scope_id in part.versions:
@@ -165,6 +187,7 @@ class AuditedStore(Delegate):
         assert result.changes == asked.stored[: len(result.changes)]
         assert position >= asked.ended, "answered before the replica had reached it"
         if not asked.ended:
+            asked.given_up = True
             self._check_explained(asked, SerialAnswer())
 
     def check_refusal(self, asked: Asked, refusal: FairWarningError, position: int) -> None:
@@ -172,8 +195,15 @@ class AuditedStore(Delegate):
         assert position >= asked.ended, "answered before the replica had reached it"
         note = asked.note_refusal(refusal)
         assert asked.stored == (() if note is None else (note,)), "refused, and stored something else"
+        asked.given_up = True
         if note is None:
             self._check_explained(asked, SerialAnswer((), f"{type(refusal).__name__}: {refusal}"))
+
+    def check_failure(self, asked: Asked, problem: ContendedError | StorageError) -> None:
+        """Nothing is stored of a request that could not be carried out, unless its outcome is unknown."""
+        unknown = isinstance(problem, StorageError) and problem.outcome_unknown
+        assert unknown or not asked.ended, "answered as not stored, and stored"
+        asked.given_up = not unknown
 
     def _check_explained(self, asked: Asked, answer: SerialAnswer) -> None:
         if asked.caller.principal.kind is PrincipalKind.PLATFORM:

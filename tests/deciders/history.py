@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,15 +19,15 @@ from fairwarning.engine import decider
 from fairwarning.engine.ports import AggregateKind, Store
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Caller
-from fairwarning.store.memory import MemoryStore
 from tests.deciders.asking import Client
 from tests.deciders.audit import AuditedStore, check_barriers_do_not_hang
 from tests.deciders.link import Link, Weather
 from tests.deciders.node import LoopClock, Node, check_equal, check_indexes
+from tests.deciders.stores import STORES
 from tests.deciders.virtual_time import run
 
 CHANGEABLE = Weather(lag=0.05, delay=0.004, loss=0.05, gap=0.02)
-POLICY = Policy(start_enabled=True)
+WATCHED, UNWATCHED = Policy(start_enabled=True), Policy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,19 @@ class Settings:
     spread: float = 0.03
     #: How often a node dies in a round, and another one takes its place.
     deaths: float = 0.15
+    #: How often a node is cut off from its store in a round, for longer than a request waits.
+    cuts: float = 0.0
     #: Whether deciding yields to other tasks after every request.
     pauses: bool = False
+    policy: Policy = WATCHED
 
 
 #: The kinds of histories that every seed is tried with.
 SETTINGS = {
     "one node": Settings(nodes=1),
     "two nodes": Settings(nodes=2),
+    "guests that do not poll": Settings(nodes=2, policy=UNWATCHED),
+    "nodes that are cut off": Settings(nodes=2, cuts=0.5),
     "three nodes": Settings(nodes=3),
     "late followers": Settings(weather=Weather(lag=0.5, delay=0.004, loss=0.02, gap=0.02)),
     "all at once": Settings(nodes=2, requests=30, spread=0.004),
@@ -63,7 +69,7 @@ class History:
     def __init__(self, seed: int, settings: Settings, store: Store) -> None:
         self.settings = settings
         self.chance = Random(seed)
-        self.store = AuditedStore(store, POLICY)
+        self.store = AuditedStore(store, settings.policy)
         self.client = Client(self.chance)
         self.nodes: list[Node] = []
         self._ahead = timedelta()
@@ -109,9 +115,16 @@ class History:
             self.nodes[index] = await self._start_node()
             for caller in dead.callers:
                 caller.cancel()
-        await asyncio.gather(*callers, return_exceptions=False)
+        if self.chance.random() < self.settings.cuts:
+            await self._cut_off(self.chance.choice(self.nodes).link)
+        await asyncio.gather(*callers)
         if self.chance.random() < 0.2:
             await self.store.prune(None, 1000, (), spare=20)
+
+    async def _cut_off(self, link: Link) -> None:
+        link.weather = replace(self.settings.weather, loss=1.0)
+        await asyncio.sleep(self.chance.uniform(3.0, 8.0))
+        link.weather = self.settings.weather
 
     def _choose_nodes(self) -> Iterator[int]:
         return (self.chance.randrange(len(self.nodes)) for _ in range(self.settings.requests))
@@ -187,14 +200,15 @@ def _deciding_with(settings: Settings) -> Iterator[None]:
         yield
 
 
-def play(seed: int, settings: Settings) -> Counter[str]:
+def play(seed: int, settings: Settings, store: str, directory: Path) -> Counter[str]:
     """Play a history to its end; an ``AssertionError`` tells of what must not happen."""
 
     async def story() -> Counter[str]:
-        history = History(seed, settings, MemoryStore())
+        history = History(seed, settings, await STORES[store](directory))
         try:
             return await history.play()
         finally:
+            await history.store.close()
             for violation in history.store.violations:
                 raise violation
 

@@ -11,6 +11,7 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.directory import IndexedBy
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Feed
+from fairwarning.engine.follower import Follower
 from fairwarning.engine.ports import Aggregate, AggregateKind, Entry, Snapshot
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, View, no_note
@@ -76,6 +77,11 @@ class Node(Engine):
         self._audited = store
 
     @property
+    def follower(self) -> Follower:
+        """What applies the lines of other nodes."""
+        return self._follower
+
+    @property
     def replica(self) -> Replica:
         """The node's replica, for comparisons."""
         return self._replica
@@ -92,12 +98,9 @@ class Node(Engine):
 
         try:
             result = await super().submit(caller, observed, note_refusal)
-        except ContendedError:
-            assert not asked.ended, "answered as contended, and stored"
-            store.counts["contended"] += 1
-            raise
-        except StorageError:
-            store.counts["storage errors"] += 1
+        except (ContendedError, StorageError) as problem:
+            store.counts[type(problem).__name__] += 1
+            store.check_failure(asked, problem)
             raise
         except FairWarningError as refusal:
             store.counts[type(refusal).__name__] += 1

@@ -1,13 +1,17 @@
 """What contention costs: batches and journal reads are counted, not time."""
 
 import asyncio
+from itertools import cycle
+
+import pytest
 
 from fairwarning.core.commands import SetPower
-from fairwarning.core.errors import UnknownScopeError
+from fairwarning.core.errors import ContendedError, UnknownScopeError
 from fairwarning.core.model import PowerState, ScopeId
+from fairwarning.engine.decider import PATIENCE
 from fairwarning.engine.ports import Batch
-from tests.deciders.cluster import Cluster, approve, open_cluster, ref, restart
-from tests.deciders.link import Weather
+from tests.deciders.cluster import Cluster, approve, nothing, open_cluster, ref, restart
+from tests.deciders.link import NoAnswerError, Weather
 from tests.deciders.node import Node
 from tests.deciders.virtual_time import run
 
@@ -27,7 +31,7 @@ def test_two_hundred_commands_on_one_scope_by_two_deciders_cause_no_snapshot_and
 
         await asyncio.gather(*(client((a, b)[one % 2], one * 10) for one in range(20)))
 
-        assert nodes.store.counts["contended"] == 0
+        assert nodes.store.counts["ContendedError"] == 0
         assert [node.link.counts["snapshot"] for node in (a, b)] == [1, 1]
         assert not nodes.scope("web").machines.running()
         assert nodes.store.counts["stale"] > 0, "the nodes never met"
@@ -120,6 +124,73 @@ def test_answers_without_a_change_are_given_while_another_node_keeps_writing() -
         await asyncio.gather(*others, *asking)
 
         assert asked <= 3
+        await nodes.check()
+
+    run(story())
+
+
+def test_a_request_that_always_loses_is_answered_with_503_and_never_stored() -> None:
+    async def story() -> None:
+        nodes = await open_cluster()
+        a, b = await nodes.start(), await nodes.start(Weather(delay=0.01))
+        await nodes.create(a, "web", machines=2)
+        await nodes.catch_up()
+        powers = cycle(PowerState)
+
+        async def be_faster(batch: Batch) -> None:
+            await nodes.do(a, SetPower(machine=ref("web_1"), power=next(powers)))
+
+        nodes.links[1].before = be_faster
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(ContendedError):
+            await nodes.do(b, restart("r", "web_0"))
+
+        assert PATIENCE < asyncio.get_running_loop().time() - began < PATIENCE + 1
+        assert not nodes.scope("web").events
+        assert not b.trouble, "the store works"
+        await nodes.check()
+
+    run(story())
+
+
+def test_a_batch_whose_answer_never_comes_is_stored_once_and_its_outcome_is_unknown() -> None:
+    async def story() -> None:
+        nodes = await open_cluster()
+        a, b = await nodes.start(), await nodes.start()
+        nodes.listen(a, b)
+        await nodes.create(a, "web", machines=2)
+
+        async def lose(batch: Batch) -> None:
+            raise NoAnswerError
+
+        nodes.links[0].after = lose
+        with pytest.raises(NoAnswerError):
+            await nodes.do(a, restart("r", "web_0"))
+        assert a.trouble
+        nodes.links[0].after = nothing
+        await nodes.do(a, restart("s", "web_1"))
+
+        assert not a.trouble
+        assert len(nodes.scope("web").events) == 2
+        await nodes.check()
+
+    run(story())
+
+
+def test_a_caller_that_gives_up_does_not_take_its_request_back() -> None:
+    async def story() -> None:
+        nodes = await open_cluster()
+        node = await nodes.start(Weather(delay=0.01))
+        await nodes.create(node, "web", machines=2)
+        first = asyncio.create_task(nodes.do(node, restart("r", "web_0")))
+        second = asyncio.create_task(nodes.do(node, restart("s", "web_1")))
+        await asyncio.sleep(0)
+        second.cancel()
+        await first
+        await node.close()
+
+        assert second.cancelled()
+        assert len(nodes.scope("web").events) == 2
         await nodes.check()
 
     run(story())

@@ -1,20 +1,33 @@
 """Random histories of one, two and three deciders; ``python -m tests.deciders`` plays many more."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.deciders.history import SETTINGS, play
+from tests.deciders.stores import STORES
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("seed", range(3))
-def test_several_deciders_do_what_one_would(name: str, seed: int) -> None:
-    counts = play(seed, SETTINGS[name])
+@pytest.mark.parametrize("seed", range(2))
+def test_several_deciders_do_what_one_would(name: str, seed: int, tmp_path: Path) -> None:
+    counts = play(seed, SETTINGS[name], "memory", tmp_path)
+
+    assert counts["changed"] > 20
+
+
+@pytest.mark.parametrize("name", ["three nodes", "with pauses"])
+def test_several_deciders_on_sqlite_do_what_one_would(name: str, tmp_path: Path) -> None:
+    counts = play(0, SETTINGS[name], "sqlite", tmp_path)
 
     assert counts["changed"] > 20
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
-def test_several_deciders_do_what_one_would_for_long(name: str) -> None:
-    for seed in range(1000, 1060):
-        play(seed, SETTINGS[name])
+@pytest.mark.parametrize("store", STORES)
+def test_several_deciders_do_what_one_would_for_long(name: str, store: str, tmp_path: Path) -> None:
+    for seed in range(1000, 1020):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        play(seed, SETTINGS[name], store, directory)

@@ -20,8 +20,9 @@ from fairwarning.engine.decider import Decider
 from fairwarning.engine.directory import IndexedBy
 from fairwarning.engine.fold import Fold, FoldView, Reads
 from fairwarning.engine.follower import Follower
-from fairwarning.engine.ports import Batch, Entry
+from fairwarning.engine.ports import Aggregate, Batch, Entry
 from fairwarning.engine.replica import Replica
+from fairwarning.engine.requests import Plan, View
 from tests.deciders import cluster
 from tests.deciders.cluster import Cluster, HookedLink, approve, on_host, open_cluster, ref, restart
 from tests.deciders.link import NoAnswerError
@@ -67,6 +68,21 @@ async def a_refusal_beside_a_change_is_not_wrong_by_lag(nodes: Cluster) -> None:
     event = await nodes.announce(a, "web_0")
     await asyncio.gather(nodes.do(b, approve("web", event)), nodes.do(b, restart("r", "db_0")))
     assert nodes.event_of("web").status is EventStatus.STARTED
+
+
+async def a_line_that_arrives_between_two_decisions_is_noticed(nodes: Cluster) -> None:
+    a, b = await nodes.start(), await nodes.start()
+    await nodes.create(a, "web", machines=2)
+    await nodes.create(a, "db")
+    await nodes.catch_up()
+    await nodes.do(a, restart("other", "web_1"))
+
+    def hear_of_it(view: View) -> Plan:
+        b.follower.install([entry for entry in nodes.store.entries if entry.seq > b.position])
+        return Plan((restart("s", "db_0"),))
+
+    await asyncio.gather(nodes.do(b, restart("r", "web_0")), nodes.ask(b, hear_of_it))
+    assert len(nodes.scope("web").events) == 2
 
 
 async def innocents_do_not_wait_for_a_hot_scope(nodes: Cluster) -> None:
@@ -234,6 +250,16 @@ class ForgetfulLink(HookedLink):
         return await super().commit(replace(batch, expected=expected))
 
 
+class LateStampsDecider(Decider):
+    """Looks up the stamps after it has decided (not rule 2)."""
+
+    async def _decide_all(
+        self, requests: Sequence[decider._Request], fold: Fold, expected: dict[Aggregate, int]
+    ) -> None:
+        await super()._decide_all(requests, fold, expected)
+        expected.update({aggregate: self._replica.stamp(aggregate) for aggregate in expected})
+
+
 class AllTogetherDecider(Decider):
     """Decides losers and innocents together (not rule 3)."""
 
@@ -322,6 +348,9 @@ RULES = {
     ),
     "2: every stamp read is expected": Rule(
         a_refusal_beside_a_change_is_not_wrong_by_lag, cluster, "HookedLink", ForgetfulLink
+    ),
+    "2: a stamp is the one that was read": Rule(
+        a_line_that_arrives_between_two_decisions_is_noticed, engine, "Decider", LateStampsDecider
     ),
     "3: innocents first": Rule(innocents_do_not_wait_for_a_hot_scope, engine, "Decider", AllTogetherDecider),
     "4: a batch without a line asks for the last number": Rule(

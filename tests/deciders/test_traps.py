@@ -9,12 +9,11 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone
-from fairwarning.core.commands import AddMachines, Cancel, CreateSet, DeleteScopes, Protect
+from fairwarning.core.commands import AddMachines, Approve, Cancel, CreateSet, DeleteScopes, Protect
 from fairwarning.core.errors import FairWarningError, NameTakenError, UnknownEventError
 from fairwarning.core.history import CommandRefused
 from fairwarning.core.model import EventId, EventStatus, ScopeId, VmName, derive_id
 from fairwarning.engine.ports import Batch
-from fairwarning.engine.refusal import refusal_note
 from fairwarning.engine.requests import Build, Plan
 from fairwarning.store import following
 from tests.deciders.asking import fixed
@@ -40,6 +39,14 @@ def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Tell:
             await nodes.store.close()
 
     return lambda story: run(told(story))
+
+
+def noted(command: Approve, error: FairWarningError) -> CommandRefused:
+    """Return the journal's note about a refused approval."""
+    reason = str(error)
+    return CommandRefused(
+        scope=command.scope, asked="approve", reason=reason, by=command.by, event=command.ids[0]
+    )
 
 
 def put_text(key: str, text: str) -> Build:
@@ -155,7 +162,7 @@ def test_t7_an_event_id_that_no_database_takes_fails_nobody_else(tell: Tell, eve
         nodes.listen(b)
         await nodes.create(a, "web")
         command = approve("web", EventId(event))
-        strange = a.submit(nodes.caller(), fixed(command), partial(refusal_note, command))
+        strange = a.submit(nodes.caller(), fixed(command), partial(noted, command))
         answers = await asyncio.gather(strange, nodes.do(a, restart("r", "web_0")), return_exceptions=True)
         assert [type(one) for one in answers if isinstance(one, BaseException)] == [UnknownEventError]
         await nodes.catch_up()

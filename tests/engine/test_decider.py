@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.commands import Approve, CreateSet, Schedule
@@ -21,7 +21,6 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Batch, Entry, StaleBatchError, Store
-from fairwarning.engine.refusal import refusal_note
 from fairwarning.engine.requests import Caller, Plan, View
 from fairwarning.store.memory import MemoryStore
 from tests.conftest import NOON
@@ -225,11 +224,7 @@ def test_a_refusal_that_another_batch_got_ahead_of_is_decided_again() -> None:
         gate = Gate(MemoryStore())
         engine = await started(gate, E1)
         gate.open = False
-        command = approve(E2)
-        submitted = engine.submit(
-            Caller(OPERATOR, "a request"), lambda view: Plan((command,)), partial(refusal_note, command)
-        )
-        refusal = asyncio.create_task(submitted)
+        refusal = asyncio.create_task(Control(engine).approve(OPERATOR, E2))
         await turns()
         await gate.turn_away(StaleBatchError({}, await gate.last()))
         gate.open = True

@@ -236,19 +236,6 @@ def test_a_command_that_changes_nothing_writes_nothing() -> None:
     assert stage.journal() == written
 
 
-def test_a_refusal_is_part_of_the_history() -> None:
-    stage = FleetHarness(WEB)
-    stage.do(restart())
-
-    with pytest.raises(UnknownEventError):
-        stage.approve(EventId("NOBODY"), by="web_2")
-
-    *_, line = stage.history()
-    assert (line.kind, line.type, line.by, line.event) == ("refused", "approve", "web_2", "NOBODY")
-    assert line.reason == "no scheduled event has the id NOBODY"
-    assert line.resources == ("web_2",)
-
-
 @pytest.mark.rule("L-05")
 def test_a_change_of_speed_moves_what_is_under_way_and_no_promise() -> None:
     stage = FleetHarness(WEB, azure_timings=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairwarning.control.control import Control
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
@@ -59,9 +60,8 @@ def expected(prepare: Callable[[Request], CacheableGet | None], data: bytes) -> 
     return prepare(head.request) if head.length == 0 else None
 
 
-PREPARE = MetadataApp(
-    Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy()), UNHURRIED
-).prepare
+ENGINE = Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy())
+PREPARE = MetadataApp(Control(ENGINE), UNHURRIED).prepare
 
 
 @settings(max_examples=300)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import CreateSet, Schedule
 from fairwarning.core.model import MachineRef, ScopeId, VmName
@@ -143,7 +144,7 @@ async def storm(seed: int) -> tuple[Counter[int], bytes]:
     engine = Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
     await engine.handle(CreateSet(seed="s", blueprint=Blueprint(name="web")))
     await engine.handle(Schedule(id=E1, cause="restart", machines=(WEB_0,)))
-    app = MetadataApp(engine, UNHURRIED)
+    app = MetadataApp(Control(engine), UNHURRIED)
     limits = Limits(idle=5.0, head=5.0, steps=FREE)
     server = HttpServer[MachineRef](app.answer, engine.clock.now, limits, fast_path=app, portable=PORTABLE[0])
     listener = await server.listen_tcp("127.0.0.1", 0, lambda peer: WEB_0)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import AddMachines, CreateSet, Schedule
 from fairwarning.core.errors import InvalidError
@@ -61,7 +62,7 @@ class OpenFleet:
 
     def __init__(self, plan: ListenPlan, count: int = 3, store: MemoryStore | None = None) -> None:
         self.engine = Engine(store or MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy())
-        app = MetadataApp(self.engine, Profile(requests_per_second=1e9, burst=1e9))
+        app = MetadataApp(Control(self.engine), Profile(requests_per_second=1e9, burst=1e9))
         self.server = HttpServer[MachineRef](app.answer, self.engine.clock.now)
         self.listeners = Listeners(self.server, plan, self.engine.store)
         self.count = count

@@ -8,6 +8,7 @@ import httpx2
 import msgspec
 from starlette.applications import Starlette
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import MachineRef
@@ -118,7 +119,7 @@ def operator_client(
         run(stage.engine.open())
     shutdown = asyncio.Event()
     app = create_app(
-        stage.engine,
+        Control(stage.engine),
         endpoints=endpoints,
         alternatives=lambda ref: (f"unix:/run/{ref.name}.sock",),
         token=token,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.operator.app import create_app
 from tests.fleet_harness import FleetHarness
@@ -106,4 +107,4 @@ def test_off_loopback_nothing_is_served_without_a_token() -> None:
     stage = FleetHarness()
 
     with pytest.raises(ValueError, match="needs a token"):
-        create_app(stage.engine, endpoints=lambda ref: None, loopback=False)
+        create_app(Control(stage.engine), endpoints=lambda ref: None, loopback=False)

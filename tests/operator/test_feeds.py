@@ -15,6 +15,7 @@ from starlette.types import Message
 from fairwarning.config import ListenerLimits, Settings
 from fairwarning.console.live import PageRenderer
 from fairwarning.console.page import Fragment
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import ScopeKind
@@ -107,7 +108,9 @@ def test_lines_that_arrive_together_are_sent_together() -> None:
 
 def test_one_feed_too_many_is_refused_until_another_ends() -> None:
     client = operator_client(WEB)
-    app = create_app(client.stage.engine, endpoints=address, shutdown=client.shutdown, streams=Streams(2))
+    app = create_app(
+        Control(client.stage.engine), endpoints=address, shutdown=client.shutdown, streams=Streams(2)
+    )
     client = OperatorTestClient(client.stage, app, client.shutdown)
 
     async def ask() -> httpx2.Response:

@@ -39,7 +39,7 @@ def test_a_rollout_announces_one_update_domain_and_the_next_once_that_has_finish
     client.advance("2m")
 
     assert (rollout.current, rollout.remaining, rollout.notice) == (0, [1], "1m")
-    assert rollout.by == "operator:alice"
+    assert rollout.by == "operator"
     assert first == during == [["app-0", "app-2", "app-4"]]
     assert second == [["app-1", "app-3"]]
     assert client.events() == []

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address
 
 from fairwarning.sandbox.addresses import Endpoint
-from fairwarning.sandbox.errors import ForbiddenError, NotStartedError
+from fairwarning.sandbox.errors import ModeForbiddenError, NotStartedError
 from fairwarning.sandbox.redirect import Redirect
 from fairwarning.sandbox.supervise import run
 from fairwarning.sandbox.syscalls import PR_SET_PDEATHSIG, prctl
@@ -25,7 +25,7 @@ def main(port: str, error_fd: str, *command: str) -> int:
     os.set_inheritable(int(error_fd), False)  # the handler must not write to it
     try:
         return run(command, Redirect(Endpoint(IPv4Address("127.0.0.1"), int(port))))
-    except (ForbiddenError, NotStartedError) as problem:
+    except (ModeForbiddenError, NotStartedError) as problem:
         os.write(int(error_fd), str(problem).encode())
         return 1
 

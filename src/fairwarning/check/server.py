@@ -87,7 +87,7 @@ class Server:
         self, label: str, cause: str, machines: list[str], notice: str | None
     ) -> tuple[CausedEvent, ...]:
         """Trigger an event on machines and return the events that follow."""
-        body: dict[str, Json] = {"cause": cause, "machines": [*machines], "by": "check"}
+        body: dict[str, Json] = {"cause": cause, "machines": [*machines]}
         answer = await self._call("POST", "/events", body if notice is None else {**body, "notice": notice})
         events = msgspec.json.decode(answer, type=_Events).events
         return tuple(
@@ -97,12 +97,12 @@ class Server:
 
     async def cancel(self, event: EventId) -> None:
         """Cancel an event."""
-        await self._call("POST", f"/events/{event}/cancel", {"by": "check"})
+        await self._call("POST", f"/events/{event}/cancel", {})
 
     async def approve(self, event: EventId, by: str | None) -> None:
         """Approve an event, as a machine or as the operator."""
         if by is None:
-            await self._call("POST", f"/events/{event}/approve", {"by": "check"})
+            await self._call("POST", f"/events/{event}/approve", {})
             return
         host, port = self.endpoint(by).address
         url = f"http://{host}:{port}{EVENTS_PATH}?api-version={NEWEST}"

@@ -64,7 +64,7 @@ def exec_(name: str, isolate: bool, command: tuple[str, ...]) -> None:
 
 
 def _run(command: tuple[str, ...], name: str, url: str, isolate: bool) -> int:
-    from fairwarning.sandbox.errors import ForbiddenError, NotStartedError
+    from fairwarning.sandbox.errors import ModeForbiddenError, NotStartedError
     from fairwarning.sandbox.isolate import Isolate
     from fairwarning.sandbox.redirect import Redirect
     from fairwarning.sandbox.supervise import run
@@ -74,13 +74,13 @@ def _run(command: tuple[str, ...], name: str, url: str, isolate: bool) -> int:
         if isolate:
             try:
                 return run(command, Isolate(endpoint, name))
-            except ForbiddenError as reason:
+            except ModeForbiddenError as reason:
                 print_note(f"{reason}; continuing without --isolate, in the network of this machine")
         return run(command, Redirect(endpoint))
     except NotStartedError as reason:
         print_note(f"error: {reason}")
         return reason.exit_code
-    except ForbiddenError as reason:
+    except ModeForbiddenError as reason:
         hints = [] if isolate else ["--isolate may work: it needs user namespaces instead"]
         raise FailureError(str(reason), *hints, _BY_PORT.format(url=url)) from reason
 

@@ -1,7 +1,7 @@
 """The web console: pages that show the fleet, and forms that change it.
 
 The server renders every page completely; scripts only add live updates and countdowns. The package turns
-forms into commands and state into HTML, and decides nothing. It may import ``core``, ``engine``,
-``access``, Starlette and Jinja2. Start with ``page``, which defines a page, then read ``pages.routes``,
-the table of all pages and forms.
+forms into calls of ``control`` and state into HTML, and decides nothing. It may import ``core``, ``engine``,
+``control``, ``access``, Starlette and Jinja2. Start with ``page``, which defines a page, then read
+``pages.routes``, the table of all pages and forms.
 """

@@ -1,7 +1,7 @@
 """The console as an ASGI app."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from fairwarning.console.handlers import PageHandlers
 from fairwarning.console.journal import JournalCache
 from fairwarning.console.pages.routes import ACTIONS, PAGES
 from fairwarning.console.sessions import Sessions
+from fairwarning.control.control import Control
 from fairwarning.core.document import render
 from fairwarning.core.document.versions import EVENT_VERSIONS, DocumentShape
 from fairwarning.core.errors import FairWarningError
@@ -26,7 +27,6 @@ from fairwarning.core.fleet import visible_events
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.clock import SystemClock, new_secret
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.time_control import TimeControl
 from fairwarning.streams import Streams
 from fairwarning.throttle import Throttle
 
@@ -34,14 +34,12 @@ FILES = Path(__file__).parent / "static"
 
 
 def create_app(
-    engine: Engine,
+    control: Control,
     *,
     endpoints: Callable[[MachineRef], str | None],
     alternatives: Callable[[MachineRef], tuple[str, ...]] | None = None,
-    open_endpoints: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
     document: Callable[[MachineRef, DocumentShape], bytes] | None = None,
     versions: Mapping[str, DocumentShape] = EVENT_VERSIONS,
-    time_control: TimeControl | None = None,
     token: str | None = None,
     throttle: Throttle | None = None,
     loopback: bool = True,
@@ -57,14 +55,12 @@ def create_app(
     if not loopback and not token:
         raise ValueError("the console needs a token when it listens beyond loopback")
     context = ConsoleContext(
-        engine=engine,
+        control=control,
         endpoints=endpoints,
         alternatives=alternatives or (lambda machine: ()),
-        open_endpoints=open_endpoints or _open_nothing,
-        document=document or partial(_scope_document, engine),
+        document=document or partial(_scope_document, control.engine),
         versions=versions,
-        time_control=time_control or TimeControl(engine),
-        journal=JournalCache(engine.store),
+        journal=JournalCache(control.engine.store),
         shutdown=shutdown or asyncio.Event(),
         streams=streams or Streams(),
     )
@@ -103,7 +99,3 @@ def _scope_document(engine: Engine, machine: MachineRef, shape: DocumentShape) -
     return render.render_document(
         scope.incarnation, visible_events(scope, machine.name), shape, scope.facts.kind
     )
-
-
-async def _open_nothing(machines: Sequence[MachineRef]) -> None:
-    """Do nothing: a server without a metadata API has no endpoints to open."""

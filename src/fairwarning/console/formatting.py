@@ -69,7 +69,7 @@ def all_spot(scope: Scope) -> bool:
     return bool(scope.machines) and all(machine.spot for machine in scope.machines.values())
 
 
-def machine_path(machine: Machine) -> str:
+def machine_path(machine: Machine | MachineRef) -> str:
     """Return the path of a machine's page."""
     return path_to(machine.scope, machine.name)
 

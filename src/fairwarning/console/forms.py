@@ -224,7 +224,7 @@ CHOICES: Mapping[str, Choice] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class SetDraft:
     """The blueprint that a form describes, and its machines; valid if the form has no errors."""
 
     form: Form
@@ -239,19 +239,19 @@ class Draft:
         return tuple(machine.name for machine in known[:MOST_NAMES])
 
 
-def read_draft(choice: Choice, given: Fields, now: datetime) -> Draft:
+def read_draft(choice: Choice, given: Fields, now: datetime) -> SetDraft:
     """Return the draft that a form describes, checked by the rules of the core."""
     form = Form(given, {field: CREATE_FIELDS[field].default for field in choice.fields})
     blueprint = choice.read(form)
     if form.errors:
-        return Draft(form=form, blueprint=blueprint)
+        return SetDraft(form=form, blueprint=blueprint)
     try:
         changes = build(blueprint, "draft", Policy(), now, by="")
     except FairWarningError as error:
         form.add_refusal(error)
-        return Draft(form=form, blueprint=blueprint)
+        return SetDraft(form=form, blueprint=blueprint)
     machines = tuple(change.machine for change in changes if isinstance(change, MachineChanged))
-    return Draft(form=form, blueprint=blueprint, machines=machines)
+    return SetDraft(form=form, blueprint=blueprint, machines=machines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

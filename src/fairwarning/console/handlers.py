@@ -17,7 +17,7 @@ from fairwarning.console import layout, live
 from fairwarning.console.access import HEADERS, LOGIN
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.page import (
-    Action,
+    FormAction,
     FormError,
     FormProblem,
     FormResult,
@@ -62,7 +62,7 @@ class PageHandlers:
         self._context = context
         self._sessions = sessions
         self._throttle = throttle
-        self._renderer = live.PageRenderer(context.engine.feed, context.time_control)
+        self._renderer = live.PageRenderer(context.engine.feed, context.control.time_control)
         self._pages = [(Route(page.path, _unused, methods=["GET"]), page.show) for page in pages]
 
     def for_page(self, page: Page) -> Handler:
@@ -77,7 +77,7 @@ class PageHandlers:
 
         return handle
 
-    def for_action(self, action: Action) -> Handler:
+    def for_action(self, action: FormAction) -> Handler:
         """Return the handler of a form; an error shows the form again, with its input and the problem."""
 
         async def handle(request: Request) -> ASGIApp:
@@ -118,7 +118,8 @@ class PageHandlers:
             return await self._renderer.render(page_request, fragments) if admitted else None
 
         have = request.headers.get(RESUME) or query.get("have")
-        messages = live.messages(context.engine.feed, context.time_control, render, have, context.shutdown)
+        feed, time_control = context.engine.feed, context.control.time_control
+        messages = live.messages(feed, time_control, render, have, context.shutdown)
         return context.streams.stream(messages)
 
     async def show_login(self, request: Request) -> ASGIApp:

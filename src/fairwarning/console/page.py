@@ -15,9 +15,10 @@ from starlette.responses import Response
 
 from fairwarning.console.context import ConsoleContext
 from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.core.model import Principal, PrincipalKind
 
-#: The name under which the history records what is done in the console.
-CONSOLE = "operator:console"
+#: Who the history says did what is done in the console.
+CONSOLE = Principal(PrincipalKind.OPERATOR, "console")
 
 #: More fields than any form of the console has.
 MOST_FIELDS = 2000
@@ -149,7 +150,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class FormAction:
     """A path that accepts a form; the page with the form shows the errors."""
 
     path: str

@@ -2,12 +2,14 @@
 
 A draft exists for one try of a request: ``Control`` makes it from the state that the request is decided on.
 The function that fills it may look at that state through ``view``. All ids derive from the id of the request,
-so every try makes the same ids.
+so every try makes the same ids. The caller is authorised for every command; ``subject`` is what the journal
+says about the request if it is refused.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
+from fairwarning.control.refusals import Subject
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change
 from fairwarning.core.commands import (
@@ -27,9 +29,10 @@ from fairwarning.core.commands import (
     StopRollout,
     Upgrade,
 )
-from fairwarning.core.errors import IllegalTransitionError, ImpactOverError, InvalidError
+from fairwarning.core.errors import ForbiddenError, IllegalTransitionError, ImpactOverError, InvalidError
 from fairwarning.core.fleet import Impact, Observation, outstanding_impacts
 from fairwarning.core.model import (
+    NO_SCOPE,
     ApprovalSettings,
     Event,
     EventId,
@@ -37,10 +40,12 @@ from fairwarning.core.model import (
     EvictionPolicy,
     MachineRef,
     PowerState,
+    Principal,
     ScopeId,
     VmName,
+    in_group,
 )
-from fairwarning.core.policy import Policy
+from fairwarning.core.policy import Action, Policy, may
 from fairwarning.engine.requests import Caller, Plan, Texts, View, derived_id
 
 #: Returns texts to store with a request, given what it changes.
@@ -50,11 +55,22 @@ TextsAfter = Callable[[tuple[Change, ...]], Texts]
 Reported = Callable[[Impact, str | None], Observation]
 
 
+def authorise(principal: Principal, action: Action, target: ScopeId | None = None) -> None:
+    """Refuse what the caller may not do.
+
+    Raises:
+        ForbiddenError: the caller may not do this.
+    """
+    if not may(principal, action, target):
+        raise ForbiddenError(principal, action)
+
+
 class Draft:
     """The commands of one request, and the texts to store with them."""
 
-    def __init__(self, caller: Caller, view: View) -> None:
+    def __init__(self, caller: Caller, view: View, asked: str = "request") -> None:
         self.view = view
+        self.subject = Subject(asked=asked)
         self._caller = caller
         self._commands: list[Command] = []
         self._texts: list[TextsAfter] = []
@@ -63,6 +79,18 @@ class Draft:
     def by(self) -> str:
         """The caller, as the history shows it."""
         return str(self._caller.principal)
+
+    def about(
+        self,
+        asked: str,
+        *,
+        scope: ScopeId = NO_SCOPE,
+        event: EventId | None = None,
+        machines: tuple[MachineRef, ...] = (),
+    ) -> None:
+        """Say what the request asks for; once it has a command, its subject stays."""
+        if not self._commands:
+            self.subject = Subject(asked=asked, scope=scope, event=event, machines=machines)
 
     # -- events
 
@@ -76,12 +104,16 @@ class Draft:
         force: bool = False,
     ) -> EventId:
         """Cause events on machines; return the id from which the ids of the events derive."""
+        refs = tuple(machines)
+        scopes = {ref.scope for ref in refs}
+        self.about(cause, scope=refs[0].scope if refs else NO_SCOPE, machines=refs)
+        self._authorise(Action.DELETE if cause == "delete" else Action.CAUSE, scopes)
         event_id = self._new_id()
         self._add(
             Schedule(
                 id=event_id,
                 cause=cause,
-                machines=tuple(machines),
+                machines=refs,
                 notice=notice,
                 kind=kind,
                 force=force,
@@ -93,20 +125,30 @@ class Draft:
     def approve(self, scope: ScopeId, *ids: EventId) -> None:
         """Approve events of a scope, all of them or none; a guest approves only what it sees."""
         machine = self._caller.principal.machine
+        machines = () if machine is None else (machine,)
+        self.about("approve", scope=scope, event=ids[0] if ids else None, machines=machines)
+        self._authorise(Action.APPROVE, (scope,))
         self._add(
             Approve(scope=scope, ids=ids, machine=None if machine is None else machine.name, by=self.by)
         )
 
     def cancel(self, scope: ScopeId, event_id: EventId) -> None:
         """Cancel an event that has not started."""
+        self.about("cancel", scope=scope, event=event_id)
+        self._authorise(Action.CANCEL, (scope,))
         self._add(Cancel(scope=scope, id=event_id, by=self.by))
 
-    def start_rollout(self, scope: ScopeId, cause: str, notice: timedelta | None = None) -> None:
-        """Start maintenance of a scope, one domain after another."""
-        self._add(StartRollout(id=self._new_id(), scope=scope, cause=cause, notice=notice, by=self.by))
+    def start_rollout(self, scope: ScopeId, cause: str, notice: timedelta | None = None) -> str:
+        """Start maintenance of a scope, one domain after another; return the id of the rollout."""
+        self.about(f"rollout {cause}", scope=scope)
+        self._authorise(Action.START_ROLLOUT, (scope,))
+        rollout_id = self._new_id()
+        self._add(StartRollout(id=rollout_id, scope=scope, cause=cause, notice=notice, by=self.by))
+        return rollout_id
 
     def stop_rollout(self, scope: ScopeId) -> None:
         """End a rollout and cancel its events that have not started."""
+        self._ask(Action.STOP_ROLLOUT, (scope,))
         self._add(StopRollout(scope=scope, by=self.by))
 
     # -- reports about impacts
@@ -137,6 +179,7 @@ class Draft:
         return [impact for impact in impacts if impact.event == event.id and impact.machine.name in names]
 
     def _report(self, event: Event, observations: list[Observation]) -> None:
+        self._ask(Action.REPORT, (event.scope,))
         if observations:
             report = ReportOutcomes(scope=event.scope, observations=tuple(observations), by=self.by)
             self._add(report)
@@ -145,6 +188,7 @@ class Draft:
 
     def create_set(self, blueprint: Blueprint) -> None:
         """Create a set of machines."""
+        self._ask(Action.CREATE, (ScopeId(in_group(blueprint.group, blueprint.name)),))
         self._add(CreateSet(seed=self._new_id(), blueprint=blueprint, by=self.by))
 
     def add_machines(
@@ -158,6 +202,7 @@ class Draft:
         tags: tuple[tuple[str, str], ...] | None = None,
     ) -> None:
         """Add machines to a scope; a setting that is None is taken from the machines of the scope."""
+        self._ask(Action.ADD_MACHINES, (scope,))
         self._add(
             AddMachines(
                 seed=self._new_id(),
@@ -177,12 +222,15 @@ class Draft:
 
     def delete_scopes(self, scopes: Iterable[ScopeId], *, force: bool = False) -> EventId:
         """Delete all machines of some scopes, with their notice, and then the scopes."""
+        ids = tuple(scopes)
+        self._ask(Action.DELETE, ids)
         event_id = self._new_id()
-        self._add(DeleteScopes(id=event_id, scopes=tuple(scopes), force=force, by=self.by))
+        self._add(DeleteScopes(id=event_id, scopes=ids, force=force, by=self.by))
         return event_id
 
     def set_power(self, machine: MachineRef, power: PowerState) -> None:
         """Start or stop a machine."""
+        self._ask(Action.SET_POWER, (machine.scope,), machine)
         self._add(SetPower(machine=machine, power=power, by=self.by))
 
     def change_model(
@@ -194,9 +242,11 @@ class Draft:
         upgrades_itself: bool | None = None,
     ) -> None:
         """Change the model of a scale set."""
+        ids = tuple(scopes)
+        self._ask(Action.CHANGE, ids)
         self._add(
             ChangeModel(
-                scopes=tuple(scopes),
+                scopes=ids,
                 terminate_notice=terminate_notice,
                 image_notice=image_notice,
                 upgrades_itself=upgrades_itself,
@@ -206,14 +256,18 @@ class Draft:
 
     def upgrade(self, machines: Iterable[MachineRef]) -> None:
         """Give instances the latest model of their set."""
-        self._add(Upgrade(machines=tuple(machines), by=self.by))
+        refs = tuple(machines)
+        self._ask(Action.UPGRADE, dict.fromkeys(ref.scope for ref in refs), *refs)
+        self._add(Upgrade(machines=refs, by=self.by))
 
     def protect(self, machine: MachineRef, *, protected: bool) -> None:
         """Protect an instance from scale-in, or end its protection."""
+        self._ask(Action.PROTECT, (machine.scope,), machine)
         self._add(Protect(machine=machine, protected=protected, by=self.by))
 
     def set_approvals(self, scope: ScopeId, approvals: ApprovalSettings) -> None:
         """Change which events a scope approves by itself."""
+        self._ask(Action.CHANGE, (scope,))
         self._add(SetApprovals(scope=scope, approvals=approvals, by=self.by))
 
     # -- texts of other packages
@@ -224,6 +278,7 @@ class Draft:
 
     def put_texts_after(self, texts: TextsAfter) -> None:
         """Store texts that depend on what the request changes."""
+        authorise(self._caller.principal, Action.STORE_TEXTS)
         self._texts.append(texts)
 
     def plan(self) -> Plan:
@@ -235,6 +290,16 @@ class Draft:
         for after in self._texts:
             texts |= after(changes)
         return texts
+
+    def _ask(self, action: Action, scopes: Iterable[ScopeId], *machines: MachineRef) -> None:
+        """State an action that the history shows under its own name, and authorise it."""
+        ids = tuple(scopes)
+        self.about(action, scope=ids[0] if ids else NO_SCOPE, machines=machines)
+        self._authorise(action, ids)
+
+    def _authorise(self, action: Action, scopes: Iterable[ScopeId]) -> None:
+        for scope in tuple(scopes) or (None,):
+            authorise(self._caller.principal, action, scope)
 
     def _add(self, command: Command) -> None:
         self._commands.append(command)

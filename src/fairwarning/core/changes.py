@@ -166,9 +166,9 @@ def remember_removed(last_incarnations: dict[str, int], changes: Iterable[object
 
 def last_incarnations_after(before: Mapping[str, int], changes: Iterable[object]) -> Mapping[str, int]:
     """Return the last incarnations of removed scopes after ``changes``; the same object if none is."""
-    after: dict[str, int] = {}
+    after = dict(before)
     remember_removed(after, changes)
-    return {**before, **after} if after else before
+    return before if after == before else after
 
 
 def _apply_all(scopes: Scopes, changes: Iterable[Change], step: int) -> Scopes:

@@ -1,6 +1,6 @@
 """Commands: requests to change the fleet, from an operator, a guest, a driver or the engine.
 
-The APIs resolve names, create ids and name the caller (``by``) before they build a command.
+``control`` makes those that callers ask for: it resolves names, makes ids and names the caller (``by``).
 """
 
 from collections.abc import Mapping

@@ -2,6 +2,7 @@
 
     FairWarningError
     ├── InvalidError             a value is not allowed; names the field
+    ├── ForbiddenError           the caller may not do this
     ├── UnknownEventError        no pending event has this id
     ├── UnknownMachineError      no machine has this name
     ├── UnknownHostError         no machine is on a host of this name
@@ -27,24 +28,38 @@ and the core does not depend on HTTP.
 
 from typing import ClassVar
 
-from fairwarning.core.model import Event, EventId, EventType, ScopeId, VmName
+from fairwarning.core.model import Event, EventId, EventType, Principal, ScopeId, VmName
 
 
 class FairWarningError(Exception):
     """The base of every error that this package raises on purpose."""
 
     status_hint: ClassVar[int] = 400
+    #: The part of the request that is at fault, if the error is about one part.
+    field: str | None = None
 
 
 class InvalidError(FairWarningError):
     """A value is not allowed."""
 
     status_hint = 422
+    field: str
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+
+
+class ForbiddenError(FairWarningError):
+    """The caller may not do this."""
+
+    status_hint = 403
+
+    def __init__(self, principal: Principal, action: str) -> None:
+        super().__init__(f"{principal} may not {action}")
+        self.principal = principal
+        self.action = action
 
 
 class UnknownEventError(FairWarningError):

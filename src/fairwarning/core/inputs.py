@@ -1,8 +1,10 @@
 """Checks of texts that users and programs send; a refusal names the field."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
-from fairwarning.core.errors import InvalidError
+from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.formats import durations
 from fairwarning.formats.hidden_characters import first_hidden
 
@@ -17,6 +19,16 @@ def parse_duration(text: str, field: str = "duration") -> timedelta:
         return durations.parse(text)
     except ValueError as problem:
         raise InvalidError(field, str(problem)) from None
+
+
+@contextmanager
+def field_context(field: str) -> Iterator[None]:
+    """Add the field to every refusal that the block raises."""
+    try:
+        yield
+    except FairWarningError as error:
+        error.field = field
+        raise
 
 
 def check_visible(text: str, field: str) -> None:

@@ -1,7 +1,8 @@
 """The numbers and switches of the service, each with the rule it comes from.
 
 A ``Profile`` is a named set of Azure behaviours: ``azure`` (today) or ``preview2017`` (the first preview). It
-holds the ``Policy`` that decisions follow and the settings of the metadata API.
+holds the ``Policy`` that decisions follow and the settings of the metadata API. ``may`` says what each kind
+of caller can ask for.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
-from fairwarning.core.model import EventType
+from fairwarning.core.model import EventType, Principal, PrincipalKind, ScopeId
 
 #: L-05: the default notice of each event type; a terminate profile may set another one for Terminate (T-02).
 NOTICE: Mapping[EventType, timedelta] = {
@@ -140,3 +141,57 @@ class Retention:
 
 #: The default retention of a data directory.
 DEFAULT_RETENTION = Retention(age=timedelta(days=30), size=10**9)
+
+
+class Action(StrEnum):
+    """What a caller can ask for."""
+
+    POLL = "poll"
+    APPROVE = "approve"
+    CAUSE = "cause"
+    CANCEL = "cancel"
+    CREATE = "create"
+    CHANGE = "change"
+    ADD_MACHINES = "add machines"
+    DELETE = "delete"
+    SET_POWER = "set power"
+    UPGRADE = "upgrade"
+    PROTECT = "protect"
+    START_ROLLOUT = "start rollout"
+    STOP_ROLLOUT = "stop rollout"
+    REPORT = "report"
+    SET_FAULT = "set fault"
+    CLEAR_FAULT = "clear fault"
+    MOVE_CLOCK = "move clock"
+    SET_SPEED = "set speed"
+    STORE_TEXTS = "store texts"
+
+
+#: The actions that each kind of caller may ask for; a guest only in its own scope (R-18).
+PERMISSIONS: Mapping[PrincipalKind, frozenset[Action]] = {
+    PrincipalKind.GUEST: frozenset({Action.POLL, Action.APPROVE}),
+    PrincipalKind.OPERATOR: frozenset(Action) - {Action.POLL, Action.STORE_TEXTS},
+    PrincipalKind.MANAGEMENT: frozenset(
+        {
+            Action.APPROVE,
+            Action.CAUSE,
+            Action.CREATE,
+            Action.CHANGE,
+            Action.ADD_MACHINES,
+            Action.DELETE,
+            Action.SET_POWER,
+            Action.UPGRADE,
+            Action.PROTECT,
+            Action.STORE_TEXTS,
+        }
+    ),
+    PrincipalKind.PLATFORM: frozenset(Action),
+}
+
+
+def may(principal: Principal, action: Action, target: ScopeId | None = None) -> bool:
+    """Whether a caller may do something to a scope; None stands for the whole service."""
+    if action not in PERMISSIONS[principal.kind]:
+        return False
+    machine = principal.machine
+    return principal.kind is not PrincipalKind.GUEST or (machine is not None and machine.scope == target)

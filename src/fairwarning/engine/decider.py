@@ -265,7 +265,7 @@ class Decider:
             request.outcome, request.lines = refusal, () if note is None else (note,)
             return
         except Exception as problem:  # a defect that concerns this request alone
-            log.exception("request_failed")
+            log.exception(LogMessage("request_failed"))
             request.outcome = problem
             return
         fold.add(decision.changes, decision.after, texts)

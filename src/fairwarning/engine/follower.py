@@ -48,7 +48,7 @@ class Follower:
             try:
                 await self._follow(None)
             except Exception:  # the outermost loop: the replica must not stay behind for good
-                log.exception("following_failed")
+                log.exception(LogMessage("following_failed"))
                 await asyncio.sleep(TRY_AGAIN)
 
     async def reach(self, number: int) -> None:

@@ -114,11 +114,11 @@ class Reconciler:
             self._unseen.discard(scope_id)
             self._resting_until.pop(scope_id, None)
             return
-        impacts, look = self._impacts(scope), self._looks.get(scope_id)
-        if not impacts:
+        look = self._looks.get(scope_id)
+        if not _has_started(scope):
             self._looks.pop(scope_id, None)
             self._unseen.discard(scope_id)
-        elif look is None or not look.impacts.issuperset(impacts):
+        elif look is None or not look.impacts.issuperset(self._impacts(scope)):
             self._unseen.add(scope_id)
         self._schedule(scope)
 
@@ -200,8 +200,10 @@ class Reconciler:
     def _finish(self, scope_id: ScopeId, task: asyncio.Task[None]) -> None:
         del self._tasks[scope_id]
         problem = None if task.cancelled() else task.exception()
-        if isinstance(problem, Exception):
-            self._problem = self._problem or problem
+        # A full disk fails many scopes at once; the log needs it once.
+        if isinstance(problem, Exception) and self._problem is None:
+            log.error(LogMessage("tick_failed", scope=scope_id), exc_info=problem)
+            self._problem = problem
         if scope_id in self._again:
             self._queue.append((scope_id, self._again.pop(scope_id)))
         self._start()
@@ -222,12 +224,14 @@ class Reconciler:
                 await self._submit(scope_id, outcomes)
             self._resting_until.pop(scope_id, None)
         except Exception:
-            log.exception(LogMessage("tick_failed", scope=scope_id))
             self._rest_after_failure(scope_id)
             raise
         finally:
-            if scope_id in self._fleet.scopes():
-                self._schedule(self._fleet.scopes()[scope_id])
+            remaining = self._fleet.scopes().get(scope_id)
+            if remaining is None:
+                self.follow(scope_id, None)
+            else:
+                self._schedule(remaining)
 
     async def _submit(self, scope_id: ScopeId, outcomes: tuple[Observation, ...]) -> None:
         def build(view: View) -> Plan:
@@ -255,8 +259,11 @@ class Reconciler:
 
     async def _look(self, scope: Scope) -> Sequence[Observation]:
         """Begin the impacts of a scope that have not begun, and observe all of them."""
+        if not _has_started(scope):
+            return ()
         impacts = self._impacts(scope)
         if not impacts:
+            self._looks[scope.id] = Look(frozenset(), None)
             return ()
         if self._driver_calls >= DRIVER_CALLS:
             self._looks.pop(scope.id, None)
@@ -316,6 +323,11 @@ class Reconciler:
 
     def _rests(self, scope_id: ScopeId) -> bool:
         return asyncio.get_running_loop().time() < self._resting_until.get(scope_id, 0.0)
+
+
+def _has_started(scope: Scope) -> bool:
+    """Whether an impact may be outstanding."""
+    return not all(event.waiting for event in scope.events.values())
 
 
 def _matters(observation: Observation) -> bool:

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from fairwarning.engine.clock import Clock, ManualClock
 from fairwarning.engine.engine import Engine
+from fairwarning.formats.log_messages import LogMessage
 
 log = logging.getLogger("fairwarning.timer")
 
@@ -22,7 +23,7 @@ async def run(engine: Engine, clock: Clock) -> None:
             try:
                 seconds = _begin(engine, clock)
             except Exception:  # the outermost loop: an error must not end the timer
-                log.exception("tick_failed")
+                log.exception(LogMessage("tick_failed"))
             engine.reconciler.moved.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

@@ -7,13 +7,13 @@ parameters, api-version, method, body.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
+from fairwarning.control.control import Control
 from fairwarning.core.document.render import EVENTS_PATH, Json, compact_json
 from fairwarning.core.document.versions import IMDS_VERSIONS, DocumentShape, well_formed
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Profile
-from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
 from fairwarning.http1.messages import JSON, RESET, CacheableGet, Reply, Request, Response
 from fairwarning.http1.throttle import Rate
@@ -49,15 +49,15 @@ _IDENTITY_VERSION = "2018-02-01"
 class MetadataApp:
     """Answers the requests of known machines."""
 
-    def __init__(self, engine: Engine, profile: Profile, identity: Identity | None = None) -> None:
-        self._engine = engine
+    def __init__(self, control: Control, profile: Profile, identity: Identity | None = None) -> None:
+        self._engine = control.engine
         self._profile = profile
         self._token = identity
         self._rate = Rate(profile.requests_per_second, profile.burst)
         self._fast_paths: dict[MachineRef, GuestFastPath] = {}
-        self._events = ScheduledEvents(engine, profile)
+        self._events = ScheduledEvents(control, profile)
         self._shapes = self._events.shapes
-        engine.faults.watch(lambda machine, fault: self._leave_fast_path(machine))
+        self._engine.faults.watch(lambda machine, fault: self._leave_fast_path(machine))
         self._routes: Mapping[str, Callable[[MachineRef, Request], Reply]] = {
             EVENTS_PATH: self._scheduled_events,
             "/metadata/instance": self._instance,

@@ -7,14 +7,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from math import inf
 
+from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.commands import CreateSet
 from fairwarning.core.document.recording import MachineRecording, RecordedDocument, render_recorded
 from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.errors import UnknownEventError, UnknownMachineError
-from fairwarning.core.model import EventId, MachineRef, ScopeKind
+from fairwarning.core.model import OPERATOR, EventId, MachineRef, ScopeKind
 from fairwarning.core.policy import whole_second
-from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.metadata.views import DocumentSource, MachineView
 
@@ -27,7 +26,7 @@ def ignore_approval(at: datetime, machine: MachineRef, ids: tuple[EventId, ...])
 
 
 async def start_replays(
-    engine: Engine,
+    control: Control,
     recordings: Mapping[str, MachineRecording],
     show: Callable[[MachineRef, MachineView], None],
     on_approval: OnApproval = ignore_approval,
@@ -35,12 +34,11 @@ async def start_replays(
     """Show machines their recordings from now on; machines that are not in the fleet are created."""
     for name, recording in recordings.items():
         try:
-            machine = engine.directory.machine(name)
+            machine = control.engine.directory.machine(name)
         except UnknownMachineError:
             blueprint = Blueprint(name=name, kind=ScopeKind.STANDALONE)
-            await engine.handle(CreateSet(seed=new_event_id(), blueprint=blueprint))
-            machine = engine.directory.machine(name)
-        show(machine, Replay(engine, machine, recording, on_approval))
+            (machine,) = (await control.create_set(OPERATOR, blueprint)).machines
+        show(machine, Replay(control.engine, machine, recording, on_approval))
 
 
 class Replay:

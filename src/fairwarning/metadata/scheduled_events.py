@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from math import inf
 from types import MappingProxyType
 
+from fairwarning.control.control import Control
 from fairwarning.core.document.render import parse_start_requests
 from fairwarning.core.document.versions import EVENT_VERSIONS, PREVIEW_SHAPE, PREVIEW_VERSION, DocumentShape
 from fairwarning.core.errors import FairWarningError, InvalidError, UnknownEventError
-from fairwarning.core.model import MachineRef, Scope, ScopeId
+from fairwarning.core.model import MachineRef, Scope, ScopeId, guest
 from fairwarning.core.policy import FirstCall, Profile
-from fairwarning.engine.engine import Engine
 from fairwarning.http1.messages import Reply, Request, Response
 from fairwarning.metadata.checks import CheckFailedError, error, error_response, known_tags
 from fairwarning.metadata.fast_path import RenderedDocument, RenderedScope, render_responses
@@ -32,15 +32,16 @@ _ALWAYS_STALE = datetime.min.replace(tzinfo=UTC)
 class ScheduledEvents:
     """Answers polls and approvals that have passed every check."""
 
-    def __init__(self, engine: Engine, profile: Profile) -> None:
-        self._engine = engine
+    def __init__(self, control: Control, profile: Profile) -> None:
+        self._control = control
+        self._engine = control.engine
         self._profile = profile
         self._rendered: dict[ScopeId, RenderedScope] = {}
         #: When the scopes that are being enabled show their first document (R-25), in loop time.
         self._enabled_at: dict[ScopeId, float] = {}
-        self._long_polls = LongPolls(engine.feed, self)
+        self._long_polls = LongPolls(self._engine.feed, self)
         self.shapes = served_shapes(profile)
-        self.views = Views(engine)
+        self.views = Views(control)
 
     def poll(self, machine: MachineRef, version: str, request: Request, wait: float) -> Reply:
         """Record the poll and return the document; with ``wait``, once it differs from what the guest has."""
@@ -98,7 +99,7 @@ class ScheduledEvents:
         mode, delay = self._profile.first_call, self._profile.first_call_delay.total_seconds()
         if mode is not FirstCall.NONE and not self._engine.scope(machine.scope).enabled:
             self._enabled_at.setdefault(machine.scope, now + delay)
-        await self._engine.poll(machine)
+        await self._control.poll(guest(machine), machine)
         if mode is FirstCall.NONE:
             return True
         remaining = self._enabled_at.get(machine.scope, now) - now
@@ -136,7 +137,7 @@ class ScheduledEvents:
             return render_responses(self.views.view(machine).document().response(self.shapes[version]))
         document = rendered.documents.get(version)
         if document is None:
-            response = ScopeView(self._engine, machine).document().response(self.shapes[version])
+            response = ScopeView(self._control, machine).document().response(self.shapes[version])
             document = rendered.documents[version] = render_responses(response)
         return document
 

@@ -14,14 +14,13 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
-from fairwarning.core.commands import Approve
+from fairwarning.control.control import Control
 from fairwarning.core.document.render import render_document
 from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import UnknownScopeError
 from fairwarning.core.fleet import visible_events
-from fairwarning.core.model import EventId, MachineRef, Scope, VmName
-from fairwarning.engine.engine import Engine
+from fairwarning.core.model import EventId, MachineRef, Scope, VmName, guest
 from fairwarning.engine.faults import ActiveFault
 from fairwarning.http1.messages import JSON, Response
 
@@ -62,13 +61,13 @@ class MachineView(Protocol):
 class ScopeView:
     """The document of a scope, as far as it concerns one machine."""
 
-    def __init__(self, engine: Engine, machine: MachineRef) -> None:
-        self._engine = engine
+    def __init__(self, control: Control, machine: MachineRef) -> None:
+        self._control = control
         self._machine = machine
 
     def document(self) -> DocumentSource:
         """Return the document of the scope."""
-        scope = self._engine.scope(self._machine.scope)
+        scope = self._control.engine.scope(self._machine.scope)
         return DocumentSource(scope.incarnation, partial(_render, scope, self._machine.name))
 
     def next_change(self) -> float:
@@ -76,9 +75,8 @@ class ScopeView:
         return inf
 
     async def approve(self, ids: tuple[EventId, ...]) -> None:
-        """Approve events of the scope in the name of the machine."""
-        scope, name = self._machine
-        await self._engine.handle(Approve(scope=scope, ids=ids, machine=name, by=name))
+        """Approve events of the scope as the guest of the machine."""
+        await self._control.approve(guest(self._machine), *ids)
 
 
 class DelayedView:
@@ -149,12 +147,13 @@ _FAULT_VIEWS: Mapping[EndpointFault, Callable[[MachineView, ActiveFault], Machin
 class Views:
     """The machines that have a view of their own."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._engine = control.engine
         self._own: dict[MachineRef, MachineView] = {}
         self._replays: dict[MachineRef, MachineView] = {}
         self._followers: dict[MachineRef, asyncio.Task[None]] = {}
-        engine.faults.watch(self._fault_changed)
+        self._engine.faults.watch(self._fault_changed)
 
     def own(self, machine: MachineRef) -> MachineView | None:
         """Return the view of a machine; None if it shares the document of its scope."""
@@ -166,7 +165,7 @@ class Views:
 
     def view(self, machine: MachineRef) -> MachineView:
         """Return the view of a machine, its own or that of its scope."""
-        return self.own(machine) or ScopeView(self._engine, machine)
+        return self.own(machine) or ScopeView(self._control, machine)
 
     def next_change(self, machine: MachineRef) -> float:
         """Return when the view of a machine changes by itself, in loop time."""
@@ -187,7 +186,7 @@ class Views:
         source = self._replays.get(machine)
         fault_view = None if fault is None else _FAULT_VIEWS.get(fault.kind)
         if fault is not None and fault_view is not None:
-            self._own[machine] = view = fault_view(source or ScopeView(self._engine, machine), fault)
+            self._own[machine] = view = fault_view(source or ScopeView(self._control, machine), fault)
             if isinstance(view, DelayedView):
                 self._followers[machine] = asyncio.create_task(self._follow(machine, view))
         elif source is not None:

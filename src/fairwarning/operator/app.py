@@ -10,10 +10,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from fairwarning.control.control import Control
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
-from fairwarning.engine.engine import Engine
-from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.operator.access import OperatorAccess
 from fairwarning.operator.context import ManagementEndpoint, OperatorContext
@@ -27,17 +26,15 @@ _HANDLED = (FairWarningError, HTTPException, ClientDisconnect, Exception)
 
 
 def create_app(
-    engine: Engine,
+    control: Control,
     *,
     endpoints: Callable[[MachineRef], str | None],
     alternatives: Callable[[MachineRef], tuple[str, ...]] | None = None,
-    open_endpoints: Callable[[Sequence[MachineRef]], Awaitable[None]] | None = None,
     token: str | None = None,
     throttle: Throttle | None = None,
     loopback: bool = True,
     shutdown: asyncio.Event | None = None,
     management: Callable[[], Awaitable[ManagementEndpoint | None]] | None = None,
-    time_control: TimeControl | None = None,
     metric_sources: Sequence[Callable[[], Iterable[MetricFamily]]] = (),
     streams: Streams | None = None,
 ) -> Starlette:
@@ -48,13 +45,11 @@ def create_app(
     if not loopback and not token:
         raise ValueError("off loopback the operator API needs a token")
     context = OperatorContext(
-        engine=engine,
+        control=control,
         endpoints=endpoints,
         alternatives=alternatives or _no_alternatives,
-        open_endpoints=open_endpoints or _no_endpoints,
         shutdown=shutdown or asyncio.Event(),
         management=management or _no_management,
-        time_control=time_control or TimeControl(engine),
         metric_sources=metric_sources,
         streams=streams or Streams(),
     )
@@ -69,10 +64,6 @@ def create_app(
 
 def _no_alternatives(machine: MachineRef) -> tuple[str, ...]:
     return ()
-
-
-async def _no_endpoints(machines: Sequence[MachineRef]) -> None:
-    """Open nothing: the server has no metadata API."""
 
 
 async def _no_management() -> None:

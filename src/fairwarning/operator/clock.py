@@ -1,6 +1,7 @@
 """The fleet's clock: reading it and moving it."""
 
 from fairwarning.core.inputs import parse_duration
+from fairwarning.core.model import OPERATOR
 from fairwarning.engine.clock import ManualClock
 from fairwarning.operator import schemas
 from fairwarning.operator.context import OperatorContext
@@ -13,20 +14,19 @@ async def clock(context: OperatorContext, _: str, request: schemas.EmptyRequest)
 
 async def advance(context: OperatorContext, _: str, request: schemas.AdvanceRequest) -> schemas.ClockBody:
     """Move manual time forward, stopping at every deadline on the way."""
-    actor = schemas.actor_name(request.who, "who")
-    await context.time_control.advance(parse_duration(request.by, "by"), actor)
+    await context.control.advance(OPERATOR, parse_duration(request.by, "by"))
     return await _clock_body(context)
 
 
 async def next_deadline(context: OperatorContext, _: str, request: schemas.ActorRequest) -> schemas.ClockBody:
     """Move manual time to the next deadline, if there is one."""
-    await context.time_control.to_next_deadline(request.actor)
+    await context.control.to_next_deadline(OPERATOR)
     return await _clock_body(context)
 
 
 async def set_speed(context: OperatorContext, _: str, request: schemas.SpeedRequest) -> schemas.ClockBody:
     """Change how fast durations pass from now on."""
-    await context.time_control.set_speed(request.speed, request.actor)
+    await context.control.set_speed(OPERATOR, request.speed)
     return await _clock_body(context)
 
 

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairwarning.control.control import Control
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.time_control import TimeControl
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.operator.rendered_feed import RenderedFeed
 from fairwarning.streams import Streams
@@ -26,23 +26,25 @@ class ManagementEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorContext:
-    """The engine, the addresses of its machines, and the state that requests share."""
+    """What requests change the fleet with, the addresses of machines, and the state that requests share."""
 
-    engine: Engine
+    #: Carries out what requests ask for. The operator API and the console share it.
+    control: Control
     endpoints: Callable[[MachineRef], str | None]
     #: Further addresses of a machine's metadata endpoint, ready to paste.
     alternatives: Callable[[MachineRef], tuple[str, ...]]
-    #: Opens the metadata endpoints of new machines before the request that made them is answered.
-    open_endpoints: Callable[[Sequence[MachineRef]], Awaitable[None]]
     #: Set when the server is about to stop. Feeds end then, so that no feed delays the stop.
     shutdown: asyncio.Event
     #: The management API, once it listens; None if the server has none.
     management: Callable[[], Awaitable[ManagementEndpoint | None]]
-    #: Moves manual time. The operator API and the console share it.
-    time_control: TimeControl
     #: Metrics of the other APIs. The list may still grow.
     metric_sources: Sequence[Callable[[], Iterable[MetricFamily]]]
     #: Long-lived responses. The operator API and the console share their limit.
     streams: Streams
     #: The newest lines of the feed, as they are sent.
     rendered_feed: RenderedFeed = field(default_factory=RenderedFeed)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, for reading."""
+        return self.control.engine

@@ -2,23 +2,22 @@
 
 import asyncio
 from collections.abc import Iterable
+from datetime import timedelta
+from functools import partial
 
 from msgspec import UNSET
 
+from fairwarning.control.control import Unset
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.changes import Change, MachineChanged, ScopeMade
-from fairwarning.core.commands import AddMachines, ChangeModel, CreateSet, SetApprovals, SetPower, Upgrade
-from fairwarning.core.errors import UnknownMachineError, UnknownScopeError
 from fairwarning.core.fleet import FleetState, machine_state
 from fairwarning.core.inputs import parse_duration
-from fairwarning.core.model import ApprovalSettings, HostId, MachineRef, Scope, ScopeId, VmName
+from fairwarning.core.model import OPERATOR, ApprovalSettings, HostId, MachineRef, Scope, ScopeId
 from fairwarning.core.scaleset import latest_model_applied
-from fairwarning.engine.clock import new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.formats import durations
 from fairwarning.operator import schemas
 from fairwarning.operator.context import OperatorContext
-from fairwarning.operator.problems import BadRequestError, field_context
+from fairwarning.operator.problems import BadRequestError
 from fairwarning.operator.rollouts import rollout_body
 
 
@@ -52,9 +51,22 @@ async def set_power(
     context: OperatorContext, name: str, request: schemas.PowerRequest
 ) -> schemas.MachineBody:
     """Start or stop a machine and return it."""
-    ref = context.engine.directory.machine(name)
-    await context.engine.handle(SetPower(machine=ref, power=request.power, by=request.actor))
+    return machine_body(context, await context.control.set_power(OPERATOR, name, request.power))
+
+
+async def set_fault(
+    context: OperatorContext, name: str, request: schemas.FaultRequest
+) -> schemas.MachineBody:
+    """Make a machine's endpoint misbehave, for a while or until the fault is cleared."""
+    ref = await context.control.set_fault(OPERATOR, name, request.fault, request.lasts, request.delay)
     return machine_body(context, ref)
+
+
+async def clear_fault(
+    context: OperatorContext, name: str, request: schemas.ActorRequest
+) -> schemas.MachineBody:
+    """Make a machine's endpoint work again."""
+    return machine_body(context, await context.control.clear_fault(OPERATOR, name))
 
 
 async def scopes(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.ScopesBody:
@@ -71,60 +83,37 @@ async def create_set(
     context: OperatorContext, _: str, request: schemas.CreateSetRequest
 ) -> schemas.ScopesBody:
     """Create a set and return its scopes."""
-    command = CreateSet(seed=new_event_id(), blueprint=_blueprint(request), by=request.actor)
-    changes = await context.engine.handle(command)
-    await context.open_endpoints(_changed_machines(changes))
-    created = [change.scope for change in changes if isinstance(change, ScopeMade)]
-    return _scopes_body(context.engine, created)
+    created = await context.control.create_set(OPERATOR, _blueprint(request))
+    return _scopes_body(context.engine, created.scopes)
 
 
 async def change_set(
     context: OperatorContext, name: str, request: schemas.ChangeSetRequest
 ) -> schemas.ScopesBody:
     """Change the model or the approval settings of a set and return its scopes."""
-    engine = context.engine
-    ids = scopes_of(engine, name)
-    if request.terminate_notice is not UNSET:
-        text = request.terminate_notice
-        notice = None if text is None else parse_duration(text, "terminate_notice")
-        await engine.handle(ChangeModel(scopes=ids, terminate_notice=notice, by=request.actor))
-    if request.approvals is not UNSET:
-        for scope_id in ids:
-            approvals = _approvals(request.approvals, engine.scope(scope_id).facts.approvals)
-            await engine.handle(SetApprovals(scope=scope_id, approvals=approvals, by=request.actor))
-    return _scopes_body(engine, ids)
+    text, patch = request.terminate_notice, request.approvals
+    ids = await context.control.change_set(
+        OPERATOR,
+        name,
+        terminate_notice=Unset.UNSET if text is UNSET else _terminate_notice(text),
+        approvals=None if patch is UNSET else partial(_approvals, patch),
+    )
+    return _scopes_body(context.engine, ids)
 
 
 async def add_machines(
     context: OperatorContext, name: str, request: schemas.AddMachinesRequest
 ) -> schemas.MachinesBody:
     """Add machines to a scope and return them."""
-    command = AddMachines(seed=new_event_id(), scope=ScopeId(name), count=request.count, by=request.actor)
-    added = _changed_machines(await context.engine.handle(command))
-    await context.open_endpoints(added)
-    return machines_body(context, added)
+    created = await context.control.add_machines(OPERATOR, name, request.count)
+    return machines_body(context, created.machines)
 
 
 async def upgrade(
     context: OperatorContext, name: str, request: schemas.UpgradeRequest
 ) -> schemas.MachinesBody:
     """Apply the latest model of a set to its instances and return them."""
-    engine = context.engine
-    ids = scopes_of(engine, name)
-    if request.machines is None:
-        refs = [ref for scope_id in ids for ref in engine.scope(scope_id).refs()]
-    else:
-        refs = _members(engine, ids, request.machines)
-    await engine.handle(Upgrade(machines=tuple(refs), by=request.actor))
-    return machines_body(context, refs)
-
-
-def scopes_of(engine: Engine, name: str) -> tuple[ScopeId, ...]:
-    """Return the scopes of the set called ``name``, or the one scope with this id."""
-    ids = engine.directory.scopes_of_set(name)
-    if not ids and ScopeId(name) not in engine.scopes():
-        raise UnknownScopeError(name)
-    return ids or (ScopeId(name),)
+    return machines_body(context, await context.control.upgrade(OPERATOR, name, request.machines))
 
 
 def machines_body(context: OperatorContext, refs: Iterable[MachineRef]) -> schemas.MachinesBody:
@@ -190,28 +179,7 @@ def _scopes_body(engine: Engine, ids: Iterable[ScopeId]) -> schemas.ScopesBody:
     return schemas.ScopesBody(scopes=[scope_body(engine, engine.scope(scope_id)) for scope_id in ids])
 
 
-def _changed_machines(changes: Iterable[Change]) -> list[MachineRef]:
-    return [change.machine.ref for change in changes if isinstance(change, MachineChanged)]
-
-
-def _members(engine: Engine, ids: tuple[ScopeId, ...], names: list[str]) -> list[MachineRef]:
-    refs = []
-    for number, name in enumerate(names):
-        with field_context(f"machines[{number}]"):
-            own = [
-                MachineRef(scope_id, VmName(name))
-                for scope_id in ids
-                if VmName(name) in engine.scope(scope_id).machines
-            ]
-            ref = own[0] if own else engine.directory.machine(name)
-            if ref.scope not in ids:
-                raise UnknownMachineError(name)
-            refs.append(ref)
-    return refs
-
-
 def _blueprint(request: schemas.CreateSetRequest) -> Blueprint:
-    notice = request.terminate_notice
     return Blueprint(
         name=request.name,
         kind=request.kind,
@@ -224,11 +192,15 @@ def _blueprint(request: schemas.CreateSetRequest) -> Blueprint:
         broadcast=request.broadcast,
         spot=request.spot,
         eviction=request.eviction,
-        terminate_notice=None if notice is None else parse_duration(notice, "terminate_notice"),
+        terminate_notice=_terminate_notice(request.terminate_notice),
         approvals=_approvals(request.approvals, ApprovalSettings()),
         host=None if request.host is None else HostId(request.host),
         tags=tuple(request.tags.items()),
     )
+
+
+def _terminate_notice(text: str | None) -> timedelta | None:
+    return None if text is None else parse_duration(text, "terminate_notice")
 
 
 def _approvals(patch: schemas.ApprovalsPatch, current: ApprovalSettings) -> ApprovalSettings:

@@ -1,13 +1,11 @@
 """Refusals as RFC 9457 problem documents: the one place where errors become responses.
 
 FairWarningError
-├── BadRequestError   the request itself is invalid; carries its status
-└── FieldError        a member of the body names something that does not exist; carries the core's error
+└── BadRequestError   the request itself is invalid; carries its status
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import StrEnum
 from http import HTTPStatus
 from itertools import chain
@@ -19,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.core.errors import FairWarningError
 from fairwarning.operator.schemas import ProblemBody
 from fairwarning.streams import TooManyStreamsError
 
@@ -48,24 +46,6 @@ class BadRequestError(FairWarningError):
         super().__init__(detail)
         self.status = status
         self.field = field
-
-
-class FieldError(FairWarningError):
-    """A member of the body names something that does not exist or is ambiguous."""
-
-    def __init__(self, field: str, error: FairWarningError) -> None:
-        super().__init__(str(error))
-        self.field = field
-        self.error = error
-
-
-@contextmanager
-def field_context(field: str) -> Iterator[None]:
-    """Add the member of the body to every refusal that the block raises."""
-    try:
-        yield
-    except FairWarningError as error:
-        raise FieldError(field, error) from error
 
 
 def malformed(error: msgspec.ValidationError, request_type: type[msgspec.Struct]) -> BadRequestError:
@@ -119,14 +99,10 @@ def problem_response(
 async def handle_error(request: Request, error: Exception) -> Response:
     """Return the response to a request that raised an exception."""
     match error:
-        case FieldError(field=field, error=reason):
-            return _refusal(reason, field)
         case BadRequestError(status=status, field=field):
             return problem_response(status, str(error), field=field)
-        case InvalidError(field=field):
-            return _refusal(error, field)
         case TooManyStreamsError():
-            return _refusal(error, headers=_RETRY_LATER)
+            return _refusal(error, _RETRY_LATER)
         case FairWarningError():
             return _refusal(error)
         case HTTPException(status_code=status, headers=headers):
@@ -137,14 +113,12 @@ async def handle_error(request: Request, error: Exception) -> Response:
             return problem_response(500, "internal server error; see the server's log", headers=_UNCACHED)
 
 
-def _refusal(
-    error: FairWarningError, field: str | None = None, headers: Mapping[str, str] | None = None
-) -> Response:
+def _refusal(error: FairWarningError, headers: Mapping[str, str] | None = None) -> Response:
     name = type(error).__name__
     title = (type(error).__doc__ or name).partition("\n")[0].rstrip(".")
     kind = _PUBLISHED.get(name) or _WORD_BOUNDARY.sub("-", name.removesuffix("Error")).lower()
     return problem_response(
-        error.status_hint, str(error), kind=kind, title=title, field=field, headers=headers
+        error.status_hint, str(error), kind=kind, title=title, field=error.field, headers=headers
     )
 
 

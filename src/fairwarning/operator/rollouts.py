@@ -2,16 +2,12 @@
 
 import msgspec
 
-from fairwarning.core.announce import unpolled_hint
-from fairwarning.core.commands import StartRollout, StopRollout
 from fairwarning.core.errors import UnknownRolloutError
 from fairwarning.core.inputs import parse_duration
-from fairwarning.core.model import Rollout, Scope, ScopeId
-from fairwarning.engine.clock import new_event_id
+from fairwarning.core.model import OPERATOR, Rollout, Scope, ScopeId
 from fairwarning.formats import durations
 from fairwarning.operator import schemas
 from fairwarning.operator.context import OperatorContext
-from fairwarning.operator.problems import field_context
 
 
 async def rollouts(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.RolloutsBody:
@@ -26,28 +22,20 @@ async def start(
     context: OperatorContext, _: str, request: schemas.RolloutRequest
 ) -> schemas.RolloutBegunBody:
     """Start a rollout and return it with the events of its first domain."""
-    engine = context.engine
-    with field_context("scope"):
-        scope_id = engine.scope(ScopeId(request.scope)).id
     notice = None if request.notice is None else parse_duration(request.notice, "notice")
-    await engine.handle(
-        StartRollout(id=new_event_id(), scope=scope_id, cause=request.cause, notice=notice, by=request.actor)
-    )
-    scope = engine.scope(scope_id)
+    announced = await context.control.start_rollout(OPERATOR, request.scope, request.cause, notice)
+    scope = context.engine.scope(ScopeId(request.scope))
     rollout = scope.facts.walk
     if rollout is None:
-        raise UnknownRolloutError(scope_id)
-    announced = [event for event in scope.events.values() if event.walk == rollout.id]
+        raise UnknownRolloutError(scope.id)
     return schemas.RolloutBegunBody(
-        **msgspec.structs.asdict(rollout_body(scope, rollout)),
-        warned=any(event.seen for event in announced),
-        hint=unpolled_hint(engine.scopes(), announced),
+        **msgspec.structs.asdict(rollout_body(scope, rollout)), warned=announced.warned, hint=announced.hint
     )
 
 
 async def stop(context: OperatorContext, name: str, request: schemas.ActorRequest) -> None:
     """Stop a rollout and cancel its events that have not started."""
-    await context.engine.handle(StopRollout(scope=ScopeId(name), by=request.actor))
+    await context.control.stop_rollout(OPERATOR, name)
 
 
 def rollout_body(scope: Scope, rollout: Rollout) -> schemas.RolloutBody:

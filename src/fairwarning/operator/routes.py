@@ -6,7 +6,7 @@ from starlette.types import ASGIApp
 
 from fairwarning.core.document.render import compact_json
 from fairwarning.formats.prometheus import MEDIA_TYPE
-from fairwarning.operator import clock, events, faults, fleet, history, metrics, openapi, rollouts, schemas
+from fairwarning.operator import clock, events, fleet, history, metrics, openapi, rollouts, schemas
 from fairwarning.operator.context import OperatorContext
 from fairwarning.operator.route import OperatorRoute, decode, route, route_without_body
 from fairwarning.streams import EVENT_STREAM
@@ -84,7 +84,7 @@ ROUTES: tuple[OperatorRoute, ...] = (
         "PUT",
         f"{_MACHINE}/fault",
         "make a machine's endpoint misbehave",
-        faults.set_fault,
+        fleet.set_fault,
         schemas.FaultRequest,
         _Machine,
     ),
@@ -92,7 +92,7 @@ ROUTES: tuple[OperatorRoute, ...] = (
         "DELETE",
         f"{_MACHINE}/fault",
         "make a machine's endpoint work again",
-        faults.clear_fault,
+        fleet.clear_fault,
         _Actor,
         _Machine,
     ),

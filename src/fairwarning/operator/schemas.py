@@ -11,23 +11,19 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.fleet import MachineState
-from fairwarning.core.inputs import check_visible
 from fairwarning.core.model import EventSource, EventStatus, EventType, EvictionPolicy, PowerState, ScopeKind
-from fairwarning.formats.hidden_characters import HIDDEN_CLASS
 
 # Python's $ also matches before a last line break, and JSON Schema has no \Z.
 _END = r"(?![\s\S])"
 
-#: The actor that the history names by default, and the prefix of every other name given here.
-OPERATOR = "operator"
-#: Who makes the request. Terminals show the name, so ``actor_name`` refuses invisible characters.
+#: A name that clients of earlier releases send; the history names the caller that the server authenticated.
 By = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=100,
-        extra_json_schema={"pattern": rf"^[^{HIDDEN_CLASS}]+{_END}"},
-        description="who makes the request; recorded as operator:NAME, never as a guest",
+        extra_json_schema={"deprecated": True},
+        description="has no effect: the history records the caller itself; accepted for one more release",
     ),
 ]
 Text = Annotated[str, Meta(max_length=200)]
@@ -39,16 +35,6 @@ Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
 
 
-def actor_name(name: str, field: str = "by") -> str:
-    """Return the name that the history records for an operator; no machine's name has a colon in it.
-
-    Raises:
-        InvalidError: the name contains an invisible character.
-    """
-    check_visible(name, field)
-    return name if name == OPERATOR or name.startswith(f"{OPERATOR}:") else f"{OPERATOR}:{name}"
-
-
 # -- requests
 
 
@@ -57,14 +43,9 @@ class EmptyRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 
 
 class ActorRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A request that records who made it."""
+    """A request of which earlier releases recorded who made it."""
 
-    by: By = OPERATOR
-
-    @property
-    def actor(self) -> str:
-        """The name that the history records."""
-        return actor_name(self.by)
+    by: By = "operator"
 
 
 class DeleteRequest(ActorRequest, frozen=True, kw_only=True):
@@ -167,10 +148,10 @@ class RolloutRequest(ActorRequest, frozen=True, kw_only=True):
 
 
 class AdvanceRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """How far to move manual time, and who moves it."""
+    """How far to move manual time."""
 
     by: Duration
-    who: By = OPERATOR
+    who: By = "operator"
 
 
 class SpeedRequest(ActorRequest, frozen=True, kw_only=True):

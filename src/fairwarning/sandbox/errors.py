@@ -1,7 +1,7 @@
 """Why a program could not be started.
 
 FairWarningError
-├── ForbiddenError       the kernel, or its configuration, does not allow the mode
+├── ModeForbiddenError   the kernel, or its configuration, does not allow the mode
 └── NotStartedError      the mode works, but the program is missing or cannot be run
 """
 
@@ -11,7 +11,7 @@ import os
 from fairwarning.core.errors import FairWarningError
 
 
-class ForbiddenError(FairWarningError):
+class ModeForbiddenError(FairWarningError):
     """The machine does not allow a feature that the mode needs."""
 
     def __init__(self, what: str, code: int) -> None:

@@ -16,7 +16,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from fairwarning.sandbox.addresses import METADATA, WELL_KNOWN, WIRE_SERVER, Endpoint
-from fairwarning.sandbox.errors import ForbiddenError
+from fairwarning.sandbox.errors import ModeForbiddenError
 from fairwarning.sandbox.syscalls import CLONE_NEWNET, CLONE_NEWUSER, CLONE_NEWUTS, unshare
 
 _SIOCSIFFLAGS = 0x8914
@@ -49,12 +49,12 @@ class Isolate:
         """Move this process into a network of its own and return the sockets that listen there.
 
         Raises:
-            ForbiddenError: the machine does not allow namespaces.
+            ModeForbiddenError: the machine does not allow namespaces.
         """
         try:
             _enter_namespaces()
         except OSError as error:
-            raise ForbiddenError("user and network namespaces", error.errno or errno.EPERM) from error
+            raise ModeForbiddenError("user and network namespaces", error.errno or errno.EPERM) from error
         try:
             socket.sethostname(self.name[:_MAX_HOST_NAME])
             _bring_up("lo")
@@ -62,7 +62,7 @@ class Isolate:
                 _add_address("lo", address)
             return tuple(_listen(address, port) for address, port in WELL_KNOWN)
         except OSError as error:
-            raise ForbiddenError("a network in a namespace", error.errno or errno.EPERM) from error
+            raise ModeForbiddenError("a network in a namespace", error.errno or errno.EPERM) from error
 
     def serve(self, descriptors: tuple[int, ...]) -> None:
         """Forward connections from inside to the endpoint outside, in the background."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fairwarning.sandbox import seccomp, syscalls
 from fairwarning.sandbox.addresses import MAX_SOCKADDR, Endpoint, is_well_known
-from fairwarning.sandbox.errors import ForbiddenError
+from fairwarning.sandbox.errors import ModeForbiddenError
 from fairwarning.sandbox.seccomp import SeccompListener, Syscall
 
 #: The flag for a descriptor of a single thread; Linux 6.9 and later.
@@ -39,7 +39,7 @@ class Redirect:
         """Put this process under supervision and return the listener's descriptor.
 
         Raises:
-            ForbiddenError: the kernel is too old, or a container's profile forbids it.
+            ModeForbiddenError: the kernel is too old, or a container's profile forbids it.
         """
         number = syscalls.syscall_numbers().connect
         try:
@@ -47,7 +47,7 @@ class Redirect:
         except OSError as error:
             # A tree of processes can have only one listener.
             feature = "exec inside exec" if error.errno == errno.EBUSY else "seccomp notifications"
-            raise ForbiddenError(feature, error.errno or errno.EPERM) from error
+            raise ModeForbiddenError(feature, error.errno or errno.EPERM) from error
 
     def serve(self, descriptors: tuple[int, ...]) -> None:
         """Answer the program's calls of connect(), in the background."""

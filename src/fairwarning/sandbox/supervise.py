@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from fairwarning.sandbox.errors import ForbiddenError, NotStartedError
+from fairwarning.sandbox.errors import ModeForbiddenError, NotStartedError
 from fairwarning.sandbox.syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 
 #: The signals that are forwarded to the program.
@@ -70,7 +70,7 @@ def run(command: tuple[str, ...], mode: SandboxMode) -> int:
     This takes over the process: its other children end with the program.
 
     Raises:
-        ForbiddenError: the machine does not allow the mode; nothing was started.
+        ModeForbiddenError: the machine does not allow the mode; nothing was started.
         NotStartedError: the program cannot be run.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -111,7 +111,7 @@ def _wait_for_start(channel: socket.socket, command: tuple[str, ...], mode: Sand
     word, _, rest = message.decode().partition(" ")
     if word != "entered":
         code, _, feature = rest.partition(" ")
-        raise ForbiddenError(feature or "a new process", int(code or errno.EPERM))
+        raise ModeForbiddenError(feature or "a new process", int(code or errno.EPERM))
     mode.serve(tuple(descriptors))
     # The program's end of the channel closes on exec.
     failed = channel.recv(256)
@@ -197,7 +197,7 @@ def _resolve(program: str) -> str:
 def _enter(mode: SandboxMode, channel: socket.socket) -> None:
     try:
         descriptors = mode.enter()
-    except ForbiddenError as reason:
+    except ModeForbiddenError as reason:
         channel.send(f"forbidden {reason.code} {reason.what}".encode())
         os._exit(1)
     socket.send_fds(channel, [f"entered {os.getpid()}".encode()], list(descriptors))

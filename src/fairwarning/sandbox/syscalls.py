@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairwarning.sandbox.errors import ForbiddenError
+from fairwarning.sandbox.errors import ModeForbiddenError
 
 #: Flags of unshare(2): user, network and UTS namespaces.
 CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWUTS = 0x10000000, 0x40000000, 0x04000000
@@ -39,11 +39,11 @@ def syscall_numbers() -> SyscallNumbers:
     """Return the numbers of this machine.
 
     Raises:
-        ForbiddenError: the numbers of this architecture are unknown.
+        ModeForbiddenError: the numbers of this architecture are unknown.
     """
     machine = platform.machine()
     if machine not in NUMBERS:
-        raise ForbiddenError(f"system calls with unknown numbers ({machine})", errno.ENOSYS)
+        raise ModeForbiddenError(f"system calls with unknown numbers ({machine})", errno.ENOSYS)
     return NUMBERS[machine]
 
 

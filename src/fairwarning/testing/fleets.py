@@ -3,26 +3,26 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Self, TypeVar
 
 from fairwarning import config
+from fairwarning.control.control import Control
 from fairwarning.core import history, model
 from fairwarning.core.blueprint import MOST_MACHINES, Blueprint
 from fairwarning.core.causes import CAUSES
-from fairwarning.core.changes import EventChanged, MachineChanged
-from fairwarning.core.commands import Approve, Cancel, Command, CreateSet, Schedule
+from fairwarning.core.changes import EventChanged
 from fairwarning.core.document.render import EVENTS_PATH, Json
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import InvalidError, UnknownEventError
 from fairwarning.core.inputs import parse_duration
-from fairwarning.core.model import EventId, MachineRef, ScopeKind
+from fairwarning.core.model import OPERATOR, EventId, MachineRef, ScopeKind, guest
 from fairwarning.core.policy import PROFILES, Profile, whole_second
 from fairwarning.drivers.simulated import SimulatedDriver
-from fairwarning.engine.clock import ManualClock, SystemClock, new_event_id
+from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import LaggingError
 from fairwarning.engine.time_control import advance_to
@@ -36,6 +36,8 @@ from fairwarning.metadata.listeners import Listeners, ListenPlan
 from fairwarning.store.memory import MemoryStore
 from fairwarning.testing.events import FleetEvent, fleet_event, format_line, id_of
 from fairwarning.testing.thread import THREAD
+
+T = TypeVar("T")
 
 #: Requests per second that no handler reaches.
 _UNLIMITED = 1e9
@@ -51,7 +53,8 @@ class Fleet:
     def __init__(self, profile: Profile) -> None:
         self._clock = ManualClock(whole_second(SystemClock().now()))
         self._engine = Engine(MemoryStore(), self._clock, SimulatedDriver(), profile.policy)
-        self._app = MetadataApp(self._engine, profile)
+        self._control = Control(self._engine, self._open_endpoints)
+        self._app = MetadataApp(self._control, profile)
         self._server = HttpServer[MachineRef](self._answer, self._clock.now, _LIMITS)
         self._listeners = Listeners(self._server, _PLAN, self._engine.store)
         self._requests = Counter[MachineRef]()
@@ -79,7 +82,8 @@ class Fleet:
 
     def make(self, blueprint: Blueprint) -> tuple[str, ...]:
         """Create the set of a blueprint and return the names of its machines."""
-        return THREAD.run(self._create(blueprint))
+        created = THREAD.run(self._control.create_set(OPERATOR, blueprint))
+        return tuple(machine.name for machine in created.machines)
 
     def endpoint(self, machine: str) -> str:
         """Return the base URL that replaces http://169.254.169.254 on a machine."""
@@ -115,7 +119,8 @@ class Fleet:
 
     def advance(self, by: str | timedelta) -> None:
         """Move the clock forward; everything due on the way happens at its time and in order."""
-        THREAD.run(self._advance(_length(by, "by")))
+        to = self._clock.now() + _length(by, "by")
+        self._run(advance_to(self._engine, self._clock, to))
 
     def restart(self, machine: str, *, notice: str | None = None) -> FleetEvent:
         """Restart a machine as a user would, with Azure's notice unless ``notice`` is given."""
@@ -130,20 +135,18 @@ class Fleet:
                 "machines", f"{cause} causes an event of its own for each of these; use one call per machine"
             )
         length = None if notice is None else parse_duration(notice, "notice")
-        command = Schedule(id=new_event_id(), cause=cause, machines=refs, notice=length, force=force)
-        return self._handle(command, command.id)
+        names = [ref.full for ref in refs]
+        announced = self._run(self._control.cause(OPERATOR, cause, names, notice=length, force=force))
+        return fleet_event(announced.events[0])
 
     def approve(self, event: FleetEvent | str, *, by: str) -> FleetEvent:
         """Approve an event as one of the machines of its scope, and return its new state."""
-        event_id = id_of(event)
-        machine = self._ref(by)
-        command = Approve(scope=machine.scope, ids=(event_id,), machine=machine.name, by=machine.name)
-        return self._handle(command, event_id)
+        (approved,) = self._run(self._control.approve(guest(self._ref(by)), id_of(event))).events
+        return fleet_event(approved)
 
     def cancel(self, event: FleetEvent | str) -> FleetEvent:
         """Cancel an event that has not started, and return its new state."""
-        scope, event_id = THREAD.call(lambda: self._engine.directory.event(id_of(event)))
-        return self._handle(Cancel(scope=scope, id=event_id), event_id)
+        return fleet_event(self._run(self._control.cancel(OPERATOR, id_of(event))))
 
     # -- results
 
@@ -208,26 +211,20 @@ class Fleet:
     def _ref(self, machine: str) -> MachineRef:
         return THREAD.call(lambda: self._engine.directory.machine(machine))
 
-    def _handle(self, command: Command, event_id: EventId) -> FleetEvent:
-        THREAD.run(self._carry_out(command))
-        return self.event(event_id)
+    def _run(self, work: Coroutine[object, None, T]) -> T:
+        """Do what may delete machines, and close the endpoints of deleted machines."""
 
-    async def _create(self, blueprint: Blueprint) -> tuple[str, ...]:
-        changes = await self._engine.handle(CreateSet(seed=new_event_id(), blueprint=blueprint))
-        refs = [change.machine.ref for change in changes if isinstance(change, MachineChanged)]
-        await self._listeners.open(refs)
-        return tuple(ref.name for ref in refs)
+        async def run() -> T:
+            result = await work
+            await self._close_endpoints()
+            return result
 
-    async def _carry_out(self, command: Command) -> None:
-        await self._engine.handle(command)
-        await self._close_endpoints()
+        return THREAD.run(run())
 
-    async def _advance(self, by: timedelta) -> None:
-        await advance_to(self._engine, self._clock, self._clock.now() + by)
-        await self._close_endpoints()
+    async def _open_endpoints(self, machines: Sequence[MachineRef]) -> None:
+        await self._listeners.open(machines)
 
     async def _close_endpoints(self) -> None:
-        """Close the endpoints of deleted machines; only a command or the manual clock deletes machines."""
         for deleted in self._listeners.machines() - set(self._engine.refs()):
             await self._listeners.close(deleted)
             self._app.forget(deleted)

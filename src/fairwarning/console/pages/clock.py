@@ -34,14 +34,14 @@ async def show(context: ConsoleContext, request: PageRequest) -> PageView:
 async def advance(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Advance a manual clock by a duration."""
     by = parse_duration(request.form.get("by"), "by")
-    await context.time_control.advance(by, CONSOLE)
+    await context.control.advance(CONSOLE, by)
     return FormResult(PATH, f"The clock was advanced by {durations.for_people(by)}.")
 
 
 async def next_deadline(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Advance a manual clock to the next deadline."""
     before = context.engine.clock.now()
-    await context.time_control.to_next_deadline(CONSOLE)
+    await context.control.to_next_deadline(CONSOLE)
     moved = context.engine.clock.now() - before
     if not moved:
         return FormResult(PATH, "Nothing is due; the clock was not advanced.")
@@ -54,5 +54,5 @@ async def set_speed(context: ConsoleContext, request: PageRequest) -> FormResult
         speed = float(request.form.get("speed"))
     except ValueError:
         raise InvalidError("speed", "must be a number, such as 60") from None
-    await context.time_control.set_speed(speed, CONSOLE)
+    await context.control.set_speed(CONSOLE, speed)
     return FormResult(PATH, f"Durations now pass {speed:g} times as fast.")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.formatting import count, enable_notification_command, lacks_notification, scope_path
-from fairwarning.console.forms import CHOICES, Choice, Draft, read_draft
+from fairwarning.console.forms import CHOICES, Choice, SetDraft, read_draft
 from fairwarning.console.page import (
     CONSOLE,
     Fields,
@@ -21,10 +21,7 @@ from fairwarning.console.page import (
 )
 from fairwarning.console.pages.create_fields import CREATE_FIELDS, CreateField, Tab
 from fairwarning.console.templating import TemplateMacros
-from fairwarning.core.changes import MachineChanged, ScopeMade
-from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import NameTakenError
-from fairwarning.engine.clock import new_event_id
 
 #: The command that is shown if no set lacks the notification, and the most commands that are shown.
 EXAMPLE, MOST_COMMANDS = enable_notification_command("web"), 10
@@ -65,12 +62,9 @@ async def create(context: ConsoleContext, request: PageRequest) -> FormResult:
     draft = _checked_draft(context, _choice(request), request.form)
     if draft.form.errors:
         raise FormError(draft.form.problems)
-    command = CreateSet(seed=new_event_id(), blueprint=draft.blueprint, by=CONSOLE)
-    changes = await context.engine.handle(command)
-    machines = [change.machine.ref for change in changes if isinstance(change, MachineChanged)]
-    await context.open_endpoints(machines)
-    (scope, *others) = [change.scope for change in changes if isinstance(change, ScopeMade)]
-    flash = f"Created {draft.blueprint.name} with {count(len(machines), 'machine')}."
+    created = await context.control.create_set(CONSOLE, draft.blueprint)
+    (scope, *others) = created.scopes
+    flash = f"Created {draft.blueprint.name} with {count(len(created.machines), 'machine')}."
     return FormResult("/" if others else scope_path(scope), flash)
 
 
@@ -80,7 +74,7 @@ def _choice(request: PageRequest) -> Choice:
     return CHOICES[request.name]
 
 
-def _checked_draft(context: ConsoleContext, choice: Choice, given: Fields) -> Draft:
+def _checked_draft(context: ConsoleContext, choice: Choice, given: Fields) -> SetDraft:
     """Return the draft of a form; a name that is taken is an error of the form."""
     draft = read_draft(choice, given, context.engine.clock.now())
     name = draft.blueprint.name

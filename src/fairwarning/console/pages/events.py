@@ -12,8 +12,7 @@ from fairwarning.console.event_timeline import EventTimeline, event_timelines
 from fairwarning.console.page import CONSOLE, FormResult, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.console.timeline import draw_timeline
-from fairwarning.core.changes import EventChanged, EventMilestone
-from fairwarning.core.commands import Approve, Cancel
+from fairwarning.core.changes import EventMilestone
 from fairwarning.core.errors import UnknownEventError, UnknownScopeError
 from fairwarning.core.model import Event, EventId, EventStatus, Scope, ScopeId
 from fairwarning.engine.clock import ManualClock
@@ -111,23 +110,17 @@ async def download(context: ConsoleContext, request: PageRequest) -> Response:
 
 async def approve(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Approve an event."""
-    scope, event_id = context.engine.directory.event(request.name)
-    changes = await context.engine.handle(Approve(scope=scope, ids=(event_id,), by=CONSOLE))
-    # Another approval may have come first; the changes show whether this one counted.
-    approved = any(
-        isinstance(change, EventChanged) and change.what is EventMilestone.APPROVED for change in changes
-    )
-    event = _find_event(context, scope, event_id)
-    outcome = "approved" if approved else _why_unchanged(event)
-    return FormResult(_back(request, event_id), f"{_label(event_id)} {outcome}; {_progress(event)}.")
+    approved = await context.control.approve(CONSOLE, request.name)
+    (event,) = approved.events
+    outcome = "approved" if approved.counted else _why_unchanged(event)
+    return FormResult(_back(request, event.id), f"{_label(event.id)} {outcome}; {_progress(event)}.")
 
 
 async def cancel(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Cancel an event that has not started."""
-    scope, event_id = context.engine.directory.event(request.name)
-    await context.engine.handle(Cancel(scope=scope, id=event_id, by=CONSOLE))
+    event = await context.control.cancel(CONSOLE, request.name)
     return FormResult(
-        _back(request, event_id), f"{_label(event_id)} cancelled; its machines are not affected."
+        _back(request, event.id), f"{_label(event.id)} cancelled; its machines are not affected."
     )
 
 
@@ -139,25 +132,20 @@ def _pending(scopes: Sequence[Scope]) -> list[Event]:
     return [event for scope in scopes for event in scope.events.values()]
 
 
-def _find_event(context: ConsoleContext, scope_id: ScopeId, event_id: EventId) -> Event | None:
-    scope = context.engine.scopes().get(scope_id)
-    return None if scope is None else scope.events.get(event_id)
-
-
 def _label(event_id: EventId) -> str:
     return f"Event {event_id[:8]}"
 
 
-def _why_unchanged(event: Event | None) -> str:
+def _why_unchanged(event: Event) -> str:
     """Return why an approval changed nothing."""
-    if event is None or event.approved_by is None:
+    if event.approved_by is None:
         return "was no longer waiting for approval"
     return f"was already approved by {event.approved_by}"
 
 
-def _progress(event: Event | None) -> str:
+def _progress(event: Event) -> str:
     """Return what an event does after its approval."""
-    if event is None:
+    if event.status is EventStatus.GONE:
         return "it has ended"
     if event.status is EventStatus.STARTED:
         return "it has started"

@@ -10,17 +10,15 @@ from fairwarning.console.formatting import machine_path
 from fairwarning.console.journal import HistoryFilter
 from fairwarning.console.page import CONSOLE, FormResult, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
-from fairwarning.core.announce import events_caused_by, is_deletion_announced, unpolled_hint
+from fairwarning.control.results import Announced
+from fairwarning.core.announce import is_deletion_announced
 from fairwarning.core.causes import CAUSES
-from fairwarning.core.commands import Schedule, SetPower
 from fairwarning.core.document import snippets
 from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS
-from fairwarning.core.errors import InvalidError
+from fairwarning.core.errors import InvalidError, UnknownMachineError
 from fairwarning.core.fleet import FleetState, machine_state
 from fairwarning.core.model import Machine, MachineRef, PowerState
 from fairwarning.core.scaleset import latest_model_applied
-from fairwarning.engine.clock import new_event_id
-from fairwarning.engine.faults import ActiveFault
 
 T = TypeVar("T")
 
@@ -70,51 +68,46 @@ async def confirm_delete(context: ConsoleContext, request: PageRequest) -> PageV
 async def cause(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Trigger an event on the machine."""
     label = _chosen(request, "cause", BUTTONS)
-    return await _trigger(context, request, request.form.get("cause"), label)
+    announced = await context.control.cause(CONSOLE, request.form.get("cause"), [request.name])
+    return _announced(context, request, label, announced)
 
 
 async def delete(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Delete the machine, with the notice of its model unless the form skips the notice."""
-    return await _trigger(context, request, "delete", "Delete", force="force" in request.form)
+    force = "force" in request.form
+    announced = await context.control.delete_machine(CONSOLE, request.name, force=force)
+    return _announced(context, request, "Delete", announced)
 
 
 async def set_power(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Start or stop the machine."""
-    machine = _machine(context, request)
     power = _chosen(request, "power", _POWER_STATES)
-    await context.engine.handle(SetPower(machine=machine.ref, power=power, by=CONSOLE))
+    machine = await context.control.set_power(CONSOLE, request.name, power)
     return FormResult(machine_path(machine), f"{machine.name} is {power}.")
 
 
 async def set_fault(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Set a fault of the machine's endpoint, for a while or until it is cleared."""
-    machine, form = _machine(context, request), request.form
-    now = asyncio.get_running_loop().time()
-    fault = ActiveFault.parse(form.get("fault"), form.get("lasts") or None, form.get("delay") or "2s", now)
-    await context.engine.faults.set(machine.ref, fault, CONSOLE)
-    flash = f"The endpoint of {machine.name} now has the fault {fault.kind}."
+    form = request.form
+    fault, lasts, delay = form.get("fault"), form.get("lasts") or None, form.get("delay") or "2s"
+    machine = await context.control.set_fault(CONSOLE, request.name, fault, lasts, delay)
+    flash = f"The endpoint of {machine.name} now has the fault {fault}."
     return FormResult(machine_path(machine), flash)
 
 
 async def clear_fault(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Clear the fault of the machine's endpoint."""
-    machine = _machine(context, request)
-    await context.engine.faults.clear(machine.ref, CONSOLE)
+    machine = await context.control.clear_fault(CONSOLE, request.name)
     return FormResult(machine_path(machine), f"The endpoint of {machine.name} works again.")
 
 
-async def _trigger(
-    context: ConsoleContext, request: PageRequest, cause: str, label: str, *, force: bool = False
-) -> FormResult:
-    machine = _machine(context, request)
-    command = Schedule(id=new_event_id(), cause=cause, machines=(machine.ref,), force=force, by=CONSOLE)
-    events = events_caused_by(command.id, await context.engine.handle(command))
-    warned = any(event.seen for event in events)
-    outcome = f"{label}: {'guests have been warned' if warned else 'done without a warning'}."
-    scope = context.engine.scopes().get(machine.scope)
-    exists = scope is not None and machine.name in scope.machines
-    hint = unpolled_hint(context.engine.scopes(), events)
-    return FormResult(machine_path(machine) if exists else "/", hint or outcome)
+def _announced(context: ConsoleContext, request: PageRequest, label: str, announced: Announced) -> FormResult:
+    warning = "guests have been warned" if announced.warned else "done without a warning"
+    try:
+        to = machine_path(_machine(context, request))
+    except UnknownMachineError:
+        to = "/"
+    return FormResult(to, announced.hint or f"{label}: {warning}.")
 
 
 def _chosen(request: PageRequest, field: str, choices: Mapping[str, T]) -> T:

@@ -10,12 +10,9 @@ from fairwarning.console.formatting import count
 from fairwarning.console.forms import ROLLOUT_DEFAULTS, Form, read_rollout
 from fairwarning.console.page import CONSOLE, FormError, FormResult, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
-from fairwarning.core.announce import unpolled_hint
 from fairwarning.core.blueprint import domain
 from fairwarning.core.causes import MAINTENANCE
-from fairwarning.core.commands import StartRollout, StopRollout
 from fairwarning.core.model import Event, Rollout, Scope, ScopeId, VmName
-from fairwarning.engine.clock import new_event_id
 
 PATH = "/maintenance"
 
@@ -86,23 +83,17 @@ async def start(context: ConsoleContext, request: PageRequest) -> FormResult:
     rollout = read_rollout(form, context.engine.scopes())
     if form.errors:
         raise FormError(form.problems)
-    rollout_id = new_event_id()
-    await context.engine.handle(
-        StartRollout(
-            id=rollout_id, scope=rollout.scope, cause=rollout.cause, notice=rollout.notice, by=CONSOLE
-        )
-    )
-    events = context.engine.scope(rollout.scope).events.values()
-    hint = unpolled_hint(context.engine.scopes(), [event for event in events if event.walk == rollout_id])
+    announced = await context.control.start_rollout(CONSOLE, rollout.scope, rollout.cause, rollout.notice)
     flash = f"Started the {rollout.cause} rollout of {rollout.scope}"
-    return FormResult(PATH, f"{flash}; {hint}" if hint else f"{flash}.")
+    return FormResult(PATH, f"{flash}; {announced.hint}" if announced.hint else f"{flash}.")
 
 
 async def stop(context: ConsoleContext, request: PageRequest) -> FormResult:
     """Stop a rollout; its events that have not started are cancelled."""
-    scope = ScopeId(request.name)
-    await context.engine.handle(StopRollout(scope=scope, by=CONSOLE))
-    return FormResult(PATH, f"Stopped the rollout of {scope}; events that have started run to their end.")
+    await context.control.stop_rollout(CONSOLE, request.name)
+    return FormResult(
+        PATH, f"Stopped the rollout of {request.name}; events that have started run to their end."
+    )
 
 
 def _rollouts(context: ConsoleContext, request: PageRequest) -> Fragment:

@@ -1,6 +1,6 @@
 """The table of all pages and all form actions."""
 
-from fairwarning.console.page import Action, Page
+from fairwarning.console.page import FormAction, Page
 from fairwarning.console.pages import clock, create, events, fleet, history, machine, maintenance
 
 _MACHINE = Page("/machines/{name:path}", machine.show)
@@ -29,18 +29,18 @@ PAGES: tuple[Page, ...] = (
     _CLOCK,
 )
 
-ACTIONS: tuple[Action, ...] = (
-    Action("/machines/{name:path}/delete", machine.delete, _DELETION),
-    Action("/machines/{name:path}/cause", machine.cause, _MACHINE),
-    Action("/machines/{name:path}/power", machine.set_power, _MACHINE),
-    Action("/machines/{name:path}/fault", machine.set_fault, _MACHINE),
-    Action("/machines/{name:path}/heal", machine.clear_fault, _MACHINE),
-    Action("/events/{name:path}/approve", events.approve, _EVENT),
-    Action("/events/{name:path}/cancel", events.cancel, _EVENT),
-    Action("/create/{name:path}", create.create, _CREATE),
-    Action("/maintenance", maintenance.start, _MAINTENANCE),
-    Action("/maintenance/{name:path}/stop", maintenance.stop, _MAINTENANCE),
-    Action("/clock/advance", clock.advance, _CLOCK),
-    Action("/clock/next", clock.next_deadline, _CLOCK),
-    Action("/clock/speed", clock.set_speed, _CLOCK),
+ACTIONS: tuple[FormAction, ...] = (
+    FormAction("/machines/{name:path}/delete", machine.delete, _DELETION),
+    FormAction("/machines/{name:path}/cause", machine.cause, _MACHINE),
+    FormAction("/machines/{name:path}/power", machine.set_power, _MACHINE),
+    FormAction("/machines/{name:path}/fault", machine.set_fault, _MACHINE),
+    FormAction("/machines/{name:path}/heal", machine.clear_fault, _MACHINE),
+    FormAction("/events/{name:path}/approve", events.approve, _EVENT),
+    FormAction("/events/{name:path}/cancel", events.cancel, _EVENT),
+    FormAction("/create/{name:path}", create.create, _CREATE),
+    FormAction("/maintenance", maintenance.start, _MAINTENANCE),
+    FormAction("/maintenance/{name:path}/stop", maintenance.stop, _MAINTENANCE),
+    FormAction("/clock/advance", clock.advance, _CLOCK),
+    FormAction("/clock/next", clock.next_deadline, _CLOCK),
+    FormAction("/clock/speed", clock.set_speed, _CLOCK),
 )
