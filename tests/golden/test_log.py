@@ -10,8 +10,7 @@ from pathlib import Path
 
 import fairwarning
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.errors import FairWarningError
-from fairwarning.core.history import ActionNote, OperatorAction
+from fairwarning.core.history import ActionNote, CommandRefused, OperatorAction
 from fairwarning.core.model import ScopeKind
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.logs.follow import log
@@ -74,10 +73,11 @@ def scene() -> FleetHarness:
     fleet.cancel(freeze)
     fleet.cause("evict", "batch")
     fleet.advance("1m")
-    try:
-        fleet.cause("evict", "web_0")
-    except FairWarningError:
-        fleet.grow("web", 2)
+    reason = "web_0 is not a Spot machine"
+    web_0 = fleet.ref("web_0")
+    refused = CommandRefused(scope=web_0.scope, asked="evict", reason=reason, by="ann", machines=(web_0,))
+    run(fleet.engine.remark(refused))
+    fleet.grow("web", 2)
     fleet.stop("web_3")
     fleet.remove("shop")
     hostile = "\x1b[31mred\x1b[0m\nünd \u202eso on"
