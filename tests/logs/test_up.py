@@ -28,6 +28,7 @@ def test_a_log_that_goes_to_a_file_is_json_with_every_request_and_step(tmp_path:
         (event,) = server.cause("restart", "db")
         server.tell("approve", event["id"])
         server.tell("clock", "advance", "10s")
+        server.command("cause", "evict", "db")
         server.stop()
 
     lines = log_lines(server)
@@ -38,6 +39,7 @@ def test_a_log_that_goes_to_a_file_is_json_with_every_request_and_step(tmp_path:
         "event_started",
         "clock_advanced",
         "event_finished",
+        "refused",
     ]
     assert {line["event_id"] for line in lines if str(line["event"]).startswith("event_")} == {event["id"]}
     assert not any(line.startswith("{") for line in server.printed().splitlines())
