@@ -5,6 +5,7 @@ then filled with defaults, which depend on the machine alone.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 
 from fairwarning.arm import resource_ids
@@ -39,6 +40,11 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.scaleset import remaining
 
+#: The member of a machine that refers to its set.
+_MEMBERSHIPS = {
+    ScopeKind.AVAILABILITY_SET: "availabilitySet",
+    ScopeKind.FLEXIBLE_SET: "virtualMachineScaleSet",
+}
 _PROVISIONING = {"Succeeded": "Provisioning succeeded", "Updating": "Updating", "Deleting": "Deleting"}
 
 
@@ -114,14 +120,12 @@ def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     document = with_core_state(
         overlay(base, {"sku": sku}), identifier, facts.set_name, SCALE_SETS, properties
     )
-    return {
-        **document,
-        "etag": f'"{number}"',
-    }
+    return {**document, "etag": f'"{number}"'}
 
 
-def availability_set(state: ArmState, scope: Scope) -> Document:
+def availability_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     """Return the document of an availability set."""
+    (scope,) = scopes
     identifier = resource_ids.set_id(state, scope)
     stored = state.document(identifier) or {}
     group = resource_ids.group_name(state, scope)
@@ -185,11 +189,6 @@ def storable(document: Document, *model: str) -> Document:
         if name.lower() == first.lower() and isinstance(value, dict):
             stored[name] = storable(value, *model[1:]) if model else {}
     return stored
-
-
-def with_instance_view(document: Document, view: Document) -> Document:
-    """Return a document with its instance view."""
-    return overlay(document, {"properties": {"instanceView": view}})
 
 
 def power_state(state: ArmState, machine: Machine) -> tuple[str, str]:
@@ -290,23 +289,13 @@ def _storage(machine: Machine | None) -> Document:
     disk: Document = {"osType": "Linux", "createOption": "FromImage", "caching": "ReadWrite"}
     if machine is not None:
         disk["name"] = f"{machine.name}_OsDisk_1"
-    image: Document = {
-        "publisher": DEFAULT_IMAGE.publisher,
-        "offer": DEFAULT_IMAGE.offer,
-        "sku": DEFAULT_IMAGE.sku,
-        "version": DEFAULT_IMAGE.version,
-    }
+    image = {name: value for name, value in asdict(DEFAULT_IMAGE).items() if value}
     return {"imageReference": image, "osDisk": disk, "dataDisks": []}
 
 
 def _membership(state: ArmState, scope: Scope) -> Document:
-    match scope.facts.kind:
-        case ScopeKind.AVAILABILITY_SET:
-            return {"availabilitySet": {"id": resource_ids.set_id(state, scope)}}
-        case ScopeKind.FLEXIBLE_SET:
-            return {"virtualMachineScaleSet": {"id": resource_ids.set_id(state, scope)}}
-        case _:
-            return {}
+    member = _MEMBERSHIPS.get(scope.facts.kind)
+    return {} if member is None else {member: {"id": resource_ids.set_id(state, scope)}}
 
 
 def _priority(machine: Machine) -> Document:
