@@ -92,8 +92,10 @@ def instance(state: ArmState, machine: Machine) -> Document:
     }
     profile = get_path(model, "properties", "virtualMachineProfile")
     storage, user = get_path(profile, "storageProfile"), get_path(profile, "osProfile", "adminUsername")
-    networks: Document = {"networkProfileConfiguration": get_path(profile, "networkProfile")}
-    defaults = overlay(_default_machine(facts, scope, model["tags"], storage, user), {"properties": networks})
+    networks = get_path(profile, "networkProfile")
+    defaults = _default_machine(
+        facts, scope, model["tags"], storage, user, networkProfileConfiguration=networks
+    )
     base = overlay(defaults, stored)
     document = with_core_state(base, facts.resource_id, machine.name, f"{SCALE_SETS}/{VMS}", properties)
     return {**document, "instanceId": machine.instance, "sku": sku}
@@ -238,7 +240,7 @@ def location(state: ArmState, scope: Scope) -> Json:
 
 
 def _default_machine(
-    facts: MachineIdentity, scope: Scope, tags: Json, storage: Json, user: Json = "ops"
+    facts: MachineIdentity, scope: Scope, tags: Json, storage: Json, user: Json = "ops", **more: Json
 ) -> Document:
     return {
         "location": facts.location,
@@ -249,6 +251,7 @@ def _default_machine(
             "storageProfile": storage,
             "osProfile": {"computerName": facts.computer_name, "adminUsername": user},
             "networkProfile": {"networkInterfaces": []},
+            **more,
         },
     }
 
