@@ -405,7 +405,7 @@ class _StateView:
 
     def text(self, key: str) -> str | None:
         """Return a text that another package stores with the fleet."""
-        return self._texts.get(key)
+        return self._texts.find(key)
 
     def keys_under(self, prefix: str) -> Iterator[str]:
         """Yield the keys of the texts below a prefix, in order."""
