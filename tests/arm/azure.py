@@ -145,7 +145,7 @@ class Azure:
 
     def keep(self, documents: Documents) -> None:
         """Store documents that no request has put."""
-        run(self.context.change_as(PLATFORM, lambda edit: edit.put(documents)))
+        run(self.context.change(PLATFORM, lambda edit: edit.put(documents)))
 
     def restart(self) -> None:
         """Stop the server and start another one on the same store."""

@@ -1,7 +1,4 @@
-"""Properties that the management API should have and does not have yet.
-
-Each test fails today for the reason in its mark. The change that makes a test pass removes the mark.
-"""
+"""Answers rest on committed state, one request is one commit, and asking changes nothing."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.arm import groups
+from fairwarning.arm.context import SUBSCRIPTION
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
@@ -17,9 +16,9 @@ from fairwarning.core.model import ScopeKind
 from fairwarning.engine.ports import Batch
 from fairwarning.store.errors import StoreFailedError
 from fairwarning.store.memory import MemoryStore
-from tests.arm.azure import HOME, Azure, at, header
+from tests.arm.azure import HOME, ROOT, Azure, at, header
 from tests.arm.compute import VM, both, compute, model, profile, scale_set
-from tests.arm.deploying import ONE, deploy_set, deployable, interrupt
+from tests.arm.deploying import NET, ONE, deploy_set, deployable, interrupt
 from tests.fleet_harness import run, span
 from tests.store.gate import Gate, turns
 
@@ -30,7 +29,7 @@ FULL_DISK = StoreFailedError(Path("a full disk"), "no space is left")
 
 @contextmanager
 def arranged() -> Iterator[None]:
-    """Turn failures of the setup into errors: the mark expects only the assertion of the test."""
+    """Turn failures of the setup into errors, so that only the subject of a test can fail it."""
     try:
         yield
     except AssertionError as problem:
@@ -179,3 +178,98 @@ def test_asking_how_far_a_deployment_is_writes_nothing() -> None:
     azure.send("GET", ONE)
 
     assert (dict(azure.fleet.engine.texts()), len(azure.fleet.journal())) == before
+
+
+# What is gone is gone for clients before its documents are removed.
+
+
+def move(azure: Azure, by: str) -> None:
+    """Move the clock and handle what is due, but let nobody tidy up."""
+    azure.fleet.clock.set(azure.fleet.now + span(by))
+    run(azure.fleet.engine.tick())
+
+
+def emptied() -> tuple[Azure, str]:
+    """Return a fleet in which a group was deleted but has left documents, and the URL of the operation."""
+    azure = deployable()
+    azure.put(NET, {"location": "westeurope"})
+    azure.put(f"{VM}/doomed", {"location": "westeurope"})
+    url = str(header(azure.delete(f"{ROOT}?forceDeletionTypes={VM}"), "Azure-AsyncOperation"))
+    move(azure, "10s")
+    return azure, url
+
+
+def test_a_group_is_gone_before_its_documents_are() -> None:
+    azure, url = emptied()
+
+    assert azure.context.committed().document(f"{ROOT}/providers/{NET}") is not None
+    assert at(azure.get(url), "status") == "Succeeded"
+    assert azure.send("GET", ROOT).status == 404
+    assert azure.send("GET", NET).status == 404
+    assert azure.names(f"/subscriptions/{SUBSCRIPTION}/providers/{NET.rpartition('/')[0]}") == []
+    assert azure.names(f"/subscriptions/{SUBSCRIPTION}/resourceGroups") == ["fairwarning"]
+
+
+def test_a_group_that_is_made_again_at_once_is_empty_and_stays() -> None:
+    azure, _ = emptied()
+
+    azure.put(ROOT, {"location": "eastus"})
+    gone = azure.send("GET", NET).status
+    azure.put(f"{VM}/doomed", {"location": "eastus"})
+    azure.put(NET, {"location": "eastus"})
+    azure.advance("1h")
+
+    assert gone == 404
+    assert at(azure.get(ROOT), "location") == "eastus"
+    assert at(azure.get(NET), "location") == "eastus"
+    assert at(azure.get(f"{VM}/doomed"), "location") == "eastus"
+
+
+def test_a_machine_that_is_made_again_at_once_keeps_its_document() -> None:
+    azure = compute()
+    azure.put(f"{VM}/doomed", {"tags": {"first": "yes"}})
+    azure.delete(f"{VM}/doomed?forceDeletion=true")
+    move(azure, "10s")
+
+    gone = azure.send("GET", f"{VM}/doomed").status
+    azure.put(f"{VM}/doomed", {"tags": {"second": "yes"}})
+    azure.advance("1h")
+
+    assert gone == 404
+    assert at(azure.get(f"{VM}/doomed"), "tags") == {"second": "yes"}
+
+
+def test_a_worker_that_runs_beside_the_server_tidies_up_by_itself() -> None:
+    azure, _ = emptied()
+
+    async def sequence() -> None:
+        worker = asyncio.create_task(azure.upkeep.run())
+        await turns(50)
+        worker.cancel()
+        with suppress(asyncio.CancelledError):
+            await worker
+
+    run(sequence())
+
+    assert azure.context.committed().document(f"{ROOT}/providers/{NET}") is None
+
+
+def test_a_restart_writes_nothing_if_nothing_was_left_undone() -> None:
+    azure, gate = gated(DB)
+    gate.batches.clear()
+
+    azure.restart()
+
+    assert commits(gate) == []
+
+
+def test_deleting_a_group_is_one_commit() -> None:
+    azure, gate = gated()
+    azure.put(f"{VM}/forced", {"location": "westeurope"})
+    azure.put(SHOP, scale_set(2))
+    azure.routes += groups.ROUTES
+    gate.batches.clear()
+
+    azure.delete(f"{ROOT}?forceDeletionTypes={VM}")
+
+    assert len(commits(gate)) == 1

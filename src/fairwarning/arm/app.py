@@ -74,13 +74,6 @@ RouteMatch = tuple[ArmRoute, Mapping[str, str]]
 _FORM = "application/x-www-form-urlencoded"
 
 
-class UnauthorizedError(AzureError):
-    """The request has no valid token; the challenge says how to get one."""
-
-    def __init__(self, code: str, message: str, challenge: str) -> None:
-        super().__init__(401, code, message, headers=(("WWW-Authenticate", challenge),))
-
-
 class ArmApp:
     """Reads a request, checks it, and passes it to the handler of its route."""
 
@@ -119,7 +112,8 @@ class ArmApp:
         public = self._match_public(request, path)
         principal = ANONYMOUS if public is not None else await self._authorize(request)
         route, names = public or _match(request, path)
-        limit = MOST_PUBLIC_BYTES if public is not None else _body_limit(path)
+        limit = MOST_BYTES if _TEMPLATE.search(path) is not None else MOST_RESOURCE_BYTES
+        limit = MOST_PUBLIC_BYTES if public is not None else limit
         body = await _read_body(request, limit)
         arm_request = ArmRequest(
             method=request.method,
@@ -145,20 +139,17 @@ class ArmApp:
     async def _authorize(self, request: Request) -> Principal:
         """Return the principal that the token of a request names."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        base = self._base(request)
-        if scheme.lower() != "bearer" or not token.strip():
-            message = "Authentication failed: the request has no bearer token."
-            raise UnauthorizedError(
-                "AuthenticationFailed", message, self._tokens.challenge(base, has_token=False)
-            )
-        if not self._tokens.is_valid(token.strip()):
-            if not self._tokens.is_signed(token.strip()):
-                await self._throttle.wrong_token(client_address(request.client))
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        if token and self._tokens.is_valid(token):
+            return Principal(PrincipalKind.MANAGEMENT, self._tokens.subject(token))
+        if token and not self._tokens.is_signed(token):
+            await self._throttle.wrong_token(client_address(request.client))
+        code, message = "AuthenticationFailed", "Authentication failed: the request has no bearer token."
+        if token:
+            code = "InvalidAuthenticationToken"
             message = "The access token has expired, or was issued by another server."
-            raise UnauthorizedError(
-                "InvalidAuthenticationToken", message, self._tokens.challenge(base, has_token=True)
-            )
-        return Principal(PrincipalKind.MANAGEMENT, self._tokens.subject(token.strip()))
+        challenge = self._tokens.challenge(self._base(request), has_token=bool(token))
+        raise AzureError(401, code, message, headers=(("WWW-Authenticate", challenge),))
 
     async def _decode(self, body: bytes, limit: int, content_type: str, path: str) -> Json:
         if not body.strip():
@@ -242,10 +233,6 @@ def _path(request: Request) -> str:
         message = f"The URL has {length} characters; at most {LONGEST_URL} are allowed."
         raise AzureError(414, "RequestUriTooLong", message)
     return re.sub(r"/{2,}", "/", raw.decode("latin-1"))
-
-
-def _body_limit(path: str) -> int:
-    return MOST_BYTES if _TEMPLATE.search(path) is not None else MOST_RESOURCE_BYTES
 
 
 async def _read_body(request: Request, limit: int) -> bytes:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from fairwarning.arm.documents import Document
-from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState, DocumentCache
 from fairwarning.arm.templates.evaluator import Evaluator
 from fairwarning.control.control import Control
@@ -86,12 +85,8 @@ class ArmContext:
         self._cache.trim(len(self.engine.texts()))
         return self._state(self.engine.view())
 
-    async def change(self, request: ArmRequest, fill: Callable[[Edit], T]) -> T:
+    async def change(self, principal: Principal, fill: Callable[[Edit], T]) -> T:
         """Carry out what ``fill`` puts into an edit, as one commit, and return what it returned."""
-        return await self.change_as(request.principal, fill)
-
-    async def change_as(self, principal: Principal, fill: Callable[[Edit], T]) -> T:
-        """Carry out a change for somebody who sent no request."""
         returned: list[T] = []
 
         def fill_draft(draft: Draft) -> None:

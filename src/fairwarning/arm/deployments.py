@@ -18,7 +18,7 @@ from urllib.parse import quote
 from fairwarning.arm import operations
 from fairwarning.arm.compute import types as compute
 from fairwarning.arm.context import ArmContext, Edit
-from fairwarning.arm.documents import Document, deep_merge, get_items, get_path
+from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path, without_secrets
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import paginate
@@ -72,7 +72,7 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         raise active
     context.deploying.add(resource.lower())
     try:
-        is_new, document = await context.change(request, fill)
+        is_new, document = await context.change(request.principal, fill)
         await _begin(context, request, document)
     finally:
         context.deploying.discard(resource.lower())
@@ -99,11 +99,10 @@ async def _accepted(
     context: ArmContext, request: ArmRequest, document: Document, *, status: int
 ) -> ArmResponse:
     rendered = await _render(context, context.state().document(str(document["id"])) or document)
-    properties = rendered["properties"]
-    accepted: Document = {**properties} if isinstance(properties, dict) else {}
+    results = ("outputs", "outputResources", "error")
+    stored = get_fields(rendered, "properties").items()
+    accepted = {name: value for name, value in stored if name not in results}
     accepted["provisioningState"] = "Accepted"
-    for result in ("outputs", "outputResources", "error"):
-        accepted.pop(result, None)
     operation = f"{document['id']}/operationStatuses/{_correlation(document).replace('-', '')}"
     url = f"{request.base}{operation}?api-version={quote(request.version)}"
     headers = (("Azure-AsyncOperation", url), context.retry_after)
@@ -127,7 +126,8 @@ async def resume(context: ArmContext, key: str) -> None:
     document = context.state().document(key)
     if document is None or not is_running(document):
         return
-    work = document.get("work") or json.loads(await _kept_work(context, document))
+    kept = await context.engine.store.get_value(f"deployment:{_correlation(document)}")
+    work = document.get("work") or json.loads(kept or "null")
     group, _, name = key.removeprefix(group_id("").lower()).partition(_FOLDER)
     by = Principal(PrincipalKind.MANAGEMENT, str(get_path(work, "by") or ""))
     request = ArmRequest(method="PUT", path=key, names={"group": group, "name": name}, principal=by)
@@ -148,7 +148,7 @@ async def _deploy(context: ArmContext, request: ArmRequest, document: Document, 
         if current is not None and _correlation(current) == _correlation(document):
             edit.put({key: done})
 
-    await context.change(request, fill)
+    await context.change(request.principal, fill)
     await _keep_work(context, document, None)
 
 
@@ -158,10 +158,6 @@ async def _keep_work(context: ArmContext, document: Document, work: str | None) 
     It may hold secrets, so it must not be in the journal, where documents are.
     """
     await context.engine.store.put_value(f"deployment:{_correlation(document)}", work)
-
-
-async def _kept_work(context: ArmContext, document: Document) -> str:
-    return await context.engine.store.get_value(f"deployment:{_correlation(document)}") or "null"
 
 
 def _is_repeated(running: Document, request: ArmRequest) -> bool:
@@ -190,7 +186,7 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
             edit.put({resource: None})
         return document
 
-    document = await context.change(request, fill)
+    document = await context.change(request.principal, fill)
     if document is not None:
         await _keep_work(context, document, None)
     return ArmResponse(status=204)
@@ -263,8 +259,7 @@ async def _render_operation(context: ArmContext, deployment: str, step: Json, ti
 
 async def _render(context: ArmContext, document: Document) -> Document:
     """Return a deployment as clients see it, without its template."""
-    stored = document["properties"]
-    properties: Document = {**stored} if isinstance(stored, dict) else {}
+    properties = {**get_fields(document, "properties")}
     identity = {member: document[member] for member in ("id", "name", "type")}
     if is_running(document):
         return {**identity, "properties": properties}
@@ -320,13 +315,12 @@ def _document(
 
 def _parameters(template: Json, values: Json) -> Json:
     """Return the parameters of a deployment, without the values of secrets."""
-    declarations = get_path(template, "parameters")
     parameters: Document = {}
-    for name, declaration in declarations.items() if isinstance(declarations, dict) else ():
+    for name, declaration in get_fields(template, "parameters").items():
         kind = str(get_path(declaration, "type"))
         parameter: Document = {"type": kind[:1].upper() + kind[1:]}
         if not is_secret(kind):
-            parameter["value"] = get_path(values, name, "value")
+            parameter["value"] = without_secrets(get_path(values, name, "value"))
         parameters[name] = parameter
     return parameters
 

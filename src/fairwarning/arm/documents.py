@@ -3,7 +3,7 @@
 from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json
 
-__all__ = ["Document", "deep_merge", "get_items", "get_path", "overlay", "without_secrets"]
+__all__ = ["Document", "deep_merge", "get_fields", "get_items", "get_path", "overlay", "without_secrets"]
 
 Document = dict[str, Json]
 
@@ -12,6 +12,12 @@ def get_items(document: Json, *path: str) -> list[Json]:
     """Return the list at a path of a document; an empty list if there is none."""
     items = get_path(document, *path)
     return items if isinstance(items, list) else []
+
+
+def get_fields(document: Json, *path: str) -> Document:
+    """Return the object at a path of a document; an empty object if there is none."""
+    fields = get_path(document, *path)
+    return fields if isinstance(fields, dict) else {}
 
 
 def deep_merge(old: Json, new: Json) -> Json:

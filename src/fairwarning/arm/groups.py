@@ -1,5 +1,7 @@
 """Resource groups; deleting one deletes everything in it."""
 
+from contextlib import suppress
+
 from fairwarning.arm import operations
 from fairwarning.arm.compute.actions import pending_deletes
 from fairwarning.arm.context import ArmContext, Edit
@@ -20,37 +22,29 @@ _ONE = f"{_ALL}/{{group}}"
 
 
 async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Create a group, or change its tags."""
+    """Create a group, or change its tags; a PATCH changes only tags that it has."""
     name, body = request.names["group"], request.fields()
 
     def fill(edit: Edit) -> ArmResponse:
-        if edit.state.find_group(name) is None:
+        if request.method == "PUT" and edit.state.find_group(name) is None:
             _check_name(name)
-            group = group_document(name, _location(body), _tags(body.get("tags")))
+            group = group_document(name, _location(body), _tags(body))
             # A group that was deleted a moment ago may have left documents behind.
             edit.put(documents_below(edit.state, group_id(name)) | {group_id(name): group})
             return ArmResponse(status=201, body=group)
         group = edit.state.require_active_group(name)
-        if "location" in body and _location(body) != group["location"]:
+        if request.method == "PUT" and "location" in body and _location(body) != group["location"]:
             message = (
                 f"Invalid resource group location '{body['location']}'. "
                 f"The Resource group already exists in location '{group['location']}'."
             )
             raise AzureError(409, "InvalidResourceGroupLocation", message)
-        return ArmResponse(body=_set_tags(edit, group, body.get("tags")))
+        after = {**group, "tags": _tags(body)} if request.method == "PUT" or "tags" in body else group
+        if after != group:
+            edit.put({str(group["id"]): after})
+        return ArmResponse(body=after)
 
-    return await context.change(request, fill)
-
-
-async def patch(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Change the tags of a group, if the request has any."""
-    name, body = request.names["group"], request.fields()
-
-    def fill(edit: Edit) -> ArmResponse:
-        group = edit.state.require_active_group(name)
-        return ArmResponse(body=_set_tags(edit, group, body["tags"]) if "tags" in body else group)
-
-    return await context.change(request, fill)
+    return await context.change(request.principal, fill)
 
 
 async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -93,7 +87,7 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
         refs = [ref for scope in scopes for ref in scope.refs()]
         return operations.start(edit, resource, "delete", refs, pending_deletes(edit.state, refs).values())
 
-    operation = await context.change(request, fill)
+    operation = await context.change(request.principal, fill)
     return operations.accepted_response(context, request, operation, "Microsoft.Resources")
 
 
@@ -117,25 +111,16 @@ def _type(scope: Scope) -> str:
     return f"Microsoft.Compute/{VMS if is_set else RESOURCE_TYPES[scope.facts.kind]}".lower()
 
 
-def _set_tags(edit: Edit, group: Document, tags: Json) -> Document:
-    after: Document = {**group, "tags": _tags(tags)}
-    if after != group:
-        edit.put({str(group["id"]): after})
-    return after
-
-
 def _check_name(name: str) -> None:
-    try:
+    with suppress(InvalidError):
         check_name(name)
-        is_valid = len(name) <= _MOST_LETTERS and not name.endswith(".")
-    except InvalidError:
-        is_valid = False
-    if not is_valid:
-        message = (
-            f"The provided resource group name '{name}' must be at most {_MOST_LETTERS} letters, digits, "
-            "dots, dashes and underscores, and must not end with a dot."
-        )
-        raise AzureError(400, "InvalidResourceGroupName", message)
+        if len(name) <= _MOST_LETTERS and not name.endswith("."):
+            return
+    message = (
+        f"The provided resource group name '{name}' must be at most {_MOST_LETTERS} letters, digits, "
+        "dots, dashes and underscores, and must not end with a dot."
+    )
+    raise AzureError(400, "InvalidResourceGroupName", message)
 
 
 def _location(body: Document) -> str:
@@ -146,9 +131,8 @@ def _location(body: Document) -> str:
     return location.replace(" ", "").lower()
 
 
-def _tags(tags: Json) -> dict[str, Json]:
-    if tags is None:
-        return {}
+def _tags(body: Document) -> dict[str, Json]:
+    tags = body.get("tags") or {}
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
         raise invalid("tags", "it must be an object of strings")
     return tags
@@ -159,6 +143,6 @@ ROUTES: tuple[ArmRoute, ...] = (
     ArmRoute("PUT", _ONE, put),
     ArmRoute("GET", _ONE, get),
     ArmRoute("HEAD", _ONE, head),
-    ArmRoute("PATCH", _ONE, patch),
+    ArmRoute("PATCH", _ONE, put),
     ArmRoute("DELETE", _ONE, delete),
 )

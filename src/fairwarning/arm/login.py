@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from fairwarning.arm import catalog
+from fairwarning.arm.catalog.routes import answer
 from fairwarning.arm.context import TENANT, ArmContext
 from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
 from fairwarning.arm.routing import ArmRoute
@@ -54,11 +55,6 @@ async def get_instance_discovery(context: ArmContext, request: ArmRequest) -> Ar
     """Return where the authority's configuration is, for clients that ask about the authority first."""
     url = f"{request.base}/{TENANT}/v2.0/.well-known/openid-configuration"
     return ArmResponse(body={"tenant_discovery_endpoint": url, "api-version": "1.1", "metadata": []})
-
-
-async def get_keys(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Return no keys: tokens are signed with a secret, so only this server can check them."""
-    return ArmResponse(body={"keys": []})
 
 
 async def issue_token(
@@ -163,7 +159,8 @@ def routes(tokens: Tokens, throttle: Throttle) -> tuple[ArmRoute, ...]:
         ArmRoute("GET", "/{tenant}/.well-known/openid-configuration", get_configuration),
         ArmRoute("GET", "/{tenant}/v2.0/.well-known/openid-configuration", get_configuration),
         ArmRoute("GET", "/{tenant}/discovery/instance", get_instance_discovery),
-        ArmRoute("GET", "/{tenant}/discovery/keys", get_keys),
+        # There are no keys: tokens are signed with a secret, so only this server can check them.
+        ArmRoute("GET", "/{tenant}/discovery/keys", answer({"keys": []})),
         ArmRoute("POST", "/{tenant}/oauth2/token", token),
         ArmRoute("POST", "/{tenant}/oauth2/v2.0/token", token),
         ArmRoute("POST", "/{tenant}/oauth2/devicecode", device_code),

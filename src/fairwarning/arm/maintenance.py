@@ -85,7 +85,7 @@ async def _approve(context: ArmContext, request: ArmRequest, ids: Sequence[str])
                 edit.draft.approve(events[event_id].scope, event_id)
         return known
 
-    return await context.change(request, fill)
+    return await context.change(request.principal, fill)
 
 
 def _events(state: ArmState, request: ArmRequest) -> Iterator[Event]:

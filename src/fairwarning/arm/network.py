@@ -11,7 +11,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
-from fairwarning.arm.documents import Document, deep_merge, get_items, get_path, without_secrets
+from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path, without_secrets
 from fairwarning.arm.errors import AzureError, invalid, not_found
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import find_vm, machine_id, paginate
@@ -134,7 +134,7 @@ def parse_resource(state: ArmState, request: ArmRequest, *, create: bool = False
 
 
 async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Store a document, in place of the old one."""
+    """Store a document in place of the old one; a PATCH merges both."""
     body = without_secrets(coerce(request.fields()))
 
     def fill(edit: Edit) -> ArmResponse:
@@ -142,28 +142,15 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         if resource.parent is not None:
             return _put_item(edit, resource, resource.parent, body)
         old = edit.state.document(resource.id)
-        after = complete_document(resource.with_stored_name(old), body)
+        if old is None and request.method == "PATCH":
+            raise resource.not_found_error()
+        new = deep_merge(old, body) if request.method == "PATCH" else body
+        after = complete_document(resource.with_stored_name(old), new)
         edit.put({resource.id: after})
         # Clients expect 201 for a new network, but 200 for a new disk.
         return ArmResponse(status=201 if old is None and resource.namespace == _NETWORK else 200, body=after)
 
-    return await context.change(request, fill)
-
-
-async def patch(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Merge a document into the stored one."""
-    body = without_secrets(coerce(request.fields()))
-
-    def fill(edit: Edit) -> ArmResponse:
-        resource = parse_resource(edit.state, request, create=True)
-        old = edit.state.document(resource.id)
-        if old is None:
-            raise resource.not_found_error()
-        after = complete_document(resource.with_stored_name(old), deep_merge(old, body))
-        edit.put({resource.id: after})
-        return ArmResponse(body=after)
-
-    return await context.change(request, fill)
+    return await context.change(request.principal, fill)
 
 
 async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -192,7 +179,7 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
         edit.put({resource.id: None})
         return ArmResponse()
 
-    return await context.change(request, fill)
+    return await context.change(request.principal, fill)
 
 
 async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -205,7 +192,7 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     owners = _owners(state, resource)
     documents = (
         document
-        for _, document in state.documents(prefix)
+        for _, document in state.existing_documents(prefix)
         if str(document.get("type")).lower() == resource.type.lower()
     )
     return paginate(
@@ -221,8 +208,12 @@ def complete_document(resource: NetworkResource, body: Json) -> Document:
         raise invalid("properties", "it must be an object")
     properties = {**(properties or {}), "provisioningState": "Succeeded"}
     if resource.namespace == _NETWORK:
-        properties = {name: _list(f"{resource.id}/{name}", value) for name, value in properties.items()}
-        properties = _DEFAULTS.get(resource.type, _unchanged)(resource.id, properties)
+        properties = {
+            name: _complete_items(f"{resource.id}/{name}", value) if isinstance(value, list) else value
+            for name, value in properties.items()
+        }
+        if resource.type in _DEFAULTS:
+            properties = _DEFAULTS[resource.type](resource.id, properties)
     identity: Document = {"id": resource.id, "name": resource.names[-1], "type": resource.type}
     location = document.get("location") or resource.location
     return {**document, **identity, **({"location": location} if location else {}), "properties": properties}
@@ -246,11 +237,10 @@ def _owners(state: ArmState, resource: NetworkResource) -> Mapping[str, str]:
 
 
 def _with_owner(document: Document | None, owners: Mapping[str, str]) -> Document:
-    properties = get_path(document, "properties")
-    if document is None or not isinstance(properties, dict) or str(document["id"]).lower() not in owners:
+    if document is None or str(document["id"]).lower() not in owners:
         return document or {}
-    owner: Document = {"id": owners[str(document["id"]).lower()]}
-    return {**document, "properties": {**properties, "virtualMachine": owner}}
+    owner: Document = {"virtualMachine": {"id": owners[str(document["id"]).lower()]}}
+    return {**document, "properties": {**get_fields(document, "properties"), **owner}}
 
 
 def _put_item(edit: Edit, resource: NetworkResource, parent: str, body: Json) -> ArmResponse:
@@ -276,12 +266,10 @@ def _delete_item(edit: Edit, resource: NetworkResource, parent: str) -> ArmRespo
 
 
 def _with_items(resource: NetworkResource, document: Document, items: list[Json]) -> Document:
-    properties = document.get("properties")
-    properties = dict(properties) if isinstance(properties, dict) else {}
-    kind = resource.kinds[-1]
+    properties, kind = get_fields(document, "properties"), resource.kinds[-1]
     list_name = next((name for name in properties if name.lower() == kind.lower()), kind)
-    properties[list_name] = _list(f"{document['id']}/{list_name}", items)
-    return {**document, "properties": properties}
+    items = _complete_items(f"{document['id']}/{list_name}", items)
+    return {**document, "properties": {**properties, list_name: items}}
 
 
 def _parent(state: ArmState, parent: str) -> Document:
@@ -300,20 +288,18 @@ def _has_name(item: Json, name: str) -> bool:
     return str(get_path(item, "name")).lower() == name.lower()
 
 
-def _list(path: str, value: Json) -> Json:
-    """Return a list with ids and states in its named items; any other value unchanged."""
-    if not isinstance(value, list):
-        return value
-    return [_item(path, item) for item in value]
-
-
-def _item(path: str, item: Json) -> Json:
-    if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-        return item
-    properties = item.get("properties")
-    properties = properties if isinstance(properties, dict) else {}
-    properties = {**properties, "provisioningState": "Succeeded"}
-    return {**item, "id": f"{path}/{item['name']}", "properties": properties}
+def _complete_items(path: str, items: list[Json]) -> list[Json]:
+    """Return the items of a list; those with names get ids and states."""
+    return [
+        {
+            **item,
+            "id": f"{path}/{item['name']}",
+            "properties": {**get_fields(item, "properties"), "provisioningState": "Succeeded"},
+        }
+        if isinstance(item, dict) and isinstance(item.get("name"), str)
+        else item
+        for item in items
+    ]
 
 
 def _canonical(name: str) -> str:
@@ -327,23 +313,15 @@ def _derived_bytes(*parts: str) -> bytes:
 def _interface(resource: str, properties: Document) -> Document:
     octets = _derived_bytes(resource)[:3]
     address = "-".join(("00", "0D", "3A", *(f"{octet:02X}" for octet in octets)))
-    configurations = properties.get("ipConfigurations")
-    completed: list[Json] = [
-        _configuration(number, configuration)
-        for number, configuration in enumerate(configurations if isinstance(configurations, list) else [])
-    ]
-    return {
-        **properties,
-        "macAddress": properties.get("macAddress") or address,
-        "ipConfigurations": completed,
-    }
+    configurations = [_configuration(*item) for item in enumerate(get_items(properties, "ipConfigurations"))]
+    mac = properties.get("macAddress") or address
+    return {**properties, "macAddress": mac, "ipConfigurations": configurations}
 
 
 def _configuration(number: int, configuration: Json) -> Json:
     if not isinstance(configuration, dict):
         return configuration
-    properties = configuration.get("properties")
-    properties = properties if isinstance(properties, dict) else {}
+    properties = get_fields(configuration, "properties")
     octets = _derived_bytes("private", str(configuration.get("id")))
     address = f"10.{octets[0]}.{octets[1]}.{4 + octets[2] % 250}"
     completed: Document = {"privateIPAllocationMethod": "Dynamic", "primary": number == 0}
@@ -358,10 +336,6 @@ def _public_address(resource: str, properties: Document) -> Document:
     return {**defaults, **properties, "ipAddress": properties.get("ipAddress") or address}
 
 
-def _unchanged(resource: str, properties: Document) -> Document:
-    return properties
-
-
 #: Fills in properties by type; the values depend on the id of the resource alone.
 _DEFAULTS: Mapping[str, Callable[[str, Document], Document]] = {
     _INTERFACES: _interface,
@@ -374,8 +348,8 @@ def _routes(namespace: str, kind: str) -> tuple[ArmRoute, ...]:
     group = f"/subscriptions/{{subscription}}/resourceGroups/{{group}}/providers/{namespace}/{kind}"
     item, inside = f"{group}/{{name}}", f"{group}/{{name}}/{{list}}"
     routes = [ArmRoute("GET", subscription, list_all), ArmRoute("GET", group, list_all)]
-    routes += [ArmRoute("GET", item, get), ArmRoute("PUT", item, put), ArmRoute("DELETE", item, delete)]
-    routes.append(ArmRoute("PATCH", item, patch))
+    routes += [ArmRoute("GET", item, get), ArmRoute("PUT", item, put), ArmRoute("PATCH", item, put)]
+    routes.append(ArmRoute("DELETE", item, delete))
     if namespace == _NETWORK:
         part = f"{inside}/{{item}}"
         routes += [ArmRoute("GET", inside, list_all), ArmRoute("GET", part, get)]

@@ -29,7 +29,8 @@ SCOPE_KINDS = {
 #: The number of resources on a page of a list.
 PAGE_SIZE = 200
 
-_REFERENCE = re.compile(
+#: The id of a resource of Microsoft.Compute: its group, type and name.
+REFERENCE = re.compile(
     r"/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/Microsoft\.Compute/([^/]+)/([^/]+)/?",
     re.IGNORECASE,
 )
@@ -86,9 +87,8 @@ def find_vm(state: ArmState, names: Mapping[str, str]) -> Machine | None:
 
 def stored_document(state: ArmState, identifier: str, machine: Machine) -> Document:
     """Return the document of a machine; the document of an earlier machine of that name is ignored."""
-    document = state.document(identifier)
-    is_own = document is not None and get_path(document, "properties", "vmId") == machine.vm_id
-    return document if document is not None and is_own else {}
+    document = state.document(identifier) or {}
+    return document if get_path(document, "properties", "vmId") == machine.vm_id else {}
 
 
 def parse_reference(value: Json, kind: str, target: str) -> Mapping[str, str] | None:
@@ -96,7 +96,7 @@ def parse_reference(value: Json, kind: str, target: str) -> Mapping[str, str] | 
     if value is None:
         return None
     identifier = get_path(value, "id")
-    parts = _REFERENCE.fullmatch(identifier) if isinstance(identifier, str) else None
+    parts = REFERENCE.fullmatch(identifier) if isinstance(identifier, str) else None
     if parts is None or parts[2].lower() != kind.lower():
         message = f"The value of {target}.id is not the id of a resource of type Microsoft.Compute/{kind}."
         raise AzureError(400, "LinkedInvalidPropertyId", message, f"{target}.id")

@@ -2,24 +2,23 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 
 from fairwarning.arm.context import ArmContext
-from fairwarning.arm.documents import Document, get_path
+from fairwarning.arm.documents import Document, get_fields, get_path
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import SCOPE_KINDS, group_name, paginate, set_id
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import DEFAULT_LOCATION, VMS, group_id, resource_id
-from fairwarning.core.document.render import Json
 from fairwarning.core.model import Scope, ScopeKind
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
 _CLAUSE = re.compile(r"\s*(\w+)\s+eq\s+'((?:[^']|'')*)'\s*", re.IGNORECASE)
 _AND = re.compile(r"(?<!\s)\s++and\s++(?=\w++\s++eq\s)", re.IGNORECASE)
-_RESOURCE = re.compile(r"/subscriptions/[^/]+/resourcegroups/([^/]+)/providers/([^/]+/[^/]+)/[^/]+")
+_RESOURCE = re.compile(r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/([^/]+/[^/]+)/[^/]+")
 _UNLISTED_TYPES = frozenset({"microsoft.resources/deployments"})
 _SUMMARY_MEMBERS = ("id", "name", "type", "location", "kind", "sku", "zones", "identity", "tags", "managedBy")
 #: Types whose resources are scopes and machines of the core; a document alone does not make one of them.
@@ -45,11 +44,9 @@ def _resources(state: ArmState, group: str | None) -> Iterator[Document]:
     scopes = state.view.scopes() if group is None else state.scopes_in_group(group)
     for resource in dict.fromkeys(chain.from_iterable(_ids(state, scope) for scope in scopes)):
         yield _summary(state, resource)
-    # The documents of a group that is gone stay for a moment.
-    exists = cache(lambda name: state.find_group(name) is not None)
-    for key, document in state.documents(group_id("" if group is None else f"{group}/")):
+    for key, document in state.existing_documents(group_id("" if group is None else f"{group}/")):
         parts = _RESOURCE.fullmatch(key)
-        if parts is not None and parts[2] not in _CORE_TYPES | _UNLISTED_TYPES and exists(parts[1]):
+        if parts is not None and parts[1] not in _CORE_TYPES | _UNLISTED_TYPES:
             yield {name: document[name] for name in _SUMMARY_MEMBERS if name in document}
 
 
@@ -91,18 +88,13 @@ def _member(name: str) -> Callable[[Document], list[str]]:
     return lambda document: [str(document.get(name, "")).lower()]
 
 
-def _tags(document: Document) -> dict[str, Json]:
-    tags = get_path(document, "tags")
-    return tags if isinstance(tags, dict) else {}
-
-
 _FILTERS: Mapping[str, Callable[[Document], list[str]]] = {
     "resourcegroup": lambda document: [_group(document)],
     "resourcetype": _member("type"),
     "name": _member("name"),
     "location": _member("location"),
-    "tagname": lambda document: [name.lower() for name in _tags(document)],
-    "tagvalue": lambda document: [str(value).lower() for value in _tags(document).values()],
+    "tagname": lambda document: [name.lower() for name in get_fields(document, "tags")],
+    "tagvalue": lambda document: [str(value).lower() for value in get_fields(document, "tags").values()],
 }
 
 

@@ -12,9 +12,10 @@ requests that change something.
 import json
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 
 from fairwarning.arm.documents import Document, get_path
-from fairwarning.arm.errors import AzureError, group_not_found
+from fairwarning.arm.errors import AzureError
 from fairwarning.core.azure.identity import DEFAULT_LOCATION, group_id
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import HOME_GROUP, Machine, Scope, ScopeId
@@ -68,6 +69,14 @@ class ArmState:
             if document is not None:
                 yield key, document
 
+    def existing_documents(self, prefix: str) -> Iterator[tuple[str, Document]]:
+        """Yield documents like ``documents``, without those that a deleted group has left behind."""
+        exists = cache(lambda group: self.find_group(group) is not None)
+        for key, document in self.documents(prefix):
+            _, _, below = key.partition("/resourcegroups/")
+            if not below or exists(below.partition("/")[0]):
+                yield key, document
+
     def scope_of(self, machine: Machine) -> Scope:
         """Return the scope of a machine."""
         return self.view.scope(machine.scope)
@@ -101,7 +110,7 @@ class ArmState:
         """
         group = self.find_group(name)
         if group is None:
-            raise group_not_found(name)
+            raise AzureError(404, "ResourceGroupNotFound", f"Resource group '{name}' could not be found.")
         return group
 
     def require_active_group(self, name: str) -> Document:

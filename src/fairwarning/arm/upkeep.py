@@ -11,8 +11,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 
 from fairwarning.arm import deployments, operations, resource_ids
@@ -26,6 +25,7 @@ from fairwarning.core.changes import EventChanged, EventMilestone, MachineRemove
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import HOME_GROUP, PLATFORM, Machine, MachineRef
 from fairwarning.engine.feed import LaggingError
+from fairwarning.formats.log_messages import LogMessage
 
 log = logging.getLogger("fairwarning.arm")
 
@@ -43,40 +43,29 @@ _CORE_RESOURCE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """When the worker looks at an operation, and how often clients had asked when it saw the end of it.
-
-    Under a manual clock hours pass at once. An operation is therefore not forgotten before some client has
-    asked for something since the end.
-    """
-
-    due: datetime
-    reads: int | None = None
-
-
 class Upkeep:
     """The worker of a context."""
 
     def __init__(self, context: ArmContext) -> None:
         self._context = context
         self._working = asyncio.Lock()
-        self._subscription = context.engine.feed.subscribe()
-        self._lines = self._subscription.__enter__()
+        self._stack = ExitStack()
+        self._lines = self._stack.enter_context(context.engine.feed.subscribe())
         #: The keys of documents whose resource may be gone; None at first, when all are looked at.
         self._doubtful: set[str] | None = None
         self._removed: set[MachineRef] = set()
-        self._looks: dict[str, _Look] = {}
+        #: When each operation is looked at next, and how often clients had asked when its end was seen.
+        self._looks: dict[str, tuple[datetime, int | None]] = {}
         context.engine.upkeep.append(self.rest)
 
     async def run(self) -> None:
         """Work for as long as the server runs."""
-        with self._context.engine.feed.subscribe(size=1) as wakeups:
+        with self._stack, self._context.engine.feed.subscribe(size=1) as wakeups:
             while True:
                 try:
                     await self.rest()
                 except FairWarningError as problem:
-                    log.error("upkeep_failed problem=%s", problem)
+                    log.error(LogMessage("upkeep_failed", problem=problem))
                 with suppress(LaggingError):
                     await wakeups.next_batch(RETENTION)
                 await asyncio.sleep(PAUSE.total_seconds())
@@ -120,7 +109,7 @@ class Upkeep:
             edit.put(documents(edit.state))
 
         if documents(self._context.committed()):
-            await self._context.change_as(PLATFORM, fill)
+            await self._context.change(PLATFORM, fill)
 
     def _removals(self, state: ArmState) -> Documents:
         if self._doubtful is None:
@@ -140,20 +129,20 @@ class Upkeep:
         return removals
 
     async def _forget_operations(self) -> None:
-        state = self._context.committed()
+        state, looks = self._context.committed(), self._looks
+        self._looks = {}
         old: dict[str, Document | None] = {}
         for key, operation in state.documents(operations.PREFIX):
             begun = datetime.fromisoformat(str(operation["started_at"]))
-            look = self._looks.setdefault(key, _Look(begun + RETENTION))
-            if look.due > state.now:
+            due, reads = self._looks[key] = looks.get(key, (begun + RETENTION, None))
+            if due > state.now:
                 continue
-            if look.reads not in (None, self._context.reads):
+            # Under a manual clock hours pass at once: a client must have had the chance to ask since the end.
+            if reads is not None and reads != self._context.reads:
                 old[key] = None
-            elif look.reads is None and not operations.any_pending(state, operation):
-                self._looks[key] = _Look(state.now + RETENTION, self._context.reads)
+            elif reads is None and not operations.any_pending(state, operation):
+                self._looks[key] = state.now + RETENTION, self._context.reads
         await self._put(lambda state: old)
-        for key in old:
-            del self._looks[key]
 
 
 def _after(state: ArmState, key: str) -> Documents:

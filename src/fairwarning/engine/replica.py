@@ -55,7 +55,7 @@ class Replica:
 
     def text(self, key: str) -> str | None:
         """Return a text that another package stores with the fleet."""
-        return self._texts.get(key)
+        return self._texts.find(key)
 
     def all_scopes(self) -> Iterable[Scope]:
         """Return all scopes, in order of creation."""

@@ -20,6 +20,10 @@ class StoredTexts(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._texts)
 
+    def find(self, key: str) -> str | None:
+        """Return a text; None if there is none."""
+        return self._texts.get(key)
+
     def under(self, prefix: str) -> Iterator[str]:
         """Yield the keys that start with a prefix, in order; the texts must not change meanwhile."""
         for index in range(bisect_left(self._keys, prefix), len(self._keys)):

@@ -16,7 +16,9 @@ IMAGE_VERSION = "1.0.0"
 _LOCATION_FILTER = re.compile(r"location\s+eq\s+'([^']*)'", re.IGNORECASE)
 
 
-def _answer(body: Json) -> Handler:
+def answer(body: Json) -> Handler:
+    """Return the handler of requests that always have the same answer."""
+
     async def respond(context: ArmContext, request: ArmRequest) -> ArmResponse:
         return ArmResponse(body=body)
 
@@ -86,9 +88,8 @@ async def get_image_version(context: ArmContext, request: ArmRequest) -> ArmResp
     version = request.names["version"]
     name = IMAGE_VERSION if version.lower() == "latest" else version
     is_windows = request.names["publisher"].lower().startswith("microsoftwindows")
-    disk: Json = {"operatingSystem": "Windows", "sizeInGb": 127}
-    if not is_windows:
-        disk = {"operatingSystem": "Linux", "sizeInGb": 30}
+    system, size = ("Windows", 127) if is_windows else ("Linux", 30)
+    disk: Json = {"operatingSystem": system, "sizeInGb": size}
     return ArmResponse(
         body={
             "location": request.names["location"],
@@ -120,20 +121,20 @@ _VERSIONS = f"{_SKUS}/{{sku}}/versions"
 _SUBSCRIPTIONS: Json = {"value": [*catalog.SUBSCRIPTIONS], "count": {"type": "Total", "value": 1}}
 
 #: What az fetches without a token.
-PUBLIC_ROUTES = (ArmRoute("GET", "/aliases.json", _answer(_aliases())),)
+PUBLIC_ROUTES = (ArmRoute("GET", "/aliases.json", answer(_aliases())),)
 
 ROUTES: tuple[ArmRoute, ...] = (
-    ArmRoute("GET", "/tenants", _answer({"value": [*catalog.TENANTS]})),
-    ArmRoute("GET", "/subscriptions", _answer(_SUBSCRIPTIONS)),
-    ArmRoute("GET", _ONE, _answer(catalog.SUBSCRIPTIONS[0])),
-    ArmRoute("GET", f"{_ONE}/locations", _answer({"value": [*catalog.REGIONS]})),
-    ArmRoute("GET", "/providers", _answer({"value": [*catalog.PROVIDERS]})),
-    ArmRoute("GET", f"{_ONE}/providers", _answer({"value": [*catalog.PROVIDERS]})),
+    ArmRoute("GET", "/tenants", answer({"value": [*catalog.TENANTS]})),
+    ArmRoute("GET", "/subscriptions", answer(_SUBSCRIPTIONS)),
+    ArmRoute("GET", _ONE, answer(catalog.SUBSCRIPTIONS[0])),
+    ArmRoute("GET", f"{_ONE}/locations", answer({"value": [*catalog.REGIONS]})),
+    ArmRoute("GET", "/providers", answer({"value": [*catalog.PROVIDERS]})),
+    ArmRoute("GET", f"{_ONE}/providers", answer({"value": [*catalog.PROVIDERS]})),
     ArmRoute("GET", f"{_ONE}/providers/{{namespace}}", get_provider),
     ArmRoute("POST", f"{_ONE}/providers/{{namespace}}/register", get_provider),
     ArmRoute("GET", f"{_COMPUTE}/skus", list_skus),
-    ArmRoute("GET", f"{_COMPUTE}/locations/{{location}}/vmSizes", _answer({"value": [*catalog.SIZES]})),
-    ArmRoute("GET", f"{_COMPUTE}/locations/{{location}}/usages", _answer({"value": [*catalog.USAGES]})),
+    ArmRoute("GET", f"{_COMPUTE}/locations/{{location}}/vmSizes", answer({"value": [*catalog.SIZES]})),
+    ArmRoute("GET", f"{_COMPUTE}/locations/{{location}}/usages", answer({"value": [*catalog.USAGES]})),
     ArmRoute("GET", _PUBLISHERS, _images("publisher")),
     ArmRoute("GET", _OFFERS, _images("publisher", "offer")),
     ArmRoute("GET", _SKUS, _images("publisher", "offer", "sku")),

@@ -9,16 +9,12 @@ from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest
-from fairwarning.arm.state import ArmState, core_group
+from fairwarning.arm.state import core_group
 from fairwarning.core.azure.identity import AVAILABILITY_SETS, resource_id
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import ScopeKind
 
 _IMMUTABLE = ("platformUpdateDomainCount", "platformFaultDomainCount")
-
-
-def _render(state: ArmState, scopes: Scopes, request: ArmRequest) -> Document:
-    return render.availability_set(state, scopes[0])
 
 
 def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
@@ -39,7 +35,7 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
 
 def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> None:
     (scope,) = scopes
-    before = render.availability_set(edit.state, scope)
+    before = render.availability_set(edit.state, scopes)
     after = overlay(before, body)
     for name in _IMMUTABLE:
         old, new = (validation.get_count(document, "properties", name) for document in (before, after))
@@ -71,7 +67,7 @@ TYPE = ResourceType[Scopes](
     path=f"{AVAILABILITY_SETS}/{{name}}",
     find=partial(find_set, AVAILABILITY_SETS),
     each=partial(each_set, AVAILABILITY_SETS),
-    render=_render,
+    render=render.availability_set,
     create=_create,
     change=_change,
     delete=_delete,

@@ -8,23 +8,20 @@ from fairwarning.arm.compute import actions, render, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import Names, ResourceType, Scopes, each_set, find_set
 from fairwarning.arm.context import Edit
-from fairwarning.arm.documents import Document, get_path, overlay
+from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState, core_group
 from fairwarning.core.azure.identity import CLOUD_SERVICES, DEFAULT_SIZE, ROLE_INSTANCES, resource_id
 from fairwarning.core.blueprint import Blueprint, role_of
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import Machine, Scope, ScopeKind, derive_id
+from fairwarning.core.model import Machine, ScopeKind, derive_id
 
 _VERBS = ("restart", "reimage")
 
 
-def _render(state: ArmState, scopes: Scopes, request: ArmRequest) -> Document:
-    return _service(state, scopes[0])
-
-
-def _service(state: ArmState, scope: Scope) -> Document:
+def _render(state: ArmState, scopes: Scopes) -> Document:
+    (scope,) = scopes
     identifier = resource_ids.set_id(state, scope)
     stored = state.document(identifier) or {}
     counts: dict[str, int] = {}
@@ -69,7 +66,7 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
 
 
 def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> None:
-    before = _service(edit.state, scopes[0])
+    before = _render(edit.state, scopes)
     after = overlay(before, body)
     if _roles(after) != _roles(before):
         raise validation.immutable_property("roleProfile.roles")
@@ -81,19 +78,18 @@ def _delete(edit: Edit, request: ArmRequest, scopes: Scopes) -> str:
 
 
 def _roles(document: Json) -> tuple[tuple[str, int], ...]:
-    roles = get_path(document, "properties", "roleProfile", "roles")
-    if not isinstance(roles, list) or not roles:
-        raise invalid("properties.roleProfile.roles", "at least one role is required")
-    return tuple(_role(role) for role in roles)
-
-
-def _role(role: Json) -> tuple[str, int]:
-    name, capacity = get_path(role, "name"), get_path(role, "sku", "capacity")
-    if not isinstance(name, str):
-        raise invalid("properties.roleProfile.roles", "every role needs a name")
-    if not isinstance(capacity, int) or isinstance(capacity, bool):
-        raise invalid("properties.roleProfile.roles", f"the sku of role {name} needs a capacity")
-    return name, capacity
+    target = "properties.roleProfile.roles"
+    roles: list[tuple[str, int]] = []
+    for role in get_items(document, "properties", "roleProfile", "roles"):
+        name, capacity = get_path(role, "name"), get_path(role, "sku", "capacity")
+        if not isinstance(name, str):
+            raise invalid(target, "every role needs a name")
+        if not isinstance(capacity, int) or isinstance(capacity, bool):
+            raise invalid(target, f"the sku of role {name} needs a capacity")
+        roles.append((name, capacity))
+    if not roles:
+        raise invalid(target, "at least one role is required")
+    return tuple(roles)
 
 
 def _find_instance(state: ArmState, names: Names) -> Machine | None:
@@ -107,12 +103,12 @@ def _each_instance(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, 
     return ((name.lower(), partial(machines.__getitem__, name)) for name in machines)
 
 
-def _render_instance(state: ArmState, machine: Machine, request: ArmRequest) -> Document:
+def _render_instance(state: ArmState, machine: Machine) -> Document:
     return {
         "id": resource_ids.machine_id(state, machine),
         "name": machine.name,
         "type": f"Microsoft.Compute/{CLOUD_SERVICES}/{ROLE_INSTANCES}",
-        "location": _service(state, state.scope_of(machine))["location"],
+        "location": _render(state, (state.scope_of(machine),))["location"],
         "sku": {"name": DEFAULT_SIZE, "tier": "Standard"},
         "properties": {"networkProfile": {"networkInterfaces": []}},
     }

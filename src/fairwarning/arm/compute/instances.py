@@ -28,13 +28,6 @@ def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[
             yield key, partial(scope.machines.__getitem__, name)
 
 
-def _render(state: ArmState, machine: Machine, request: ArmRequest) -> Document:
-    document = render.instance(state, machine)
-    if "instanceview" in request.query.get("$expand", "").lower():
-        return render.with_instance_view(document, render.instance_view(state, machine))
-    return document
-
-
 def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
     scopes = scalesets.TYPE.require(state, request.names)
     resource = resource_ids.set_id(state, scopes[0])
@@ -61,12 +54,13 @@ TYPE = ResourceType[Machine](
     path=f"{SCALE_SETS}/{{name}}/{VMS}/{{instance}}",
     find=_find,
     each=_each,
-    render=_render,
+    render=render.instance,
     change=_change,
     delete=_delete,
     view=render.instance_view,
     select=_select,
     verbs=(*actions.MACHINE_VERBS, "reimageall"),
+    expands=True,
     succeeds_at_once=True,
 )
 ROUTES = TYPE.routes()

@@ -5,6 +5,7 @@ then filled with defaults, which depend on the machine alone.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 
 from fairwarning.arm import resource_ids
@@ -39,6 +40,11 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.scaleset import remaining
 
+#: The member of a machine that refers to its set.
+_MEMBERSHIPS = {
+    ScopeKind.AVAILABILITY_SET: "availabilitySet",
+    ScopeKind.FLEXIBLE_SET: "virtualMachineScaleSet",
+}
 _PROVISIONING = {"Succeeded": "Provisioning succeeded", "Updating": "Updating", "Deleting": "Deleting"}
 
 
@@ -86,8 +92,10 @@ def instance(state: ArmState, machine: Machine) -> Document:
     }
     profile = get_path(model, "properties", "virtualMachineProfile")
     storage, user = get_path(profile, "storageProfile"), get_path(profile, "osProfile", "adminUsername")
-    networks: Document = {"networkProfileConfiguration": get_path(profile, "networkProfile")}
-    defaults = overlay(_default_machine(facts, scope, model["tags"], storage, user), {"properties": networks})
+    networks = get_path(profile, "networkProfile")
+    defaults = _default_machine(
+        facts, scope, model["tags"], storage, user, networkProfileConfiguration=networks
+    )
     base = overlay(defaults, stored)
     document = with_core_state(base, facts.resource_id, machine.name, f"{SCALE_SETS}/{VMS}", properties)
     return {**document, "instanceId": machine.instance, "sku": sku}
@@ -114,14 +122,12 @@ def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     document = with_core_state(
         overlay(base, {"sku": sku}), identifier, facts.set_name, SCALE_SETS, properties
     )
-    return {
-        **document,
-        "etag": f'"{number}"',
-    }
+    return {**document, "etag": f'"{number}"'}
 
 
-def availability_set(state: ArmState, scope: Scope) -> Document:
+def availability_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     """Return the document of an availability set."""
+    (scope,) = scopes
     identifier = resource_ids.set_id(state, scope)
     stored = state.document(identifier) or {}
     group = resource_ids.group_name(state, scope)
@@ -187,11 +193,6 @@ def storable(document: Document, *model: str) -> Document:
     return stored
 
 
-def with_instance_view(document: Document, view: Document) -> Document:
-    """Return a document with its instance view."""
-    return overlay(document, {"properties": {"instanceView": view}})
-
-
 def power_state(state: ArmState, machine: Machine) -> tuple[str, str]:
     """Return the power state of a machine in Azure's words; ``powerOff`` alone does not deallocate."""
     if machine.power is PowerState.RUNNING:
@@ -239,7 +240,7 @@ def location(state: ArmState, scope: Scope) -> Json:
 
 
 def _default_machine(
-    facts: MachineIdentity, scope: Scope, tags: Json, storage: Json, user: Json = "ops"
+    facts: MachineIdentity, scope: Scope, tags: Json, storage: Json, user: Json = "ops", **more: Json
 ) -> Document:
     return {
         "location": facts.location,
@@ -250,6 +251,7 @@ def _default_machine(
             "storageProfile": storage,
             "osProfile": {"computerName": facts.computer_name, "adminUsername": user},
             "networkProfile": {"networkInterfaces": []},
+            **more,
         },
     }
 
@@ -290,23 +292,13 @@ def _storage(machine: Machine | None) -> Document:
     disk: Document = {"osType": "Linux", "createOption": "FromImage", "caching": "ReadWrite"}
     if machine is not None:
         disk["name"] = f"{machine.name}_OsDisk_1"
-    image: Document = {
-        "publisher": DEFAULT_IMAGE.publisher,
-        "offer": DEFAULT_IMAGE.offer,
-        "sku": DEFAULT_IMAGE.sku,
-        "version": DEFAULT_IMAGE.version,
-    }
+    image = {name: value for name, value in asdict(DEFAULT_IMAGE).items() if value}
     return {"imageReference": image, "osDisk": disk, "dataDisks": []}
 
 
 def _membership(state: ArmState, scope: Scope) -> Document:
-    match scope.facts.kind:
-        case ScopeKind.AVAILABILITY_SET:
-            return {"availabilitySet": {"id": resource_ids.set_id(state, scope)}}
-        case ScopeKind.FLEXIBLE_SET:
-            return {"virtualMachineScaleSet": {"id": resource_ids.set_id(state, scope)}}
-        case _:
-            return {}
+    member = _MEMBERSHIPS.get(scope.facts.kind)
+    return {} if member is None else {member: {"id": resource_ids.set_id(state, scope)}}
 
 
 def _priority(machine: Machine) -> Document:

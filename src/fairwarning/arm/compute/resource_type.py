@@ -44,7 +44,7 @@ class ResourceType(Generic[T]):
     find: Callable[[ArmState, Names], T | None]
     #: Returns the resources of a list, each with a key to sort by and a function that finds it.
     each: Callable[[ArmState, ArmRequest], Iterable[tuple[str, Callable[[], T]]]]
-    render: Callable[[ArmState, T, ArmRequest], Document]
+    render: Callable[[ArmState, T], Document]
     #: Creates a resource; without it, PUT changes existing resources only.
     create: Callable[[Edit, ArmRequest, Document], None] | None = None
     #: Changes a resource and returns the operation that this started, if any.
@@ -61,6 +61,8 @@ class ResourceType(Generic[T]):
     created_status: int = 201
     #: The type whose version gates hide newer properties in responses, if it is another.
     gates: str = ""
+    #: Whether documents include the instance view if a request asks for it.
+    expands: bool = False
     #: Whether a PUT has succeeded once it is answered, whatever else happens to the resource.
     succeeds_at_once: bool = False
 
@@ -79,7 +81,7 @@ class ResourceType(Generic[T]):
     def find_document(self, state: ArmState, request: ArmRequest) -> Document | None:
         """Return the document of the resource in a request; None if there is none."""
         resource = self.find(state, request.names)
-        return None if resource is None else self.render(state, resource, request)
+        return None if resource is None else self.render(state, resource)
 
     def routes(self) -> tuple[ArmRoute, ...]:
         """Return the routes of all requests about resources of this type."""
@@ -142,7 +144,7 @@ class ResourceType(Generic[T]):
                 return ArmResponse(status=200)
             return operations.accepted_response(context, request, operation)
 
-        return await context.change(request, fill)
+        return await context.change(request.principal, fill)
 
     async def act(self, verb: str, context: ArmContext, request: ArmRequest) -> ArmResponse:
         """Carry out a verb."""
@@ -150,7 +152,7 @@ class ResourceType(Generic[T]):
         def fill(edit: Edit) -> str | None:
             return actions.act(edit, request, verb, self.select(edit.state, request, verb))
 
-        operation = await context.change(request, fill)
+        operation = await context.change(request.principal, fill)
         if operation is not None:
             return operations.accepted_response(context, request, operation)
         return ArmResponse(status=204 if verb == actions.EVICT else 200)
@@ -164,7 +166,7 @@ class ResourceType(Generic[T]):
                 return self.created_status, None
             return 200, self.change(edit, request, self.require(edit.state, request.names), body)
 
-        status, operation = await context.change(request, fill)
+        status, operation = await context.change(request.principal, fill)
         document = self._render(context.state(), request)
         if self.succeeds_at_once:
             # A pending restart would make the state "Updating"; the client would wait for that instead.
@@ -175,7 +177,9 @@ class ResourceType(Generic[T]):
         return self._shown(state, self.require(state, request.names), request)
 
     def _shown(self, state: ArmState, resource: T, request: ArmRequest) -> Document:
-        document = self.render(state, resource, request)
+        document = self.render(state, resource)
+        if self.expands and self.view is not None and _wants_view(request.query):
+            document = overlay(document, {"properties": {"instanceView": self.view(state, resource)}})
         return validation.hide_newer_properties(self.gates or self.kind, document, request.version)
 
 
@@ -191,6 +195,10 @@ def each_set(kind: str, state: ArmState, request: ArmRequest) -> Iterable[tuple[
         key = resource_ids.set_id(state, scope).lower()
         sets[key] = (*sets.get(key, ()), scope)
     return ((key, partial(sets.__getitem__, key)) for key in sets)
+
+
+def _wants_view(query: Mapping[str, str]) -> bool:
+    return "instanceview" in query.get("$expand", "").lower() or query.get("statusOnly") == "true"
 
 
 def _with_etag(response: ArmResponse) -> ArmResponse:

@@ -10,7 +10,7 @@ from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import ResourceType, Scopes, each_set, find_set
 from fairwarning.arm.compute.validation import EventSettings
 from fairwarning.arm.context import ArmContext, Edit
-from fairwarning.arm.documents import Document, get_path, overlay
+from fairwarning.arm.documents import Document, get_fields, get_path, overlay
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.operations import format_instant
@@ -51,10 +51,6 @@ async def list_nothing(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return a list that is always empty."""
     TYPE.require(context.state(), request.names)
     return ArmResponse(body={"value": []})
-
-
-def _render(state: ArmState, scopes: Scopes, request: ArmRequest) -> Document:
-    return render.scale_set(state, scopes)
 
 
 def _view(state: ArmState, scopes: Scopes) -> Document:
@@ -192,19 +188,15 @@ def _upgrades_itself(document: Document) -> bool:
 
 def _model(document: Document) -> tuple[Json, Json]:
     """Return the part of a set that its instances are created from, without the notices."""
-    profile = get_path(document, "properties", "virtualMachineProfile")
-    if isinstance(profile, dict):
-        profile = {name: value for name, value in profile.items() if name.lower() != _EVENTS_PROFILE}
-    else:
-        profile = None
-    return profile, get_path(document, "sku", "name")
+    profile = get_fields(document, "properties", "virtualMachineProfile")
+    model = {name: value for name, value in profile.items() if name.lower() != _EVENTS_PROFILE}
+    return model, get_path(document, "sku", "name")
 
 
 def _storable(document: Document) -> Document:
     """Return the document of a set as it is stored; the core holds the capacity."""
-    sku = document.get("sku")
-    fields = sku.items() if isinstance(sku, dict) else ()
-    size = {name: value for name, value in fields if name.lower() != "capacity"}
+    sku = get_fields(document, "sku").items()
+    size = {name: value for name, value in sku if name.lower() != "capacity"}
     return render.storable({**document, "sku": size}, "properties", "virtualMachineProfile")
 
 
@@ -213,7 +205,7 @@ TYPE = ResourceType[Scopes](
     path=f"{SCALE_SETS}/{{name}}",
     find=partial(find_set, SCALE_SETS),
     each=partial(each_set, SCALE_SETS),
-    render=_render,
+    render=render.scale_set,
     create=_create,
     change=_change,
     delete=_delete,

@@ -7,7 +7,7 @@ members are opaque.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -317,12 +317,8 @@ def _compact(value: Json) -> str:
 
 def _without(document: Document, path: Path) -> Document:
     first, rest = path[0].lower(), path[1:]
-    return dict(_pruned(document, first, rest))
-
-
-def _pruned(document: Document, first: str, rest: Path) -> Iterator[tuple[str, Json]]:
-    for name, value in document.items():
-        if name.lower() != first:
-            yield name, value
-        elif rest:
-            yield name, _without(value, rest) if isinstance(value, dict) else value
+    return {
+        name: _without(value, rest) if isinstance(value, dict) and name.lower() == first else value
+        for name, value in document.items()
+        if rest or name.lower() != first
+    }

@@ -47,14 +47,6 @@ def _filter(request: ArmRequest) -> str | None:
     return clause[1].lower()
 
 
-def _render(state: ArmState, machine: Machine, request: ArmRequest) -> Document:
-    document = render.virtual_machine(state, machine)
-    is_expanded = "instanceview" in request.query.get("$expand", "").lower()
-    if is_expanded or request.query.get("statusOnly") == "true":
-        return render.with_instance_view(document, render.instance_view(state, machine))
-    return document
-
-
 def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
     machine = TYPE.require(state, request.names)
     return Selection(resource_ids.machine_id(state, machine), (machine.ref,))
@@ -194,7 +186,7 @@ TYPE = ResourceType[Machine](
     path=f"{VMS}/{{name}}",
     find=resource_ids.find_vm,
     each=_each,
-    render=_render,
+    render=render.virtual_machine,
     create=_create,
     change=_change,
     delete=_delete,
@@ -202,6 +194,7 @@ TYPE = ResourceType[Machine](
     select=_select,
     verbs=actions.MACHINE_VERBS,
     lists_by_location=True,
+    expands=True,
     succeeds_at_once=True,
 )
 ROUTES = TYPE.routes()

@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 from fairwarning.arm import network
 from fairwarning.arm.compute.types import FIND_DOCUMENTS
 from fairwarning.arm.context import SUBSCRIPTION, TENANT, ArmContext
-from fairwarning.arm.documents import Document, get_items, get_path
+from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import AzureError, InvalidTemplateError, check_resource_name, translate
 from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
+from fairwarning.arm.resource_ids import REFERENCE
 from fairwarning.arm.state import ArmState
-from fairwarning.arm.templates.budget import Budget, OverBudgetError
+from fairwarning.arm.templates.budget import OverBudgetError
 from fairwarning.arm.templates.coercion import coerce
 from fairwarning.arm.templates.context import DeploymentTarget
 from fairwarning.arm.templates.evaluator import run_in_loop
@@ -26,9 +27,6 @@ _LONGEST_MESSAGE = 2_000
 DEPLOYMENT = "Microsoft.Resources/deployments"
 _NAME = re.compile(r"[-\w.()]{1,64}", re.ASCII)
 _ROOT = re.compile(r"/subscriptions/([^/]+)(?:/resourceGroups/([^/]+))?/.*", re.IGNORECASE)
-_COMPUTE = re.compile(
-    r"/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/Microsoft\.Compute/([^/]+)/([^/]+)", re.IGNORECASE
-)
 
 #: The PUT handlers of resource types, in lower case; other types are stored as they are, or refused.
 Puts = Mapping[str, Handler]
@@ -61,7 +59,7 @@ async def check_and_plan(
         get_path(properties, "template"),
         get_path(properties, "parameters"),
         _target(context, request, group, {}),
-        budget_of(context, request),
+        request.budget or context.evaluator.budget(),
     )
     try:
         resources = await context.evaluator.run(work)
@@ -83,7 +81,7 @@ async def deploy(
     """Deploy the template in ``work`` and return the result of the deployment."""
     group = context.state().require_group(request.names["group"])
     deployed: dict[str, Json] = {}
-    budget = budget_of(context, request)
+    budget = request.budget or context.evaluator.budget()
     request = replace(request, budget=budget, deployment=str(document["id"]).lower())
     target = _target(context, request, group, deployed)
     inputs = get_path(work, "template"), get_path(work, "parameters"), target, budget
@@ -168,7 +166,7 @@ def _target(
 
 
 def _find_resource(state: ArmState, request: ArmRequest, resource: str) -> Document | None:
-    parts = _COMPUTE.fullmatch(resource)
+    parts = REFERENCE.fullmatch(resource)
     find = None if parts is None else FIND_DOCUMENTS.get(f"microsoft.compute/{parts[2]}".lower())
     if parts is None or find is None:
         return state.document(resource)
@@ -181,10 +179,8 @@ def _operation_ids(response: ArmResponse) -> list[Json]:
 
 
 def _as_succeeded(document: Json, more: Document) -> Json:
-    properties = get_path(document, "properties")
-    if not isinstance(document, dict) or not isinstance(properties, dict):
-        return document
-    return {**document, "properties": {**properties, **more, "provisioningState": "Succeeded"}}
+    succeeded: Document = {**more, "provisioningState": "Succeeded"}
+    return overlay(document, {"properties": succeeded})
 
 
 def deployment_failed(details: Sequence[Json]) -> Json:
@@ -194,11 +190,6 @@ def deployment_failed(details: Sequence[Json]) -> Json:
         "Please list deployment operations for details; the first is given here."
     )
     return {"code": "DeploymentFailed", "message": message, "details": [*details]}
-
-
-def budget_of(context: ArmContext, request: ArmRequest) -> Budget:
-    """Return the budget of a request; a request without a budget gets a new one."""
-    return request.budget or context.evaluator.budget()
 
 
 def _invalid_template(problem: InvalidTemplateError) -> AzureError:

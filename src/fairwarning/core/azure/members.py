@@ -8,5 +8,11 @@ def get_path(document: Json, *path: str) -> Json:
     for key in path:
         if not isinstance(document, dict):
             return None
-        document = next((value for name, value in document.items() if name.lower() == key.lower()), None)
+        folded = key.lower()
+        for name, value in document.items():
+            if name == key or name.lower() == folded:
+                document = value
+                break
+        else:
+            return None
     return document
