@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from datetime import datetime, timedelta
 
 from fairwarning.core.model import EventId, ScopeId
-from fairwarning.engine.ports import Batch, Entry, Lease, Snapshot, Store
+from fairwarning.engine.ports import Batch, Entry, Lease, FleetSnapshot, Store
 
 
 class Delegate:
@@ -13,7 +13,7 @@ class Delegate:
     def __init__(self, inner: Store) -> None:
         self._inner = inner
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> FleetSnapshot:
         return await self._inner.snapshot()
 
     async def commit(self, batch: Batch) -> Sequence[Entry]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.changes import Polled
+from fairwarning.core.changes import PollsRecorded
 from fairwarning.core.errors import UnknownEventError
 from fairwarning.core.model import EventStatus, ScopeId, ScopeKind
 from fairwarning.core.policy import Policy
@@ -149,7 +149,7 @@ def test_polling_all_the_time_writes_once_in_six_hours_and_changes_no_scope() ->
         stage.poll("web_0")
 
     assert [line.change for line in stage.journal()[written:]] == [
-        Polled(at=NOON + span(after), scopes=(ScopeId("web"),)) for after in ("6h", "12h", "18h")
+        PollsRecorded(at=NOON + span(after), scopes=(ScopeId("web"),)) for after in ("6h", "12h", "18h")
     ]
     assert stage.scope("web") is before
 
@@ -168,7 +168,7 @@ def test_the_polls_of_many_scopes_are_written_in_one_line() -> None:
     run(poll_all())
 
     (line,) = stage.journal()[written:]
-    assert line.change == Polled(at=stage.now, scopes=(ScopeId("web"), ScopeId("vm0"), ScopeId("vm3")))
+    assert line.change == PollsRecorded(at=stage.now, scopes=(ScopeId("web"), ScopeId("vm0"), ScopeId("vm3")))
 
 
 @pytest.mark.rule("R-22")

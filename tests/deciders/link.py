@@ -9,7 +9,7 @@ from random import Random
 from typing import ClassVar
 
 from fairwarning.core.errors import StorageError
-from fairwarning.engine.ports import Batch, Entry, GapError, Snapshot, Store
+from fairwarning.engine.ports import Batch, Entry, FleetSnapshot, GapError, Store
 from tests.deciders.stores import Delegate
 
 
@@ -78,7 +78,7 @@ class Link(Delegate):
             await self._travel(NotReachedError)
             return number
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> FleetSnapshot:
         self.counts["snapshot"] += 1
         with self._calling():
             await self._travel(None)

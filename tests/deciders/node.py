@@ -12,7 +12,7 @@ from fairwarning.engine.directory import IndexedBy
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.follower import Follower
-from fairwarning.engine.ports import Aggregate, AggregateKind, Entry, Snapshot
+from fairwarning.engine.ports import Aggregate, AggregateKind, Entry, FleetSnapshot
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, View, no_note
 from tests.conftest import NOON
@@ -111,7 +111,7 @@ class Node(Engine):
         return result
 
 
-def check_equal(replica: Replica, snapshot: Snapshot) -> None:
+def check_equal(replica: Replica, snapshot: FleetSnapshot) -> None:
     """A replica holds exactly what a snapshot says, in the same order."""
     assert replica.position == snapshot.position
     assert list(replica.scopes) == list(snapshot.scopes)

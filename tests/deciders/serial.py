@@ -8,7 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fairwarning.core.changes import Change, Polled, ScopeMade, ScopeRemoved, TextChanged, evolve, touched
+from fairwarning.core.changes import (
+    Change,
+    PollsRecorded,
+    ScopeMade,
+    ScopeRemoved,
+    TextChanged,
+    evolve,
+    touched,
+)
 from fairwarning.core.commands import concerns
 from fairwarning.core.decide import decide
 from fairwarning.core.errors import FairWarningError
@@ -16,7 +24,7 @@ from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.engine.directory import Directory, IndexedBy
-from fairwarning.engine.fold import FoldView, Reads
+from fairwarning.engine.fold import FoldView, ReadRecorder
 from fairwarning.engine.ports import Line
 from fairwarning.engine.requests import Build, NoteRefusal, Plan
 from fairwarning.formats.hidden_characters import readable
@@ -90,7 +98,7 @@ def _polls(
 ) -> Mapping[ScopeId, datetime]:
     polled = dict(before)
     for line in lines:
-        if isinstance(line, Polled):
+        if isinstance(line, PollsRecorded):
             polled |= {one: max(line.at, polled.get(one, line.at)) for one in line.scopes}
         elif isinstance(line, ScopeMade | ScopeRemoved):
             polled.pop(line.scope, None)
@@ -107,12 +115,12 @@ class SerialAnswer:
 
 def make_plan(state: SerialState, build: Build) -> Plan:
     """Return the plan of a request on a state."""
-    return build(FoldView(Reads(state)))
+    return build(FoldView(ReadRecorder(state)))
 
 
 def asks_by_predicate(state: SerialState, build: Build) -> bool:
     """Whether a request asks which machines are on a host, or have a name."""
-    reads = Reads(state)
+    reads = ReadRecorder(state)
     with suppress(FairWarningError):
         build(FoldView(reads))
     return reads.by_predicate

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from fairwarning.core.model import EventId, ScopeId
-from fairwarning.engine.ports import Batch, Entry, Lease, Snapshot, Store
+from fairwarning.engine.ports import Batch, Entry, FleetSnapshot, Lease, Store
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SqliteStore
 
@@ -26,7 +26,7 @@ class Delegate:
     def __init__(self, inner: Store) -> None:
         self.inner = inner
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> FleetSnapshot:
         return await self.inner.snapshot()
 
     async def commit(self, batch: Batch) -> Sequence[Entry]:

@@ -18,7 +18,7 @@ from fairwarning.core.model import EventStatus, Scope, ScopeId, derive_id
 from fairwarning.engine import decider, engine
 from fairwarning.engine.decider import Decider
 from fairwarning.engine.directory import IndexedBy
-from fairwarning.engine.fold import Fold, FoldView, Reads
+from fairwarning.engine.fold import Fold, FoldView, ReadRecorder
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.ports import Aggregate, Batch, Entry
 from fairwarning.engine.replica import Replica
@@ -241,7 +241,7 @@ class PublicFold(Fold):
 class HalfRefusingDecider(Decider):
     """Keeps the first commands of a request whose later ones are refused (not rule 1)."""
 
-    def _decide(self, request: decider._Request, fold: Fold, reads: Reads) -> None:
+    def _decide(self, request: decider._Request, fold: Fold, reads: ReadRecorder) -> None:
         whole = request.build
         plan = whole(FoldView(reads))
         if len(plan.commands) > 1:
@@ -335,7 +335,7 @@ class StrangerFollower(Follower):
         super().install(entries)
 
 
-class BlindReads(Reads):
+class BlindReads(ReadRecorder):
     """Does not see who else is behind a barrier (not rule 9)."""
 
     def find(self, by: IndexedBy, key: str) -> tuple[ScopeId, ...]:
@@ -396,7 +396,7 @@ RULES = {
         own_lines_are_known_wherever_they_come_first, engine, "Follower", StrangerFollower
     ),
     "9: scopes behind one barrier are read together": Rule(
-        a_barrier_waits_for_every_scope, decider, "Reads", BlindReads
+        a_barrier_waits_for_every_scope, decider, "ReadRecorder", BlindReads
     ),
 }
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.changes import Change, MachineRemoved, Polled, TextChanged
+from fairwarning.core.changes import Change, MachineRemoved, PollsRecorded, TextChanged
 from fairwarning.core.commands import Protect
 from fairwarning.core.history import ActionNote, CommandRefused, Note, OperatorAction
 from fairwarning.core.model import ApprovalSettings, MachineRef, ScopeId, ScopeKind, VmName
@@ -155,7 +155,7 @@ def test_a_request_that_changes_nothing_but_documents_is_one_line() -> None:
 
 
 def test_polls_are_recorded_at_the_level_debug() -> None:
-    polled = Polled(at=NOON, scopes=(ScopeId("app"), ScopeId("web")))
+    polled = PollsRecorded(at=NOON, scopes=(ScopeId("app"), ScopeId("web")))
 
     (line,) = lines_of([Entry(seq=1, at=NOON, version=0, change=polled)], KnownFleet({}))
 

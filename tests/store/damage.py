@@ -9,9 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from fairwarning.core.changes import EventChanged, EventMilestone, Polled, Published, TextChanged
+from fairwarning.core.changes import EventChanged, EventMilestone, PollsRecorded, Published, TextChanged
 from fairwarning.core.model import Event, Machine, Scope, ScopeId
-from fairwarning.engine.ports import Entry, Lease, Snapshot
+from fairwarning.engine.ports import Entry, FleetSnapshot, Lease
 from fairwarning.store.checks import select_rows
 from fairwarning.store.rows import read_leases
 from fairwarning.store.sqlite import DATABASE, SqliteStore
@@ -29,7 +29,7 @@ class State(NamedTuple):
     texts: list[tuple[str, str]]
     value: str | None
     leases: Mapping[str, Lease]
-    snapshot: Snapshot
+    snapshot: FleetSnapshot
 
 
 async def fill(store: SqliteStore, rounds: int) -> None:
@@ -42,7 +42,7 @@ async def fill(store: SqliteStore, rounds: int) -> None:
         changes = (
             EventChanged(scope=ScopeId("web"), event=kept, what=EventMilestone.SCHEDULED, by="operator"),
             Published(scope=ScopeId("web"), incarnation=8 + number),
-            Polled(at=NOON + timedelta(hours=number), scopes=(ScopeId("web"), ScopeId("db"))),
+            PollsRecorded(at=NOON + timedelta(hours=number), scopes=(ScopeId("web"), ScopeId("db"))),
         )
         await store.commit(node.decide(changes))
         await store.commit(node.decide([TextChanged(key=f"/sets/{number}", text=f"<{number}>" * 20)]))

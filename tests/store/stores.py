@@ -11,7 +11,7 @@ from types import MappingProxyType
 from fairwarning.core.changes import (
     Change,
     MachineChanged,
-    Polled,
+    PollsRecorded,
     ScopeMade,
     ScopeRemoved,
     Scopes,
@@ -150,7 +150,7 @@ def text_key(key: str) -> Aggregate:
 
 def changes_in(lines: Sequence[Line]) -> list[Change]:
     """Return the lines that change scopes."""
-    return [line for line in lines if not isinstance(line, Note | TextChanged | Polled)]
+    return [line for line in lines if not isinstance(line, Note | TextChanged | PollsRecorded)]
 
 
 def lines_of(batch: Batch) -> list[Line]:

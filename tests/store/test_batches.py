@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from fairwarning.core.changes import Polled, ScopeMade, ScopeRemoved, TextChanged
+from fairwarning.core.changes import PollsRecorded, ScopeMade, ScopeRemoved, TextChanged
 from fairwarning.core.model import ScopeId, ScopeKind, ScopeProperties
 from fairwarning.engine.ports import Batch, SetName, StaleBatchError, Store
 from fairwarning.store.entries import RECEIPTS
@@ -238,8 +238,8 @@ def test_the_name_of_a_set_stays_when_its_scopes_are_removed(play: Stage) -> Non
 # -- last polls
 
 
-def polled(minute: int, *scopes: ScopeId) -> Polled:
-    return Polled(at=NOON + timedelta(minutes=minute), scopes=scopes)
+def polled(minute: int, *scopes: ScopeId) -> PollsRecorded:
+    return PollsRecorded(at=NOON + timedelta(minutes=minute), scopes=scopes)
 
 
 def test_the_later_of_two_polls_is_the_last(play: Stage) -> None:

@@ -29,7 +29,7 @@ from fairwarning.core.model import (
     ScopeProperties,
     VmName,
 )
-from fairwarning.engine.ports import Aggregate, Batch, Snapshot, StaleBatchError, Store
+from fairwarning.engine.ports import Aggregate, Batch, FleetSnapshot, StaleBatchError, Store
 from tests.store.stores import NOTHING, Node, event, machine, made, scope_key, text_key
 from tests.store.stories import DB, DB_MADE, NOON, WEB, Stage, gone, happened
 
@@ -79,7 +79,7 @@ def test_what_was_committed_is_what_is_loaded(play: Stage) -> None:
 
 def test_an_empty_store_holds_nothing(play: Stage) -> None:
     async def story(store: Store) -> None:
-        assert await store.snapshot() == Snapshot(
+        assert await store.snapshot() == FleetSnapshot(
             position=0, scopes={}, scope_stamps={}, sets={}, texts={}, text_stamps={}, polled={}
         )
         assert list(await store.journal()) == []

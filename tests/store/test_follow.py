@@ -8,9 +8,9 @@ from datetime import datetime
 
 import pytest
 
-from fairwarning.core.changes import Polled, TextChanged
+from fairwarning.core.changes import PollsRecorded, TextChanged
 from fairwarning.core.model import ScopeId
-from fairwarning.engine.ports import Entry, GapError, Line, Snapshot, Store
+from fairwarning.engine.ports import Entry, FleetSnapshot, GapError, Line, Store
 from fairwarning.store import following
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SqliteStore
@@ -182,7 +182,7 @@ def test_a_follower_that_waits_while_its_lines_are_pruned_is_told(play: Stage) -
     play(story)
 
 
-def folded(entries: Sequence[Entry]) -> Snapshot:
+def folded(entries: Sequence[Entry]) -> FleetSnapshot:
     """Return the state that a node reaches by applying all lines, without the names of sets."""
     scopes = {
         scope: replace(found, version=_last(entries, scope).version)
@@ -197,11 +197,11 @@ def folded(entries: Sequence[Entry]) -> Snapshot:
                 stored[key], stamps[key] = text, entry.stamp
             case TextChanged(key=key):
                 del stored[key], stamps[key]
-            case Polled(at=at, scopes=polled):
+            case PollsRecorded(at=at, scopes=polled):
                 polls.update(dict.fromkeys(polled, at))
             case _:
                 pass
-    return Snapshot(
+    return FleetSnapshot(
         position=entries[-1].seq,
         scopes=scopes,
         scope_stamps={scope: _last(entries, scope).stamp for scope in scopes},
@@ -219,7 +219,7 @@ def _last(entries: Sequence[Entry], scope: ScopeId) -> Entry:
 def test_a_snapshot_is_what_applying_all_lines_gives(play: Stage) -> None:
     async def story(store: Store) -> None:
         node = Node()
-        poll = Polled(at=NOON, scopes=(WEB, DB))
+        poll = PollsRecorded(at=NOON, scopes=(WEB, DB))
         await store.commit(node.decide(made("web", "a", "b"), (happened(1), happened(2)), texts(2)))
         await store.commit(node.decide(DB_MADE, (gone(1), poll)))
         await store.commit(

@@ -9,9 +9,9 @@ from shutil import copyfile
 
 import pytest
 
-from fairwarning.core.changes import Polled
+from fairwarning.core.changes import PollsRecorded
 from fairwarning.core.model import ScopeId
-from fairwarning.engine.ports import SetName, Snapshot
+from fairwarning.engine.ports import FleetSnapshot, SetName
 from fairwarning.store.checks import WITH_HEADER, WITH_LAST_INCARNATIONS, columns_in
 from fairwarning.store.connection import connect
 from fairwarning.store.errors import DatabaseDamagedError
@@ -49,7 +49,7 @@ def old_database(path: Path, version: int) -> None:
         migrate(database, migrations()[:version])
 
 
-async def snapshot(directory: Path) -> Snapshot:
+async def snapshot(directory: Path) -> FleetSnapshot:
     store = await SqliteStore.open(directory)
     try:
         return await store.snapshot()
@@ -75,9 +75,9 @@ def test_everything_in_an_old_database_gets_a_stamp(tmp_path: Path, version: int
 @OLD
 def test_the_last_polls_in_an_old_database_are_kept(tmp_path: Path, version: int) -> None:
     old_database(tmp_path / DATABASE, version)
-    earlier = Polled(at=datetime(2026, 11, 16, 12, tzinfo=UTC), scopes=(ScopeId("web"),))
+    earlier = PollsRecorded(at=datetime(2026, 11, 16, 12, tzinfo=UTC), scopes=(ScopeId("web"),))
 
-    async def story() -> Snapshot:
+    async def story() -> FleetSnapshot:
         store = await SqliteStore.open(tmp_path)
         try:
             await store.commit(Node().decide((earlier,)))

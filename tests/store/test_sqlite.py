@@ -12,10 +12,10 @@ from typing import TypeVar, get_args
 
 import pytest
 
-from fairwarning.core.changes import EventChanged, EventMilestone, Polled, ScopeRemoved, TextChanged
+from fairwarning.core.changes import EventChanged, EventMilestone, PollsRecorded, ScopeRemoved, TextChanged
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import Scope, ScopeId
-from fairwarning.engine.ports import Entry, Line, Snapshot
+from fairwarning.engine.ports import Entry, FleetSnapshot, Line
 from fairwarning.store.errors import (
     DatabaseDamagedError,
     DataDirectoryInUseError,
@@ -95,13 +95,13 @@ def test_a_store_opened_again_holds_the_same(tmp_path: Path) -> None:
 
 
 def test_a_store_opened_again_holds_the_same_stamps_texts_polls_and_lines(tmp_path: Path) -> None:
-    async def story(store: SqliteStore) -> tuple[Snapshot, list[Entry], int]:
+    async def story(store: SqliteStore) -> tuple[FleetSnapshot, list[Entry], int]:
         return await store.snapshot(), list(await store.journal()), await store.last()
 
-    async def first_story(store: SqliteStore) -> tuple[Snapshot, list[Entry], int]:
+    async def first_story(store: SqliteStore) -> tuple[FleetSnapshot, list[Entry], int]:
         node = await filled(store)
         text = TextChanged(key="a", text="1")
-        await store.commit(node.decide((text, Polled(at=NOON, scopes=(WEB,))), made("db")))
+        await store.commit(node.decide((text, PollsRecorded(at=NOON, scopes=(WEB,))), made("db")))
         await store.commit(node.decide((ScopeRemoved(scope=ScopeId("db"), set_id="db", incarnation=9),)))
         return await story(store)
 
@@ -163,7 +163,7 @@ def test_a_store_opened_again_numbers_its_journal_on(tmp_path: Path) -> None:
 def test_of_a_removed_scope_no_row_is_left(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> None:
         node = await filled(store)
-        await store.commit(node.decide((Polled(at=NOON, scopes=(WEB,)),)))
+        await store.commit(node.decide((PollsRecorded(at=NOON, scopes=(WEB,)),)))
         await store.commit(node.decide((ScopeRemoved(scope=WEB),)))
 
     with_store(tmp_path, story)

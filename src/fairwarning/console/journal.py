@@ -20,7 +20,7 @@ from fairwarning.core.changes import (
     EventMilestone,
     MachineChanged,
     MachineRemoved,
-    Polled,
+    PollsRecorded,
     Published,
     ScopeMade,
     ScopePropertiesChanged,
@@ -108,7 +108,7 @@ def _describe(entry: Entry, change: Line) -> HistoryEntry:
             return _entry(entry, "refused", type=asked, by=by, reason=reason)
         case ActionNote(deed=deed, by=by, detail=detail):
             return _entry(entry, deed, by=by, reason=detail)
-        case Polled(scopes=scopes):
+        case PollsRecorded(scopes=scopes):
             return _entry(entry, "polled", reason=format_count(len(scopes), "scope"))
         case TextChanged(key=key):
             return _entry(entry, "text", reason=key)

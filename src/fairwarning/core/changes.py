@@ -117,7 +117,7 @@ class TextChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Polled:
+class PollsRecorded:
     """Guests of these scopes polled at this instant or shortly before.
 
     The last poll of a scope is no part of the scope: it changes no version, no incarnation and no object.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from fairwarning.core.changes import Change, EventChanged, EventMilestone, Polled, TextChanged
+from fairwarning.core.changes import Change, EventChanged, EventMilestone, PollsRecorded, TextChanged
 from fairwarning.core.model import NO_SCOPE, EventId, MachineRef, ScopeId, VmName
 
 
@@ -73,7 +73,7 @@ _INTERNAL = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED})
 
 
 def to_history_entry(
-    seq: int, at: datetime, change: Change | Note | TextChanged | Polled
+    seq: int, at: datetime, change: Change | Note | TextChanged | PollsRecorded
 ) -> HistoryEntry | None:
     """Return a journal line as a line of the history; None if the history leaves it out."""
     match change:

@@ -14,8 +14,8 @@ The rules of a batch:
 3. Innocents first: requests that read none of the stale aggregates go in a batch of their own, once.
 4. Answers come after the batch is stored and installed. A batch without a line asks for the number of the
    journal's last line, and is decided again if the replica was behind.
-5. No stamp covers a question by predicate (``Reads.by_predicate``). A line that rests on one is stored only
-   right behind the line it was decided on, unless a number read since the request came is already applied.
+5. No stamp covers a question by predicate (``ReadRecorder.by_predicate``). A line that rests on one is stored
+   only right behind the line it was decided on, unless a number read since the request came is applied.
    An answer without a line that rests on one is given under the same condition, or decided again, first.
 6. Requests keep their boundaries: the lines of one request are consecutive and carry its id.
 7. The name of a set is an aggregate, written by whatever creates or removes one of its scopes (``Fold``).
@@ -38,7 +38,7 @@ from fairwarning.core.model import PrincipalKind, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import Clock
 from fairwarning.engine.directory import Directory
-from fairwarning.engine.fold import Fold, FoldView, Reads
+from fairwarning.engine.fold import Fold, FoldView, ReadRecorder
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.ports import (
     Aggregate,
@@ -239,7 +239,7 @@ class Decider:
         loop = asyncio.get_running_loop()
         pause = loop.time() + SLICE
         for request in requests:
-            reads = Reads(fold)
+            reads = ReadRecorder(fold)
             self._decide(request, fold, reads)
             request.reads, request.by_predicate = frozenset(reads.aggregates), reads.by_predicate
             for aggregate in reads.aggregates:
@@ -250,7 +250,7 @@ class Decider:
                 await asyncio.sleep(0)
                 pause = loop.time() + SLICE
 
-    def _decide(self, request: _Request, fold: Fold, reads: Reads) -> None:
+    def _decide(self, request: _Request, fold: Fold, reads: ReadRecorder) -> None:
         request.tries += 1
         request.at = now = self._clock.now()
         request.first = fold.unchanged
@@ -274,7 +274,7 @@ class Decider:
         request.lines = (*decision.changes, *changed, *plan.notes)
         request.outcome = Result(decision.changes, texts)
 
-    def _decide_commands(self, commands: Sequence[Command], reads: Reads, now: datetime) -> Decision:
+    def _decide_commands(self, commands: Sequence[Command], reads: ReadRecorder, now: datetime) -> Decision:
         if not commands:
             return Decision((), {})
         scopes = Directory(reads).together(one for command in commands for one in concerns(command))
@@ -316,7 +316,7 @@ class Decider:
         log.error(LogMessage("commit_failed", requests=requests, problem=problem))
 
 
-def _changed_texts(texts: Texts, reads: Reads) -> Texts:
+def _changed_texts(texts: Texts, reads: ReadRecorder) -> Texts:
     # Stores replace some characters; every replica must hold what the journal says.
     stored = {readable(key): None if text is None else readable(text) for key, text in texts.items()}
     return {key: text for key, text in stored.items() if reads.text(key) != text}

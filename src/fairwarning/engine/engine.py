@@ -7,7 +7,7 @@ requests, one batch at a time. This class puts them together and is what the API
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from fairwarning.core.changes import Change, Polled
+from fairwarning.core.changes import Change, PollsRecorded
 from fairwarning.core.commands import Command, Poll
 from fairwarning.core.errors import StorageError, UnknownMachineError, UnknownScopeError
 from fairwarning.core.history import Note
@@ -17,7 +17,7 @@ from fairwarning.engine.clock import Clock, new_request_id, new_stamp
 from fairwarning.engine.decider import Decider
 from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
-from fairwarning.engine.fold import FoldView, Reads
+from fairwarning.engine.fold import FoldView, ReadRecorder
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.polls import Polls
 from fairwarning.engine.ports import Batch, Driver, Entry, Store
@@ -91,7 +91,7 @@ class Engine:
 
     def view(self) -> View:
         """Return the state as requests see the state that they are decided on."""
-        return FoldView(Reads(self._replica))
+        return FoldView(ReadRecorder(self._replica))
 
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope."""
@@ -182,7 +182,7 @@ class Engine:
         """Write the polls to the journal that are due."""
         await self._polls.flush()
 
-    async def _write_polls(self, polled: Polled) -> None:
+    async def _write_polls(self, polled: PollsRecorded) -> None:
         await self._submit(Plan(notes=(polled,)))
 
     def _home(self, ref: MachineRef) -> Scope:

@@ -124,7 +124,7 @@ class Fold:
         self.after[scope_id] = scope
 
 
-class Reads:
+class ReadRecorder:
     """A state that remembers what one request reads of it.
 
     ``by_predicate`` says that the request asked a question whose answer no aggregate's stamp covers: which
@@ -176,7 +176,7 @@ class Reads:
 class FoldView:
     """What the function that builds a request may ask; see ``requests.View``."""
 
-    def __init__(self, state: Reads) -> None:
+    def __init__(self, state: ReadRecorder) -> None:
         self._state = state
         self._directory = Directory(state)
         self.find_scope = state.find_scope

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from itertools import islice
 
-from fairwarning.core.changes import Polled
+from fairwarning.core.changes import PollsRecorded
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.replica import Replica
@@ -23,7 +23,10 @@ class Polls:
     """The last poll of every scope; ``write`` adds a line to the journal."""
 
     def __init__(
-        self, replica: Replica, refresh: Callable[[], timedelta], write: Callable[[Polled], Awaitable[None]]
+        self,
+        replica: Replica,
+        refresh: Callable[[], timedelta],
+        write: Callable[[PollsRecorded], Awaitable[None]],
     ) -> None:
         self._replica = replica
         self._refresh = refresh
@@ -83,7 +86,7 @@ class Polls:
                 del self._due[scope_id]
             try:
                 # One instant stands for all: the earliest, so that no poll is recorded too late.
-                await self._write(Polled(at=min(map(self._latest.__getitem__, scopes)), scopes=scopes))
+                await self._write(PollsRecorded(at=min(map(self._latest.__getitem__, scopes)), scopes=scopes))
             except FairWarningError:
                 return  # the store's error is reported elsewhere
 

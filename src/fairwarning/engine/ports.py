@@ -17,13 +17,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from fairwarning.core.changes import Change, Polled, TextChanged
+from fairwarning.core.changes import Change, PollsRecorded, TextChanged
 from fairwarning.core.fleet import Impact, Observation
 from fairwarning.core.history import Note
 from fairwarning.core.model import EventId, HostId, MachineRef, Scope, ScopeId
 
 #: What a journal line says.
-Line = Change | Note | TextChanged | Polled
+Line = Change | Note | TextChanged | PollsRecorded
 
 
 class AggregateKind(StrEnum):
@@ -106,7 +106,7 @@ class SetName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class FleetSnapshot:
     """The whole state after line ``position``, in order of creation."""
 
     position: int
@@ -141,7 +141,7 @@ class Lease:
 class Store(Protocol):
     """Stores the fleet and its journal; every method is one transaction."""
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> FleetSnapshot:
         """Return the whole state as of the last batch."""
         ...
 

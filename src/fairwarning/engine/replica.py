@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from fairwarning.core.changes import Polled, ScopeMade, ScopeRemoved
+from fairwarning.core.changes import PollsRecorded, ScopeMade, ScopeRemoved
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.directory import Directory, IndexedBy, Indexes
 from fairwarning.engine.fold import Fold
-from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, Line, Snapshot
+from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, FleetSnapshot, Line
 from fairwarning.engine.texts import StoredTexts
 
 
@@ -83,7 +83,7 @@ class Replica:
             case AggregateKind.TEXT:
                 return self._text_stamps.get(aggregate.name, 0)
 
-    def load(self, snapshot: Snapshot) -> Collection[ScopeId]:
+    def load(self, snapshot: FleetSnapshot) -> Collection[ScopeId]:
         """Replace the whole state; return the scopes that are gone."""
         gone = self._scopes.keys() - snapshot.scopes.keys()
         for scope_id in self._scopes.keys() | snapshot.scopes.keys():
@@ -151,7 +151,7 @@ class Replica:
         for line in lines:
             if isinstance(line, ScopeMade | ScopeRemoved):
                 self._polled.pop(line.scope, None)
-            elif isinstance(line, Polled):
+            elif isinstance(line, PollsRecorded):
                 for scope_id in line.scopes:
                     if scope_id in self._scopes:
                         self._polled[scope_id] = max(line.at, self._polled.get(scope_id, line.at))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
-from fairwarning.core.changes import Change, Polled
+from fairwarning.core.changes import Change, PollsRecorded
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.history import CommandRefused, Note
@@ -84,7 +84,7 @@ class Plan:
     commands: tuple[Command, ...] = ()
     texts: Callable[[tuple[Change, ...]], Texts] = _no_texts
     #: Lines that change no aggregate.
-    notes: tuple[Note | Polled, ...] = ()
+    notes: tuple[Note | PollsRecorded, ...] = ()
     #: Whether the request rests on the whole journal, up to a line that was written after the request came.
     #: The absence of polls is such a reason: any node may have written one.
     needs_whole_journal: bool = False

@@ -17,7 +17,7 @@ from fairwarning.core.changes import (
     EventMilestone,
     MachineChanged,
     MachineRemoved,
-    Polled,
+    PollsRecorded,
     ScopeMade,
     ScopePropertiesChanged,
     ScopeRemoved,
@@ -240,7 +240,7 @@ def _facts(change: object, known: KnownFleet) -> Iterator[_Fact]:
             yield _machine_fact(known.machine(machine.ref), machine, by)
         case MachineRemoved(scope=scope_id, name=name):
             yield _Fact("machines_deleted", scope_id, machine=MachineRef(scope_id, name))
-        case Polled(scopes=scopes):
+        case PollsRecorded(scopes=scopes):
             for scope_id in scopes:
                 yield _Fact("polls_recorded", scope_id, level=logging.DEBUG)
         case _:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from fairwarning.core.changes import EventChanged, Polled, ScopeMade, ScopeRemoved, TextChanged
+from fairwarning.core.changes import EventChanged, PollsRecorded, ScopeMade, ScopeRemoved, TextChanged
 from fairwarning.core.history import ActionNote, CommandRefused
 from fairwarning.core.model import NO_SCOPE, EventId, ScopeId
 from fairwarning.engine.ports import Batch, Entry, Line
@@ -51,7 +51,7 @@ def event_of(line: Line) -> EventId | None:
 def scope_of(line: Line) -> ScopeId:
     """Return the scope that a journal line concerns; ``NO_SCOPE`` if it concerns none or several."""
     match line:
-        case TextChanged() | Polled():
+        case TextChanged() | PollsRecorded():
             return NO_SCOPE
         case _:
             return line.scope
@@ -74,7 +74,7 @@ def last_polls(batch: Batch) -> dict[ScopeId, datetime]:
     for part in batch.parts:
         for line in part.lines:
             match line:
-                case Polled(at=at, scopes=scopes):
+                case PollsRecorded(at=at, scopes=scopes):
                     polls.update((scope, max(at, polls.get(scope, at))) for scope in scopes)
                 case ScopeMade(scope=scope) | ScopeRemoved(scope=scope):
                     polls.pop(scope, None)

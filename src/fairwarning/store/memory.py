@@ -12,9 +12,9 @@ from fairwarning.engine.ports import (
     AggregateKind,
     Batch,
     Entry,
+    FleetSnapshot,
     Lease,
     SetName,
-    Snapshot,
     StaleBatchError,
 )
 from fairwarning.store.entries import (
@@ -52,9 +52,9 @@ class MemoryStore:
         self._leases: dict[str, Lease] = {}
         self._values: dict[str, str] = {}
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> FleetSnapshot:
         """Return the whole state as of the last batch."""
-        return Snapshot(
+        return FleetSnapshot(
             position=self._last,
             scopes=MappingProxyType(dict(self._scopes)),
             scope_stamps=MappingProxyType(dict(self._scope_stamps)),

@@ -26,7 +26,7 @@ from fairwarning.core.changes import (
     EventChanged,
     MachineChanged,
     MachineRemoved,
-    Polled,
+    PollsRecorded,
     Published,
     ScopeMade,
     ScopePropertiesChanged,
@@ -76,7 +76,7 @@ KINDS: Mapping[str, Callable[[bytes], Line]] = {
     "Refused": msgspec.json.Decoder(CommandRefused).decode,
     "Remark": msgspec.json.Decoder(ActionNote).decode,
     "TextChanged": msgspec.json.Decoder(TextChanged).decode,
-    "Polled": msgspec.json.Decoder(Polled).decode,
+    "Polled": msgspec.json.Decoder(PollsRecorded).decode,
 }
 
 #: The kind under which each class is written. Classes may be renamed, kinds may not.
@@ -91,7 +91,7 @@ KIND_OF: Mapping[type[Line], str] = {
     CommandRefused: "Refused",
     ActionNote: "Remark",
     TextChanged: "TextChanged",
-    Polled: "Polled",
+    PollsRecorded: "Polled",
 }
 
 #: The columns that the checksum of each table covers, in this order.
@@ -175,7 +175,7 @@ class BatchWrites:
                 self.events.put(scope, event.id, event)
             case ScopePropertiesChanged() | Published() | TextChanged():
                 pass  # the batch has the properties, incarnations and texts after it
-            case Polled() | CommandRefused() | ActionNote():
+            case PollsRecorded() | CommandRefused() | ActionNote():
                 pass
             case _:
                 assert_never(line)

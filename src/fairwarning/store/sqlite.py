@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from fairwarning.core.model import EventId, ScopeId
-from fairwarning.engine.ports import Batch, Entry, Lease, Snapshot
+from fairwarning.engine.ports import Batch, Entry, FleetSnapshot, Lease
 from fairwarning.store.checks import (
     WITH_HEADER,
     Header,
@@ -128,7 +128,7 @@ class SqliteStore:
             raise
         return store
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> FleetSnapshot:
         """Return the whole state as of the last batch."""
         if self._loaded:
             return await self._read(_snapshot)
@@ -377,7 +377,7 @@ def _connect(path: Path, settings: Sequence[str]) -> sqlite3.Connection:
         return connect(path, settings)
 
 
-def _snapshot(database: sqlite3.Connection) -> Snapshot:
+def _snapshot(database: sqlite3.Connection) -> FleetSnapshot:
     def rows(table: str) -> sqlite3.Cursor:
         return database.execute(select_rows(table))
 
@@ -387,7 +387,7 @@ def _snapshot(database: sqlite3.Connection) -> Snapshot:
     with transaction(database, "BEGIN"):
         scopes, scope_stamps = read_scopes(in_order("scope"), in_order("machine"), in_order("event"))
         texts, text_stamps = read_documents(in_order("document"))
-        return Snapshot(
+        return FleetSnapshot(
             position=read_header(database).last_line,
             scopes=MappingProxyType(scopes),
             scope_stamps=MappingProxyType(scope_stamps),
