@@ -37,7 +37,7 @@ class Weather:
     lag: float = 0.0
     #: The longest time that a call of the store takes, each way.
     delay: float = 0.0
-    #: How often a request or its answer is lost.
+    #: How often a request, its answer or a page of the journal is lost.
     loss: float = 0.0
     #: How often a follower finds that the journal was pruned.
     gap: float = 0.0
@@ -94,6 +94,8 @@ class Link(Delegate):
                     await asyncio.sleep(self._chance.random() * self.weather.lag)
                     if self._chance.random() < self.weather.gap:
                         raise GapError
+                    if self._chance.random() < self.weather.loss:
+                        raise NotReachedError
                     yield page
 
     async def _travel(self, loss: type[NoAnswerError | NotReachedError] | None) -> None:
