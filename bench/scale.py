@@ -12,7 +12,6 @@ from pathlib import Path
 
 from bench import growth, pending
 from bench.report import Figure, Section, claim
-from fairwarning.arm import operations
 from fairwarning.arm.app import ROUTES
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.messages import ArmRequest, ArmResponse
@@ -84,7 +83,6 @@ class ManagedFleet:
             await self.engine.handle(
                 CreateSet(seed=str(number), blueprint=Blueprint(name=f"s{number}", count=PER_SET))
             )
-        await self._context.open()
 
     async def restart(self) -> None:
         """Restart another machine, as az does."""
@@ -109,7 +107,6 @@ class ManagedFleet:
         await self._send("GET", f"{HOME}/virtualMachineScaleSets/s0/virtualMachines")
 
     async def _send(self, method: str, path: str) -> ArmResponse:
-        await operations.complete_finished(self._context)
         route, names = match(ROUTES, method, path)
         call = ArmRequest(method=method, path=path, query={"api-version": "2024-07-01"}, base="https://x")
         return await route.handler(self._context, replace(call, names=names))

@@ -59,7 +59,6 @@ class Apis:
         self.stage, self.wall, self.delays = FleetHarness(Blueprint(name="web")), WallClock(), Delays()
         self.tokens = Tokens(KEY, self.wall, TOKEN)
         context = ArmContext(self.stage.engine, open_endpoints=_no_endpoints)
-        run(context.open())
         throttle, control = self.delays.throttle, Control(self.stage.engine)
         self.arm = arm.create_app(context, base_url="https://here", tokens=self.tokens, throttle=throttle)
         self.operator = operator.create_app(control, endpoints=_nowhere, token=TOKEN, throttle=throttle)

@@ -294,20 +294,21 @@ class FleetServer:
 
     async def _needed_events(self) -> set[EventId]:
         """Return the events that hold the outcome of operations that clients may still ask about."""
-        from fairwarning.arm.operations import required_events
+        from fairwarning.arm.operations import PREFIX, required_events
 
         if self._arm_context is not None:
-            return required_events(self._arm_context.documents(""))
+            return required_events(self._arm_context.committed().documents(PREFIX))
         return required_events((key, json.loads(text)) for key, text in self.engine.texts().items())
 
     async def _open_arm_context(self) -> "ArmContext":
-        from fairwarning.arm.context import ArmContext, RetryAfter
+        from fairwarning.arm.context import RETRY_AFTER, ArmContext
+        from fairwarning.arm.upkeep import Upkeep
 
         settings = self._settings
         is_fast = settings.manual_clock or settings.profile.policy.speed > 1
-        pace = RetryAfter("x-ms-retry-after-ms", "100") if is_fast else RetryAfter()
+        pace = ("x-ms-retry-after-ms", "100") if is_fast else RETRY_AFTER
         context = ArmContext(self.engine, open_endpoints=self._open_endpoints, retry_after=pace)
-        await context.open()
+        await self._run_in_background(Upkeep(context).run())
         self._arm_context = context
         return context
 

@@ -93,5 +93,4 @@ def arm_client(*, key: str = KEY, secret: str | None = None) -> ArmClient:
     fleet, clock = FleetHarness(), WallClock()
     tokens = Tokens(key, clock, secret)
     context = ArmContext(fleet.engine, open_endpoints=_open_no_endpoints)
-    run(context.open())
     return ArmClient(create_app(context, base_url=URL, tokens=tokens), tokens, clock, fleet)

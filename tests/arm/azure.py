@@ -9,15 +9,18 @@ from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
 
 from fairwarning.arm import operations
-from fairwarning.arm.context import SUBSCRIPTION, ArmContext, RetryAfter, group_document, group_id
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Documents
 from fairwarning.arm.documents import get_path
 from fairwarning.arm.errors import translate
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute, match
+from fairwarning.arm.state import group_document
+from fairwarning.arm.upkeep import Upkeep
+from fairwarning.core.azure.identity import group_id
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.model import MachineRef
+from fairwarning.core.model import PLATFORM, MachineRef
 from fairwarning.core.policy import Policy
 from fairwarning.engine.ports import Store
 from tests.fleet_harness import FleetHarness, run
@@ -44,8 +47,8 @@ class Azure:
         self.fleet = FleetHarness(*blueprints, watched=watched, policy=policy, store=store)
         self.opened_endpoints: list[MachineRef] = []
         self.context = self._open()
-        if self.context.document(ROOT) is None:
-            run(self.context.put_documents({group_id(GROUP): group_document(GROUP, "westeurope", {})}))
+        if self.context.committed().document(ROOT) is None:
+            self.keep({group_id(GROUP): group_document(GROUP, "westeurope", {})})
 
     # -- clients
 
@@ -61,7 +64,6 @@ class Azure:
         query = {"api-version": version, **dict(parse_qsl(parts.query))}
         request = ArmRequest(method=method, path=parts.path, query=query, body=body, base=BASE)
         try:
-            await operations.complete_finished(self.context)
             route, names = match(self.routes, method, parts.path)
             return await route.handler(self.context, replace(request, names=names))
         except FairWarningError as problem:
@@ -141,6 +143,10 @@ class Azure:
         """Advance the clock, stopping at every deadline on the way."""
         self.fleet.advance(by)
 
+    def keep(self, documents: Documents) -> None:
+        """Store documents that no request has put."""
+        run(self.context.change(PLATFORM, lambda edit: edit.put(documents)))
+
     def restart(self) -> None:
         """Stop the server and start another one on the same store."""
         self.fleet.restart()
@@ -150,9 +156,10 @@ class Azure:
         context = ArmContext(
             self.fleet.engine,
             open_endpoints=self._open_endpoints,
-            retry_after=RetryAfter("x-ms-retry-after-ms", "100"),
+            retry_after=("x-ms-retry-after-ms", "100"),
         )
-        run(context.open())
+        self.upkeep = Upkeep(context)
+        run(self.upkeep.rest())
         return context
 
     async def _open_endpoints(self, machines: Sequence[MachineRef]) -> None:

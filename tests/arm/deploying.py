@@ -4,9 +4,9 @@ from fairwarning.arm import deployments, groups, network
 from fairwarning.arm.compute import availability_sets, scalesets, vms
 from fairwarning.arm.messages import ArmResponse
 from fairwarning.core.document.render import Json
+from fairwarning.engine.ports import Store
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
-from tests.fleet_harness import run
 
 DEPLOYMENTS = "Microsoft.Resources/deployments"
 ONE = f"{DEPLOYMENTS}/one"
@@ -42,7 +42,7 @@ SET = template(
 )
 
 
-def deployable() -> Azure:
+def deployable(store: Store | None = None) -> Azure:
     """Return the routes that templates use."""
     return Azure(
         groups.ROUTES,
@@ -51,6 +51,7 @@ def deployable() -> Azure:
         availability_sets.ROUTES,
         network.ROUTES,
         deployments.ROUTES,
+        store=store,
     )
 
 
@@ -74,11 +75,11 @@ def deploy_set(azure: Azure, count: int = 2) -> ArmResponse:
 def interrupt(azure: Azure, count: int) -> None:
     """Restart the server as if it had stopped before it created so many instances."""
     key = f"{ROOT}/providers/{ONE}"
-    done = azure.context.document(key)
+    done = azure.context.committed().document(key)
     assert done is not None
     given: Json = {"count": {"value": count}, "adminPassword": {"value": "secret"}}
     undone = {word: done[word] for word in done if word != "result"}
-    run(azure.context.put_documents({key: {**undone, "work": {"template": SET, "parameters": given}}}))
+    azure.keep({key: {**undone, "work": {"template": SET, "parameters": given}}})
     azure.restart()
 
 

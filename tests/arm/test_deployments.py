@@ -75,7 +75,7 @@ def test_a_deployment_tells_what_it_was_given_but_no_secrets(azure: Azure) -> No
         "count": {"type": "Int", "value": 2},
         "adminPassword": {"type": "SecureString"},
     }
-    assert "secret" not in str(azure.context.document(f"{ROOT}/providers/{ONE}"))
+    assert "secret" not in str(azure.context.committed().document(f"{ROOT}/providers/{ONE}"))
 
 
 def test_a_deployment_tells_what_it_has_deployed(azure: Azure) -> None:
@@ -256,5 +256,5 @@ def test_an_operation_that_was_forgotten_holds_no_deployment_up(azure: Azure) ->
         azure.advance("2h")
         azure.get(ROOT)
 
-    assert not list(azure.context.documents(operations.PREFIX))
+    assert not list(azure.context.committed().documents(operations.PREFIX))
     assert azure.progress(response) == "Succeeded"

@@ -126,7 +126,7 @@ def test_an_empty_group_goes_at_once() -> None:
     assert response.status == 202
     assert cloud.progress(response) == "Succeeded"
     assert cloud.send("GET", ROOT).status == 404
-    assert cloud.context.document(f"{ROOT}/providers/{NETWORK}") is None
+    assert cloud.context.committed().document(f"{ROOT}/providers/{NETWORK}") is None
 
 
 @pytest.mark.rule("T-09")
@@ -149,7 +149,7 @@ def test_a_group_goes_once_its_machines_were_warned_and_are_gone() -> None:
 @pytest.mark.rule("T-09")
 def test_a_server_that_is_restarted_finishes_what_was_begun() -> None:
     cloud = azure(WEB)
-    run(cloud.context.put_documents({f"{HOME}/{NETWORK}": {"id": "net", "type": "x"}}))
+    cloud.keep({f"{HOME}/{NETWORK}": {"id": "net", "type": "x"}})
     response = cloud.delete(HOME_GROUP)
 
     cloud.restart()
@@ -159,7 +159,7 @@ def test_a_server_that_is_restarted_finishes_what_was_begun() -> None:
 
     assert between == "InProgress"
     assert cloud.progress(response) == "Succeeded"
-    assert cloud.context.document(f"{HOME}/{NETWORK}") is None
+    assert cloud.context.committed().document(f"{HOME}/{NETWORK}") is None
 
 
 @pytest.mark.rule("T-09")

@@ -54,7 +54,7 @@ def test_an_event_is_approved_from_outside(
 
     assert response.body == {"value": "Successfully approved scheduled event"}
     assert azure.fleet.status(event) is EventStatus.STARTED
-    assert azure.fleet.event(event).approved_by == "az"
+    assert azure.fleet.event(event).approved_by == "management"
 
 
 def test_an_event_that_was_approved_can_be_approved_again(azure: Azure) -> None:

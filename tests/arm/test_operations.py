@@ -1,12 +1,12 @@
 """Operations: their progress, their end, and how long they can be looked up."""
 
 from fairwarning.arm import groups, operations
-from fairwarning.arm.compute import vms
+from fairwarning.arm.compute import instances, scalesets, vms
 from fairwarning.arm.messages import ArmRequest, ArmResponse
-from fairwarning.arm.operations import Operation
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import EventId, ScopeKind
 from tests.arm.azure import BASE, HOME, ROOT, VERSION, Azure, at, header
+from tests.arm.compute import SET, scale_set
 from tests.fleet_harness import run
 
 DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
@@ -15,19 +15,18 @@ CALL = ArmRequest(method="POST", path=DB_ID, query={"api-version": VERSION}, bas
 
 
 def azure() -> Azure:
-    return Azure(groups.ROUTES, vms.ROUTES, blueprints=[DB])
+    return Azure(groups.ROUTES, vms.ROUTES, scalesets.ROUTES, instances.ROUTES, blueprints=[DB])
 
 
 def begin(cloud: Azure, *events: EventId, resource: str = DB_ID, name: str = "one") -> ArmResponse:
     """Start an operation that waits for events, and return the response to a POST."""
     now = operations.format_instant(cloud.fleet.now)
-    operation = Operation(id=name, started_at=now, events=events, resource=resource)
-    run(cloud.context.put_documents({operation.key: operation.document()}))
-    return operations.accepted_response(cloud.context, CALL, operation)
+    cloud.keep({f"{operations.PREFIX}{name}": operations.operation_document(now, resource, events)})
+    return operations.accepted_response(cloud.context, CALL, name)
 
 
 def operation_keys(cloud: Azure) -> list[str]:
-    return [key for key, _ in cloud.context.documents(operations.PREFIX)]
+    return [key for key, _ in cloud.context.committed().documents(operations.PREFIX)]
 
 
 def test_an_operation_is_under_way_for_as_long_as_its_events_are() -> None:
@@ -56,13 +55,11 @@ def test_the_answer_to_an_action_says_where_and_when_to_ask() -> None:
 
 def test_the_answer_to_a_put_has_no_location() -> None:
     cloud = azure()
-    operation = Operation(
-        id="one", started_at=operations.format_instant(cloud.fleet.now), events=(), resource=DB_ID
-    )
-    waiting = operation.waiting_for((), cloud.fleet.cause("restart", "db"))
+    begin(cloud, name="one")
+    begin(cloud, *cloud.fleet.cause("restart", "db"), name="two")
 
-    response = operations.created_response(cloud.context, CALL, waiting, {"name": "db"}, new=False)
-    at_once = operations.created_response(cloud.context, CALL, operation, {"name": "db"}, new=True)
+    response = operations.created_response(cloud.context, CALL, "two", {"name": "db"}, status=200)
+    at_once = operations.created_response(cloud.context, CALL, "one", {"name": "db"}, status=201)
 
     assert [name for name, _ in response.headers] == ["Azure-AsyncOperation", "x-ms-retry-after-ms"]
     assert response.status == 200
@@ -120,27 +117,12 @@ def test_a_restarted_server_knows_what_is_under_way() -> None:
     cloud.restart()
 
     assert cloud.progress(response) == "InProgress"
-    assert operations.is_busy(cloud.context, DB_ID)
 
 
 def test_an_operation_nobody_knows_is_not_found() -> None:
     url = header(begin(azure()), "Azure-AsyncOperation") or ""
 
     assert azure().refused("GET", url)[:2] == (404, "NotFound")
-
-
-def test_a_resource_is_busy_while_something_is_done_to_it_or_below_it() -> None:
-    cloud = azure()
-    begin(cloud, *cloud.fleet.cause("restart", "db"))
-    above = DB_ID.rpartition("/")[0]
-
-    during = [
-        operations.is_busy(cloud.context, one) for one in (DB_ID.upper(), above, DB_ID[:-1], f"{DB_ID}/x")
-    ]
-    cloud.advance("20m")
-
-    assert during == [True, True, False, False]
-    assert not operations.is_busy(cloud.context, DB_ID)
 
 
 def test_what_ended_long_ago_is_forgotten() -> None:
@@ -183,21 +165,16 @@ def test_what_is_under_way_is_never_forgotten() -> None:
 
 def test_the_documents_of_what_is_gone_go_with_it() -> None:
     cloud = azure()
-    run(cloud.context.put_documents({"/a": {}, "/a/b": {}, "/ab": {}}))
-    now = operations.format_instant(cloud.fleet.now)
-    operation = Operation(
-        id="one",
-        started_at=now,
-        events=cloud.fleet.cause("restart", "db"),
-        resource="/a",
-        removes=("/a", "/a/"),
-    )
-    operations.accepted_response(cloud.context, CALL, operation)
+    for name in ("web", "web2"):
+        cloud.put(f"{SET}/{name}", scale_set(1))
+        cloud.put(f"{SET}/{name}/virtualMachines/0", {"properties": {}})
+    folder = f"{ROOT}/providers/{SET}/".lower()
+    response = cloud.delete(f"{SET}/web?forceDeletion=true")
 
-    run(operations.complete_finished(cloud.context))
-    during = [key for key, _ in cloud.context.documents("/a")]
+    run(cloud.upkeep.rest())
+    during = [key.removeprefix(folder) for key, _ in cloud.context.committed().documents(folder)]
     cloud.advance("20m")
-    run(operations.complete_finished(cloud.context))
 
-    assert during == ["/a", "/a/b", "/ab"]
-    assert [key for key, _ in cloud.context.documents("/a")] == ["/ab"]
+    assert during == ["web", "web/virtualmachines/0", "web2", "web2/virtualmachines/0"]
+    assert cloud.progress(response) == "Succeeded"
+    assert [key.removeprefix(folder) for key, _ in cloud.context.committed().documents(folder)] == during[2:]

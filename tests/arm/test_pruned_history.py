@@ -21,7 +21,7 @@ def prune(cloud: Azure) -> None:
     """Prune all of the history that is not required."""
 
     async def needed() -> set[EventId]:
-        return operations.required_events(cloud.context.documents(""))
+        return operations.required_events(cloud.context.committed().documents(""))
 
     run(Pruner(cloud.fleet.store, cloud.fleet.clock.now, Retention(age=timedelta(0)), needed).prune())
 

@@ -333,7 +333,7 @@ def test_a_set_that_somebody_else_deleted_is_gone_here_too(azure: Azure) -> None
     azure.advance("5s")
 
     assert azure.send("GET", WEB).status == 404
-    assert azure.context.document(f"{ROOT}/providers/{WEB}") is None
+    assert azure.context.committed().document(f"{ROOT}/providers/{WEB}") is None
 
 
 def test_a_set_that_is_not_there_has_nothing_done_to_it(azure: Azure) -> None:

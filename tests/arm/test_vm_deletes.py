@@ -176,4 +176,4 @@ def test_the_document_of_a_machine_that_somebody_else_deleted_goes_when_it_is_no
     azure.advance("5s")
 
     assert azure.send("GET", BOX).status == 404
-    assert azure.context.document(f"{ROOT}/providers/{BOX}") is None
+    assert azure.context.committed().document(f"{ROOT}/providers/{BOX}") is None

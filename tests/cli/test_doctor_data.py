@@ -42,7 +42,7 @@ def test_the_rows_of_an_intact_database_are_counted(whole: Sample) -> None:
     found = look(whole.directory)
 
     assert found["database"]["verdict"] == "ok"
-    assert "rows and 42 journal lines are as they were written" in found["database"]["says"]
+    assert "rows and 66 journal lines are as they were written" in found["database"]["says"]
     assert "MB are free" in found["data"]["says"]
 
 

@@ -3,7 +3,7 @@
 ``SerialState`` is written for plainness: every question is answered by looking at every scope.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -60,6 +60,14 @@ class SerialState:
             elif isinstance(line, TextChanged) and line.text is not None:
                 texts[line.key] = line.text
         return SerialState(scopes, last_incarnations, texts, _polls(self.polled, lines, scopes))
+
+    def all_scopes(self) -> Iterable[Scope]:
+        """Return all scopes."""
+        return self.scopes.values()
+
+    def keys_under(self, prefix: str) -> Iterator[str]:
+        """Yield the keys of the texts below a prefix, in order."""
+        return (key for key in sorted(self.texts) if key.startswith(prefix))
 
 
 def keys(by: IndexedBy, scope: Scope) -> set[str]:

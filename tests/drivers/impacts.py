@@ -27,6 +27,7 @@ def impact(
         duration=CAUSES[cause].duration,
         since=NOON,
         attempt=attempt,
+        vm_id="0000",
         host=host,
         eviction=eviction,
         speed=speed,

@@ -10,7 +10,7 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone
-from fairwarning.core.commands import CreateSet, Schedule
+from fairwarning.core.commands import AddMachines, CreateSet, ReportOutcomes, Schedule
 from fairwarning.core.fleet import Impact, Observation, Progress
 from fairwarning.core.model import HostId, MachineRef, ScopeId, ScopeKind, VmName, derive_id
 from fairwarning.core.policy import Policy
@@ -103,6 +103,7 @@ async def driven(driver: Driver, store: Store | None = None) -> AsyncIterator[Sc
     finally:
         task.cancel()
         await asyncio.wait([task])
+        await scene.engine.close()
 
 
 # -- looking
@@ -265,6 +266,34 @@ def test_a_watch_that_fails_leaves_the_deadlines_alone(caplog: pytest.LogCapture
 
 
 # -- requests
+
+
+def test_an_observation_of_a_machine_that_was_replaced_meanwhile_says_nothing_about_the_new_one() -> None:
+    driver = ScriptedDriver()
+    stage = FleetHarness(
+        Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_domains=1, fault_domains=1),
+        driver=driver,
+    )
+    app, app_0 = ScopeId("app"), VmName("app-0")
+    (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
+    (deleted,) = stage.cause("delete", "app-0", force=True)
+
+    async def forget(impacts: Sequence[Impact]) -> None:
+        driver.ended.clear()
+
+    async def replace(impacts: Sequence[Impact]) -> None:
+        driver.trouble = forget
+        gone = Observation(event=deleted, machine=app_0, progress=Progress.DONE, exists=False)
+        await stage.engine.handle(ReportOutcomes(scope=app, observations=(gone,)))
+        await stage.engine.handle(AddMachines(seed="new", scope=app, names=("app-0",)))
+
+    driver.trouble = replace
+    driver.ended.add(app_0)
+    stage.engine.reconciler.look(app)
+    run(stage.engine.tick())
+
+    assert stage.machines("app") == ["app-1", "app-0"]
+    assert stage.event(event).done == ()
 
 
 def test_what_ends_and_what_begins_in_a_scope_at_one_moment_is_one_commit() -> None:

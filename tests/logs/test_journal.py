@@ -1,23 +1,22 @@
 """What the log says about the lines of the journal."""
 
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 import pytest
 
-from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.changes import Change, MachineRemoved
+from fairwarning.core.changes import Change, MachineRemoved, Polled, TextChanged
 from fairwarning.core.commands import Protect
-from fairwarning.core.errors import FairWarningError
 from fairwarning.core.history import ActionNote, CommandRefused, Note, OperatorAction
-from fairwarning.core.model import OPERATOR, ApprovalSettings, MachineRef, ScopeId, ScopeKind, VmName
+from fairwarning.core.model import ApprovalSettings, MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.ports import Entry
 from fairwarning.formats.hidden_characters import first_hidden
 from fairwarning.logs.journal import KnownFleet, LogLine, lines_of
-from tests.fleet_harness import NOON, FleetHarness, run
+from tests.fleet_harness import NOON, FleetHarness
 
 WEB = Blueprint(name="web", count=3)
 SHOP = Blueprint(name="shop", count=4, zones=("1", "2"))
@@ -33,11 +32,12 @@ def logged(fleet: FleetHarness, step: Step) -> list[LogLine]:
     """Return the log lines about what a step does."""
     known, begun = KnownFleet(fleet.engine.scopes()), len(fleet.journal())
     step(fleet)
-    return lines_of(fleet.journal()[begun:], known)
+    return list(lines_of(fleet.journal()[begun:], known))
 
 
-def texts(lines: list[LogLine], level: int = logging.INFO) -> list[str]:
-    return [str(line.message) for line in lines if line.level >= level]
+def texts(lines: Iterable[LogLine]) -> list[str]:
+    """Return the lines at the level info, without the ids of requests."""
+    return [re.sub(r" request=\w+$", "", str(line.message)) for line in lines if line.level >= logging.INFO]
 
 
 CHANGES = [
@@ -128,6 +128,40 @@ def test_each_step_of_an_event_is_one_line() -> None:
     ]
 
 
+def test_the_lines_of_a_request_have_its_id_and_those_of_another_do_not() -> None:
+    fleet = FleetHarness(WEB)
+
+    def restart(fleet: FleetHarness) -> None:
+        (event,) = fleet.cause("restart", "web_0")
+        fleet.approve(event)
+
+    scheduled, approved, started = (
+        line.message.fields["request"] for line in logged(fleet, restart) if line.level >= logging.INFO
+    )
+
+    assert approved == started != scheduled
+
+
+def test_a_request_that_changes_nothing_but_documents_is_one_line() -> None:
+    changes = [TextChanged(key="group/a", text='{"secret":1}'), TextChanged(key="group/b", text=None)]
+    entries = [
+        Entry(seq=seq, at=NOON, version=0, change=change, request="r1")
+        for seq, change in enumerate(changes, 1)
+    ]
+
+    assert [str(line.message) for line in lines_of(entries, KnownFleet({}))] == [
+        "documents_changed documents=2 request=r1"
+    ]
+
+
+def test_polls_are_recorded_at_the_level_debug() -> None:
+    polled = Polled(at=NOON, scopes=(ScopeId("app"), ScopeId("web")))
+
+    (line,) = lines_of([Entry(seq=1, at=NOON, version=0, change=polled)], KnownFleet({}))
+
+    assert (line.level, str(line.message)) == (logging.DEBUG, "polls_recorded scopes=2")
+
+
 def test_a_cancelled_event_is_one_line() -> None:
     fleet = FleetHarness(WEB)
     (event,) = fleet.cause("restart", "web_0")
@@ -188,14 +222,14 @@ def test_a_scope_that_nobody_polls_is_logged_as_disabled() -> None:
 
 
 def test_a_refusal_is_one_line_with_its_reason() -> None:
-    fleet = FleetHarness(WEB)
+    reason = "web_0 is not a Spot machine"
+    note = CommandRefused(
+        scope=ScopeId("web"), asked="evict", reason=reason, by="operator", machines=(WEB_0,)
+    )
 
-    def evict(fleet: FleetHarness) -> None:
-        with pytest.raises(FairWarningError):
-            run(Control(fleet.engine).cause(OPERATOR, "evict", ["web_0"]))
-
-    assert texts(logged(fleet, evict)) == [
-        'refused asked=evict scope=web machines=1 by=operator reason="web_0 is not a Spot machine"'
+    assert texts(lines_of([Entry(seq=1, at=NOON, version=0, change=note)], KnownFleet({}))) == [
+        "refused asked=evict scope=web machines=1 machine=web_0 by=operator"
+        ' reason="web_0 is not a Spot machine"'
     ]
 
 

@@ -1,6 +1,7 @@
 """All stores, and batches for them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
@@ -114,6 +115,25 @@ class Node:
                 return facts.set_id
             case ScopeRemoved(scope=scope, set_id=set_id):
                 return set_id or (before[scope].facts.set_id if scope in before else scope)
+
+
+class WaitingStamps(Mapping[Aggregate, int]):
+    """Expected stamps that let the writing thread wait when it looks at them."""
+
+    def __init__(self, stamps: Mapping[Aggregate, int]) -> None:
+        self._stamps = stamps
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def __getitem__(self, aggregate: Aggregate) -> int:
+        return self._stamps[aggregate]
+
+    def __len__(self) -> int:
+        return len(self._stamps)
+
+    def __iter__(self) -> Iterator[Aggregate]:
+        self.reached.set()
+        self.go_on.wait()
+        return iter(self._stamps)
 
 
 def scope_key(scope: str) -> Aggregate:

@@ -70,6 +70,13 @@ def test_many_batches_are_recognised_and_not_all(play: Stage) -> None:
     play(story)
 
 
+def test_no_batch_is_recognised_in_an_empty_store(play: Stage) -> None:
+    async def story(store: Store) -> None:
+        assert len(await store.commit(replace(Node().decide(made("web")), stamp=0))) == 1
+
+    play(story)
+
+
 # -- stamps and positions
 
 

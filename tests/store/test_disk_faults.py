@@ -4,6 +4,7 @@ import asyncio
 import resource
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from fairwarning.store.errors import DatabaseDamagedError, StoreFailedError, Unk
 from fairwarning.store.marker import read_marker
 from fairwarning.store.sqlite import DATABASE, SqliteStore
 from tests.store.damage import WAL, fill, state
-from tests.store.stores import Node, made
+from tests.store.stores import Node, WaitingStamps, made
 
 
 def with_store(directory: Path, story: Callable[[SqliteStore], Coroutine[None, None, None]]) -> None:
@@ -111,6 +112,28 @@ def test_a_batch_that_was_kept_though_its_commit_failed_is_answered_when_it_is_s
 
         assert await store.commit(NEW) == kept
         assert await store.last() == last
+
+    with_store(tmp_path, story)
+
+
+def test_a_failure_that_nobody_waits_for_any_more_stops_the_writes_behind_it(tmp_path: Path) -> None:
+    expected = WaitingStamps(NEW.expected)
+
+    async def story(store: SqliteStore) -> None:
+        await fill(store, 2)
+        with no_larger_files((tmp_path / WAL).stat().st_size):
+            writing = asyncio.create_task(store.commit(replace(NEW, expected=expected)))
+            behind = asyncio.create_task(store.put_value("clock", "late"))
+            while not expected.reached.is_set():
+                await asyncio.sleep(0)
+            writing.cancel()
+            expected.go_on.set()
+            with pytest.raises(StoreFailedError, match="the outcome of the write before is unknown"):
+                await behind
+
+        assert await store.get_value("clock") != "late"
+        await store.commit(NEW)
+        assert "new" in (await store.snapshot()).scopes
 
     with_store(tmp_path, story)
 

@@ -1,4 +1,4 @@
 """The management API: what az, the SDKs and portals call.
 
-May import core, engine and its HTTP library; start with app.py.
+May import core, engine, control and its HTTP library; start with app.py.
 """

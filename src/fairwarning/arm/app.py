@@ -21,16 +21,17 @@ from starlette.websockets import WebSocketClose
 from fairwarning.access import client_address
 from fairwarning.arm import deployments, groups, login, maintenance, network, operations, resources
 from fairwarning.arm.catalog import routes as catalog
-from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
+from fairwarning.arm.compute import types as compute
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.errors import AzureError, check_resource_name, translate
-from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.messages import ANONYMOUS, ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute, match
 from fairwarning.arm.templates import jsonc
 from fairwarning.arm.tokens import Tokens
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
-from fairwarning.engine.clock import new_event_id
+from fairwarning.core.model import Principal, PrincipalKind, derive_id
+from fairwarning.engine.clock import new_request_id
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.throttle import Throttle
 
@@ -43,11 +44,7 @@ ROUTES: tuple[ArmRoute, ...] = (
     *resources.ROUTES,
     *network.ROUTES,
     *deployments.ROUTES,
-    *vms.ROUTES,
-    *scalesets.ROUTES,
-    *instances.ROUTES,
-    *availability_sets.ROUTES,
-    *cloud_services.ROUTES,
+    *compute.ROUTES,
     *maintenance.ROUTES,
     *operations.ROUTES,
 )
@@ -77,13 +74,6 @@ RouteMatch = tuple[ArmRoute, Mapping[str, str]]
 _FORM = "application/x-www-form-urlencoded"
 
 
-class UnauthorizedError(AzureError):
-    """The request has no valid token; the challenge says how to get one."""
-
-    def __init__(self, code: str, message: str, challenge: str) -> None:
-        super().__init__(401, code, message, headers=(("WWW-Authenticate", challenge),))
-
-
 class ArmApp:
     """Reads a request, checks it, and passes it to the handler of its route."""
 
@@ -103,7 +93,7 @@ class ArmApp:
             await WebSocketClose()(scope, receive, send)
             return
         request = Request(scope, receive)
-        request_id = new_event_id().lower()
+        request_id = derive_id(new_request_id()).lower()
         try:
             response = _http_response(await self._respond(request), request.method)
         except ClientDisconnect:
@@ -120,8 +110,10 @@ class ArmApp:
     async def _respond(self, request: Request) -> ArmResponse:
         path = _path(request)
         public = self._match_public(request, path)
-        route, names = public or await self._match(request, path)
-        limit = MOST_PUBLIC_BYTES if public is not None else _body_limit(path)
+        principal = ANONYMOUS if public is not None else await self._authorize(request)
+        route, names = public or _match(request, path)
+        limit = MOST_BYTES if _TEMPLATE.search(path) is not None else MOST_RESOURCE_BYTES
+        limit = MOST_PUBLIC_BYTES if public is not None else limit
         body = await _read_body(request, limit)
         arm_request = ArmRequest(
             method=request.method,
@@ -131,8 +123,8 @@ class ArmApp:
             body=await self._decode(body, limit, request.headers.get("content-type", ""), path),
             base=self._base(request),
             caller=client_address(request.client),
+            principal=principal,
         )
-        await operations.complete_finished(self._context)
         return await route.handler(self._context, arm_request)
 
     def _match_public(self, request: Request, path: str) -> RouteMatch | None:
@@ -144,27 +136,20 @@ class ArmApp:
                 raise
         return None
 
-    async def _match(self, request: Request, path: str) -> RouteMatch:
-        await self._authorize(request)
-        _check_version(request.query_params.get("api-version"))
-        _check_subscription(path)
-        return _match_route(ROUTES, request.method, path)
-
-    async def _authorize(self, request: Request) -> None:
+    async def _authorize(self, request: Request) -> Principal:
+        """Return the principal that the token of a request names."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        base = self._base(request)
-        if scheme.lower() != "bearer" or not token.strip():
-            message = "Authentication failed: the request has no bearer token."
-            raise UnauthorizedError(
-                "AuthenticationFailed", message, self._tokens.challenge(base, has_token=False)
-            )
-        if not self._tokens.is_valid(token.strip()):
-            if not self._tokens.is_signed(token.strip()):
-                await self._throttle.wrong_token(client_address(request.client))
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        if token and self._tokens.is_valid(token):
+            return Principal(PrincipalKind.MANAGEMENT, self._tokens.subject(token))
+        if token and not self._tokens.is_signed(token):
+            await self._throttle.wrong_token(client_address(request.client))
+        code, message = "AuthenticationFailed", "Authentication failed: the request has no bearer token."
+        if token:
+            code = "InvalidAuthenticationToken"
             message = "The access token has expired, or was issued by another server."
-            raise UnauthorizedError(
-                "InvalidAuthenticationToken", message, self._tokens.challenge(base, has_token=True)
-            )
+        challenge = self._tokens.challenge(self._base(request), has_token=bool(token))
+        raise AzureError(401, code, message, headers=(("WWW-Authenticate", challenge),))
 
     async def _decode(self, body: bytes, limit: int, content_type: str, path: str) -> Json:
         if not body.strip():
@@ -198,6 +183,12 @@ def create_app(
     # Starlette's patterns do not match every path that a client may send, such as one with a line break.
     app.router.default = ArmApp(context, base_url, tokens, throttle or Throttle())
     return app
+
+
+def _match(request: Request, path: str) -> RouteMatch:
+    _check_version(request.query_params.get("api-version"))
+    _check_subscription(path)
+    return _match_route(ROUTES, request.method, path)
 
 
 def _match_route(routes: Iterable[ArmRoute], method: str, path: str) -> RouteMatch:
@@ -242,10 +233,6 @@ def _path(request: Request) -> str:
         message = f"The URL has {length} characters; at most {LONGEST_URL} are allowed."
         raise AzureError(414, "RequestUriTooLong", message)
     return re.sub(r"/{2,}", "/", raw.decode("latin-1"))
-
-
-def _body_limit(path: str) -> int:
-    return MOST_BYTES if _TEMPLATE.search(path) is not None else MOST_RESOURCE_BYTES
 
 
 async def _read_body(request: Request, limit: int) -> bytes:

@@ -1,9 +1,9 @@
 """Template deployments: how az creates machines and the resources they need in one request.
 
-The PUT deploys the whole template before it is answered. Its document is stored first, with a member ``work``
-that holds the template and its parameters; at the end ``result`` takes the place of ``work``. A server that
-stops in between leaves ``work`` behind. The next GET of the deployment then deploys the template again, from
-the start: putting a resource twice has the effect of putting it once.
+The PUT deploys the whole template before it is answered. Its document is stored first, and gets a member
+``result`` at the end. Meanwhile the template and its parameters are stored apart from it (``_keep_work``). A
+server that stops in between leaves a deployment without a result; ``upkeep`` then deploys the template again,
+from the start: putting a resource twice has the effect of putting it once.
 
 The resources of a template may have started operations (see ``operations``). The deployment is ``Running``
 until all of them have ended, and fails if one of them did.
@@ -12,62 +12,162 @@ until all of them have ended, and fails if one of them did.
 import hashlib
 import json
 from dataclasses import replace
+from datetime import datetime
 from urllib.parse import quote
 
 from fairwarning.arm import operations
-from fairwarning.arm.compute import availability_sets, cloud_services, scalesets, vms
-from fairwarning.arm.context import ArmContext
-from fairwarning.arm.documents import Document, deep_merge, get_items, get_path
+from fairwarning.arm.compute import types as compute
+from fairwarning.arm.context import ArmContext, Edit
+from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path, without_secrets
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.groups import require_active_group
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import paginate
 from fairwarning.arm.routing import ArmRoute
-from fairwarning.arm.templates.deploy import DEPLOYMENT, Puts, check_and_plan, deploy, deployment_failed
+from fairwarning.arm.state import ArmState
+from fairwarning.arm.templates.deploy import (
+    DEPLOYMENT,
+    Puts,
+    check_and_plan,
+    deploy,
+    deployment_failed,
+    is_secret,
+)
 from fairwarning.arm.templates.plan import PlannedResource
+from fairwarning.core.azure.identity import group_id
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import derive_id
-from fairwarning.engine.clock import new_event_id
+from fairwarning.core.model import Principal, PrincipalKind, derive_id
+from fairwarning.engine.clock import new_request_id
 
 _ALL = f"/subscriptions/{{subscription}}/resourceGroups/{{group}}/providers/{DEPLOYMENT}"
 _ONE = f"{_ALL}/{{name}}"
+_FOLDER = f"/providers/{DEPLOYMENT}/".lower()
 _OPERATIONS = "/subscriptions/{subscription}/resourceGroups/{group}/deployments/{name}/operations"
-_SECRET = ("securestring", "secureobject")
 
 
 async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Deploy a template."""
-    group, name = require_active_group(context, request.names["group"]), request.names["name"]
+    group, name = context.state().require_active_group(request.names["group"]), request.names["name"]
     resource = _deployment_id(group, name)
     if request.budget is None:
         context.evaluator.admit()
         request = replace(request, budget=context.evaluator.budget())
     resources = await check_and_plan(context, request, group, PUTS)
-    lock = context.lock(resource)
-    if lock.locked():
-        message = f"Unable to edit or replace deployment '{name}': the previous one is still active."
-        raise AzureError(409, "DeploymentActive", message)
-    async with lock:
-        is_new = context.document(resource) is None
-        document = _document(context, request, group, resources)
-        await context.put_documents({resource: document})
-        deployed = await deploy(context, request, document, PUTS)
-    rendered = await _render(context, deployed)
-    properties = rendered["properties"]
-    accepted: Document = {**properties} if isinstance(properties, dict) else {}
+
+    active = AzureError(
+        409,
+        "DeploymentActive",
+        f"Unable to edit or replace deployment '{name}': the previous one is still active.",
+    )
+
+    def fill(edit: Edit) -> tuple[bool, Document]:
+        edit.state.require_active_group(request.names["group"])
+        old = edit.state.document(resource)
+        if old is not None and is_running(old) and not _is_repeated(old, request):
+            raise active
+        document = _document(request, group, resources, edit.state.now, edit.draft.new_id("correlation"))
+        edit.put({resource: document})
+        return old is None, document
+
+    if resource.lower() in context.deploying:
+        raise active
+    context.deploying.add(resource.lower())
+    try:
+        is_new, document = await context.change(request.principal, fill)
+        await _begin(context, request, document)
+    finally:
+        context.deploying.discard(resource.lower())
+    return await _accepted(context, request, document, status=201 if is_new else 200)
+
+
+async def _begin(context: ArmContext, request: ArmRequest, document: Document) -> None:
+    properties = get_path(request.fields(), "properties")
+    work: Document = {
+        "template": get_path(properties, "template"),
+        "parameters": get_path(properties, "parameters"),
+        "by": request.principal.name,
+    }
+    try:
+        await _keep_work(context, document, json.dumps(work))
+        await _deploy(context, request, document, work)
+    except BaseException:
+        # The client has hung up, or nothing can be stored: the rest is left to ``upkeep``.
+        context.interrupted.add(str(document["id"]).lower())
+        raise
+
+
+async def _accepted(
+    context: ArmContext, request: ArmRequest, document: Document, *, status: int
+) -> ArmResponse:
+    rendered = await _render(context, context.state().document(str(document["id"])) or document)
+    results = ("outputs", "outputResources", "error")
+    stored = get_fields(rendered, "properties").items()
+    accepted = {name: value for name, value in stored if name not in results}
     accepted["provisioningState"] = "Accepted"
-    for result in ("outputs", "outputResources", "error"):
-        accepted.pop(result, None)
-    operation = f"{resource}/operationStatuses/{_operation_id(document)}"
+    operation = f"{document['id']}/operationStatuses/{_correlation(document).replace('-', '')}"
     url = f"{request.base}{operation}?api-version={quote(request.version)}"
-    headers = (("Azure-AsyncOperation", url), operations.retry_after_header(context))
-    body: Document = {**rendered, "properties": accepted}
-    return ArmResponse(status=201 if is_new else 200, body=body, headers=headers)
+    headers = (("Azure-AsyncOperation", url), context.retry_after)
+    return ArmResponse(status=status, body={**rendered, "properties": accepted}, headers=headers)
+
+
+def is_running(document: Document) -> bool:
+    """Whether a deployment has not ended."""
+    return "result" not in document
+
+
+def running(state: ArmState) -> list[str]:
+    """Return the keys of deployments that have not ended; one inside another is repeated with the other."""
+    keys = [key for key in state.view.keys_under(group_id("").lower()) if _FOLDER in key]
+    unfinished = {key: document for key in keys if is_running(document := state.document(key) or {})}
+    return [key for key, document in unfinished.items() if document.get("deployment") not in unfinished]
+
+
+async def resume(context: ArmContext, key: str) -> None:
+    """Deploy the template of a deployment that an earlier server left unfinished, from the start."""
+    document = context.state().document(key)
+    if document is None or not is_running(document):
+        return
+    kept = await context.engine.store.get_value(f"deployment:{_correlation(document)}")
+    work = document.get("work") or json.loads(kept or "null")
+    group, _, name = key.removeprefix(group_id("").lower()).partition(_FOLDER)
+    by = Principal(PrincipalKind.MANAGEMENT, str(get_path(work, "by") or ""))
+    request = ArmRequest(method="PUT", path=key, names={"group": group, "name": name}, principal=by)
+    await _deploy(context, request, document, work)
+
+
+async def _deploy(context: ArmContext, request: ArmRequest, document: Document, work: Json) -> None:
+    if work is None:
+        lost = AzureError(500, "DeploymentInterrupted", "The server stopped before the deployment began.")
+        result: Document = {"error": deployment_failed([lost.body()["error"]]), "duration": "PT0S"}
+    else:
+        result = await deploy(context, request, document, work, PUTS)
+    key = str(document["id"])
+    done: Document = {name: value for name, value in document.items() if name != "work"} | {"result": result}
+
+    def fill(edit: Edit) -> None:
+        current = edit.state.document(key)
+        if current is not None and _correlation(current) == _correlation(document):
+            edit.put({key: done})
+
+    await context.change(request.principal, fill)
+    await _keep_work(context, document, None)
+
+
+async def _keep_work(context: ArmContext, document: Document, work: str | None) -> None:
+    """Store what a deployment is made of, apart from its document; None removes it.
+
+    It may hold secrets, so it must not be in the journal, where documents are.
+    """
+    await context.engine.store.put_value(f"deployment:{_correlation(document)}", work)
+
+
+def _is_repeated(running: Document, request: ArmRequest) -> bool:
+    """Whether the running deployment is part of one that is deployed again and sends this request."""
+    return request.deployment != "" and running.get("deployment") == request.deployment
 
 
 async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return a deployment: its state, and its outputs once it has succeeded."""
-    return ArmResponse(body=await _render(context, await _resume(context, request)))
+    return ArmResponse(body=await _render(context, _require(context, request)))
 
 
 async def head(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -78,27 +178,36 @@ async def head(context: ArmContext, request: ArmRequest) -> ArmResponse:
 
 async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Delete a deployment; the resources it deployed stay."""
-    group = context.require_group(request.names["group"])
-    resource = _deployment_id(group, request.names["name"])
-    if context.document(resource) is not None:
-        await context.put_documents({resource: None})
+
+    def fill(edit: Edit) -> Document | None:
+        resource = _deployment_id(edit.state.require_group(request.names["group"]), request.names["name"])
+        document = edit.state.document(resource)
+        if document is not None:
+            edit.put({resource: None})
+        return document
+
+    document = await context.change(request.principal, fill)
+    if document is not None:
+        await _keep_work(context, document, None)
     return ArmResponse(status=204)
 
 
 async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the deployments of a group."""
-    prefix = _deployment_id(context.require_group(request.names["group"]), "")
-    deployments = [(key, await _render(context, document)) for key, document in context.documents(prefix)]
+    state = context.state()
+    prefix = _deployment_id(state.require_group(request.names["group"]), "")
+    deployments = [(key, await _render(context, document)) for key, document in state.documents(prefix)]
     return paginate(request, ((key, deployment.copy) for key, deployment in deployments))
 
 
 async def validate(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return what a template would deploy, or what is wrong with it."""
-    group = require_active_group(context, request.names["group"])
+    state = context.state()
+    group = state.require_active_group(request.names["group"])
     context.evaluator.admit()
     resources = await check_and_plan(context, request, group, PUTS)
-    document = _document(context, request, group, resources)
-    del document["work"]
+    document = _document(request, group, resources, state.now, derive_id(new_request_id()))
+    del document["deployment"]
     ids: list[Json] = [{"id": resource.id} for resource in resources]
     validated: Document = {"properties": {"provisioningState": "Succeeded", "validatedResources": ids}}
     return ArmResponse(body=deep_merge(document, validated))
@@ -106,15 +215,15 @@ async def validate(context: ArmContext, request: ArmRequest) -> ArmResponse:
 
 async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the state of a deployment, for clients that poll it."""
-    properties = (await _render(context, await _resume(context, request)))["properties"]
+    properties = (await _render(context, _require(context, request)))["properties"]
     state, error = get_path(properties, "provisioningState"), get_path(properties, "error")
-    headers = (operations.retry_after_header(context),) if state == "Running" else ()
+    headers = (context.retry_after,) if state == "Running" else ()
     return ArmResponse(body={"status": state} | ({} if error is None else {"error": error}), headers=headers)
 
 
 async def list_operations(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the outcome of each resource of a deployment."""
-    document = await _resume(context, request)
+    document = _require(context, request)
     timestamp = str(get_path(document, "properties", "timestamp"))
     rendered: list[Json] = [
         await _render_operation(context, str(document["id"]), step, timestamp)
@@ -148,27 +257,16 @@ async def _render_operation(context: ArmContext, deployment: str, step: Json, ti
     }
 
 
-async def _resume(context: ArmContext, request: ArmRequest) -> Document:
-    """Return a deployment; if an earlier server left it unfinished, deploy it now."""
-    document = _require(context, request)
-    lock = context.lock(str(document["id"]))
-    if "work" not in document or lock.locked():
-        return document
-    async with lock:
-        return await deploy(context, request, document, PUTS)
-
-
 async def _render(context: ArmContext, document: Document) -> Document:
     """Return a deployment as clients see it, without its template."""
-    stored = document["properties"]
-    properties: Document = {**stored} if isinstance(stored, dict) else {}
+    properties = {**get_fields(document, "properties")}
     identity = {member: document[member] for member in ("id", "name", "type")}
-    if "work" in document:
+    if is_running(document):
         return {**identity, "properties": properties}
     result = document["result"]
-    is_running, problem = await _operation_results(context, get_items(result, "operations"))
+    still_running, problem = await _operation_results(context, get_items(result, "operations"))
     error = get_path(result, "error") or problem
-    state = "Running" if is_running else "Succeeded" if error is None else "Failed"
+    state = "Running" if still_running else "Succeeded" if error is None else "Failed"
     properties |= {"provisioningState": state, "duration": get_path(result, "duration")}
     if state == "Succeeded":
         ids: list[Json] = [{"id": get_path(step, "id")} for step in get_items(result, "steps")]
@@ -187,7 +285,11 @@ async def _operation_results(context: ArmContext, ids: list[Json]) -> tuple[bool
 
 
 def _document(
-    context: ArmContext, request: ArmRequest, group: Document, resources: tuple[PlannedResource, ...]
+    request: ArmRequest,
+    group: Document,
+    resources: tuple[PlannedResource, ...],
+    now: datetime,
+    correlation_id: str,
 ) -> Document:
     properties = get_path(request.fields(), "properties")
     template, parameters = get_path(properties, "template"), get_path(properties, "parameters")
@@ -201,25 +303,24 @@ def _document(
             "parameters": _parameters(template, parameters),
             "mode": "Incremental",
             "provisioningState": "Running",
-            "timestamp": operations.format_instant(context.engine.clock.now()),
+            "timestamp": operations.format_instant(now),
             "duration": "PT0S",
-            "correlationId": new_event_id().lower(),
+            "correlationId": correlation_id.lower(),
             "providers": _providers(resources),
             "dependencies": [],
         },
-        "work": {"template": template, "parameters": parameters},
+        "deployment": request.deployment,
     }
 
 
 def _parameters(template: Json, values: Json) -> Json:
     """Return the parameters of a deployment, without the values of secrets."""
-    declarations = get_path(template, "parameters")
     parameters: Document = {}
-    for name, declaration in declarations.items() if isinstance(declarations, dict) else ():
+    for name, declaration in get_fields(template, "parameters").items():
         kind = str(get_path(declaration, "type"))
         parameter: Document = {"type": kind[:1].upper() + kind[1:]}
-        if kind.lower() not in _SECRET:
-            parameter["value"] = get_path(values, name, "value")
+        if not is_secret(kind):
+            parameter["value"] = without_secrets(get_path(values, name, "value"))
         parameters[name] = parameter
     return parameters
 
@@ -232,9 +333,9 @@ def _providers(resources: tuple[PlannedResource, ...]) -> Json:
 
 
 def _require(context: ArmContext, request: ArmRequest) -> Document:
-    document = context.document(
-        _deployment_id(context.require_group(request.names["group"]), request.names["name"])
-    )
+    state = context.state()
+    group = state.require_group(request.names["group"])
+    document = state.document(_deployment_id(group, request.names["name"]))
     if document is None:
         message = f"Deployment '{request.names['name']}' could not be found."
         raise AzureError(404, "DeploymentNotFound", message)
@@ -245,17 +346,11 @@ def _deployment_id(group: Document, name: str) -> str:
     return f"{group['id']}/providers/{DEPLOYMENT}/{name}"
 
 
-def _operation_id(document: Document) -> str:
-    return str(get_path(document, "properties", "correlationId")).replace("-", "")
+def _correlation(document: Document) -> str:
+    return str(get_path(document, "properties", "correlationId"))
 
 
-PUTS: Puts = {
-    "microsoft.compute/virtualmachines": vms.put,
-    "microsoft.compute/virtualmachinescalesets": scalesets.put,
-    "microsoft.compute/availabilitysets": availability_sets.put,
-    "microsoft.compute/cloudservices": cloud_services.put,
-    DEPLOYMENT.lower(): put,
-}
+PUTS: Puts = {**compute.PUTS, DEPLOYMENT.lower(): put}
 
 ROUTES: tuple[ArmRoute, ...] = (
     ArmRoute("GET", _ALL, list_all),

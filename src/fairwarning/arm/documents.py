@@ -1,23 +1,23 @@
 """JSON documents as Azure reads them: member names are case-insensitive."""
 
+from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json
 
+__all__ = ["Document", "deep_merge", "get_fields", "get_items", "get_path", "overlay", "without_secrets"]
+
 Document = dict[str, Json]
-
-
-def get_path(document: Json, *path: str) -> Json:
-    """Return the value at a path of a document, or None."""
-    for key in path:
-        if not isinstance(document, dict):
-            return None
-        document = next((value for name, value in document.items() if name.lower() == key.lower()), None)
-    return document
 
 
 def get_items(document: Json, *path: str) -> list[Json]:
     """Return the list at a path of a document; an empty list if there is none."""
     items = get_path(document, *path)
     return items if isinstance(items, list) else []
+
+
+def get_fields(document: Json, *path: str) -> Document:
+    """Return the object at a path of a document; an empty object if there is none."""
+    fields = get_path(document, *path)
+    return fields if isinstance(fields, dict) else {}
 
 
 def deep_merge(old: Json, new: Json) -> Json:
@@ -39,3 +39,16 @@ def overlay(document: Json, more: Document) -> Document:
         return {}
     tags = get_path(more, "tags")
     return merged if tags is None else {**merged, "tags": tags}
+
+
+#: Members that are accepted and neither stored nor returned, in lower case.
+_SECRETS = frozenset({"adminpassword", "customdata", "protectedsettings"})
+
+
+def without_secrets(document: Json) -> Json:
+    """Return a document without passwords and other secrets."""
+    if isinstance(document, list):
+        return [without_secrets(item) for item in document]
+    if not isinstance(document, dict):
+        return document
+    return {name: without_secrets(value) for name, value in document.items() if name.lower() not in _SECRETS}

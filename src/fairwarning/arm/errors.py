@@ -61,11 +61,6 @@ def check_resource_name(name: str) -> None:
         raise AzureError(400, "InvalidResourceName", message, escape_hidden(name))
 
 
-def group_not_found(group: str) -> AzureError:
-    """Return the error for a resource group that does not exist."""
-    return AzureError(404, "ResourceGroupNotFound", f"Resource group '{group}' could not be found.")
-
-
 def invalid(target: str, problem: str) -> AzureError:
     """Return the error for an invalid value."""
     return AzureError(

@@ -1,168 +1,126 @@
 """Resource groups; deleting one deletes everything in it."""
 
-from collections.abc import Iterable
+from contextlib import suppress
 
 from fairwarning.arm import operations
-from fairwarning.arm.context import ArmContext, core_group, group_document, group_id
-from fairwarning.arm.documents import Document, get_path
+from fairwarning.arm.compute.actions import pending_deletes
+from fairwarning.arm.context import ArmContext, Edit
+from fairwarning.arm.documents import Document
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute
+from fairwarning.arm.state import ArmState, group_document
+from fairwarning.core.azure.identity import RESOURCE_TYPES, VMS, group_id
 from fairwarning.core.blueprint import check_name
-from fairwarning.core.changes import Change
-from fairwarning.core.commands import DeleteScopes
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError
-from fairwarning.core.model import EventId, Scope, ScopeId, ScopeKind
-from fairwarning.engine.clock import new_event_id
+from fairwarning.core.model import HOME_GROUP, Scope, ScopeKind
 
 _MOST_LETTERS = 90
 _ALL = "/subscriptions/{subscription}/resourceGroups"
 _ONE = f"{_ALL}/{{group}}"
-_SCALE_SETS = "microsoft.compute/virtualmachinescalesets"
-_MACHINES = "microsoft.compute/virtualmachines"
-#: The type that ``forceDeletionTypes`` must name to delete a scope without warning its machines.
-_TYPES = {
-    ScopeKind.SCALE_SET: _SCALE_SETS,
-    ScopeKind.FLEXIBLE_SET: _SCALE_SETS,
-    ScopeKind.AVAILABILITY_SET: _MACHINES,
-    ScopeKind.STANDALONE: _MACHINES,
-    ScopeKind.CLOUD_SERVICE: "microsoft.compute/cloudservices",
-}
-
-
-def require_active_group(context: ArmContext, name: str) -> Document:
-    """Return a group in which resources can be created.
-
-    Raises:
-        AzureError: there is no such group, or it is being deleted.
-    """
-    group = context.require_group(name)
-    if get_path(group, "properties", "provisioningState") == "Deleting":
-        message = f"The resource group '{name}' is in deprovisioning state and cannot perform this operation."
-        raise AzureError(409, "ResourceGroupBeingDeleted", message)
-    return group
 
 
 async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Create a group, or change its tags."""
+    """Create a group, or change its tags; a PATCH changes only tags that it has."""
     name, body = request.names["group"], request.fields()
-    async with context.lock(group_id(name)):
-        if context.document(group_id(name)) is None:
+
+    def fill(edit: Edit) -> ArmResponse:
+        if request.method == "PUT" and edit.state.find_group(name) is None:
             _check_name(name)
-            group = group_document(name, _location(body), _tags(body.get("tags")))
-            await context.put_documents({group_id(name): group})
+            group = group_document(name, _location(body), _tags(body))
+            # A group that was deleted a moment ago may have left documents behind.
+            edit.put(documents_below(edit.state, group_id(name)) | {group_id(name): group})
             return ArmResponse(status=201, body=group)
-        group = require_active_group(context, name)
-        if "location" in body and _location(body) != group["location"]:
+        group = edit.state.require_active_group(name)
+        if request.method == "PUT" and "location" in body and _location(body) != group["location"]:
             message = (
                 f"Invalid resource group location '{body['location']}'. "
                 f"The Resource group already exists in location '{group['location']}'."
             )
             raise AzureError(409, "InvalidResourceGroupLocation", message)
-        return ArmResponse(body=await _set_tags(context, group, body.get("tags")))
+        after = {**group, "tags": _tags(body)} if request.method == "PUT" or "tags" in body else group
+        if after != group:
+            edit.put({str(group["id"]): after})
+        return ArmResponse(body=after)
 
-
-async def patch(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Change the tags of a group, if the request has any."""
-    name, body = request.names["group"], request.fields()
-    async with context.lock(group_id(name)):
-        group = require_active_group(context, name)
-        return ArmResponse(body=await _set_tags(context, group, body["tags"]) if "tags" in body else group)
+    return await context.change(request.principal, fill)
 
 
 async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return a group."""
-    return ArmResponse(body=context.require_group(request.names["group"]))
+    return ArmResponse(body=context.state().require_group(request.names["group"]))
 
 
 async def head(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return 204 if the group exists."""
-    context.require_group(request.names["group"])
+    context.state().require_group(request.names["group"])
     return ArmResponse(status=204)
 
 
 async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return all groups."""
-    prefix = group_id("")
-    groups: list[Json] = [group for key, group in context.documents(prefix) if "/" not in key[len(prefix) :]]
-    return ArmResponse(body={"value": groups})
+    state, prefix = context.state(), group_id("").lower()
+    keys = (key.removeprefix(prefix) for key in state.view.keys_under(prefix))
+    names = {HOME_GROUP, *(name for name in keys if "/" not in name)}
+    groups = [group for name in sorted(names) if (group := state.find_group(name)) is not None]
+    return ArmResponse(body={"value": [*groups]})
 
 
 async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Delete a group: its machines first, with a warning, then all other resources."""
-    name = request.names["group"]
-    async with context.lock(group_id(name)):
-        group = context.require_group(name)
+    forced = {kind.strip().lower() for kind in request.query.get("forceDeletionTypes", "").split(",")}
+
+    def fill(edit: Edit) -> str:
+        group = edit.state.require_group(request.names["group"])
         resource = str(group["id"])
-        forced = {kind.strip().lower() for kind in request.query.get("forceDeletionTypes", "").split(",")}
-        scopes = [
-            scope for scope in context.engine.scopes().values() if scope.facts.group == core_group(name)
-        ]
-        unwarned = tuple(scope.id for scope in scopes if _TYPES[scope.facts.kind] in forced)
-        warned = tuple(scope.id for scope in scopes if scope.id not in unwarned)
-        operation = operations.Operation(
-            id=new_event_id().lower(),
-            started_at=operations.format_instant(context.engine.clock.now()),
-            events=(),
-            resource=resource,
-            removes=(f"{resource}/", resource),
-            provider="Microsoft.Resources",
-        )
+        scopes = edit.state.scopes_in_group(request.names["group"])
+        unwarned = [scope.id for scope in scopes if _type(scope) in forced]
+        warned = [scope.id for scope in scopes if _type(scope) not in forced]
         if unwarned:
-            command = DeleteScopes(id=new_event_id(), scopes=unwarned, force=True, by=request.by)
-            operation = operation.waiting_for(await context.handle(command))
-        return operations.accepted_response(
-            context, request, await _remove(context, request, group, operation, warned)
-        )
+            edit.draft.delete_scopes(unwarned, force=True)
+        if warned:
+            edit.draft.delete_scopes(warned)
+        edit.put({resource: {**group, "properties": {"provisioningState": "Deleting"}}})
+        if not scopes:
+            edit.put(documents_of_deleted(edit.state, resource))
+        refs = [ref for scope in scopes for ref in scope.refs()]
+        return operations.start(edit, resource, "delete", refs, pending_deletes(edit.state, refs).values())
+
+    operation = await context.change(request.principal, fill)
+    return operations.accepted_response(context, request, operation, "Microsoft.Resources")
 
 
-async def _remove(
-    context: ArmContext,
-    request: ArmRequest,
-    group: Document,
-    operation: operations.Operation,
-    scopes: tuple[ScopeId, ...],
-) -> operations.Operation:
-    deleting: Document = {**group, "properties": {"provisioningState": "Deleting"}}
-    operation = operation.waiting_for((), _pending_deletes(context.engine.scope(scope) for scope in scopes))
+def documents_of_deleted(state: ArmState, resource: str) -> dict[str, Document | None]:
+    """Return what removes the documents of a deleted group.
 
-    def build_documents(changes: tuple[Change, ...]) -> dict[str, Document | None]:
-        nonlocal operation
-        operation = operation.waiting_for(changes)
-        return {operation.key: operation.document(), operation.resource: deleting}
-
-    if scopes:
-        await context.handle(DeleteScopes(id=new_event_id(), scopes=scopes, by=request.by), build_documents)
-    else:
-        await context.put_documents(build_documents(()))
-    return operation
+    The document of the home group stays: without it the group would exist again.
+    """
+    is_home = resource.lower() == group_id(HOME_GROUP).lower()
+    return documents_below(state, resource) | ({} if is_home else {resource: None})
 
 
-def _pending_deletes(scopes: Iterable[Scope]) -> Iterable[EventId]:
-    """Return the events that already delete machines; they are not announced again."""
-    return (event.id for scope in scopes for event in scope.events.values() if event.cause == "delete")
+def documents_below(state: ArmState, resource: str) -> dict[str, Document | None]:
+    """Return what removes all documents below a resource."""
+    return dict.fromkeys(state.view.keys_under(f"{resource}/".lower()))
 
 
-async def _set_tags(context: ArmContext, group: Document, tags: Json) -> Document:
-    after: Document = {**group, "tags": _tags(tags)}
-    if after != group:
-        await context.put_documents({str(group["id"]): after})
-    return after
+def _type(scope: Scope) -> str:
+    """Return the type that ``forceDeletionTypes`` must name to delete a scope without a warning."""
+    is_set = scope.facts.kind is ScopeKind.AVAILABILITY_SET
+    return f"Microsoft.Compute/{VMS if is_set else RESOURCE_TYPES[scope.facts.kind]}".lower()
 
 
 def _check_name(name: str) -> None:
-    try:
+    with suppress(InvalidError):
         check_name(name)
-        is_valid = len(name) <= _MOST_LETTERS and not name.endswith(".")
-    except InvalidError:
-        is_valid = False
-    if not is_valid:
-        message = (
-            f"The provided resource group name '{name}' must be at most {_MOST_LETTERS} letters, digits, "
-            "dots, dashes and underscores, and must not end with a dot."
-        )
-        raise AzureError(400, "InvalidResourceGroupName", message)
+        if len(name) <= _MOST_LETTERS and not name.endswith("."):
+            return
+    message = (
+        f"The provided resource group name '{name}' must be at most {_MOST_LETTERS} letters, digits, "
+        "dots, dashes and underscores, and must not end with a dot."
+    )
+    raise AzureError(400, "InvalidResourceGroupName", message)
 
 
 def _location(body: Document) -> str:
@@ -173,9 +131,8 @@ def _location(body: Document) -> str:
     return location.replace(" ", "").lower()
 
 
-def _tags(tags: Json) -> dict[str, Json]:
-    if tags is None:
-        return {}
+def _tags(body: Document) -> dict[str, Json]:
+    tags = body.get("tags") or {}
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
         raise invalid("tags", "it must be an object of strings")
     return tags
@@ -186,6 +143,6 @@ ROUTES: tuple[ArmRoute, ...] = (
     ArmRoute("PUT", _ONE, put),
     ArmRoute("GET", _ONE, get),
     ArmRoute("HEAD", _ONE, head),
-    ArmRoute("PATCH", _ONE, patch),
+    ArmRoute("PATCH", _ONE, put),
     ArmRoute("DELETE", _ONE, delete),
 )

@@ -8,6 +8,8 @@ import base64
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from fairwarning.arm import catalog
+from fairwarning.arm.catalog.routes import answer
 from fairwarning.arm.context import TENANT, ArmContext
 from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
 from fairwarning.arm.routing import ArmRoute
@@ -15,66 +17,19 @@ from fairwarning.arm.tokens import ACCESS, DEVICE, IDENTITY, LIFE, REFRESH, REFR
 from fairwarning.core.document.render import Json, compact_json
 from fairwarning.throttle import Throttle
 
-NAME = "fairwarning"
-#: Clients require these names but never use them; no server answers there.
-_UNUSED_DOMAIN = "fairwarning.test"
-_SUFFIXES: Mapping[str, Json] = {
-    "storage": f"core.{_UNUSED_DOMAIN}",
-    "keyVaultDns": f"vault.{_UNUSED_DOMAIN}",
-    "sqlServerHostname": f"database.{_UNUSED_DOMAIN}",
-    "acrLoginServer": f"acr.{_UNUSED_DOMAIN}",
-    "azureDataLakeStoreFileSystem": f"dls.{_UNUSED_DOMAIN}",
-    "azureDataLakeAnalyticsCatalogAndJob": f"dla.{_UNUSED_DOMAIN}",
-}
-
 Grant = Callable[[Tokens, ArmRequest], ArmResponse]
+
+#: The api-versions whose answer is a list of clouds, and those that know only the endpoints of Azure Stack.
+_LISTS = ("2019-05-01", "2019-10-01")
+_STACK = ("2015-01-01", "2018-05-01")
 
 
 async def get_endpoints(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the endpoints of this cloud, in the shape of the request's api-version."""
-    shape = _SHAPES.get(request.version, _cloud)
-    return ArmResponse(body=shape(request.base))
-
-
-def _cloud(base: str) -> Json:
-    elsewhere = ("graph", "graphAudience", "microsoftGraphResourceId", "gallery")
-    ours = ("media", "batch", "sqlManagement", "activeDirectoryDataLake", "logAnalyticsResourceId")
-    return {
-        "name": NAME,
-        "portal": f"{base}/portal",
-        "resourceManager": f"{base}/",
-        "vmImageAliasDoc": f"{base}/aliases.json",
-        "authentication": {
-            "loginEndpoint": f"{base}/adfs",
-            "audiences": [f"{base}/", base],
-            "tenant": "common",
-            "identityProvider": "ADFS",
-        },
-        "suffixes": {**_SUFFIXES},
-        **{name: f"{base}/{name}/" for name in elsewhere},
-        **dict.fromkeys(ours, base),
-    }
-
-
-def _clouds(base: str) -> Json:
-    return [_cloud(base)]
-
-
-def _stack(base: str) -> Json:
-    return {
-        "galleryEndpoint": f"{base}/",
-        "graphEndpoint": f"{base}/",
-        "portalEndpoint": f"{base}/",
-        "authentication": {"loginEndpoint": f"{base}/adfs", "audiences": [f"{base}/"]},
-    }
-
-
-_SHAPES: Mapping[str, Callable[[str], Json]] = {
-    "2015-01-01": _stack,
-    "2018-05-01": _stack,
-    "2019-05-01": _clouds,
-    "2019-10-01": _clouds,
-}
+    cloud, stack = catalog.read("cloud", base=request.base)
+    if request.version in _STACK:
+        return ArmResponse(body=stack)
+    return ArmResponse(body=[cloud] if request.version in _LISTS else cloud)
 
 
 async def get_configuration(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -100,11 +55,6 @@ async def get_instance_discovery(context: ArmContext, request: ArmRequest) -> Ar
     """Return where the authority's configuration is, for clients that ask about the authority first."""
     url = f"{request.base}/{TENANT}/v2.0/.well-known/openid-configuration"
     return ArmResponse(body={"tenant_discovery_endpoint": url, "api-version": "1.1", "metadata": []})
-
-
-async def get_keys(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Return no keys: tokens are signed with a secret, so only this server can check them."""
-    return ArmResponse(body={"keys": []})
 
 
 async def issue_token(
@@ -209,7 +159,8 @@ def routes(tokens: Tokens, throttle: Throttle) -> tuple[ArmRoute, ...]:
         ArmRoute("GET", "/{tenant}/.well-known/openid-configuration", get_configuration),
         ArmRoute("GET", "/{tenant}/v2.0/.well-known/openid-configuration", get_configuration),
         ArmRoute("GET", "/{tenant}/discovery/instance", get_instance_discovery),
-        ArmRoute("GET", "/{tenant}/discovery/keys", get_keys),
+        # There are no keys: tokens are signed with a secret, so only this server can check them.
+        ArmRoute("GET", "/{tenant}/discovery/keys", answer({"keys": []})),
         ArmRoute("POST", "/{tenant}/oauth2/token", token),
         ArmRoute("POST", "/{tenant}/oauth2/v2.0/token", token),
         ArmRoute("POST", "/{tenant}/oauth2/devicecode", device_code),

@@ -1,17 +1,18 @@
 """Microsoft.Maintenance: planned maintenance, and approving scheduled events from outside the machine."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from fairwarning.arm import resource_ids
-from fairwarning.arm.context import ArmContext
+from fairwarning.arm.compute import availability_sets, scalesets, vms
+from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import get_path
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.operations import format_instant
-from fairwarning.arm.resource_ids import AVAILABILITY_SETS, GROUP_PATH, SCALE_SETS, VMS
+from fairwarning.arm.resource_ids import GROUP_PATH
 from fairwarning.arm.routing import ArmRoute
-from fairwarning.core.commands import Approve
+from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import AVAILABILITY_SETS, SCALE_SETS, VMS, resource_id
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Event, EventId, EventSource, EventType
 
@@ -28,7 +29,7 @@ _IMPACTS: Mapping[EventType, str] = {
 async def acknowledge(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Approve an event."""
     _check_id(request.names["event"])
-    if not await _approve(context, request, request.names["event"]):
+    if not (await _approve(context, request, [request.names["event"]]))[0]:
         raise AzureError(404, "InvalidScheduledEventId", "Scheduled event not found")
     return ArmResponse(body={"value": "Successfully approved scheduled event"})
 
@@ -41,7 +42,7 @@ async def acknowledge_list(context: ArmContext, request: ArmRequest) -> ArmRespo
     ids = [str(item) for item in value]
     for event_id in ids:
         _check_id(event_id)
-    results = [(event_id, await _approve(context, request, event_id)) for event_id in ids]
+    results = list(zip(ids, await _approve(context, request, ids), strict=True))
     if all(approved for _, approved in results):
         return ArmResponse(body={"value": "Successfully approved scheduled events"})
     details: list[Json] = [
@@ -57,7 +58,7 @@ async def acknowledge_list(context: ArmContext, request: ArmRequest) -> ArmRespo
 
 async def updates(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the platform maintenance that is planned or in progress."""
-    resource = resource_ids.resource_id(request.names["group"], _type(request), request.names["name"])
+    resource = resource_id(request.names["group"], _type(request), request.names["name"])
     maintenance: list[Json] = [
         {
             "maintenanceScope": "Host",
@@ -67,32 +68,35 @@ async def updates(context: ArmContext, request: ArmRequest) -> ArmResponse:
             "notBefore": format_instant(event.not_before),
             "properties": {"resourceId": resource},
         }
-        for event in _events(context, request)
+        for event in _events(context.state(), request)
         if event.source is EventSource.PLATFORM and event.kind in _IMPACTS
     ]
     return ArmResponse(body={"value": maintenance})
 
 
-async def _approve(context: ArmContext, request: ArmRequest, event_id: str) -> bool:
-    canonical = EventId(event_id.upper())
-    event = next((event for event in _events(context, request) if event.id == canonical), None)
-    if event is None:
-        return False
-    await context.handle(Approve(scope=event.scope, ids=(event.id,), by=request.by))
-    return True
+async def _approve(context: ArmContext, request: ArmRequest, ids: Sequence[str]) -> list[bool]:
+    """Approve the events that exist, and return for each id whether it does."""
+
+    def fill(edit: Edit) -> list[bool]:
+        events = {event.id: event for event in _events(edit.state, request)}
+        known = [EventId(event_id.upper()) in events for event_id in ids]
+        for event_id in dict.fromkeys(EventId(event_id.upper()) for event_id in ids):
+            if event_id in events:
+                edit.draft.approve(events[event_id].scope, event_id)
+        return known
+
+    return await context.change(request.principal, fill)
 
 
-def _events(context: ArmContext, request: ArmRequest) -> Iterator[Event]:
-    """Yield the events of the resource: all events of a set, or those that name the machine."""
+def _events(state: ArmState, request: ArmRequest) -> Iterator[Event]:
+    """Return the events of the resource: all events of a set, or those that name the machine."""
     kind = _type(request)
     if kind == VMS:
-        machine = resource_ids.require_vm(context, request)
-        for event in context.engine.scope(machine.scope).events.values():
-            if machine.name in event.resources:
-                yield event
-        return
-    for scope in resource_ids.require(context, kind, request.names["group"], request.names["name"]):
-        yield from scope.events.values()
+        machine = vms.TYPE.require(state, request.names)
+        events = state.scope_of(machine).events.values()
+        return (event for event in events if machine.name in event.resources)
+    sets = scalesets.TYPE if kind == SCALE_SETS else availability_sets.TYPE
+    return (event for scope in sets.require(state, request.names) for event in scope.events.values())
 
 
 def _type(request: ArmRequest) -> str:

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.templates.budget import Budget
 from fairwarning.core.document.render import Json
+from fairwarning.core.model import Principal, PrincipalKind
 
 if TYPE_CHECKING:
     from fairwarning.arm.context import ArmContext
+
+#: The principal of requests without a token.
+ANONYMOUS = Principal(PrincipalKind.MANAGEMENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +27,14 @@ class ArmRequest:
     query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     body: Json = None
     base: str = ""
-    by: str = "az"
+    #: Whom the token names.
+    principal: Principal = ANONYMOUS
     #: The address of the client.
     caller: str = ""
     #: What evaluating templates may still cost; a nested deployment shares the budget of the outer one.
     budget: Budget | None = None
+    #: The id of the deployment that sends the request; empty for a client.
+    deployment: str = ""
 
     @property
     def version(self) -> str:

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import unquote
 
-from fairwarning.arm.context import SUBSCRIPTION, ArmContext
-from fairwarning.arm.documents import Document, deep_merge, get_items, get_path
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
+from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path, without_secrets
 from fairwarning.arm.errors import AzureError, invalid, not_found
-from fairwarning.arm.groups import require_active_group
 from fairwarning.arm.messages import ArmRequest, ArmResponse
-from fairwarning.arm.resource_ids import find_vm, paginate, vm_id
+from fairwarning.arm.resource_ids import find_vm, machine_id, paginate
 from fairwarning.arm.routing import ArmRoute
+from fairwarning.arm.state import ArmState
 from fairwarning.arm.templates.coercion import coerce
+from fairwarning.core.azure.identity import group_id
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import derive_id
 
@@ -111,14 +112,14 @@ def is_stored_type(kind: str) -> bool:
     return False
 
 
-def parse_resource(context: ArmContext, request: ArmRequest, *, create: bool = False) -> NetworkResource:
+def parse_resource(state: ArmState, request: ArmRequest, *, create: bool = False) -> NetworkResource:
     """Return the resource in the path of a request; to create it, its group must not be in deletion."""
     path = _PATH.fullmatch(re.sub(r"/{2,}", "/", unquote(request.path)).rstrip("/"))
     if path is None:
         raise AzureError(404, "NotFound", f"No resource answers at {request.path}.")
     root, location, group = f"/subscriptions/{SUBSCRIPTION}", "", _GROUP.match(path[1])
     if group is not None:
-        document = require_active_group(context, group[1]) if create else context.require_group(group[1])
+        document = state.require_active_group(group[1]) if create else state.require_group(group[1])
         root = f"{document['id']}{path[1][group.end() :]}"
         location = str(document["location"])
     segments = path[3].split("/")
@@ -133,39 +134,33 @@ def parse_resource(context: ArmContext, request: ArmRequest, *, create: bool = F
 
 
 async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Store a document, in place of the old one."""
-    resource = parse_resource(context, request, create=True)
-    body = coerce(request.fields())
-    async with context.lock(resource.parent or resource.id):
+    """Store a document in place of the old one; a PATCH merges both."""
+    body = without_secrets(coerce(request.fields()))
+
+    def fill(edit: Edit) -> ArmResponse:
+        resource = parse_resource(edit.state, request, create=True)
         if resource.parent is not None:
-            return await _put_item(context, resource, resource.parent, body)
-        old = context.document(resource.id)
-        after = complete_document(resource.with_stored_name(old), body)
-        await context.put_documents({resource.id: after})
+            return _put_item(edit, resource, resource.parent, body)
+        old = edit.state.document(resource.id)
+        if old is None and request.method == "PATCH":
+            raise resource.not_found_error()
+        new = deep_merge(old, body) if request.method == "PATCH" else body
+        after = complete_document(resource.with_stored_name(old), new)
+        edit.put({resource.id: after})
         # Clients expect 201 for a new network, but 200 for a new disk.
         return ArmResponse(status=201 if old is None and resource.namespace == _NETWORK else 200, body=after)
 
-
-async def patch(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Merge a document into the stored one."""
-    resource = parse_resource(context, request, create=True)
-    async with context.lock(resource.id):
-        old = context.document(resource.id)
-        if old is None:
-            raise resource.not_found_error()
-        merged = deep_merge(old, coerce(request.fields()))
-        after = complete_document(resource.with_stored_name(old), merged)
-        await context.put_documents({resource.id: after})
-        return ArmResponse(body=after)
+    return await context.change(request.principal, fill)
 
 
 async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return a document."""
-    resource = parse_resource(context, request)
+    state = context.state()
+    resource = parse_resource(state, request)
     if resource.parent is None:
-        document: Json = _with_owner(context.document(resource.id), _owners(context, resource))
+        document: Json = _with_owner(state.document(resource.id), _owners(state, resource))
     else:
-        items = _items(_parent(context, resource.parent), resource)
+        items = _items(_parent(state, resource.parent), resource)
         document = next((item for item in items if _has_name(item, resource.names[-1])), None)
     if not document:
         raise resource.not_found_error()
@@ -174,26 +169,30 @@ async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
 
 async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Delete a document; 204 if there is none."""
-    resource = parse_resource(context, request)
-    async with context.lock(resource.parent or resource.id):
+
+    def fill(edit: Edit) -> ArmResponse:
+        resource = parse_resource(edit.state, request)
         if resource.parent is not None:
-            return await _delete_item(context, resource, resource.parent)
-        if context.document(resource.id) is None:
+            return _delete_item(edit, resource, resource.parent)
+        if edit.state.document(resource.id) is None:
             return ArmResponse(status=204)
-        await context.put_documents({resource.id: None})
+        edit.put({resource.id: None})
         return ArmResponse()
+
+    return await context.change(request.principal, fill)
 
 
 async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the documents of a type, in a group or in the subscription."""
-    resource = parse_resource(context, request)
+    state = context.state()
+    resource = parse_resource(state, request)
     if resource.parent is not None:
-        return ArmResponse(body={"value": _items(_parent(context, resource.parent), resource)})
+        return ArmResponse(body={"value": _items(_parent(state, resource.parent), resource)})
     prefix = f"{resource.id}/" if resource.group else f"{resource.root}/"
-    owners = _owners(context, resource)
+    owners = _owners(state, resource)
     documents = (
         document
-        for _, document in context.documents(prefix)
+        for _, document in state.existing_documents(prefix)
         if str(document.get("type")).lower() == resource.type.lower()
     )
     return paginate(
@@ -209,70 +208,72 @@ def complete_document(resource: NetworkResource, body: Json) -> Document:
         raise invalid("properties", "it must be an object")
     properties = {**(properties or {}), "provisioningState": "Succeeded"}
     if resource.namespace == _NETWORK:
-        properties = {name: _list(f"{resource.id}/{name}", value) for name, value in properties.items()}
-        properties = _DEFAULTS.get(resource.type, _unchanged)(resource.id, properties)
+        properties = {
+            name: _complete_items(f"{resource.id}/{name}", value) if isinstance(value, list) else value
+            for name, value in properties.items()
+        }
+        if resource.type in _DEFAULTS:
+            properties = _DEFAULTS[resource.type](resource.id, properties)
     identity: Document = {"id": resource.id, "name": resource.names[-1], "type": resource.type}
     location = document.get("location") or resource.location
     return {**document, **identity, **({"location": location} if location else {}), "properties": properties}
 
 
-def _owners(context: ArmContext, resource: NetworkResource) -> Mapping[str, str]:
+def _owners(state: ArmState, resource: NetworkResource) -> Mapping[str, str]:
     """Return the ids of machines by the ids of their interfaces; only the machines' documents link both."""
     owners: dict[str, str] = {}
     if resource.type != _INTERFACES:
         return owners
-    for key, document in context.documents(f"/subscriptions/{SUBSCRIPTION}/resourceGroups/"):
-        group, _, machine = key.partition("/providers/microsoft.compute/virtualmachines/")
-        if not machine or "/" in machine:
+    for key in list(state.view.keys_under(group_id("").lower())):
+        group, _, name = key.partition("/providers/microsoft.compute/virtualmachines/")
+        if not name or "/" in name:
             continue
-        vm = find_vm(context, group.rpartition("/")[2], machine)
-        interfaces = get_items(document, "properties", "networkProfile", "networkInterfaces")
-        if vm is not None:
-            owners |= {str(get_path(interface, "id")).lower(): vm_id(context, vm) for interface in interfaces}
+        machine = find_vm(state, {"group": group.rpartition("/")[2], "name": name})
+        interfaces = get_items(state.document(key), "properties", "networkProfile", "networkInterfaces")
+        if machine is not None and interfaces:
+            owner = machine_id(state, machine)
+            owners |= {str(get_path(interface, "id")).lower(): owner for interface in interfaces}
     return owners
 
 
 def _with_owner(document: Document | None, owners: Mapping[str, str]) -> Document:
-    properties = get_path(document, "properties")
-    if document is None or not isinstance(properties, dict) or str(document["id"]).lower() not in owners:
+    if document is None or str(document["id"]).lower() not in owners:
         return document or {}
-    owner: Document = {"id": owners[str(document["id"]).lower()]}
-    return {**document, "properties": {**properties, "virtualMachine": owner}}
+    owner: Document = {"virtualMachine": {"id": owners[str(document["id"]).lower()]}}
+    return {**document, "properties": {**get_fields(document, "properties"), **owner}}
 
 
-async def _put_item(context: ArmContext, resource: NetworkResource, parent: str, body: Json) -> ArmResponse:
-    document, name = _parent(context, parent), resource.names[-1]
+def _put_item(edit: Edit, resource: NetworkResource, parent: str, body: Json) -> ArmResponse:
+    document, name = _parent(edit.state, parent), resource.names[-1]
     old_items = _items(document, resource)
     is_new = not any(_has_name(old, name) for old in old_items)
     item: Document = {**(body if isinstance(body, dict) else {}), "name": name}
     items = [item if _has_name(old, name) else old for old in old_items]
     after = _with_items(resource, document, [*items, item] if is_new else items)
-    await context.put_documents({parent: after})
+    edit.put({parent: after})
     stored = next(item for item in _items(after, resource) if _has_name(item, name))
     return ArmResponse(status=201 if is_new else 200, body=stored)
 
 
-async def _delete_item(context: ArmContext, resource: NetworkResource, parent: str) -> ArmResponse:
-    document = context.document(parent)
+def _delete_item(edit: Edit, resource: NetworkResource, parent: str) -> ArmResponse:
+    document = edit.state.document(parent)
     items = [] if document is None else _items(document, resource)
     remaining = [item for item in items if not _has_name(item, resource.names[-1])]
     if document is None or len(remaining) == len(items):
         return ArmResponse(status=204)
-    await context.put_documents({parent: _with_items(resource, document, remaining)})
+    edit.put({parent: _with_items(resource, document, remaining)})
     return ArmResponse()
 
 
 def _with_items(resource: NetworkResource, document: Document, items: list[Json]) -> Document:
-    properties = document.get("properties")
-    properties = dict(properties) if isinstance(properties, dict) else {}
-    kind = resource.kinds[-1]
+    properties, kind = get_fields(document, "properties"), resource.kinds[-1]
     list_name = next((name for name in properties if name.lower() == kind.lower()), kind)
-    properties[list_name] = _list(f"{document['id']}/{list_name}", items)
-    return {**document, "properties": properties}
+    items = _complete_items(f"{document['id']}/{list_name}", items)
+    return {**document, "properties": {**properties, list_name: items}}
 
 
-def _parent(context: ArmContext, parent: str) -> Document:
-    document = context.document(parent)
+def _parent(state: ArmState, parent: str) -> Document:
+    document = state.document(parent)
     if document is None:
         message = f"The parent resource '{parent}' was not found."
         raise AzureError(404, "ParentResourceNotFound", message)
@@ -287,20 +288,18 @@ def _has_name(item: Json, name: str) -> bool:
     return str(get_path(item, "name")).lower() == name.lower()
 
 
-def _list(path: str, value: Json) -> Json:
-    """Return a list with ids and states in its named items; any other value unchanged."""
-    if not isinstance(value, list):
-        return value
-    return [_item(path, item) for item in value]
-
-
-def _item(path: str, item: Json) -> Json:
-    if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-        return item
-    properties = item.get("properties")
-    properties = properties if isinstance(properties, dict) else {}
-    properties = {**properties, "provisioningState": "Succeeded"}
-    return {**item, "id": f"{path}/{item['name']}", "properties": properties}
+def _complete_items(path: str, items: list[Json]) -> list[Json]:
+    """Return the items of a list; those with names get ids and states."""
+    return [
+        {
+            **item,
+            "id": f"{path}/{item['name']}",
+            "properties": {**get_fields(item, "properties"), "provisioningState": "Succeeded"},
+        }
+        if isinstance(item, dict) and isinstance(item.get("name"), str)
+        else item
+        for item in items
+    ]
 
 
 def _canonical(name: str) -> str:
@@ -314,23 +313,15 @@ def _derived_bytes(*parts: str) -> bytes:
 def _interface(resource: str, properties: Document) -> Document:
     octets = _derived_bytes(resource)[:3]
     address = "-".join(("00", "0D", "3A", *(f"{octet:02X}" for octet in octets)))
-    configurations = properties.get("ipConfigurations")
-    completed: list[Json] = [
-        _configuration(number, configuration)
-        for number, configuration in enumerate(configurations if isinstance(configurations, list) else [])
-    ]
-    return {
-        **properties,
-        "macAddress": properties.get("macAddress") or address,
-        "ipConfigurations": completed,
-    }
+    configurations = [_configuration(*item) for item in enumerate(get_items(properties, "ipConfigurations"))]
+    mac = properties.get("macAddress") or address
+    return {**properties, "macAddress": mac, "ipConfigurations": configurations}
 
 
 def _configuration(number: int, configuration: Json) -> Json:
     if not isinstance(configuration, dict):
         return configuration
-    properties = configuration.get("properties")
-    properties = properties if isinstance(properties, dict) else {}
+    properties = get_fields(configuration, "properties")
     octets = _derived_bytes("private", str(configuration.get("id")))
     address = f"10.{octets[0]}.{octets[1]}.{4 + octets[2] % 250}"
     completed: Document = {"privateIPAllocationMethod": "Dynamic", "primary": number == 0}
@@ -345,10 +336,6 @@ def _public_address(resource: str, properties: Document) -> Document:
     return {**defaults, **properties, "ipAddress": properties.get("ipAddress") or address}
 
 
-def _unchanged(resource: str, properties: Document) -> Document:
-    return properties
-
-
 #: Fills in properties by type; the values depend on the id of the resource alone.
 _DEFAULTS: Mapping[str, Callable[[str, Document], Document]] = {
     _INTERFACES: _interface,
@@ -361,8 +348,8 @@ def _routes(namespace: str, kind: str) -> tuple[ArmRoute, ...]:
     group = f"/subscriptions/{{subscription}}/resourceGroups/{{group}}/providers/{namespace}/{kind}"
     item, inside = f"{group}/{{name}}", f"{group}/{{name}}/{{list}}"
     routes = [ArmRoute("GET", subscription, list_all), ArmRoute("GET", group, list_all)]
-    routes += [ArmRoute("GET", item, get), ArmRoute("PUT", item, put), ArmRoute("DELETE", item, delete)]
-    routes.append(ArmRoute("PATCH", item, patch))
+    routes += [ArmRoute("GET", item, get), ArmRoute("PUT", item, put), ArmRoute("PATCH", item, put)]
+    routes.append(ArmRoute("DELETE", item, delete))
     if namespace == _NETWORK:
         part = f"{inside}/{{item}}"
         routes += [ArmRoute("GET", inside, list_all), ArmRoute("GET", part, get)]

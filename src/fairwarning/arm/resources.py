@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 
-from fairwarning.arm.context import SUBSCRIPTION, ArmContext
-from fairwarning.arm.documents import Document, get_path
+from fairwarning.arm.context import ArmContext
+from fairwarning.arm.documents import Document, get_fields, get_path
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest, ArmResponse
-from fairwarning.arm.resource_ids import SCOPE_KINDS, VMS, paginate, set_id, vm_id
+from fairwarning.arm.resource_ids import SCOPE_KINDS, group_name, paginate, set_id
 from fairwarning.arm.routing import ArmRoute
-from fairwarning.core.document.render import Json
+from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import DEFAULT_LOCATION, VMS, group_id, resource_id
 from fairwarning.core.model import Scope, ScopeKind
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
@@ -28,44 +29,41 @@ Predicate = Callable[[Document], bool]
 
 async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the resources of a group, or of the subscription, that match the filter."""
-    group = request.names.get("group")
+    state, group = context.state(), request.names.get("group")
     if group is not None:
-        context.require_group(group)
+        state.require_group(group)
     predicates = list(_parse_filter(request.query.get("$filter", "")))
     matching = (
-        resource
-        for resource in iterate_resources(context)
-        if group is None or _group(resource) == group.lower()
-        if all(matches(resource) for matches in predicates)
+        resource for resource in _resources(state, group) if all(matches(resource) for matches in predicates)
     )
     return paginate(request, ((str(resource["id"]), partial(dict, resource)) for resource in matching))
 
 
-def iterate_resources(context: ArmContext) -> Iterator[Document]:
-    """Yield a summary of every top-level resource."""
-    for resource in dict.fromkeys(
-        chain.from_iterable(_ids(context, s) for s in context.engine.scopes().values())
-    ):
-        yield _summary(context, resource)
-    for key, document in context.documents(f"/subscriptions/{SUBSCRIPTION}/"):
+def _resources(state: ArmState, group: str | None) -> Iterator[Document]:
+    """Yield a summary of every top-level resource, of a group or of all groups."""
+    scopes = state.view.scopes() if group is None else state.scopes_in_group(group)
+    for resource in dict.fromkeys(chain.from_iterable(_ids(state, scope) for scope in scopes)):
+        yield _summary(state, resource)
+    for key, document in state.existing_documents(group_id("" if group is None else f"{group}/")):
         parts = _RESOURCE.fullmatch(key)
         if parts is not None and parts[1] not in _CORE_TYPES | _UNLISTED_TYPES:
             yield {name: document[name] for name in _SUMMARY_MEMBERS if name in document}
 
 
-def _ids(context: ArmContext, scope: Scope) -> Iterator[str]:
+def _ids(state: ArmState, scope: Scope) -> Iterator[str]:
     if scope.facts.kind is not ScopeKind.STANDALONE:
-        yield set_id(context, scope)
+        yield set_id(state, scope)
     if scope.facts.kind in SCOPE_KINDS[VMS]:
-        yield from (vm_id(context, machine) for machine in scope.machines.values())
+        folder = resource_id(group_name(state, scope), VMS, "")
+        yield from (f"{folder}{name}" for name in scope.machines)
 
 
-def _summary(context: ArmContext, resource: str) -> Document:
+def _summary(state: ArmState, resource: str) -> Document:
     group, _, rest = resource.partition("/providers/")
     kind, _, name = rest.rpartition("/")
-    location = get_path(context.document(group), "location")
+    location = get_path(state.document(group), "location") or DEFAULT_LOCATION
     summary: Document = {"id": resource, "name": name, "type": kind, "location": location, "tags": {}}
-    document = context.document(resource) or {}
+    document = state.document(resource) or {}
     return summary | {member: document[member] for member in _SUMMARY_MEMBERS if member in document}
 
 
@@ -90,18 +88,13 @@ def _member(name: str) -> Callable[[Document], list[str]]:
     return lambda document: [str(document.get(name, "")).lower()]
 
 
-def _tags(document: Document) -> dict[str, Json]:
-    tags = get_path(document, "tags")
-    return tags if isinstance(tags, dict) else {}
-
-
 _FILTERS: Mapping[str, Callable[[Document], list[str]]] = {
     "resourcegroup": lambda document: [_group(document)],
     "resourcetype": _member("type"),
     "name": _member("name"),
     "location": _member("location"),
-    "tagname": lambda document: [name.lower() for name in _tags(document)],
-    "tagvalue": lambda document: [str(value).lower() for value in _tags(document).values()],
+    "tagname": lambda document: [name.lower() for name in get_fields(document, "tags")],
+    "tagvalue": lambda document: [str(value).lower() for value in get_fields(document, "tags").values()],
 }
 
 

@@ -17,12 +17,16 @@ from datetime import datetime, timedelta
 
 from fairwarning.arm.context import TENANT
 from fairwarning.core.document.render import Json, compact_json
-from fairwarning.engine.clock import new_event_id
+from fairwarning.engine.clock import new_secret
 from fairwarning.engine.ports import Store
+from fairwarning.formats.hidden_characters import escape_hidden
 
 LIFE = timedelta(days=1)
 #: How long a client can fetch new tokens without sending its secret again.
 REFRESH_LIFE = timedelta(days=90)
+
+#: A longer name is cut off where the history shows it.
+LONGEST_SUBJECT = 64
 
 ISSUER = f"https://login.fairwarning.test/{TENANT}/"
 USER = "dev@fairwarning.test"
@@ -71,6 +75,10 @@ class Tokens:
             claims.get("use") == use and isinstance(expires_at, int) and self.now().timestamp() < expires_at
         )
 
+    def subject(self, token: str) -> str:
+        """Return whom a token names, in visible characters."""
+        return escape_hidden(str(self._claims(token).get("sub", "")))[:LONGEST_SUBJECT]
+
     def is_signed(self, token: str) -> bool:
         """Whether this server issued the token, for any use and at any time, so it is not a guess."""
         return bool(self._claims(token))
@@ -113,8 +121,7 @@ async def load_tokens(store: Store, now: Callable[[], datetime], secret: str | N
     """Return the tokens of the server with this store; the first call creates the key."""
     key = await store.get_value(_KEY_NAME)
     if key is None:
-        # Two ids of 122 random bits each.
-        key = f"{new_event_id()}{new_event_id()}"
+        key = new_secret().hex()
         await store.put_value(_KEY_NAME, key)
     return Tokens(key, now, secret)
 

@@ -281,6 +281,10 @@ class Draft:
         authorise(self._caller.principal, Action.STORE_TEXTS)
         self._texts.append(texts)
 
+    def new_id(self, purpose: str) -> EventId:
+        """Return an id for something other than a command, the same in every try."""
+        return derived_id(self._caller, purpose)
+
     def plan(self) -> Plan:
         """Return what was collected."""
         return Plan(tuple(self._commands), self._all_texts)

@@ -101,6 +101,7 @@ class Impact:
     duration: int
     since: datetime
     attempt: int
+    vm_id: str
     host: HostId
     eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
     speed: float = 1.0
@@ -146,6 +147,7 @@ def outstanding_impacts(scope: Scope, policy: Policy) -> tuple[Impact, ...]:
             duration=event.duration,
             since=event.retry_at or event.started_at,
             attempt=event.attempt,
+            vm_id=machine.vm_id,
             host=machine.host,
             eviction=machine.eviction,
             speed=policy.speed,

@@ -4,7 +4,7 @@
 requests, one batch at a time. This class puts them together and is what the APIs see.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from fairwarning.core.changes import Change, Polled
@@ -17,12 +17,13 @@ from fairwarning.engine.clock import Clock, new_request_id, new_stamp
 from fairwarning.engine.decider import Decider
 from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
+from fairwarning.engine.fold import FoldView, Reads
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.polls import Polls
 from fairwarning.engine.ports import Batch, Driver, Entry, Store
 from fairwarning.engine.reconciler import Reconciler
 from fairwarning.engine.replica import Replica
-from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, no_note
+from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, View, no_note
 
 #: The most requests that are stored together.
 BATCH_SIZE = 256
@@ -46,6 +47,8 @@ class Engine:
         self.policy = policy
         self.feed = Feed()
         self.faults = ActiveFaults(self.remark)
+        #: Work that follows from the state; a moved clock waits for it at every step.
+        self.upkeep: list[Callable[[], Awaitable[None]]] = []
         self._replica = Replica()
         self.directory = self._replica.directory
         self._follower = Follower(store, self._replica, self._installed, self._reloaded)
@@ -85,6 +88,10 @@ class Engine:
     def texts(self) -> Mapping[str, str]:
         """Return the texts that other packages store with the fleet."""
         return self._replica.texts
+
+    def view(self) -> View:
+        """Return the state as requests see the state that they are decided on."""
+        return FoldView(Reads(self._replica))
 
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope."""

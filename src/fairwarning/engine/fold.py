@@ -4,7 +4,7 @@ A fold is private to the batch that is being decided. It holds the scopes, names
 requests have changed; everything else is read from the state below. A request that is refused adds nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from fairwarning.core.changes import Change, ScopeMade, ScopeRemoved, TextChanged, evolve, touched
@@ -24,6 +24,14 @@ class State(IndexedScopes, Protocol):
 
     def last_incarnation(self, set_id: str) -> int:
         """Return the highest incarnation among the removed scopes of a set; 0 if none was removed."""
+        ...
+
+    def all_scopes(self) -> Iterable[Scope]:
+        """Return all scopes."""
+        ...
+
+    def keys_under(self, prefix: str) -> Iterator[str]:
+        """Yield the keys of the texts below a prefix, in order."""
         ...
 
 
@@ -62,6 +70,19 @@ class Fold:
     def last_incarnation(self, set_id: str) -> int:
         """Return the highest incarnation among the removed scopes of a set; 0 if none was removed."""
         return self.sets[set_id] if set_id in self.sets else self._below.last_incarnation(set_id)
+
+    def all_scopes(self) -> Iterable[Scope]:
+        """Return all scopes."""
+        below = {scope.id: scope for scope in self._below.all_scopes()}
+        return [scope for scope in (below | self.after).values() if scope is not None]
+
+    def keys_under(self, prefix: str) -> Iterator[str]:
+        """Yield the keys of the texts below a prefix, in order."""
+        if not self.texts:
+            return self._below.keys_under(prefix)
+        below = {key for key in self._below.keys_under(prefix) if key not in self.texts}
+        changed = {key for key, text in self.texts.items() if text is not None and key.startswith(prefix)}
+        return iter(sorted(below | changed))
 
     def add(
         self,
@@ -141,6 +162,16 @@ class Reads:
         self.aggregates.add(Aggregate(AggregateKind.SET, set_id))
         return self._state.last_incarnation(set_id)
 
+    def all_scopes(self) -> Iterable[Scope]:
+        """Return all scopes."""
+        self.by_predicate = True
+        return self._state.all_scopes()
+
+    def keys_under(self, prefix: str) -> Iterator[str]:
+        """Yield the keys of the texts below a prefix, in order."""
+        self.by_predicate = True
+        return self._state.keys_under(prefix)
+
 
 class FoldView:
     """What the function that builds a request may ask; see ``requests.View``."""
@@ -150,6 +181,7 @@ class FoldView:
         self._directory = Directory(state)
         self.find_scope = state.find_scope
         self.text = state.text
+        self.keys_under = state.keys_under
         self.scope = self._directory.scope
         self.machines_on_host = self._directory.machines_on_host
 
@@ -168,6 +200,10 @@ class FoldView:
         """Return a pending event."""
         scope_id, known = self._directory.event(event_id)
         return self.scope(scope_id).events[known]
+
+    def scopes(self) -> tuple[Scope, ...]:
+        """Return all scopes."""
+        return tuple(self._state.all_scopes())
 
     def scopes_of_set(self, set_id: str) -> tuple[Scope, ...]:
         """Return the scopes of a set: one, or one per zone; none if there is no such set."""

@@ -127,6 +127,11 @@ class Reconciler:
         for scope_id, scope in self._fleet.scopes().items():
             self.follow(scope_id, scope)
 
+    def look(self, scope_id: ScopeId) -> None:
+        """Look at the impacts of a scope again, at once."""
+        self._looks.pop(scope_id, None)
+        self.follow(scope_id, self._fleet.scopes().get(scope_id))
+
     def next_deadline(self) -> datetime | None:
         """Return the next deadline of all scopes."""
         return self._deadlines.next()
@@ -170,9 +175,7 @@ class Reconciler:
         """Look at the machines that the driver points out, as long as it does."""
         try:
             async for machine in self.driver.watch():
-                self._looks.pop(machine.scope, None)
-                if machine.scope in self._fleet.scopes():
-                    self.follow(machine.scope, self._fleet.scopes()[machine.scope])
+                self.look(machine.scope)
         except Exception:  # deadlines go on without the driver's hints
             log.exception(LogMessage("driver_watch_failed", driver=self.driver.name))
 
@@ -219,7 +222,7 @@ class Reconciler:
             return
         try:
             observations = await self._look(scope)
-            outcomes = tuple(seen for seen in observations if _matters(seen))
+            outcomes = {impact: seen for impact, seen in observations.items() if _matters(seen)}
             if due or outcomes:
                 await self._submit(scope_id, outcomes)
             self._resting_until.pop(scope_id, None)
@@ -233,21 +236,25 @@ class Reconciler:
             else:
                 self._schedule(remaining)
 
-    async def _submit(self, scope_id: ScopeId, outcomes: tuple[Observation, ...]) -> None:
+    async def _submit(self, scope_id: ScopeId, outcomes: Mapping[Impact, Observation]) -> None:
         def build(view: View) -> Plan:
             scope = view.find_scope(scope_id)
             if scope is None:
                 return Plan()
+            # The impacts may be others by now: another attempt, another machine of the same name.
+            current = self._impacts(scope) if outcomes else ()
+            observations = tuple(outcomes[impact] for impact in current if impact in outcomes)
+            if len(observations) < len(outcomes):
+                self._looks.pop(scope_id, None)
+                self._unseen.add(scope_id)
             polled_at = self._fleet.polled_at(scope_id)
             polled = {} if polled_at is None else {scope_id: polled_at}
             tick: Command = Tick(scopes=(scope_id,), polled=polled)
-            # Core ignores observations of impacts that have ended meanwhile.
-            report = ReportOutcomes(scope=scope_id, observations=outcomes)
-            commands = (report, tick) if outcomes else (tick,)
+            report = ReportOutcomes(scope=scope_id, observations=observations)
             # A poll that another node has written may have ended the silence.
             disabled_at = end_of_silence(scope, polled_at, self._fleet.policy)
             silent = disabled_at is not None and disabled_at <= self._fleet.clock.now()
-            return Plan(commands, needs_whole_journal=silent)
+            return Plan((report, tick) if observations else (tick,), needs_whole_journal=silent)
 
         result = await self._fleet.submit(Caller(PLATFORM, new_request_id()), build)
         for change in result.changes:
@@ -257,32 +264,32 @@ class Reconciler:
 
     # -- impacts
 
-    async def _look(self, scope: Scope) -> Sequence[Observation]:
+    async def _look(self, scope: Scope) -> Mapping[Impact, Observation]:
         """Begin the impacts of a scope that have not begun, and observe all of them."""
         if not _has_started(scope):
-            return ()
+            return {}
         impacts = self._impacts(scope)
         if not impacts:
             self._looks[scope.id] = Look(frozenset(), None)
-            return ()
+            return {}
         if self._driver_calls >= DRIVER_CALLS:
             self._looks.pop(scope.id, None)
             self._unseen.add(scope.id)
-            return ()
+            return {}
         self._driver_calls += 1
         try:
             async with asyncio.timeout(DRIVER_TIMEOUT):
-                observations = await self._observe(impacts)
+                observations = dict(zip(impacts, await self._observe(impacts), strict=True))
         except Exception:  # the driver's errors are as unknown as its machines
             log.exception(LogMessage("driver_failed", driver=self.driver.name, scope=scope.id))
             again_at = self._fleet.clock.now() + LOOK_AGAIN_AFTER
             self._looks[scope.id] = Look(frozenset(impacts), again_at)
-            return ()
+            return {}
         finally:
             self._driver_calls -= 1
             if self._unseen:
                 self.moved.set()
-        again = (seen.again_at for seen in observations if seen.again_at is not None)
+        again = (seen.again_at for seen in observations.values() if seen.again_at is not None)
         self._looks[scope.id] = Look(frozenset(impacts), min(again, default=None))
         return observations
 

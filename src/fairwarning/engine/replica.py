@@ -8,7 +8,7 @@ Readers rely on object identity: a scope that a batch does not change keeps its 
 changes gets exactly one new object.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 
@@ -17,6 +17,7 @@ from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.directory import Directory, IndexedBy, Indexes
 from fairwarning.engine.fold import Fold
 from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, Line, Snapshot
+from fairwarning.engine.texts import StoredTexts
 
 
 class Replica:
@@ -29,7 +30,7 @@ class Replica:
         self._scope_stamps: dict[ScopeId, int] = {}
         self._set_stamps: dict[str, int] = {}
         self._last_incarnations: dict[str, int] = {}
-        self._texts: dict[str, str] = {}
+        self._texts = StoredTexts()
         self._text_stamps: dict[str, int] = {}
         self._polled: dict[ScopeId, datetime] = {}
         self._indexes = Indexes()
@@ -54,7 +55,15 @@ class Replica:
 
     def text(self, key: str) -> str | None:
         """Return a text that another package stores with the fleet."""
-        return self._texts.get(key)
+        return self._texts.find(key)
+
+    def all_scopes(self) -> Iterable[Scope]:
+        """Return all scopes, in order of creation."""
+        return self._scopes.values()
+
+    def keys_under(self, prefix: str) -> Iterator[str]:
+        """Yield the keys of the texts below a prefix, in order."""
+        return self._texts.under(prefix)
 
     def last_incarnation(self, set_id: str) -> int:
         """Return the highest incarnation among the removed scopes of a set; 0 if none was removed."""
@@ -86,8 +95,7 @@ class Replica:
         self._last_incarnations = {
             set_id: name.incarnation for set_id, name in snapshot.sets.items() if name.incarnation
         }
-        self._texts.clear()
-        self._texts.update(snapshot.texts)
+        self._texts = StoredTexts(snapshot.texts)
         self._text_stamps = dict(snapshot.text_stamps)
         self._polled = dict(snapshot.polled)
         self.position = snapshot.position
@@ -130,12 +138,11 @@ class Replica:
             self._set_stamps[set_id] = stamp
             if incarnation:
                 self._last_incarnations[set_id] = incarnation
+        self._texts.update(texts)
         for key, text in texts.items():
             if text is None:
-                self._texts.pop(key, None)
                 self._text_stamps.pop(key, None)
             else:
-                self._texts[key] = text
                 self._text_stamps[key] = stamp
         self._record_polls(lines)
         self.position = last

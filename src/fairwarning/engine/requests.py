@@ -6,7 +6,7 @@ that function, so that they are resolved anew in every try. Ids must not differ 
 from the id of the request.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
@@ -60,8 +60,16 @@ class View(Protocol):
         """Return the scopes of a set: one, or one per zone; none if there is no such set."""
         ...
 
+    def scopes(self) -> tuple[Scope, ...]:
+        """Return all scopes."""
+        ...
+
     def text(self, key: str) -> str | None:
         """Return a text that another package stores with the fleet."""
+        ...
+
+    def keys_under(self, prefix: str) -> Iterator[str]:
+        """Yield the keys of the texts below a prefix, in order."""
         ...
 
 

@@ -28,12 +28,19 @@ class WrongClockError(FairWarningError):
 
 
 async def advance_to(engine: Engine, clock: ManualClock, to: datetime) -> None:
-    """Move a manual clock forward, stopping at every deadline on the way."""
+    """Move a manual clock forward; at every deadline, wait until all that follows from it is done."""
     await engine.tick()
     while (deadline := engine.next_deadline()) is not None and deadline <= to:
         clock.set(deadline)
         await engine.tick()
+        await _rest(engine)
     clock.set(to)
+    await _rest(engine)
+
+
+async def _rest(engine: Engine) -> None:
+    for work in engine.upkeep:
+        await work()
 
 
 class TimeControl:

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import timedelta
-from itertools import groupby
 
 from fairwarning.core.changes import Change
 from fairwarning.core.model import ScopeId
@@ -79,12 +78,10 @@ class JournalLog:
     def _log(self, entries: Sequence[Entry]) -> None:
         if entries:
             self._check_gap(entries)
-        for request, lines in groupby(entries, key=lambda entry: entry.request):
-            for line in lines_of(lines, self._known):
-                if log.isEnabledFor(line.level):
-                    message = self._complete(line, request)
-                    # log.log() would look for its caller in the stack.
-                    log.handle(log.makeRecord(log.name, line.level, "", 0, message, (), None))
+        for line in lines_of(entries, self._known):
+            if log.isEnabledFor(line.level):
+                # log.log() would look for its caller in the stack.
+                log.handle(log.makeRecord(log.name, line.level, "", 0, self._dated(line), (), None))
         self._known.refresh(_touched(entries), self._engine.scopes())
 
     def _check_gap(self, entries: Sequence[Entry]) -> None:
@@ -93,9 +90,10 @@ class JournalLog:
             log.warning(LogMessage("log_lines_lost", journal_lines=first - self._last - 1))
         self._last = entries[-1].seq
 
-    def _complete(self, line: LogLine, request: str) -> LogMessage:
-        at = line.at if self._with_instants else None
-        return LogMessage(line.message.event, **line.message.fields, request=request, at=at)
+    def _dated(self, line: LogLine) -> LogMessage:
+        if not self._with_instants:
+            return line.message
+        return LogMessage(line.message.event, **line.message.fields, at=line.at)
 
 
 def _touched(entries: Sequence[Entry]) -> set[ScopeId]:

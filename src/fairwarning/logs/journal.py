@@ -7,9 +7,10 @@ Secrets and bodies are in no journal line. Texts that a caller chose are cut off
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 
 from fairwarning.core.changes import (
     EventChanged,
@@ -27,9 +28,8 @@ from fairwarning.core.model import NO_SCOPE, Machine, MachineRef, Scope, ScopeId
 from fairwarning.engine.ports import Entry
 from fairwarning.formats.log_messages import LogMessage
 
-#: The steps of an event that only people who look for a defect want to see; the engine warns of an overdue
-#: impact itself.
-_INTERNAL_STEPS = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED, EventMilestone.OVERDUE})
+#: The steps of an event that only people who look for a defect want to see.
+_INTERNAL_STEPS = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED})
 
 #: Actions that change no state, by the name of their log line.
 ACTION_EVENTS: Mapping[OperatorAction, str] = {
@@ -113,9 +113,13 @@ class _Tally:
     """A log line to be, with what was counted for it."""
 
     fact: _Fact
-    at: datetime
+    entry: Entry
     scopes: set[ScopeId] = field(default_factory=set)
     machines: int = 0
+
+    def add(self, fact: _Fact) -> None:
+        self.scopes.add(fact.scope)
+        self.machines += fact.machine is not None
 
     def line(self) -> LogLine:
         fact = self.fact
@@ -128,52 +132,55 @@ class _Tally:
             machines=self.machines or None,
             machine=only,
             by=fact.by or None,
+            request=self.entry.request or None,
         )
-        return LogLine(fact.level, self.at, message)
+        return LogLine(fact.level, self.entry.at, message)
 
 
-def lines_of(entries: Iterable[Entry], known: KnownFleet) -> list[LogLine]:
-    """Return the log lines about the journal lines of one request, in order; ``known`` learns from them."""
+def lines_of(entries: Iterable[Entry], known: KnownFleet) -> Iterator[LogLine]:
+    """Yield the log lines about journal lines, request by request; ``known`` learns from them."""
+    for _, request in groupby(entries, key=lambda entry: entry.request):
+        yield from _lines_of_request(list(request), known)
+
+
+def _lines_of_request(entries: Sequence[Entry], known: KnownFleet) -> list[LogLine]:
     lines: list[LogLine | _Tally] = []
     tallies: dict[tuple[object, ...], _Tally] = {}
     made: dict[ScopeId, _Tally] = {}
     for entry in entries:
         change = entry.change
         match change:
+            case EventChanged(what=EventMilestone.OVERDUE):
+                pass  # the reconciler logs a warning
             case EventChanged():
-                lines.append(LogLine(_step_level(change.what), entry.at, _event_message(change)))
-            case CommandRefused() | ActionNote():
-                lines.append(LogLine(logging.INFO, entry.at, _note_message(change)))
-            case TextChanged(key=name, text=text):
-                message = LogMessage("document_removed" if text is None else "document_stored", key=name)
-                lines.append(LogLine(logging.INFO, entry.at, message))
-            case Polled(scopes=scopes):
-                message = LogMessage("polls_recorded", scopes=len(scopes))
-                lines.append(LogLine(logging.DEBUG, entry.at, message))
+                lines.append(_event_line(entry, change))
+            case CommandRefused():
+                lines.append(_refusal_line(entry, change))
+            case ActionNote():
+                lines.append(_action_line(entry, change))
             case MachineChanged(scope=scope_id) if scope_id in made:
                 made[scope_id].machines += 1
             case _:
                 for fact in _facts(change, known):
                     key = (fact.event, fact.fields, fact.by, fact.level)
                     if key not in tallies:
-                        tallies[key] = _Tally(fact, entry.at)
+                        tallies[key] = _Tally(fact, entry)
                         lines.append(tallies[key])
-                    tallies[key].scopes.add(fact.scope)
-                    tallies[key].machines += fact.machine is not None
+                    tallies[key].add(fact)
                     if isinstance(change, ScopeMade):
                         made[fact.scope] = tallies[key]
         known.learn(change)
+    documents = sum(isinstance(entry.change, TextChanged) for entry in entries)
+    if documents and not lines:
+        message = LogMessage("documents_changed", documents=documents, request=entries[0].request or None)
+        return [LogLine(logging.INFO, entries[0].at, message)]
     return [line.line() if isinstance(line, _Tally) else line for line in lines]
 
 
-def _step_level(step: EventMilestone) -> int:
-    return logging.DEBUG if step in _INTERNAL_STEPS else logging.INFO
-
-
-def _event_message(change: EventChanged) -> LogMessage:
+def _event_line(entry: Entry, change: EventChanged) -> LogLine:
     event, step = change.event, change.what
     failed = step is EventMilestone.FAILED
-    return LogMessage(
+    message = LogMessage(
         "impact_failed" if failed else f"event_{step.value}",
         event_id=event.id,
         type=event.kind,
@@ -186,22 +193,38 @@ def _event_message(change: EventChanged) -> LogMessage:
         attempt=event.attempt if failed else None,
         retry_at=event.retry_at if failed else None,
         reason=change.reason or None,
+        request=entry.request or None,
     )
+    level = logging.DEBUG if step in _INTERNAL_STEPS else logging.INFO
+    return LogLine(level, entry.at, message)
 
 
-def _note_message(note: Note) -> LogMessage:
-    scope = None if note.scope == NO_SCOPE else note.scope
-    machines = len(note.machines) or None
-    match note:
-        case CommandRefused(asked=asked, event=event, by=by, reason=reason):
-            return LogMessage(
-                "refused", asked=asked, event_id=event, scope=scope, machines=machines, by=by, reason=reason
-            )
-        case ActionNote(deed=action, detail=detail, by=by):
-            machine = note.machines[0].name if machines == 1 else None
-            return LogMessage(
-                ACTION_EVENTS[action], detail=detail, scope=scope, machines=machines, machine=machine, by=by
-            )
+def _refusal_line(entry: Entry, note: CommandRefused) -> LogLine:
+    message = LogMessage(
+        "refused",
+        asked=note.asked,
+        event_id=note.event,
+        **_subject(note),
+        reason=note.reason,
+        request=entry.request or None,
+    )
+    return LogLine(logging.INFO, entry.at, message)
+
+
+def _action_line(entry: Entry, note: ActionNote) -> LogLine:
+    event = ACTION_EVENTS[note.deed]
+    message = LogMessage(event, detail=note.detail, **_subject(note), request=entry.request or None)
+    return LogLine(logging.INFO, entry.at, message)
+
+
+def _subject(note: Note) -> dict[str, object]:
+    machines = note.machines
+    return {
+        "scope": None if note.scope == NO_SCOPE else note.scope,
+        "machines": len(machines) or None,
+        "machine": machines[0].name if len(machines) == 1 else None,
+        "by": note.by,
+    }
 
 
 def _facts(change: object, known: KnownFleet) -> Iterator[_Fact]:
@@ -217,6 +240,9 @@ def _facts(change: object, known: KnownFleet) -> Iterator[_Fact]:
             yield _machine_fact(known.machine(machine.ref), machine, by)
         case MachineRemoved(scope=scope_id, name=name):
             yield _Fact("machines_deleted", scope_id, machine=MachineRef(scope_id, name))
+        case Polled(scopes=scopes):
+            for scope_id in scopes:
+                yield _Fact("polls_recorded", scope_id, level=logging.DEBUG)
         case _:
             pass
 

@@ -208,7 +208,7 @@ class MetadataApp:
             raise bad_version(IMDS_VERSIONS[::-1])
         _require_get(request)
         scope = self._engine.scope(machine.scope)
-        facts = instance.instance_facts(self._engine.machine(machine), scope.facts)
+        facts = instance.instance_facts(self._engine.machine(machine), scope.facts, self._engine.texts())
         path = request.path.split("/")[3:]
         element = instance.find_element(instance.document(facts, version), path)
         return _render(element, parameters)

@@ -9,8 +9,10 @@ I/O: facts in, bytes out.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 
+from fairwarning.core.azure.identity import computer_name, identify
 from fairwarning.core.document.render import Json, compact_json
 from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.core.errors import FairWarningError
@@ -32,7 +34,6 @@ __all__ = [
 
 _JSON = "application/json; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 _Cells = Sequence[tuple[Sequence[str], Value]]
 
@@ -98,16 +99,6 @@ def render(node: Json, *, text: bool) -> tuple[str, bytes]:
     return _JSON, compact_json(node)
 
 
-def computer_name(set_name: str, instance_id: int) -> str:
-    """Return the guest hostname of an instance of a uniform scale set."""
-    # S-06: the id in base 36, padded to six digits; Azure writes the letters in upper case.
-    digits = ""
-    while instance_id > 0:
-        instance_id, digit = divmod(instance_id, len(_DIGITS))
-        digits = _DIGITS[digit] + digits
-    return f"{set_name}{digits:0>6}"
-
-
 def _build(cells: _Cells) -> Json:
     branches: dict[str, list[tuple[Sequence[str], Value]]] = {}
     for path, value in cells:
@@ -145,14 +136,20 @@ def _as_text(node: Json) -> str:
     return "\n".join(f"{key}/" if _is_branch(child) else key for key, child in _children(node).items())
 
 
-def instance_facts(machine: Machine, scope: ScopeProperties) -> InstanceFacts:
-    """Return the facts that ``/metadata/instance`` shows about a machine.
+def instance_facts(machine: Machine, scope: ScopeProperties, texts: Mapping[str, str]) -> InstanceFacts:
+    """Return the facts that ``/metadata/instance`` shows about a machine; ``texts`` are stored documents.
 
     Addresses are derived from the id of the machine, so that they never change.
     """
     digest = hashlib.sha256(machine.vm_id.encode()).digest()
     subnet = f"10.{digest[0]}.{digest[1]}"
     uniform = scope.kind is ScopeKind.SCALE_SET
+
+    def find(resource_id: str) -> Json:
+        text = texts.get(resource_id.lower())
+        return None if text is None else json.loads(text)
+
+    identity = identify(machine, scope, find)
     return InstanceFacts(
         name=machine.name,
         vm_id=machine.vm_id,
@@ -165,7 +162,16 @@ def instance_facts(machine: Machine, scope: ScopeProperties) -> InstanceFacts:
         placement_group_id=derive_id("placement group", scope.id).lower() if uniform else "",
         priority="Spot" if machine.spot else "Regular",
         eviction_policy=machine.eviction.value if machine.spot else "",
-        computer_name=(computer_name(scope.set_name, int(machine.instance)) if uniform else machine.name),
+        resource_group=identity.group,
+        resource_id=identity.resource_id,
+        computer_name=identity.computer_name,
+        location=identity.location,
+        size=identity.size,
+        publisher=identity.image.publisher,
+        offer=identity.image.offer,
+        sku=identity.image.sku,
+        image_version=identity.image.version,
+        image_id=identity.image.id,
         private_ip=f"{subnet}.{4 + digest[2] % 250}",
         subnet=f"{subnet}.0",
         mac="000D3A" + digest[3:6].hex().upper(),

@@ -31,6 +31,7 @@ class InstanceFacts(NamedTuple):
     offer: str = "0001-com-ubuntu-server-jammy"
     sku: str = "22_04-lts-gen2"
     image_version: str = "latest"
+    image_id: str = ""
     # S-04: a flexible scale set has no update domains.
     update_domain: int | None = 0
     fault_domain: int = 0
@@ -216,7 +217,7 @@ FIELDS: tuple[Field, ...] = (
     Field("compute.provider", "2018-10-01", _always("Microsoft.Compute")),
     Field("compute.customData", "2019-02-01", _blank),
     Field("compute.resourceId", "2019-03-11", _resource_id),
-    Field(f"{_IMAGE}.id", "2019-06-01", _blank),
+    Field(f"{_IMAGE}.id", "2019-06-01", lambda facts: facts.image_id),
     Field(f"{_IMAGE}.offer", "2019-06-01", lambda facts: facts.offer),
     Field(f"{_IMAGE}.publisher", "2019-06-01", lambda facts: facts.publisher),
     Field(f"{_IMAGE}.sku", "2019-06-01", lambda facts: facts.sku),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fairwarning.store.errors import UnreadableRowError
+from fairwarning.store.migrate import schema
 from fairwarning.store.rows import COLUMNS, verified_rows
 
 #: The number of newest journal lines that are checked when a store is opened; checking all may take too long.
@@ -92,13 +93,13 @@ def check_journal_end(database: sqlite3.Connection) -> None:
     _count(verified_rows("journal", database.execute(_NEWEST.format(rows=select_rows("journal")))))
 
 
-def check_all(database: sqlite3.Connection, version: int) -> dict[str, int]:
-    """Check everything in a database of a schema with checksums; return the number of rows of each table."""
+def check_all(database: sqlite3.Connection) -> dict[str, int]:
+    """Check everything in a database with checksums and return the number of rows of each table."""
     check_structure(database)
     _check_last_line(database)
     return {
         table: _count(verified_rows(table, database.execute(select_rows(table, columns))))
-        for table, columns in columns_in(version).items()
+        for table, columns in columns_in(schema(database)).items()
     }
 
 

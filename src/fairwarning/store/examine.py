@@ -50,7 +50,7 @@ def _check_database(path: Path) -> str:
                 check_structure(database)
                 return f"schema {version} has no checksums; the next start of the server adds them"
             with transaction(database, "BEGIN"):
-                counts = check_all(database, version)
+                counts = check_all(database)
     rows = sum(counts.values()) - counts["journal"]
     lines = format_count(counts["journal"], "journal line")
     return f"{format_count(rows, 'row')} and {lines} are as they were written"

@@ -88,7 +88,7 @@ UPSERT_CLAIM = """
 UPDATE_HEADER = "UPDATE header SET commits = ?, last_line = ?, checksum = ?"
 
 LINES = f"{select_rows('journal')} WHERE seq > ?{{only}} ORDER BY seq{{order}} LIMIT ?"
-NEWEST_STAMPS = "SELECT seq, stamp FROM journal ORDER BY seq DESC"
+NEWEST_LINES = "SELECT seq, stamp, ends FROM journal ORDER BY seq DESC"
 
 
 class SqliteStore:
@@ -247,19 +247,23 @@ class SqliteStore:
         await self._recover_if_needed()
         loop = asyncio.get_running_loop()
 
+        # The task that waits for the result may be cancelled, so the thread itself notes what happened.
         def write(database: sqlite3.Connection) -> Result:
-            self._header, result = job(database, self._header)
+            if self._outcome_unknown:
+                raise StoreFailedError(self._path, "the outcome of the write before is unknown")
+            try:
+                with translate_errors(self._path):
+                    self._header, result = job(database, self._header)
+            except UnknownOutcomeError:
+                self._outcome_unknown = True
+                raise
             if self._marker is not None:
                 self._marker.put(self._header.commits)
             if announce is not None:
-                announce(result, loop)  # here, because the task that waits for the result may be cancelled
+                announce(result, loop)
             return result
 
-        try:
-            return await self._writer.work(write)
-        except UnknownOutcomeError:
-            self._outcome_unknown = True
-            raise
+        return await self._writer.work(write)
 
     async def _change_lease(self, key: str, change: Callable[[Lease | None], Lease | None]) -> Lease | None:
         """Replace the newest lease of a key, unless ``change`` returns None."""
@@ -311,13 +315,20 @@ class SqliteStore:
             check_structure(database)  # rows get their first checksums now, so they must be right
         migrate(database, migrations())
         check_at_start(database)
-        header = self._header = read_header(database)
-        self._receipts.add(*_newest_batch(database))
+        header = self._read_end(database)
         try:
             self._marker = MarkerFile(self._directory, Marker(header.database, header.commits))
         except OSError as problem:
             raise DataDirectoryUnusableError(self._directory, problem.strerror or str(problem)) from problem
         self._marker.put(header.commits)
+
+    def _read_end(self, database: sqlite3.Connection) -> Header:
+        """Read where the journal ends, and recognise its newest batch from now on."""
+        self._header = read_header(database)
+        stamp, lines = _newest_batch(database)
+        if stamp:
+            self._receipts.add(stamp, lines)
+        return self._header
 
     def _check_loaded(self) -> None:
         with translate_errors(self._path), closing(connect(self._path, READING)) as database:
@@ -326,8 +337,7 @@ class SqliteStore:
     def _recover(self, database: sqlite3.Connection) -> None:
         check_identity(self._path, database, read_marker(self._directory))
         check_journal_end(database)
-        self._header = read_header(database)
-        self._receipts.add(*_newest_batch(database))
+        self._read_end(database)
         ((busy, _, _),) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
             raise StoreFailedError(self._path, "another process is reading it")
@@ -389,11 +399,11 @@ def _snapshot(database: sqlite3.Connection) -> Snapshot:
 
 
 def _newest_batch(database: sqlite3.Connection) -> tuple[int, range]:
-    """Return the stamp of the newest batch and the numbers of its lines."""
-    rows = database.execute(NEWEST_STAMPS)
-    last, stamp = next(rows, (0, 0))
+    """Return the stamp of the newest batch, 0 if it has none, and the numbers of its lines."""
+    rows = database.execute(NEWEST_LINES)
+    last, stamp, _ = next(rows, (0, 0, 0))
     first = last
-    for seq, _ in takewhile(lambda row: row[1] == stamp, rows):
+    for seq, *_ in takewhile(lambda row: row[2] == last, rows):
         first = seq
     return stamp, range(first, last + 1)
 

@@ -1,68 +1,31 @@
 """What Azure offers: regions, resource providers, machine sizes and images.
 
-The data is fixed. It lives in the JSON files of this folder and is read once, when the package is imported.
-The order of the entries is the order of the answers. ``images.json`` still holds the alias ``UbuntuLTS``:
-Azure has withdrawn it, but documented commands use it.
+The answers are fixed. They live in the JSON files of this folder and are read once, when the package is
+imported. ``images.json`` still holds the alias ``UbuntuLTS``: Azure has withdrawn it, but documented commands
+use it.
 """
 
+import json
 from importlib.resources import files
-from typing import TypeVar
 
-import msgspec
-
-T = TypeVar("T")
+from fairwarning.core.document.render import Json
 
 
-class Region(msgspec.Struct, frozen=True):
-    """A region of Azure."""
-
-    name: str
-    display_name: str
-    geography: str
-    latitude: str
-    longitude: str
-    paired_region: str
+def read(name: str, base: str = "") -> list[dict[str, Json]]:
+    """Return the entries of a file; ``base`` is the address of the server, where they name it."""
+    text = (files(__name__) / f"{name}.json").read_text().replace("{base}", base)
+    entries: list[dict[str, Json]] = json.loads(text)
+    return entries
 
 
-class ResourceProvider(msgspec.Struct, frozen=True):
-    """A namespace with its resource types, and its api-versions from newest to oldest."""
-
-    namespace: str
-    resource_types: tuple[str, ...]
-    api_versions: tuple[str, ...]
-
-
-class MachineSize(msgspec.Struct, frozen=True):
-    """A size of machines."""
-
-    name: str
-    cores: int
-    memory_gb: float
-    data_disks: int
-
-
-class MachineSizes(msgspec.Struct, frozen=True):
-    """All sizes, and the capabilities that every size has."""
-
-    sizes: tuple[MachineSize, ...]
-    capabilities: dict[str, str]
-
-
-class ImageAlias(msgspec.Struct, frozen=True):
-    """An image under the short name that az has for it."""
-
-    alias: str
-    system: str
-    publisher: str
-    offer: str
-    sku: str
-
-
-def _load(name: str, shape: type[T]) -> T:
-    return msgspec.json.decode((files(__name__) / name).read_bytes(), type=shape)
-
-
-REGIONS = _load("locations.json", tuple[Region, ...])
-PROVIDERS = _load("providers.json", tuple[ResourceProvider, ...])
-SIZES = _load("sizes.json", MachineSizes)
-IMAGES = _load("images.json", tuple[ImageAlias, ...])
+TENANTS = read("tenants")
+SUBSCRIPTIONS = read("subscriptions")
+REGIONS = read("locations")
+PROVIDERS = read("providers")
+USAGES = read("usages")
+#: The sizes of machines: as a list of sizes, and as a list of SKUs with their capabilities.
+SIZES = read("sizes")
+SKUS = read("skus")
+#: The images that az has short names for, and what all images have in common.
+IMAGES = read("images")
+(IMAGE_PROPERTIES,) = read("image")

@@ -5,17 +5,32 @@ then filled with defaults, which depend on the machine alone.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 
 from fairwarning.arm import resource_ids
-from fairwarning.arm.context import TENANT, ArmContext
+from fairwarning.arm.context import TENANT
 from fairwarning.arm.documents import Document, deep_merge, get_path, overlay
 from fairwarning.arm.operations import format_instant
+from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import (
+    AVAILABILITY_SETS,
+    DEFAULT_IMAGE,
+    DEFAULT_LOCATION,
+    DEFAULT_SIZE,
+    SCALE_SETS,
+    VMS,
+    MachineIdentity,
+    group_id,
+    identify,
+    resource_id,
+)
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import (
     ApprovalSettings,
     Event,
     Machine,
+    MachineModel,
     MachineRef,
     PowerState,
     Scope,
@@ -25,52 +40,49 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.scaleset import remaining
 
-DEFAULT_SIZE = "Standard_D2s_v5"
-_DEFAULT_IMAGE: Document = {
-    "publisher": "Canonical",
-    "offer": "0001-com-ubuntu-server-jammy",
-    "sku": "22_04-lts-gen2",
-    "version": "latest",
+#: The member of a machine that refers to its set.
+_MEMBERSHIPS = {
+    ScopeKind.AVAILABILITY_SET: "availabilitySet",
+    ScopeKind.FLEXIBLE_SET: "virtualMachineScaleSet",
 }
 _PROVISIONING = {"Succeeded": "Provisioning succeeded", "Updating": "Updating", "Deleting": "Deleting"}
 
 
-def virtual_machine(context: ArmContext, machine: Machine) -> Document:
+def virtual_machine(state: ArmState, machine: Machine) -> Document:
     """Return the document of a virtual machine."""
-    scope = context.engine.scope(machine.scope)
-    identifier = resource_ids.vm_id(context, machine)
-    stored = resource_ids.stored_document(context, identifier, machine.vm_id)
-    base = overlay(_default_machine(context, scope, machine), stored)
+    scope = state.scope_of(machine)
+    facts = identify(machine, scope.facts, state.document)
+    stored = resource_ids.stored_document(state, facts.resource_id, machine)
     properties: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning_state(scope, machine),
-        **_membership(context, scope),
+        **_membership(state, scope),
         **_priority(machine),
-        **_profile(machine, get_path(stored, "properties", "scheduledEventsProfile") is not None),
+        **_notices(machine.model, get_path(stored, "properties", "scheduledEventsProfile")),
     }
     if scope.facts.kind is ScopeKind.STANDALONE:
-        properties |= events_policy(
-            scope.facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")
-        )
-    return _with_core_state(
-        base, identifier, str(machine.name), f"Microsoft.Compute/{resource_ids.VMS}", properties
-    )
+        policy = get_path(stored, "properties", "scheduledEventsPolicy")
+        properties |= events_policy(scope.facts.approvals, policy)
+    model = state.document(resource_ids.set_id(state, scope)) if scope.facts.kind.scales else None
+    storage = get_path(model, "properties", "virtualMachineProfile", "storageProfile") or _storage(machine)
+    base = overlay(_default_machine(facts, scope, dict(machine.tags), storage), stored)
+    return with_core_state(base, facts.resource_id, machine.name, VMS, properties)
 
 
-def instance(context: ArmContext, machine: Machine, model: Document) -> Document:
-    """Return the document of an instance; ``model`` is the document of its scale set."""
-    scope = context.engine.scope(machine.scope)
+def instance(state: ArmState, machine: Machine) -> Document:
+    """Return the document of an instance."""
+    scope = state.scope_of(machine)
+    model = _set_model(state, (scope,))
     is_latest = machine.model.number == scope.facts.model.number
     applied: Document = {"latestModelApplied": is_latest, "modelDefinitionApplied": "VirtualMachineScaleSet"}
     sku = {"name": get_path(model, "sku", "name"), "tier": "Standard"}
     if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
         return overlay(
-            virtual_machine(context, machine),
+            virtual_machine(state, machine),
             {"instanceId": machine.name, "sku": sku, "properties": {**applied, **_protection({}, machine)}},
         )
-    identifier = instance_id(context, machine)
-    stored = resource_ids.stored_document(context, identifier, machine.vm_id)
-    base = overlay(_default_instance(context, scope, machine, model), stored)
+    facts = identify(machine, scope.facts, state.document)
+    stored = resource_ids.stored_document(state, facts.resource_id, machine)
     properties: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning_state(scope, machine),
@@ -78,25 +90,23 @@ def instance(context: ArmContext, machine: Machine, model: Document) -> Document
         **_protection(stored, machine),
         **_priority(machine),
     }
-    kind = f"Microsoft.Compute/{resource_ids.SCALE_SETS}/virtualMachines"
-    document = _with_core_state(base, identifier, str(machine.name), kind, properties)
+    profile = get_path(model, "properties", "virtualMachineProfile")
+    storage, user = get_path(profile, "storageProfile"), get_path(profile, "osProfile", "adminUsername")
+    networks = get_path(profile, "networkProfile")
+    defaults = _default_machine(
+        facts, scope, model["tags"], storage, user, networkProfileConfiguration=networks
+    )
+    base = overlay(defaults, stored)
+    document = with_core_state(base, facts.resource_id, machine.name, f"{SCALE_SETS}/{VMS}", properties)
     return {**document, "instanceId": machine.instance, "sku": sku}
 
 
-def instance_id(context: ArmContext, machine: Machine) -> str:
-    """Return the id of an instance of a scale set."""
-    scope = context.engine.scope(machine.scope)
-    if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-        return resource_ids.vm_id(context, machine)
-    return f"{resource_ids.set_id(context, scope)}/virtualMachines/{machine.instance}"
-
-
-def scale_set(context: ArmContext, scopes: Sequence[Scope]) -> Document:
+def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     """Return the document of a scale set, given its scopes: one, or one per zone."""
     facts = scopes[0].facts
-    identifier = resource_ids.set_id(context, scopes[0])
-    stored = context.document(identifier) or {}
-    base = overlay(_default_set(context, scopes), stored)
+    identifier = resource_ids.set_id(state, scopes[0])
+    stored = state.document(identifier) or {}
+    base = _set_model(state, scopes)
     number = max(scope.facts.model.number for scope in scopes)
     sku: Document = {"capacity": sum(len(remaining(scope)) for scope in scopes)}
     profile = get_path(stored, "properties", "virtualMachineProfile", "scheduledEventsProfile")
@@ -106,25 +116,23 @@ def scale_set(context: ArmContext, scopes: Sequence[Scope]) -> Document:
         "orchestrationMode": "Flexible" if facts.kind is ScopeKind.FLEXIBLE_SET else "Uniform",
         "upgradePolicy": {"mode": _mode(facts, get_path(stored, "properties", "upgradePolicy", "mode"))},
         "platformFaultDomainCount": facts.fault_domains,
-        "virtualMachineProfile": _notices(
-            facts.model.terminate_notice, facts.model.image_notice, profile is not None
-        ),
+        "virtualMachineProfile": _notices(facts.model, profile),
         **events_policy(facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
     }
-    kind = f"Microsoft.Compute/{resource_ids.SCALE_SETS}"
-    return {
-        **_with_core_state(overlay(base, {"sku": sku}), identifier, facts.set_name, kind, properties),
-        "etag": f'"{number}"',
-    }
+    document = with_core_state(
+        overlay(base, {"sku": sku}), identifier, facts.set_name, SCALE_SETS, properties
+    )
+    return {**document, "etag": f'"{number}"'}
 
 
-def availability_set(context: ArmContext, scope: Scope) -> Document:
+def availability_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     """Return the document of an availability set."""
-    identifier = resource_ids.set_id(context, scope)
-    stored = context.document(identifier) or {}
-    group = resource_ids.group_name(context, scope)
+    (scope,) = scopes
+    identifier = resource_ids.set_id(state, scope)
+    stored = state.document(identifier) or {}
+    group = resource_ids.group_name(state, scope)
     defaults: Document = {
-        "location": context.require_group(group)["location"],
+        "location": location(state, scope),
         "tags": {},
         "sku": {"name": "Aligned"},
         "properties": {},
@@ -132,21 +140,19 @@ def availability_set(context: ArmContext, scope: Scope) -> Document:
     properties: Document = {
         "platformUpdateDomainCount": scope.facts.update_domains,
         "platformFaultDomainCount": scope.facts.fault_domains,
-        "virtualMachines": [
-            {"id": resource_ids.resource_id(group, resource_ids.VMS, name)} for name in scope.machines
-        ],
+        "virtualMachines": [{"id": resource_id(group, VMS, name)} for name in scope.machines],
         **events_policy(scope.facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
     }
-    kind = f"Microsoft.Compute/{resource_ids.AVAILABILITY_SETS}"
-    return _with_core_state(overlay(defaults, stored), identifier, scope.facts.set_name, kind, properties)
+    base = overlay(defaults, stored)
+    return with_core_state(base, identifier, scope.facts.set_name, AVAILABILITY_SETS, properties)
 
 
-def instance_view(context: ArmContext, machine: Machine) -> Document:
+def instance_view(state: ArmState, machine: Machine) -> Document:
     """Return the instance view of a machine."""
-    scope = context.engine.scope(machine.scope)
-    state = provisioning_state(scope, machine)
-    now = format_instant(context.engine.clock.now())
-    code, text = power_state(context, machine)
+    scope = state.scope_of(machine)
+    provisioning = provisioning_state(scope, machine)
+    now = format_instant(state.now)
+    code, text = power_state(state, machine)
     agent: list[Json] = [
         {"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Ready", "time": now}
     ]
@@ -155,7 +161,7 @@ def instance_view(context: ArmContext, machine: Machine) -> Document:
         domains["platformUpdateDomain"] = machine.update_domain  # S-04: flexible sets have none
     return {
         **domains,
-        "computerName": computer_name(scope, machine),
+        "computerName": identify(machine, scope.facts, state.document).computer_name,
         "osName": "ubuntu",
         "osVersion": "22.04",
         "hyperVGeneration": "V2",
@@ -164,9 +170,9 @@ def instance_view(context: ArmContext, machine: Machine) -> Document:
         "maintenanceRedeployStatus": _maintenance(scope, machine),
         "statuses": [
             {
-                "code": f"ProvisioningState/{state.lower()}",
+                "code": f"ProvisioningState/{provisioning.lower()}",
                 "level": "Info",
-                "displayStatus": _PROVISIONING[state],
+                "displayStatus": _PROVISIONING[provisioning],
                 "time": now,
             },
             {"code": f"PowerState/{code}", "level": "Info", "displayStatus": text},
@@ -187,16 +193,11 @@ def storable(document: Document, *model: str) -> Document:
     return stored
 
 
-def with_instance_view(document: Document, view: Document) -> Document:
-    """Return a document with its instance view."""
-    return overlay(document, {"properties": {"instanceView": view}})
-
-
-def power_state(context: ArmContext, machine: Machine) -> tuple[str, str]:
+def power_state(state: ArmState, machine: Machine) -> tuple[str, str]:
     """Return the power state of a machine in Azure's words; ``powerOff`` alone does not deallocate."""
     if machine.power is PowerState.RUNNING:
         return "running", "VM running"
-    if get_path(context.document(power_off_key(machine.ref)), "vmId") == machine.vm_id:
+    if get_path(state.document(power_off_key(machine.ref)), "vmId") == machine.vm_id:
         return "stopped", "VM stopped"
     return "deallocated", "VM deallocated"
 
@@ -232,53 +233,39 @@ def format_duration(duration: timedelta) -> str:
     return f"PT{minutes}M{seconds}S" if seconds else f"PT{minutes}M"
 
 
-def computer_name(scope: Scope, machine: Machine) -> str:
-    """Return the hostname of a machine."""
-    if scope.facts.kind is ScopeKind.SCALE_SET:
-        return f"{scope.facts.set_name}{int(machine.instance):06d}"
-    return machine.name
+def location(state: ArmState, scope: Scope) -> Json:
+    """Return the location of a set that has no location of its own: that of its group."""
+    group = state.document(group_id(resource_ids.group_name(state, scope)))
+    return get_path(group, "location") or DEFAULT_LOCATION
 
 
-def _default_machine(context: ArmContext, scope: Scope, machine: Machine) -> Document:
-    model: Document = {}
-    if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-        model = context.document(resource_ids.set_id(context, scope)) or {}
-    group = context.require_group(resource_ids.group_name(context, scope))
-    profile = get_path(model, "properties", "virtualMachineProfile")
-    properties: Document = {
-        "hardwareProfile": {"vmSize": get_path(model, "sku", "name") or DEFAULT_SIZE},
-        "storageProfile": get_path(profile, "storageProfile") or _storage(machine),
-        "osProfile": {"computerName": computer_name(scope, machine), "adminUsername": "ops"},
-        "networkProfile": {"networkInterfaces": []},
-    }
+def _default_machine(
+    facts: MachineIdentity, scope: Scope, tags: Json, storage: Json, user: Json = "ops", **more: Json
+) -> Document:
     return {
-        "location": get_path(model, "location") or group["location"],
-        "tags": dict(machine.tags),
+        "location": facts.location,
+        "tags": tags,
         **({"zones": [scope.facts.zone]} if scope.facts.zone else {}),
-        "properties": properties,
+        "properties": {
+            "hardwareProfile": {"vmSize": facts.size},
+            "storageProfile": storage,
+            "osProfile": {"computerName": facts.computer_name, "adminUsername": user},
+            "networkProfile": {"networkInterfaces": []},
+            **more,
+        },
     }
 
 
-def _default_instance(context: ArmContext, scope: Scope, machine: Machine, model: Document) -> Document:
-    profile = get_path(model, "properties", "virtualMachineProfile")
-    prefix = get_path(profile, "osProfile", "computerNamePrefix")
-    name = f"{prefix}{int(machine.instance):06d}" if prefix else computer_name(scope, machine)
-    properties: Document = {
-        "hardwareProfile": {"vmSize": get_path(model, "sku", "name")},
-        "storageProfile": get_path(profile, "storageProfile"),
-        "osProfile": {"computerName": name, "adminUsername": get_path(profile, "osProfile", "adminUsername")},
-        "networkProfile": {"networkInterfaces": []},
-        "networkProfileConfiguration": get_path(profile, "networkProfile"),
-    }
-    return {
-        "location": model["location"],
-        "tags": model["tags"],
-        **({"zones": [scope.facts.zone]} if scope.facts.zone else {}),
-        "properties": properties,
-    }
+def _set_model(state: ArmState, scopes: Sequence[Scope]) -> Document:
+    """Return what is stored about a set, over the defaults."""
+    ids = tuple(scope.id for scope in scopes)
+    if ids not in state.models:
+        stored = state.document(resource_ids.set_id(state, scopes[0])) or {}
+        state.models[ids] = overlay(_default_set(state, scopes), stored)
+    return state.models[ids]
 
 
-def _default_set(context: ArmContext, scopes: Sequence[Scope]) -> Document:
+def _default_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     facts = scopes[0].facts
     sample = next((machine for scope in scopes for machine in scope.machines.values()), None)
     zones: list[Json] = [scope.facts.zone for scope in scopes if scope.facts.zone]
@@ -289,7 +276,7 @@ def _default_set(context: ArmContext, scopes: Sequence[Scope]) -> Document:
         **(_priority(sample) if sample is not None else {}),
     }
     return {
-        "location": context.require_group(resource_ids.group_name(context, scopes[0]))["location"],
+        "location": location(state, scopes[0]),
         "tags": dict(sample.tags) if sample is not None else {},
         **({"zones": zones} if zones else {}),
         "sku": {"name": DEFAULT_SIZE, "tier": "Standard"},
@@ -305,37 +292,27 @@ def _storage(machine: Machine | None) -> Document:
     disk: Document = {"osType": "Linux", "createOption": "FromImage", "caching": "ReadWrite"}
     if machine is not None:
         disk["name"] = f"{machine.name}_OsDisk_1"
-    return {"imageReference": dict(_DEFAULT_IMAGE), "osDisk": disk, "dataDisks": []}
+    image = {name: value for name, value in asdict(DEFAULT_IMAGE).items() if value}
+    return {"imageReference": image, "osDisk": disk, "dataDisks": []}
 
 
-def _membership(context: ArmContext, scope: Scope) -> Document:
-    match scope.facts.kind:
-        case ScopeKind.AVAILABILITY_SET:
-            return {"availabilitySet": {"id": resource_ids.set_id(context, scope)}}
-        case ScopeKind.FLEXIBLE_SET:
-            return {"virtualMachineScaleSet": {"id": resource_ids.set_id(context, scope)}}
-        case _:
-            return {}
+def _membership(state: ArmState, scope: Scope) -> Document:
+    member = _MEMBERSHIPS.get(scope.facts.kind)
+    return {} if member is None else {member: {"id": resource_ids.set_id(state, scope)}}
 
 
 def _priority(machine: Machine) -> Document:
     return {"priority": "Spot", "evictionPolicy": machine.eviction.value} if machine.spot else {}
 
 
-def _profile(machine: Machine, declared: bool) -> Document:
-    return _notices(machine.model.terminate_notice, machine.model.image_notice, declared)
-
-
-def _notices(terminate: timedelta | None, image: bool, declared: bool) -> Document:
+def _notices(model: MachineModel, stored: Json) -> Document:
     profile: Document = {}
-    if terminate is not None:
-        profile["terminateNotificationProfile"] = {
-            "notBeforeTimeout": format_duration(terminate),
-            "enable": True,
-        }
-    if image:
+    if model.terminate_notice is not None:
+        notice = format_duration(model.terminate_notice)
+        profile["terminateNotificationProfile"] = {"notBeforeTimeout": notice, "enable": True}
+    if model.image_notice:
         profile["osImageNotificationProfile"] = {"notBeforeTimeout": "PT15M", "enable": True}
-    return {"scheduledEventsProfile": profile} if profile or declared else {}
+    return {"scheduledEventsProfile": profile} if profile or stored is not None else {}
 
 
 def _protection(stored: Document, machine: Machine) -> Document:
@@ -374,9 +351,10 @@ def _affects(event: Event, machine: Machine) -> bool:
     return machine.name in event.undone
 
 
-def _with_core_state(base: Document, identifier: str, name: str, kind: str, properties: Document) -> Document:
+def with_core_state(base: Document, identifier: str, name: str, kind: str, properties: Document) -> Document:
     """Return a document with the state of the core over it."""
-    state: Document = {"id": identifier, "name": name, "type": kind, "properties": properties}
+    type_name = f"Microsoft.Compute/{kind}"
+    state: Document = {"id": identifier, "name": name, "type": type_name, "properties": properties}
     if "systemassigned" in str(get_path(base, "identity", "type")).lower():
         principal = derive_id("principal", identifier.lower()).lower()
         state["identity"] = {"principalId": principal, "tenantId": TENANT}

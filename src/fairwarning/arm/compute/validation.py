@@ -7,20 +7,21 @@ members are opaque.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from fairwarning.arm.documents import Document, get_items, get_path
+from fairwarning.arm.documents import Document, get_items, get_path, without_secrets
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
-from fairwarning.arm.resource_ids import AVAILABILITY_SETS, SCALE_SETS, VMS
+from fairwarning.arm.state import core_group
 from fairwarning.arm.templates.coercion import coerce
-from fairwarning.core.blueprint import MOST_MACHINES
+from fairwarning.core.azure.identity import AVAILABILITY_SETS, SCALE_SETS, VMS
+from fairwarning.core.blueprint import MOST_MACHINES, Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
 from fairwarning.core.inputs import parse_duration
-from fairwarning.core.model import ApprovalSettings, EventType, EvictionPolicy
+from fairwarning.core.model import ApprovalSettings, EventType, EvictionPolicy, ScopeKind
 from fairwarning.core.policy import NOTICE, TERMINATE_NOTICE
 
 Path = tuple[str, ...]
@@ -141,8 +142,6 @@ SHAPES: Mapping[Path, tuple[Check, str]] = {
     **{(*_POLICY, name, "automaticallyApprove"): _FLAG for name in _APPROVED},
 }
 
-#: Members that are accepted and never returned.
-_SECRETS = frozenset({"adminpassword", "customdata"})
 #: Size families without memory-preserving updates (T-20).
 _NO_MEMORY_PRESERVING = re.compile(r"(?:Standard|Basic)_[GHMN]", re.IGNORECASE)
 
@@ -159,7 +158,7 @@ def read_body(kind: str, request: ArmRequest) -> Document:
         value = get_path(body, *path)
         if value is not None and not check(value):
             raise invalid(".".join(path), problem)
-    document = _without_secrets(body)
+    document = without_secrets(body)
     # Clients put back what they have read, instance view included.
     return _without(document, ("properties", "instanceView")) if isinstance(document, dict) else {}
 
@@ -182,6 +181,20 @@ class EventSettings:
     spot: bool
     eviction: EvictionPolicy
     tags: tuple[tuple[str, str], ...]
+
+    def blueprint(self, kind: ScopeKind, names: Mapping[str, str]) -> Blueprint:
+        """Return the blueprint of a set with these settings; ``names`` are those of its group and itself."""
+        return Blueprint(
+            name=names["name"],
+            group=core_group(names["group"]),
+            kind=kind,
+            spot=self.spot,
+            eviction=self.eviction,
+            terminate_notice=self.terminate_notice,
+            image_notice=self.image_notice,
+            approvals=self.approvals,
+            tags=self.tags,
+        )
 
 
 def event_settings(kind: str, document: Document) -> EventSettings:
@@ -304,24 +317,8 @@ def _compact(value: Json) -> str:
 
 def _without(document: Document, path: Path) -> Document:
     first, rest = path[0].lower(), path[1:]
-    return dict(_pruned(document, first, rest))
-
-
-def _pruned(document: Document, first: str, rest: Path) -> Iterator[tuple[str, Json]]:
-    for name, value in document.items():
-        if name.lower() != first:
-            yield name, value
-        elif rest:
-            yield name, _without(value, rest) if isinstance(value, dict) else value
-
-
-def _without_secrets(document: Json) -> Json:
-    if not isinstance(document, dict):
-        return document
-    cleaned: Document = {}
-    for name, value in document.items():
-        if name.lower() == "osprofile" and isinstance(value, dict):
-            cleaned[name] = {key: inner for key, inner in value.items() if key.lower() not in _SECRETS}
-        else:
-            cleaned[name] = _without_secrets(value)
-    return cleaned
+    return {
+        name: _without(value, rest) if isinstance(value, dict) and name.lower() == first else value
+        for name, value in document.items()
+        if rest or name.lower() != first
+    }

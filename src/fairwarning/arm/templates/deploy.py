@@ -1,19 +1,21 @@
 """Deploys a template: puts its resources one after the other, each through the PUT handler of its type."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from urllib.parse import urlsplit
 
-from fairwarning.arm import network, resource_ids
-from fairwarning.arm.compute import render
+from fairwarning.arm import network
+from fairwarning.arm.compute.types import FIND_DOCUMENTS
 from fairwarning.arm.context import SUBSCRIPTION, TENANT, ArmContext
-from fairwarning.arm.documents import Document, get_items, get_path
+from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import AzureError, InvalidTemplateError, check_resource_name, translate
 from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
-from fairwarning.arm.templates.budget import Budget, OverBudgetError
+from fairwarning.arm.resource_ids import REFERENCE
+from fairwarning.arm.state import ArmState
+from fairwarning.arm.templates.budget import OverBudgetError
 from fairwarning.arm.templates.coercion import coerce
 from fairwarning.arm.templates.context import DeploymentTarget
 from fairwarning.arm.templates.evaluator import run_in_loop
@@ -25,26 +27,9 @@ _LONGEST_MESSAGE = 2_000
 DEPLOYMENT = "Microsoft.Resources/deployments"
 _NAME = re.compile(r"[-\w.()]{1,64}", re.ASCII)
 _ROOT = re.compile(r"/subscriptions/([^/]+)(?:/resourceGroups/([^/]+))?/.*", re.IGNORECASE)
-_COMPUTE = re.compile(
-    r"/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/Microsoft\.Compute/([^/]+)/([^/]+)", re.IGNORECASE
-)
 
 #: The PUT handlers of resource types, in lower case; other types are stored as they are, or refused.
 Puts = Mapping[str, Handler]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeployStep:
-    """The outcome of one resource of a template."""
-
-    id: str
-    type: str
-    error: Json = None
-    operations: tuple[str, ...] = ()
-
-    def document(self) -> Document:
-        """Return the outcome as it is stored."""
-        return {"id": self.id, "type": self.type, "error": self.error, "operations": [*self.operations]}
 
 
 async def check_and_plan(
@@ -73,8 +58,8 @@ async def check_and_plan(
         plan,
         get_path(properties, "template"),
         get_path(properties, "parameters"),
-        _target(context, group, {}),
-        budget_of(context, request),
+        _target(context, request, group, {}),
+        request.budget or context.evaluator.budget(),
     )
     try:
         resources = await context.evaluator.run(work)
@@ -90,55 +75,66 @@ async def check_and_plan(
     return resources
 
 
-async def deploy(context: ArmContext, request: ArmRequest, document: Document, puts: Puts) -> Document:
-    """Deploy a template and return the deployment's document with its result, which is also stored."""
-    work, group = document["work"], context.require_group(request.names["group"])
+async def deploy(
+    context: ArmContext, request: ArmRequest, document: Document, work: Json, puts: Puts
+) -> Document:
+    """Deploy the template in ``work`` and return the result of the deployment."""
+    group = context.state().require_group(request.names["group"])
     deployed: dict[str, Json] = {}
-    budget = budget_of(context, request)
-    request = replace(request, budget=budget)
-    target = _target(context, group, deployed)
+    budget = request.budget or context.evaluator.budget()
+    request = replace(request, budget=budget, deployment=str(document["id"]).lower())
+    target = _target(context, request, group, deployed)
     inputs = get_path(work, "template"), get_path(work, "parameters"), target, budget
-    steps: list[DeployStep] = []
+    steps: list[Document] = []
     result: Document = {"outputs": {}, "error": None}
     try:
         for planned in await context.evaluator.run(partial(plan, *inputs)):
             steps.append(await _deploy_resource(context, request, planned, deployed, puts))
-            if steps[-1].error is not None:
-                result["error"] = deployment_failed([steps[-1].error])
+            if steps[-1]["error"] is not None:
+                result["error"] = deployment_failed([steps[-1]["error"]])
                 break
         else:
-            result["outputs"] = await context.evaluator.run(partial(outputs, *inputs))
+            result["outputs"] = _without_values(await context.evaluator.run(partial(outputs, *inputs)))
     except InvalidTemplateError as problem:
         result["error"] = deployment_failed([_invalid_template(problem).body()["error"]])
-    result["steps"] = [step.document() for step in steps]
-    result["operations"] = [operation for step in steps for operation in step.operations]
+    result["steps"] = [*steps]
+    result["operations"] = [operation for step in steps for operation in get_items(step, "operations")]
     started_at = datetime.fromisoformat(str(get_path(document, "properties", "timestamp")))
     result["duration"] = f"PT{(context.engine.clock.now() - started_at).total_seconds():g}S"
-    done: Document = {**document, "result": result}
-    del done["work"]
-    await context.put_documents({str(document["id"]): done})
-    return done
+    return result
+
+
+def is_secret(kind: Json) -> bool:
+    """Whether parameters and outputs of a type are secrets."""
+    return str(kind).lower() in ("securestring", "secureobject")
+
+
+def _without_values(declared: Mapping[str, Json]) -> Json:
+    """Return the outputs of a deployment, without the values of secrets."""
+    return {
+        name: {"type": get_path(output, "type")} if is_secret(get_path(output, "type")) else output
+        for name, output in declared.items()
+    }
 
 
 async def _deploy_resource(
     context: ArmContext, request: ArmRequest, planned: PlannedResource, deployed: dict[str, Json], puts: Puts
-) -> DeployStep:
+) -> Document:
     """Put one resource of a template and return the outcome."""
-    step = DeployStep(id=planned.id, type=planned.type)
+    step: Document = {"id": planned.id, "type": planned.type, "error": None, "operations": []}
     put = puts.get(planned.type.lower(), network.put)
     try:
         response = await put(context, await _put_request(context, request, planned))
     except InvalidTemplateError as problem:
-        return replace(step, error=_invalid_template(problem).body()["error"])
+        return {**step, "error": _invalid_template(problem).body()["error"]}
     except FairWarningError as problem:
-        return replace(step, error=translate(problem).body()["error"])
+        return {**step, "error": translate(problem).body()["error"]}
     if planned.type.lower() != DEPLOYMENT.lower():
         deployed[planned.id.lower()] = _as_succeeded(response.body, {})
-        return replace(step, operations=_operation_ids(response))
-    inner = get_path(context.document(planned.id), "result")
+        return {**step, "operations": _operation_ids(response)}
+    inner = get_path(context.state().document(planned.id), "result")
     deployed[planned.id.lower()] = _as_succeeded(response.body, {"outputs": get_path(inner, "outputs")})
-    ids = tuple(str(operation) for operation in get_items(inner, "operations"))
-    return replace(step, error=get_path(inner, "error"), operations=ids)
+    return {**step, "error": get_path(inner, "error"), "operations": get_items(inner, "operations")}
 
 
 async def _put_request(context: ArmContext, request: ArmRequest, planned: PlannedResource) -> ArmRequest:
@@ -153,59 +149,38 @@ async def _put_request(context: ArmContext, request: ArmRequest, planned: Planne
     return replace(request, method="PUT", path=planned.id, names=names, query=query, body=body)
 
 
-def _target(context: ArmContext, group: Document, deployed: Mapping[str, Json]) -> DeploymentTarget:
+def _target(
+    context: ArmContext, request: ArmRequest, group: Document, deployed: Mapping[str, Json]
+) -> DeploymentTarget:
     return DeploymentTarget(
         subscription=SUBSCRIPTION,
         group=str(group["name"]),
         group_document=group,
         tenant=TENANT,
         lookup=run_in_loop(
-            lambda resource: deployed.get(resource.lower()) or _find_resource(context, resource)
+            lambda resource: (
+                deployed.get(resource.lower()) or _find_resource(context.state(), request, resource)
+            )
         ),
     )
 
 
-def _find_resource(context: ArmContext, resource: str) -> Document | None:
-    parts = _COMPUTE.fullmatch(resource)
-    render_resource = None if parts is None else _RENDERERS.get(parts[2].lower())
-    if parts is None or render_resource is None:
-        return context.document(resource)
-    return render_resource(context, parts[1], parts[3])
+def _find_resource(state: ArmState, request: ArmRequest, resource: str) -> Document | None:
+    parts = REFERENCE.fullmatch(resource)
+    find = None if parts is None else FIND_DOCUMENTS.get(f"microsoft.compute/{parts[2]}".lower())
+    if parts is None or find is None:
+        return state.document(resource)
+    return find(state, replace(request, names={"group": parts[1], "name": parts[3]}))
 
 
-def _machine(context: ArmContext, group: str, name: str) -> Document | None:
-    machine = resource_ids.find_vm(context, group, name)
-    return None if machine is None else render.virtual_machine(context, machine)
-
-
-def _scale_set(context: ArmContext, group: str, name: str) -> Document | None:
-    scopes = resource_ids.find_scopes(context, resource_ids.SCALE_SETS, group, name)
-    return render.scale_set(context, scopes) if scopes else None
-
-
-def _availability_set(context: ArmContext, group: str, name: str) -> Document | None:
-    scopes = resource_ids.find_scopes(context, resource_ids.AVAILABILITY_SETS, group, name)
-    return render.availability_set(context, scopes[0]) if scopes else None
-
-
-#: Renders the resources that are scopes or machines of the core, by type.
-_RENDERERS: Mapping[str, Callable[[ArmContext, str, str], Document | None]] = {
-    resource_ids.VMS.lower(): _machine,
-    resource_ids.SCALE_SETS.lower(): _scale_set,
-    resource_ids.AVAILABILITY_SETS.lower(): _availability_set,
-}
-
-
-def _operation_ids(response: ArmResponse) -> tuple[str, ...]:
+def _operation_ids(response: ArmResponse) -> list[Json]:
     urls = [value for name, value in response.headers if name == "Azure-AsyncOperation"]
-    return tuple(urlsplit(url).path.rpartition("/")[2] for url in urls)
+    return [urlsplit(url).path.rpartition("/")[2] for url in urls]
 
 
 def _as_succeeded(document: Json, more: Document) -> Json:
-    properties = get_path(document, "properties")
-    if not isinstance(document, dict) or not isinstance(properties, dict):
-        return document
-    return {**document, "properties": {**properties, **more, "provisioningState": "Succeeded"}}
+    succeeded: Document = {**more, "provisioningState": "Succeeded"}
+    return overlay(document, {"properties": succeeded})
 
 
 def deployment_failed(details: Sequence[Json]) -> Json:
@@ -215,11 +190,6 @@ def deployment_failed(details: Sequence[Json]) -> Json:
         "Please list deployment operations for details; the first is given here."
     )
     return {"code": "DeploymentFailed", "message": message, "details": [*details]}
-
-
-def budget_of(context: ArmContext, request: ArmRequest) -> Budget:
-    """Return the budget of a request; a request without a budget gets a new one."""
-    return request.budget or context.evaluator.budget()
 
 
 def _invalid_template(problem: InvalidTemplateError) -> AzureError:

@@ -1,0 +1,206 @@
+"""The resources of Microsoft.Compute that are scopes and machines of the core, as a table.
+
+A ``ResourceType`` says how resources of a type are found, rendered, created, changed and deleted, and which
+verbs they have. The handlers of all requests and their routes follow from it. Each PUT, PATCH, POST and
+DELETE is one commit: its function reads the state that the request is decided on.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, NoReturn, TypeVar
+
+from fairwarning.arm import operations, resource_ids
+from fairwarning.arm.compute import actions, validation
+from fairwarning.arm.compute.actions import Selection
+from fairwarning.arm.context import ArmContext, Edit
+from fairwarning.arm.documents import Document, get_path, overlay
+from fairwarning.arm.errors import not_found
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.resource_ids import GROUP_PATH, SUBSCRIPTION_PATH, paginate
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.arm.state import ArmState
+from fairwarning.core.model import Scope
+
+#: The variable parts of a path.
+Names = Mapping[str, str]
+#: The scopes of a set: one, or one per zone.
+Scopes = tuple[Scope, ...]
+T = TypeVar("T")
+
+
+def _cannot(*arguments: object) -> NoReturn:
+    raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceType(Generic[T]):
+    """A type of resource; ``T`` is what the core has for it: a machine, or the scopes of a set."""
+
+    kind: str
+    #: The path below ``Microsoft.Compute``; its last segment is the name of a resource.
+    path: str
+    #: Returns a resource; None if there is none. Raises if the resource that it is a part of is missing.
+    find: Callable[[ArmState, Names], T | None]
+    #: Returns the resources of a list, each with a key to sort by and a function that finds it.
+    each: Callable[[ArmState, ArmRequest], Iterable[tuple[str, Callable[[], T]]]]
+    render: Callable[[ArmState, T], Document]
+    #: Creates a resource; without it, PUT changes existing resources only.
+    create: Callable[[Edit, ArmRequest, Document], None] | None = None
+    #: Changes a resource and returns the operation that this started, if any.
+    change: Callable[[Edit, ArmRequest, T, Document], str | None] = _cannot
+    #: Deletes a resource and returns the operation that lasts until it is gone, if it is not gone at once.
+    delete: Callable[[Edit, ArmRequest, T], str | None] = _cannot
+    #: Renders the instance view.
+    view: Callable[[ArmState, T], Document] | None = None
+    #: Returns the machines that a verb concerns.
+    select: Callable[[ArmState, ArmRequest, str], Selection] = _cannot
+    verbs: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ("GET", "PUT", "PATCH", "DELETE")
+    lists_by_location: bool = False
+    created_status: int = 201
+    #: The type whose version gates hide newer properties in responses, if it is another.
+    gates: str = ""
+    #: Whether documents include the instance view if a request asks for it.
+    expands: bool = False
+    #: Whether a PUT has succeeded once it is answered, whatever else happens to the resource.
+    succeeds_at_once: bool = False
+
+    def require(self, state: ArmState, names: Names) -> T:
+        """Return a resource.
+
+        Raises:
+            AzureError: there is no such resource, or no such group.
+        """
+        state.require_group(names["group"])
+        resource = self.find(state, names)
+        if resource is None:
+            raise not_found("Microsoft.Compute", self.path.format(**names), names["group"])
+        return resource
+
+    def find_document(self, state: ArmState, request: ArmRequest) -> Document | None:
+        """Return the document of the resource in a request; None if there is none."""
+        resource = self.find(state, request.names)
+        return None if resource is None else self.render(state, resource)
+
+    def routes(self) -> tuple[ArmRoute, ...]:
+        """Return the routes of all requests about resources of this type."""
+        one, collection = f"{GROUP_PATH}/{self.path}", self.path.rpartition("/")[0]
+        handlers = {"GET": self.get_one, "PUT": self.put, "PATCH": self.patch, "DELETE": self.delete_one}
+        routes = [ArmRoute("GET", f"{GROUP_PATH}/{collection}", self.list_all)]
+        if "/" not in collection:
+            routes.append(ArmRoute("GET", f"{SUBSCRIPTION_PATH}/{collection}", self.list_all))
+        if self.lists_by_location:
+            path = f"{SUBSCRIPTION_PATH}/locations/{{location}}/{collection}"
+            routes.append(ArmRoute("GET", path, self.list_all))
+        routes += [ArmRoute(method, one, handlers[method]) for method in self.methods]
+        if self.view is not None:
+            routes.append(ArmRoute("GET", f"{one}/instanceView", partial(self.get_view, self.view)))
+        routes += [ArmRoute("POST", f"{one}/{verb}", partial(self.act, verb)) for verb in self.verbs]
+        return tuple(routes)
+
+    async def get_one(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
+        """Return a resource."""
+        return _with_etag(ArmResponse(body=self._render(context.state(), request)))
+
+    async def get_view(
+        self, view: Callable[[ArmState, T], Document], context: ArmContext, request: ArmRequest
+    ) -> ArmResponse:
+        """Return the instance view of a resource."""
+        state = context.state()
+        return ArmResponse(body=view(state, self.require(state, request.names)))
+
+    async def list_all(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
+        """Return a page of the resources: of a group, of all groups, or of what they are parts of."""
+        state = context.state()
+
+        def rendered(find: Callable[[], T]) -> Document:
+            return self._shown(state, find(), request)
+
+        return paginate(request, [(key, partial(rendered, find)) for key, find in self.each(state, request)])
+
+    async def put(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
+        """Create or change a resource."""
+        if self.create is not None:
+            context.state().require_active_group(request.names["group"])
+        body = validation.read_body(self.kind, request)
+        return await self._change(context, request, body)
+
+    async def patch(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
+        """Change a resource."""
+        self.require(context.state(), request.names)
+        return await self._change(context, request, validation.read_body(self.kind, request))
+
+    async def delete_one(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
+        """Delete a resource; 204 if there is none."""
+
+        def fill(edit: Edit) -> ArmResponse:
+            edit.state.require_group(request.names["group"])
+            resource = self.find(edit.state, request.names)
+            if resource is None:
+                return ArmResponse(status=204)
+            operation = self.delete(edit, request, resource)
+            if operation is None:
+                return ArmResponse(status=200)
+            return operations.accepted_response(context, request, operation)
+
+        return await context.change(request.principal, fill)
+
+    async def act(self, verb: str, context: ArmContext, request: ArmRequest) -> ArmResponse:
+        """Carry out a verb."""
+
+        def fill(edit: Edit) -> str | None:
+            return actions.act(edit, request, verb, self.select(edit.state, request, verb))
+
+        operation = await context.change(request.principal, fill)
+        if operation is not None:
+            return operations.accepted_response(context, request, operation)
+        return ArmResponse(status=204 if verb == actions.EVICT else 200)
+
+    async def _change(self, context: ArmContext, request: ArmRequest, body: Document) -> ArmResponse:
+        def fill(edit: Edit) -> tuple[int, str | None]:
+            resource = self.find(edit.state, request.names)
+            if resource is None and self.create is not None and request.method == "PUT":
+                edit.state.require_active_group(request.names["group"])
+                self.create(edit, request, body)
+                return self.created_status, None
+            return 200, self.change(edit, request, self.require(edit.state, request.names), body)
+
+        status, operation = await context.change(request.principal, fill)
+        document = self._render(context.state(), request)
+        if self.succeeds_at_once:
+            # A pending restart would make the state "Updating"; the client would wait for that instead.
+            document = overlay(document, {"properties": {"provisioningState": "Succeeded"}})
+        return _with_etag(operations.created_response(context, request, operation, document, status=status))
+
+    def _render(self, state: ArmState, request: ArmRequest) -> Document:
+        return self._shown(state, self.require(state, request.names), request)
+
+    def _shown(self, state: ArmState, resource: T, request: ArmRequest) -> Document:
+        document = self.render(state, resource)
+        if self.expands and self.view is not None and _wants_view(request.query):
+            document = overlay(document, {"properties": {"instanceView": self.view(state, resource)}})
+        return validation.hide_newer_properties(self.gates or self.kind, document, request.version)
+
+
+def find_set(kind: str, state: ArmState, names: Names) -> Scopes | None:
+    """Return the scopes of a set; None if there is no such set."""
+    return resource_ids.find_scopes(state, kind, names) or None
+
+
+def each_set(kind: str, state: ArmState, request: ArmRequest) -> Iterable[tuple[str, Callable[[], Scopes]]]:
+    """Return the sets of a type, of a group or of all groups."""
+    sets: dict[str, Scopes] = {}
+    for scope in resource_ids.select_scopes(state, request, kind):
+        key = resource_ids.set_id(state, scope).lower()
+        sets[key] = (*sets.get(key, ()), scope)
+    return ((key, partial(sets.__getitem__, key)) for key in sets)
+
+
+def _wants_view(query: Mapping[str, str]) -> bool:
+    return "instanceview" in query.get("$expand", "").lower() or query.get("statusOnly") == "true"
+
+
+def _with_etag(response: ArmResponse) -> ArmResponse:
+    etag = get_path(response.body, "etag")
+    return response if etag is None else replace(response, headers=(*response.headers, ("ETag", str(etag))))

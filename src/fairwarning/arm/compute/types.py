@@ -1,0 +1,25 @@
+"""All types of resources in the table, and what templates need of them."""
+
+from collections.abc import Callable, Mapping
+
+from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
+from fairwarning.arm.documents import Document
+from fairwarning.arm.messages import ArmRequest, Handler
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.arm.state import ArmState
+
+ROUTES: tuple[ArmRoute, ...] = (
+    *vms.ROUTES,
+    *scalesets.ROUTES,
+    *instances.ROUTES,
+    *availability_sets.ROUTES,
+    *cloud_services.ROUTES,
+)
+_TEMPLATE_TYPES = (vms.TYPE, scalesets.TYPE, availability_sets.TYPE, cloud_services.TYPE)
+
+#: What puts the resources of a type, by the type in lower case.
+PUTS: Mapping[str, Handler] = {f"microsoft.compute/{type.kind}".lower(): type.put for type in _TEMPLATE_TYPES}
+#: What returns the documents of a type.
+FIND_DOCUMENTS: Mapping[str, Callable[[ArmState, ArmRequest], Document | None]] = {
+    f"microsoft.compute/{type.kind}".lower(): type.find_document for type in _TEMPLATE_TYPES
+}

@@ -1,0 +1,191 @@
+"""Work that follows from requests without being part of them.
+
+Requests that read never write, so three things are left to a worker: documents of machines, sets and groups
+that are gone are removed, operations that ended long ago are forgotten, and deployments that an earlier
+server left unfinished are carried on. Removing and forgetting change nothing that clients are told.
+
+``run`` is woken by the feed and by time. On a manual clock, whoever moves it awaits ``rest`` at every step.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from datetime import datetime, timedelta
+
+from fairwarning.arm import deployments, operations, resource_ids
+from fairwarning.arm.compute import render, scalesets
+from fairwarning.arm.context import ArmContext, Documents, Edit
+from fairwarning.arm.documents import Document, get_path
+from fairwarning.arm.groups import documents_below, documents_of_deleted
+from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import RESOURCE_TYPES, SCALE_SETS, VMS, group_id, resource_id
+from fairwarning.core.changes import EventChanged, EventMilestone, MachineRemoved, ScopeRemoved
+from fairwarning.core.errors import FairWarningError
+from fairwarning.core.model import HOME_GROUP, PLATFORM, Machine, MachineRef
+from fairwarning.engine.feed import LaggingError
+from fairwarning.formats.log_messages import LogMessage
+
+log = logging.getLogger("fairwarning.arm")
+
+#: How long a finished operation can still be looked up, at least.
+RETENTION = timedelta(hours=1)
+#: How long the worker gathers lines before it looks at them.
+PAUSE = timedelta(seconds=1)
+
+_TYPES = {kind.lower(): kind for kind in RESOURCE_TYPES.values()}
+#: The keys of groups, and of resources that are scopes or machines of the core.
+_CORE_RESOURCE = re.compile(
+    r"/subscriptions/[^/]+/resourcegroups/(?P<group>[^/]+)"
+    rf"(?:/providers/microsoft\.compute/(?P<kind>{'|'.join(_TYPES)})/(?P<name>[^/]+)"
+    r"(?:/virtualmachines/(?P<instance>[^/]+))?)?"
+)
+
+
+class Upkeep:
+    """The worker of a context."""
+
+    def __init__(self, context: ArmContext) -> None:
+        self._context = context
+        self._working = asyncio.Lock()
+        self._stack = ExitStack()
+        self._lines = self._stack.enter_context(context.engine.feed.subscribe())
+        #: The keys of documents whose resource may be gone; None at first, when all are looked at.
+        self._doubtful: set[str] | None = None
+        self._removed: set[MachineRef] = set()
+        #: When each operation is looked at next, and how often clients had asked when its end was seen.
+        self._looks: dict[str, tuple[datetime, int | None]] = {}
+        context.engine.upkeep.append(self.rest)
+
+    async def run(self) -> None:
+        """Work for as long as the server runs."""
+        with self._stack, self._context.engine.feed.subscribe(size=1) as wakeups:
+            while True:
+                try:
+                    await self.rest()
+                except FairWarningError as problem:
+                    log.error(LogMessage("upkeep_failed", problem=problem))
+                with suppress(LaggingError):
+                    await wakeups.next_batch(RETENTION)
+                await asyncio.sleep(PAUSE.total_seconds())
+
+    async def rest(self) -> None:
+        """Return once there is nothing left to do at this moment."""
+        async with self._working:
+            await self._read_lines()
+            unfinished = self._context.interrupted
+            if self._doubtful is None:
+                unfinished |= set(deployments.running(self._context.committed()))
+            for key in sorted(unfinished - self._context.deploying):
+                await deployments.resume(self._context, key)
+                unfinished.discard(key)
+            await self._put(self._removals)
+            self._doubtful, self._removed = set(), set()
+            await self._forget_operations()
+
+    async def _read_lines(self) -> None:
+        try:
+            lines = await self._lines.next_batch(timedelta(0))
+        except LaggingError:
+            self._doubtful = None
+            return
+        if self._doubtful is None:
+            return
+        for line in lines:
+            match line.change:
+                case MachineRemoved(scope=scope, name=name):
+                    self._removed.add(MachineRef(scope, name))
+                    self._doubtful |= _machine_keys(MachineRef(scope, name))
+                case ScopeRemoved(set_id=set_id):
+                    self._doubtful |= _set_keys(set_id)
+                case EventChanged(scope=scope, what=EventMilestone.CANCELLED):
+                    self._doubtful.add(group_id(_split(scope)[0]))
+                case _:
+                    pass
+
+    async def _put(self, documents: Callable[[ArmState], Documents]) -> None:
+        def fill(edit: Edit) -> None:
+            edit.put(documents(edit.state))
+
+        if documents(self._context.committed()):
+            await self._context.change(PLATFORM, fill)
+
+    def _removals(self, state: ArmState) -> Documents:
+        if self._doubtful is None:
+            keys = list(state.view.keys_under(group_id("").lower()))
+        else:
+            keys = sorted(key.lower() for key in self._doubtful)
+        markers = {
+            render.power_off_key(ref)
+            for ref in self._removed
+            if (scope := state.view.find_scope(ref.scope)) is None or ref.name not in scope.machines
+        }
+        removals: dict[str, Document | None] = {
+            key: None for key in sorted(markers) if state.document(key) is not None
+        }
+        for key in keys:
+            removals |= _after(state, key)
+        return removals
+
+    async def _forget_operations(self) -> None:
+        state, looks = self._context.committed(), self._looks
+        self._looks = {}
+        old: dict[str, Document | None] = {}
+        for key, operation in state.documents(operations.PREFIX):
+            begun = datetime.fromisoformat(str(operation["started_at"]))
+            due, reads = self._looks[key] = looks.get(key, (begun + RETENTION, None))
+            if due > state.now:
+                continue
+            # Under a manual clock hours pass at once: a client must have had the chance to ask since the end.
+            if reads is not None and reads != self._context.reads:
+                old[key] = None
+            elif reads is None and not operations.any_pending(state, operation):
+                self._looks[key] = state.now + RETENTION, self._context.reads
+        await self._put(lambda state: old)
+
+
+def _after(state: ArmState, key: str) -> Documents:
+    """Return the documents to change because a resource of the core is gone; none if it exists."""
+    parts = _CORE_RESOURCE.fullmatch(key)
+    document = state.document(key) if parts is not None else None
+    if parts is None or document is None:
+        return {}
+    names = parts.groupdict()
+    if names["kind"] is None:
+        group = state.find_group(names["group"])
+        if group is None:
+            return documents_of_deleted(state, key)
+        return {} if group == document else {key: group}
+    if names["instance"] is not None:
+        machine = scalesets.find_instance(
+            resource_ids.find_scopes(state, SCALE_SETS, names), names["instance"]
+        )
+        return {} if _describes(document, machine) else {key: None}
+    if _TYPES[names["kind"]] == VMS:
+        exists = _describes(document, resource_ids.find_vm(state, names))
+    else:
+        exists = bool(resource_ids.find_scopes(state, _TYPES[names["kind"]], names))
+    return {} if exists else documents_below(state, key) | {key: None}
+
+
+def _describes(document: Document, machine: Machine | None) -> bool:
+    return machine is not None and get_path(document, "properties", "vmId") == machine.vm_id
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return the group in the full name of a scope or set, and the rest of the name."""
+    group, _, rest = name.rpartition("/")
+    return group or HOME_GROUP, rest
+
+
+def _machine_keys(ref: MachineRef) -> set[str]:
+    group, _ = _split(ref.scope)
+    set_name, _, instance = ref.name.rpartition("_")
+    part = f"{resource_id(group, SCALE_SETS, set_name)}/{VMS}/{instance}"
+    return {resource_id(group, VMS, ref.name), part}
+
+
+def _set_keys(set_id: str) -> set[str]:
+    group, name = _split(set_id)
+    return {group_id(group), *(resource_id(group, kind, name) for kind in _TYPES.values())}

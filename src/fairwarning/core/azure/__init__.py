@@ -1,0 +1,1 @@
+"""What Azure calls machines and sets, and how it reads JSON."""

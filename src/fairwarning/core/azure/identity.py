@@ -1,0 +1,167 @@
+"""What Azure says a machine is: its group, location, size, image, resource id and computer name.
+
+The management API and ``/metadata/instance`` both read this module, so they cannot differ. Most of these
+facts are in the documents that clients of the management API have stored: that of the machine, or that of
+its scale set. A machine that no client has described has the defaults below.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairwarning.core.azure.members import get_path
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import HOME_GROUP, Machine, ScopeKind, ScopeProperties
+
+SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
+DEFAULT_LOCATION = "westeurope"
+DEFAULT_SIZE = "Standard_D2s_v5"
+
+VMS = "virtualMachines"
+SCALE_SETS = "virtualMachineScaleSets"
+AVAILABILITY_SETS = "availabilitySets"
+CLOUD_SERVICES = "cloudServices"
+ROLE_INSTANCES = "roleInstances"
+
+#: The type of resource that each kind of scope is.
+RESOURCE_TYPES = {
+    ScopeKind.SCALE_SET: SCALE_SETS,
+    ScopeKind.FLEXIBLE_SET: SCALE_SETS,
+    ScopeKind.AVAILABILITY_SET: AVAILABILITY_SETS,
+    ScopeKind.CLOUD_SERVICE: CLOUD_SERVICES,
+    ScopeKind.STANDALONE: VMS,
+}
+#: The types of machines that are parts of the resource of their scope, and no resources of their own.
+_PARTS = {ScopeKind.SCALE_SET: VMS, ScopeKind.CLOUD_SERVICE: ROLE_INSTANCES}
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+#: Returns the stored document of a resource by its id; None if there is none.
+FindDocument = Callable[[str], Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """The image that a machine was created from: of the marketplace, or one with an id."""
+
+    publisher: str = ""
+    offer: str = ""
+    sku: str = ""
+    version: str = ""
+    id: str = ""
+
+
+DEFAULT_IMAGE = Image(
+    publisher="Canonical", offer="0001-com-ubuntu-server-jammy", sku="22_04-lts-gen2", version="latest"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineIdentity:
+    """The facts about a machine that its own API and the management API agree on."""
+
+    group: str
+    resource_id: str
+    computer_name: str
+    location: str
+    size: str
+    image: Image
+
+
+def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> MachineIdentity:
+    """Return what Azure says a machine is."""
+    group = group_name(scope, find)
+    resource_id = _machine_id(machine, scope, group)
+    own = find(resource_id)
+    if get_path(own, "properties", "vmId") != machine.vm_id:
+        own = None  # the document of an earlier machine of that name
+    model = find(_set_id(scope, group)) if scope.kind.scales else None
+    profile = get_path(model, "properties", "virtualMachineProfile")
+    return MachineIdentity(
+        group=group,
+        resource_id=resource_id,
+        computer_name=_text(
+            get_path(own, "properties", "osProfile", "computerName"), _computer_name(machine, scope, profile)
+        ),
+        location=_text(
+            get_path(own, "location"),
+            get_path(model, "location"),
+            get_path(find(group_id(group)), "location"),
+            DEFAULT_LOCATION,
+        ),
+        size=_text(
+            get_path(own, "properties", "hardwareProfile", "vmSize"),
+            get_path(model, "sku", "name"),
+            DEFAULT_SIZE,
+        ),
+        image=_image(
+            get_path(own, "properties", "storageProfile", "imageReference"),
+            get_path(profile, "storageProfile", "imageReference"),
+        ),
+    )
+
+
+def group_id(name: str) -> str:
+    """Return the id of a resource group."""
+    return f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{name}"
+
+
+def resource_id(group: str, kind: str, name: str) -> str:
+    """Return the id of a resource of Microsoft.Compute."""
+    return f"{group_id(group)}/providers/Microsoft.Compute/{kind}/{name}"
+
+
+def group_name(scope: ScopeProperties, find: FindDocument) -> str:
+    """Return the resource group of a scope, spelled as it was created."""
+    name = scope.group or HOME_GROUP
+    return _text(get_path(find(group_id(name)), "name"), name)
+
+
+def set_id(scope: ScopeProperties, find: FindDocument) -> str:
+    """Return the id of the resource that a scope is, whole or as one of its zones."""
+    return _set_id(scope, group_name(scope, find))
+
+
+def machine_id(machine: Machine, scope: ScopeProperties, find: FindDocument) -> str:
+    """Return the id of a machine: a resource of its own, or a part of the resource of its scope."""
+    return _machine_id(machine, scope, group_name(scope, find))
+
+
+def computer_name(prefix: str, instance_id: int) -> str:
+    """Return the hostname of an instance of a uniform scale set."""
+    # S-06: the id in base 36, padded to six digits; Azure writes the letters in upper case.
+    digits = ""
+    while instance_id > 0:
+        instance_id, digit = divmod(instance_id, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return f"{prefix}{digits:0>6}"
+
+
+def _set_id(scope: ScopeProperties, group: str) -> str:
+    return resource_id(group, RESOURCE_TYPES[scope.kind], scope.set_name)
+
+
+def _machine_id(machine: Machine, scope: ScopeProperties, group: str) -> str:
+    if scope.kind not in _PARTS:
+        return resource_id(group, VMS, machine.name)
+    name = machine.instance if scope.kind is ScopeKind.SCALE_SET else machine.name
+    return f"{_set_id(scope, group)}/{_PARTS[scope.kind]}/{name}"
+
+
+def _computer_name(machine: Machine, scope: ScopeProperties, profile: Json) -> str:
+    if scope.kind is not ScopeKind.SCALE_SET:
+        return machine.name
+    prefix = _text(get_path(profile, "osProfile", "computerNamePrefix"), scope.set_name)
+    return computer_name(prefix, int(machine.instance))
+
+
+def _image(*references: Json) -> Image:
+    for reference in references:
+        if isinstance(reference, dict):
+            names = ("publisher", "offer", "sku", "version", "id")
+            return Image(**{name: _text(get_path(reference, name), "") for name in names})
+    return DEFAULT_IMAGE
+
+
+def _text(*values: Json) -> str:
+    """Return the first value that is a text and not empty."""
+    return next((value for value in values if isinstance(value, str) and value), "")

@@ -1,0 +1,115 @@
+"""A machine is the same to the management API and to the software that runs on it."""
+
+import json
+
+import pytest
+
+from fairwarning.core.azure.identity import identify
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import ScopeKind
+from fairwarning.metadata import instance
+from tests.arm.azure import HOME, ROOT, Azure, at
+from tests.arm.compute import SET, VM, both, compute, model, scale_set
+
+DEBIAN: Json = {"publisher": "Debian", "offer": "debian-12", "sku": "12", "version": "latest"}
+
+
+def seen_inside(azure: Azure, name: str) -> Json:
+    """Return the compute part of ``/metadata/instance`` on a machine."""
+    machine = azure.fleet.machine(name)
+    scope = azure.fleet.scope(machine.scope)
+    facts = instance.instance_facts(machine, scope.facts, azure.fleet.engine.texts())
+    return at(instance.document(facts, "2021-12-13"), "compute")
+
+
+@pytest.mark.rule("S-06")
+def test_an_instance_has_one_computer_name() -> None:
+    azure = compute()
+    azure.put(f"{SET}/web", scale_set(12))
+
+    outside = at(azure.get(f"{SET}/web/virtualMachines/11"), "properties", "osProfile", "computerName")
+    view = at(azure.get(f"{SET}/web/virtualMachines/11/instanceView"), "computerName")
+
+    assert (outside, view) == ("web00000B", "web00000B")
+    assert at(seen_inside(azure, "web_11"), "osProfile", "computerName") == "web00000B"
+
+
+@pytest.mark.rule("S-06")
+def test_the_prefix_of_computer_names_is_that_of_the_set() -> None:
+    azure = compute()
+    azure.put(f"{SET}/web", both(scale_set(1), model(osProfile={"computerNamePrefix": "shop"})))
+
+    outside = at(azure.get(f"{SET}/web/virtualMachines/0"), "properties", "osProfile", "computerName")
+
+    assert outside == "shop000000"
+    assert at(seen_inside(azure, "web_0"), "osProfile", "computerName") == "shop000000"
+
+
+def test_a_machine_knows_the_group_that_it_was_made_in() -> None:
+    azure = compute()
+    azure.put(f"{SET}/web", scale_set(1))
+    azure.put(f"{VM}/db", {"location": "westeurope"})
+
+    instance_of_set, machine = seen_inside(azure, "web_0"), seen_inside(azure, "db")
+
+    assert at(instance_of_set, "resourceGroupName") == at(machine, "resourceGroupName") == "lab"
+    assert at(instance_of_set, "resourceId") == at(azure.get(f"{SET}/web/virtualMachines/0"), "id")
+    assert at(instance_of_set, "resourceId") == f"{ROOT}/providers/{SET}/web/virtualMachines/0"
+    assert at(machine, "resourceId") == at(azure.get(f"{VM}/db"), "id")
+
+
+def test_a_machine_that_no_client_has_described_is_in_the_home_group() -> None:
+    azure = compute(Blueprint(name="web", count=1), Blueprint(name="box", kind=ScopeKind.STANDALONE))
+
+    assert at(seen_inside(azure, "box"), "resourceId") == f"{HOME}/{VM}/box"
+    assert at(seen_inside(azure, "web_0"), "resourceId") == f"{HOME}/{SET}/web/virtualMachines/0"
+    assert at(seen_inside(azure, "box"), "resourceGroupName") == "fairwarning"
+
+
+def test_a_machine_knows_its_size_location_and_image() -> None:
+    azure = compute()
+    profile: Json = {
+        "hardwareProfile": {"vmSize": "Standard_E4s_v5"},
+        "storageProfile": {"imageReference": DEBIAN},
+    }
+    azure.put(f"{VM}/db", {"location": "northeurope", "properties": profile})
+
+    inside = seen_inside(azure, "db")
+
+    assert at(inside, "vmSize") == "Standard_E4s_v5"
+    assert at(inside, "location") == "northeurope"
+    assert (at(inside, "publisher"), at(inside, "offer"), at(inside, "sku")) == ("Debian", "debian-12", "12")
+
+
+@pytest.mark.parametrize("mode", ["Uniform", "Flexible"])
+def test_the_machines_of_a_set_have_its_size_location_and_image(mode: str) -> None:
+    azure = compute()
+    body = both(scale_set(1), model(storageProfile={"imageReference": DEBIAN}))
+    own: Json = {
+        "location": "eastus",
+        "sku": {"name": "Standard_F8s_v2"},
+        "properties": {"orchestrationMode": mode},
+    }
+    azure.put(f"{SET}/web", both(body, own))
+
+    (name,) = azure.fleet.machines("lab/web")
+    inside = seen_inside(azure, name)
+
+    assert at(inside, "vmSize") == "Standard_F8s_v2"
+    assert at(inside, "location") == "eastus"
+    assert at(inside, "publisher") == "Debian"
+
+
+def test_the_document_of_an_earlier_machine_says_nothing_about_its_successor() -> None:
+    azure = compute()
+    azure.put(f"{VM}/db", {"properties": {"hardwareProfile": {"vmSize": "Standard_E4s_v5"}}})
+    machine = azure.fleet.machine("db")
+    texts = {
+        key: json.dumps({**json.loads(text), "properties": {"vmId": "another"}})
+        for key, text in azure.fleet.engine.texts().items()
+    }
+
+    facts = identify(machine, azure.fleet.scope("lab/db").facts, lambda key: json.loads(texts[key.lower()]))
+
+    assert facts.size == "Standard_D2s_v5"

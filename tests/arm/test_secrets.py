@@ -1,0 +1,148 @@
+"""Secrets are neither returned nor stored where the journal could show them."""
+
+import json
+
+import pytest
+
+from fairwarning.core.document.render import Json
+from fairwarning.store.memory import MemoryStore
+from tests.arm.azure import ROOT, Azure, at
+from tests.arm.cloud import resource, template
+from tests.arm.deploying import ONE, SET, VMSS, body, deploy, deploy_set, deployable, facts
+from tests.fleet_harness import run
+from tests.store.gate import Gate
+
+VM = "Microsoft.Compute/virtualMachines/db"
+KEY = f"{ROOT}/providers/{ONE}"
+
+
+@pytest.fixture
+def azure() -> Azure:
+    return deployable()
+
+
+def stored(azure: Azure) -> str:
+    """Return all texts that are stored with the fleet."""
+    return json.dumps(dict(azure.fleet.engine.texts()))
+
+
+@pytest.mark.parametrize(
+    ("path", "properties"),
+    [
+        pytest.param(VM, {"osProfile": {"adminPassword": "hunter2"}}, id="the password of a machine"),
+        pytest.param(VM, {"osProfile": {"customData": "hunter2"}}, id="the custom data of a machine"),
+        pytest.param(
+            f"{VMSS}/web",
+            {"virtualMachineProfile": {"osProfile": {"adminPassword": "hunter2"}}},
+            id="the password of a scale set",
+        ),
+        pytest.param(
+            f"{VMSS}/web",
+            {
+                "virtualMachineProfile": {
+                    "extensionProfile": {
+                        "extensions": [{"properties": {"protectedSettings": {"key": "hunter2"}}}]
+                    }
+                }
+            },
+            id="the protected settings of a set's extension",
+        ),
+        pytest.param(
+            f"{VM}/extensions/script",
+            {"settings": {}, "protectedSettings": {"key": "hunter2"}},
+            id="the protected settings of an extension",
+        ),
+    ],
+)
+def test_a_secret_is_neither_stored_nor_returned(azure: Azure, path: str, properties: Json) -> None:
+    response = azure.put(path, {"properties": properties})
+
+    assert "hunter2" not in stored(azure)
+    assert "hunter2" not in json.dumps(response.body) + json.dumps(azure.get(path))
+
+
+def test_a_deployment_stores_no_secret_while_it_runs() -> None:
+    gate = Gate(MemoryStore())
+    azure = deployable(gate)
+
+    deploy(azure, SET, count=1, adminPassword="hunter2")
+
+    texts = [str(batch) for batch in gate.batches]
+    assert any(KEY.lower() in text and "result" not in text for text in texts)
+    assert not any("hunter2" in text for text in texts)
+
+
+def test_the_value_of_a_secret_output_is_not_returned(azure: Azure) -> None:
+    outputs: Json = {
+        "open": {"type": "string", "value": "shown"},
+        "hidden": {"type": "secureString", "value": "[parameters('word')]"},
+    }
+    written = template(parameters={"word": {"type": "secureString"}}, outputs=outputs)
+
+    deploy(azure, written, word="hunter2")
+
+    assert facts(azure, "outputs") == {
+        "open": {"type": "String", "value": "shown"},
+        "hidden": {"type": "SecureString"},
+    }
+    assert "hunter2" not in stored(azure)
+
+
+def interrupted(azure: Azure) -> None:
+    """Leave a deployment as a server does that stops while it deploys."""
+    deploy_set(azure)
+    done = azure.context.committed().document(KEY)
+    assert done is not None
+    correlation = at(done, "properties", "correlationId")
+    work: Json = {"template": SET, "parameters": {"count": {"value": 3}, "adminPassword": {"value": "s"}}}
+    azure.keep({KEY: {name: value for name, value in done.items() if name != "result"}})
+    run(azure.fleet.store.put_value(f"deployment:{correlation}", json.dumps(work)))
+
+
+def test_an_interrupted_deployment_goes_on_with_what_was_kept_apart(azure: Azure) -> None:
+    interrupted(azure)
+
+    azure.restart()
+
+    assert len(azure.fleet.machines("lab/web")) == 3
+    assert facts(azure, "provisioningState") == "Succeeded"
+
+
+def test_what_was_kept_apart_goes_when_the_deployment_is_done(azure: Azure) -> None:
+    deploy_set(azure)
+
+    correlation = facts(azure, "correlationId")
+
+    assert not run(azure.fleet.store.get_value(f"deployment:{correlation}"))
+
+
+def test_a_deployment_of_which_nothing_was_kept_has_failed(azure: Azure) -> None:
+    interrupted(azure)
+    run(azure.fleet.store.put_value(f"deployment:{facts(azure, 'correlationId')}", None))
+
+    azure.restart()
+
+    assert facts(azure, "provisioningState") == "Failed"
+    assert facts(azure, "error", "details", 0, "code") == "DeploymentInterrupted"
+
+
+def test_a_deployment_inside_another_goes_on_with_it(azure: Azure) -> None:
+    nested = resource(
+        "inner",
+        kind="Microsoft.Resources/deployments",
+        properties={"mode": "Incremental", "template": template(resource("net"))},
+    )
+    azure.put(ONE, body(template(nested)))
+    inner = f"{ROOT}/providers/Microsoft.Resources/deployments/inner"
+    for key in (KEY, inner):
+        document = azure.context.committed().document(key)
+        assert document is not None
+        azure.keep({key: {name: value for name, value in document.items() if name != "result"}})
+    correlation = facts(azure, "correlationId")
+    work: Json = {"template": template(nested), "parameters": None}
+    run(azure.fleet.store.put_value(f"deployment:{correlation}", json.dumps(work)))
+
+    azure.restart()
+
+    assert facts(azure, "provisioningState") == "Succeeded"
+    assert at(azure.get(inner), "properties", "provisioningState") == "Succeeded"
