@@ -16,6 +16,7 @@ import pytest
 from fairwarning.core.errors import FairWarningError, StorageError
 from fairwarning.core.policy import Policy
 from fairwarning.engine import decider
+from fairwarning.engine.engine import BATCH_SIZE
 from fairwarning.engine.ports import AggregateKind, Store
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Caller
@@ -47,6 +48,7 @@ class Settings:
     #: Whether deciding yields to other tasks after every request.
     pauses: bool = False
     policy: Policy = WATCHED
+    batch_size: int = BATCH_SIZE
 
 
 #: The kinds of histories that every seed is tried with.
@@ -57,9 +59,10 @@ SETTINGS = {
     "nodes that are cut off": Settings(nodes=2, cuts=0.5),
     "three nodes": Settings(nodes=3),
     "late followers": Settings(weather=Weather(lag=0.5, delay=0.004, loss=0.02, gap=0.02)),
+    "small batches": Settings(nodes=2, requests=30, batch_size=3),
     "all at once": Settings(nodes=2, requests=30, spread=0.004),
     "with pauses": Settings(
-        rounds=6, requests=60, spread=0.02, weather=Weather(lag=0.005, delay=0.002, loss=0.02), pauses=True
+        rounds=6, requests=60, spread=0.02, weather=Weather(lag=0.005, delay=0.002, gap=0.05), pauses=True
     ),
     "slow store": Settings(weather=Weather(lag=0.02, delay=0.2, loss=0.1, gap=0.1)),
 }
@@ -98,8 +101,9 @@ class History:
     async def _start_node(self) -> Node:
         skew = timedelta(seconds=self.chance.uniform(-0.3, 0.3))
         link = Link(self.store, replace(self.settings.weather, loss=0.0), self.chance)
+        clock = LoopClock(lambda: self._ahead + skew)
         node = Node(
-            self.store, link, LoopClock(lambda: self._ahead + skew), lambda: self.chance.getrandbits(63) or 1
+            self.store, link, clock, lambda: self.chance.getrandbits(63) or 1, self.settings.batch_size
         )
         await node.open()
         link.weather = self.settings.weather

@@ -9,6 +9,7 @@ from random import Random
 from typing import ClassVar
 
 from fairwarning.core.errors import StorageError
+from fairwarning.engine.decider import PATIENCE
 from fairwarning.engine.ports import Batch, Entry, FleetSnapshot, GapError, Store
 from tests.deciders.stores import Delegate
 
@@ -37,7 +38,7 @@ class Weather:
     lag: float = 0.0
     #: The longest time that a call of the store takes, each way.
     delay: float = 0.0
-    #: How often a request or its answer is lost.
+    #: How often a request, its answer or a page of the journal is lost.
     loss: float = 0.0
     #: How often a follower finds that the journal was pruned.
     gap: float = 0.0
@@ -50,7 +51,8 @@ class Link(Delegate):
         super().__init__(inner)
         self.weather = weather
         self.counts: Counter[str] = Counter()
-        self.sent: dict[int, Batch] = {}
+        #: The batches that were sent, by stamp, and when each was sent first.
+        self.sent: dict[int, tuple[Batch, float]] = {}
         self._chance = chance
         self._dead = False
         self._inside: set[asyncio.Task[object]] = set()
@@ -61,9 +63,14 @@ class Link(Delegate):
         for task in self._inside:
             task.cancel()
 
+    def expecting(self, stamp: int) -> Batch | None:
+        """Return a batch of the node if the node still waits for its answer, or has it."""
+        batch, sent_at = self.sent.get(stamp, (None, 0.0))
+        return None if asyncio.get_running_loop().time() - sent_at > PATIENCE else batch
+
     async def commit(self, batch: Batch) -> Sequence[Entry]:
         self.counts["commit"] += 1
-        self.sent[batch.stamp] = batch
+        self.sent.setdefault(batch.stamp, (batch, asyncio.get_running_loop().time()))
         with self._calling():
             await self._travel(NoAnswerError)
             entries = await super().commit(batch)
@@ -94,6 +101,8 @@ class Link(Delegate):
                     await asyncio.sleep(self._chance.random() * self.weather.lag)
                     if self._chance.random() < self.weather.gap:
                         raise GapError
+                    if self._chance.random() < self.weather.loss:
+                        raise NotReachedError
                     yield page
 
     async def _travel(self, loss: type[NoAnswerError | NotReachedError] | None) -> None:

@@ -9,7 +9,7 @@ from fairwarning.core.errors import ContendedError, FairWarningError, StorageErr
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.directory import IndexedBy
-from fairwarning.engine.engine import Engine
+from fairwarning.engine.engine import BATCH_SIZE, Engine
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.ports import Aggregate, AggregateKind, Entry, FleetSnapshot
@@ -54,7 +54,7 @@ class WatchedFeed(Feed):
         super().start_over()
 
     def _check_objects(self, entries: Sequence[Entry]) -> None:
-        now, own = self._scopes(), self._link.sent.get(entries[-1].stamp)
+        now, own = self._scopes(), self._link.expecting(entries[-1].stamp)
         named = set(touched([entry.change for entry in entries if isinstance(entry.change, Change)]))
         for scope_id in self._known.keys() | now.keys():
             replaced = self._known.get(scope_id) is not now.get(scope_id)
@@ -67,9 +67,16 @@ class Node(Engine):
     """An engine on a link to an audited store."""
 
     def __init__(
-        self, store: AuditedStore, link: Link, clock: LoopClock, new_stamp: Callable[[], int]
+        self,
+        store: AuditedStore,
+        link: Link,
+        clock: LoopClock,
+        new_stamp: Callable[[], int],
+        batch_size: int = BATCH_SIZE,
     ) -> None:
-        super().__init__(link, clock, SimulatedDriver(), store.policy, new_stamp=new_stamp)
+        super().__init__(
+            link, clock, SimulatedDriver(), store.policy, new_stamp=new_stamp, batch_size=batch_size
+        )
         self.link = link
         self.feed = WatchedFeed(self.scopes, link, store)
         self.callers: set[asyncio.Future[Result]] = set()

@@ -1,12 +1,15 @@
-"""L-11: the incarnation of a document never goes back, even if its set was removed and made again."""
+"""A set that was removed and made again: its incarnation goes on (L-11), its last poll does not."""
 
 import asyncio
 
 import pytest
 
 from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.changes import PollsRecorded
 from fairwarning.core.commands import CreateSet, DeleteScopes, Schedule
 from fairwarning.core.model import MachineRef, ScopeId, VmName, derive_id
+from fairwarning.engine.requests import Plan
+from tests.conftest import NOON
 from tests.deciders.cluster import Cluster, open_cluster
 from tests.deciders.virtual_time import run
 
@@ -42,6 +45,27 @@ def test_a_set_made_again_goes_on_from_the_highest_incarnation_of_its_removed_zo
             await asyncio.gather(nodes.do(node, delete(SECOND)), nodes.do(node, again))
 
         assert nodes.scope(FIRST).incarnation > highest
+        await nodes.check()
+
+    run(story())
+
+
+def test_a_set_made_again_in_one_batch_has_no_last_poll() -> None:
+    async def story() -> None:
+        nodes = await open_cluster()
+        node = await nodes.start()
+        web = ScopeId("web")
+        empty = CreateSet(seed="1", blueprint=Blueprint(name="web", count=0))
+        polled = Plan(notes=(PollsRecorded(at=NOON, scopes=(web,)),))
+        await nodes.do(node, empty)
+        await nodes.ask(node, lambda view: polled)
+        assert node.replica.polled_at(web) == NOON
+
+        await asyncio.gather(
+            nodes.ask(node, lambda view: polled), nodes.do(node, delete(web)), nodes.do(node, empty)
+        )
+
+        assert node.replica.polled_at(web) is None
         await nodes.check()
 
     run(story())

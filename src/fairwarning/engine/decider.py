@@ -160,7 +160,8 @@ class Decider:
                 try:
                     again = await self._carry_out(batch)
                 except Exception as problem:  # no caller may wait for ever
-                    self._note_problem(problem, len(batch))
+                    if not isinstance(problem, ContendedError):
+                        self._note_problem(problem, len(batch))
                     for request in batch:
                         request.fail(problem)
                 else:
