@@ -23,7 +23,7 @@ def azure() -> Azure:
 
 def stored(azure: Azure) -> str:
     """Return all texts that are stored with the fleet."""
-    return json.dumps(dict(run(azure.fleet.store.documents())))
+    return json.dumps(dict(azure.fleet.engine.texts()))
 
 
 @pytest.mark.parametrize(
