@@ -81,7 +81,6 @@ class FleetServer:
         self._replayed = replayed
         self._stack = AsyncExitStack()
         self._throttle = Throttle()
-        self._arm_context: ArmContext | None = None
         self._shares = share_descriptors(raise_descriptor_limit())
         self._http_listeners: list[HttpListener] = []
         self._metric_sources: list[Callable[[], Iterable[MetricFamily]]] = []
@@ -296,9 +295,8 @@ class FleetServer:
         """Return the events that hold the outcome of operations that clients may still ask about."""
         from fairwarning.arm.operations import PREFIX, required_events
 
-        if self._arm_context is not None:
-            return required_events(self._arm_context.committed().documents(PREFIX))
-        return required_events((key, json.loads(text)) for key, text in self.engine.texts().items())
+        texts = self.engine.texts()
+        return required_events((key, json.loads(texts[key])) for key in texts if key.startswith(PREFIX))
 
     async def _open_arm_context(self) -> "ArmContext":
         from fairwarning.arm.context import RETRY_AFTER, ArmContext
@@ -309,7 +307,6 @@ class FleetServer:
         pace = ("x-ms-retry-after-ms", "100") if is_fast else RETRY_AFTER
         context = ArmContext(self.engine, open_endpoints=self._open_endpoints, retry_after=pace)
         await self._run_in_background(Upkeep(context).run())
-        self._arm_context = context
         return context
 
     def _arm_directory(self) -> Path:

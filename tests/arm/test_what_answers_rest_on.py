@@ -18,7 +18,7 @@ from fairwarning.store.errors import StoreFailedError
 from fairwarning.store.memory import MemoryStore
 from tests.arm.azure import HOME, ROOT, Azure, at, header
 from tests.arm.compute import VM, both, compute, model, profile, scale_set
-from tests.arm.deploying import NET, ONE, deploy_set, deployable, interrupt
+from tests.arm.deploying import NET, ONE, SET, body, deploy_set, deployable, interrupt
 from tests.fleet_harness import run, span
 from tests.store.gate import Gate, turns
 
@@ -273,3 +273,45 @@ def test_deleting_a_group_is_one_commit() -> None:
     azure.delete(f"{ROOT}?forceDeletionTypes={VM}")
 
     assert len(commits(gate)) == 1
+
+
+def test_a_worker_goes_on_after_a_failure() -> None:
+    gate = Gate(MemoryStore())
+    azure = deployable(gate)
+    azure.put(f"{VM}/doomed", {"location": "westeurope"})
+    azure.delete(f"{VM}/doomed?forceDeletion=true")
+    move(azure, "10s")
+    gate.fails_after = 0
+
+    with pytest.raises(StoreFailedError):
+        run(azure.upkeep.rest())
+    kept = azure.context.committed().document(f"{ROOT}/providers/{VM}/doomed")
+    run(azure.upkeep.rest())
+
+    assert kept is not None
+    assert azure.context.committed().document(f"{ROOT}/providers/{VM}/doomed") is None
+
+
+def test_a_deployment_whose_client_hangs_up_goes_on() -> None:
+    gate = Gate(MemoryStore())
+    azure = deployable(gate)
+
+    async def sequence() -> None:
+        gate.open = False
+        request = asyncio.create_task(azure.answer("PUT", ONE, body(SET, count=2, adminPassword="x")))
+        await gate.let_through()  # the deployment itself
+        await gate.let_through()  # its network
+        await turns(200)
+        request.cancel()
+        with suppress(asyncio.CancelledError):
+            await request
+        gate.open = True
+        await gate.let_through()  # what was being stored when the client hung up
+
+    run(sequence())
+    running = at(azure.get(ONE), "properties", "provisioningState")
+    azure.advance("1s")
+
+    assert running == "Running"
+    assert at(azure.get(ONE), "properties", "provisioningState") == "Succeeded"
+    assert azure.fleet.machines("lab/web") == ["web_0", "web_1"]

@@ -64,8 +64,8 @@ class Upkeep:
             while True:
                 try:
                     await self.rest()
-                except FairWarningError as problem:
-                    log.error(LogMessage("upkeep_failed", problem=problem))
+                except Exception:  # the outermost loop: a failure must not end the worker
+                    log.exception(LogMessage("upkeep_failed"))
                 with suppress(LaggingError):
                     await wakeups.next_batch(RETENTION)
                 await asyncio.sleep(PAUSE.total_seconds())
@@ -78,8 +78,12 @@ class Upkeep:
             if self._doubtful is None:
                 unfinished |= set(deployments.running(self._context.committed()))
             for key in sorted(unfinished - self._context.deploying):
-                await deployments.resume(self._context, key)
                 unfinished.discard(key)
+                try:
+                    await deployments.resume(self._context, key)
+                except FairWarningError:
+                    unfinished.add(key)
+                    raise
             await self._put(self._removals)
             self._doubtful, self._removed = set(), set()
             await self._forget_operations()
