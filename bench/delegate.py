@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from datetime import datetime, timedelta
 
 from fairwarning.core.model import EventId, ScopeId
-from fairwarning.engine.ports import Batch, Entry, Lease, FleetSnapshot, Store
+from fairwarning.engine.ports import Batch, Entry, FleetSnapshot, Lease, Store
 
 
 class Delegate:
