@@ -162,7 +162,7 @@ class History:
             if self.chance.random() < 0.2:
                 for scope in list(node.scopes().values()):
                     for ref in list(scope.refs())[:1]:
-                        node.polled(ref)
+                        node.record_poll(ref)
                 await node.flush_polls()
             await node.close()
         for _ in range(1000):
@@ -209,7 +209,7 @@ class History:
 def _deciding_with(settings: Settings) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if settings.pauses:
-            patch.setattr(decider, "SLICE", -1.0)
+            patch.setattr(decider, "TURN", -1.0)
         yield
 
 

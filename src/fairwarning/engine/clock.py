@@ -58,7 +58,7 @@ def new_request_id() -> str:
 
 
 def new_stamp() -> int:
-    """Return a new random stamp of a batch: 63 bits, never 0, which means that there is nothing."""
+    """Return a new random stamp of a batch: 63 bits, and never 0, the stamp of what does not exist."""
     return int.from_bytes(os.urandom(8)) >> 1 or 1
 
 

@@ -3,8 +3,8 @@
 Requests gather while a batch is being stored. Then all of them are decided, in order, on a private ``Fold``
 of the replica, and written as one transaction that names the stamp of everything that any of them read. If
 another node was faster, the store refuses the batch: the replica follows the journal, and the requests are
-decided again. Nothing is ever decided on a state that is not stored, and a caller gets its answer only once
-the replica includes it.
+decided again. A batch is decided only after the one before it is stored, and a caller gets its answer only
+once the replica includes it.
 
 The rules of a batch:
 
@@ -58,7 +58,7 @@ from fairwarning.formats.log_messages import LogMessage
 log = logging.getLogger("fairwarning.engine")
 
 #: How long deciding goes on before other tasks get a turn, in seconds.
-SLICE = 0.002
+TURN = 0.002
 
 #: How long a request is decided again and again, and an answer of the store is waited for, in seconds.
 PATIENCE = 5.0
@@ -79,16 +79,16 @@ class _Request:
     answer: asyncio.Future[Result]
     tries: int = 0
     #: The number of a journal line that was the last one at some time since the request arrived.
-    seen: int | None = None
+    last_line: int | None = None
     #: Whether another node changed what the request read in the last try.
     lost: bool = False
     lines: tuple[Line, ...] = ()
     versions: Mapping[ScopeId, int] = field(default_factory=dict)
-    outcome: Result | Exception | None = None
+    outcome: Result | Exception = field(default_factory=ContendedError)
     reads: frozenset[Aggregate] = frozenset()
     by_predicate: bool = False
     #: Whether no request before it in the batch has changed anything.
-    first: bool = False
+    nothing_before: bool = False
 
     @property
     def of_platform(self) -> bool:
@@ -97,16 +97,16 @@ class _Request:
 
     def is_fresh(self, position: int) -> bool:
         """Whether a state after line ``position`` is as new as the request."""
-        return self.seen is not None and position >= self.seen
+        return self.last_line is not None and position >= self.last_line
 
     def finish(self) -> None:
         """Give the caller the outcome of the last try."""
         if self.answer.done():
             return
-        if isinstance(self.outcome, Exception):
-            self.answer.set_exception(self.outcome)
-        elif self.outcome is not None:
+        if isinstance(self.outcome, Result):
             self.answer.set_result(self.outcome)
+        else:
+            self.answer.set_exception(self.outcome)
 
     def fail(self, problem: Exception) -> None:
         """Give the caller an error that is not the decision's."""
@@ -175,6 +175,7 @@ class Decider:
         for request in self._gathered:
             if request.tries and now - request.arrived > PATIENCE:
                 request.fail(ContendedError())
+        # A request whose caller has given up is tried once: it may have been stored by then anyway.
         waiting = [request for request in self._gathered if not request.answer.done() or not request.tries]
         losers = [request for request in waiting if request.lost]
         innocents = [request for request in waiting if not request.lost]
@@ -210,8 +211,7 @@ class Decider:
         finally:
             self._follower.in_flight = None
         self.problem = None
-        first = entries[0].seq
-        return _answer(requests, start, first)
+        return _answer(requests, start, entries[0].seq)
 
     async def _send(self, batch: Batch) -> Sequence[Entry]:
         """Store a batch and install it; if the answer is lost, send the same batch again."""
@@ -238,23 +238,24 @@ class Decider:
         self, requests: Sequence[_Request], fold: Fold, expected: dict[Aggregate, int]
     ) -> None:
         loop = asyncio.get_running_loop()
-        pause = loop.time() + SLICE
+        pause = loop.time() + TURN
         for request in requests:
             reads = ReadRecorder(fold)
             self._decide(request, fold, reads)
             request.reads, request.by_predicate = frozenset(reads.aggregates), reads.by_predicate
             for aggregate in reads.aggregates:
-                # Lines of other nodes may be applied during a pause, so the stamp is noted when it is read.
+                # The replica below the fold moves on if lines of other nodes arrive during a pause, so the
+                # stamp is taken when it is read.
                 if aggregate not in expected:
                     expected[aggregate] = self._replica.stamp(aggregate)
             if loop.time() > pause:
                 await asyncio.sleep(0)
-                pause = loop.time() + SLICE
+                pause = loop.time() + TURN
 
     def _decide(self, request: _Request, fold: Fold, reads: ReadRecorder) -> None:
         request.tries += 1
         request.at = now = self._clock.now()
-        request.first = fold.unchanged
+        request.nothing_before = fold.unchanged
         request.lines, request.versions = (), {}
         try:
             plan = request.build(FoldView(reads))
@@ -305,7 +306,7 @@ class Decider:
 
     async def _reach(self, requests: Sequence[_Request], number: int) -> None:
         for request in requests:
-            request.seen = number if request.seen is None else request.seen
+            request.last_line = number if request.last_line is None else request.last_line
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._follower.reach(number)
@@ -340,14 +341,24 @@ def _needs_position(request: _Request, start: int) -> bool:
     return request.by_predicate and not request.is_fresh(start)
 
 
-def _answer(requests: Sequence[_Request], start: int, first: int) -> list[_Request]:
-    """Answer requests whose batch begins with line ``first``; return those to be decided again."""
-    again: list[_Request] = []
+def _answer(requests: Sequence[_Request], start: int, first_line: int) -> list[_Request]:
+    """Answer the requests of a stored batch; return those that have to be decided again."""
+    again = [request for request in requests if not _is_certain(request, start, first_line)]
     for request in requests:
-        rests_on_stamps = bool(request.lines) or request.of_platform or not request.by_predicate
-        if rests_on_stamps or first == start + 1 or (request.first and request.is_fresh(start)):
+        if request not in again:
             request.finish()
-        else:
-            request.seen = first - 1 if request.seen is None else request.seen
-            again.append(request)
+        elif request.last_line is None:
+            request.last_line = first_line - 1
     return again
+
+
+def _is_certain(request: _Request, start: int, first_line: int) -> bool:
+    """Whether the answer to a request of a stored batch is right; ``start`` is the line it was decided on.
+
+    The store has compared everything that has a stamp. It has stored a line that rests on a predicate only if
+    nothing came between. That leaves answers without a line that rest on a predicate (rule 5).
+    """
+    if request.lines or request.of_platform or not request.by_predicate:
+        return True
+    nothing_between = first_line == start + 1
+    return nothing_between or (request.nothing_before and request.is_fresh(start))

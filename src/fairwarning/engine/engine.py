@@ -152,16 +152,16 @@ class Engine:
         return self._polls.last(self.scope(scope_id))
 
     def stale_at(self, scope_id: ScopeId) -> datetime | None:
-        """Return from when on a poll of a scope has to be recorded by ``polled``; None if by ``poll``."""
+        """Return when polls of a scope have to be recorded by ``record_poll`` again; None if by ``poll``."""
         scope = self.scope(scope_id)
         return self._polls.stale_at(scope) if scope.enabled else None
 
     async def poll(self, ref: MachineRef) -> None:
         """Record a poll; the first poll of a scope is stored before it is answered (R-21)."""
-        if not self.polled(ref):
+        if not self.record_poll(ref):
             await self.handle(Poll(machine=ref))
 
-    def polled(self, ref: MachineRef) -> bool:
+    def record_poll(self, ref: MachineRef) -> bool:
         """Record a poll; False means that the scope has to be enabled first."""
         scope = self._home(ref)
         now = self.clock.now()
@@ -171,7 +171,7 @@ class Engine:
         self._polls.record_for_good(scope, now)
         return True
 
-    def noted(self, scope_id: ScopeId, scope: Scope | None, now: datetime) -> bool:
+    def record_poll_if_current(self, scope_id: ScopeId, scope: Scope | None, now: datetime) -> bool:
         """Record a poll in memory if ``scope`` is the current state; False means that it is not."""
         if scope is None or self._replica.find_scope(scope_id) is not scope:
             return False
@@ -208,18 +208,18 @@ class Engine:
     def set_speed(self, speed: float) -> None:
         """Change how fast durations pass from now on."""
         self.policy = with_speed(self.policy, speed)
-        self.reconciler.follow_all()
+        self.reconciler.note_all_scopes()
 
     def _installed(self, entries: Sequence[Entry], scopes: Mapping[ScopeId, Scope | None]) -> None:
         for scope_id, scope in scopes.items():
             if scope is None:
                 self._polls.forget(scope_id)
-            self.reconciler.follow(scope_id, scope)
+            self.reconciler.note_scope(scope_id, scope)
         self.feed.publish(entries)
 
     def _reloaded(self, gone: Collection[ScopeId]) -> None:
         for scope_id in gone:
             self._polls.forget(scope_id)
-            self.reconciler.follow(scope_id, None)
-        self.reconciler.follow_all()
+            self.reconciler.note_scope(scope_id, None)
+        self.reconciler.note_all_scopes()
         self.feed.start_over()

@@ -144,11 +144,15 @@ class ReadRecorder:
     def find(self, by: IndexedBy, key: str) -> tuple[ScopeId, ...]:
         """Return the scopes under a key."""
         found = self._state.find(by, key)
-        if by is IndexedBy.SET:
-            self.aggregates.add(Aggregate(AggregateKind.SET, key))
-        elif by is not IndexedBy.BARRIER and not (found and by is IndexedBy.EVENT):
-            # An event never moves to another scope, and scopes behind one barrier are decided together.
-            self.by_predicate = True
+        match by:
+            case IndexedBy.SET:
+                self.aggregates.add(Aggregate(AggregateKind.SET, key))
+            case IndexedBy.BARRIER:
+                pass  # an event joins a barrier only in a batch that reads every scope behind it
+            case IndexedBy.EVENT if found:
+                pass  # an event never moves to another scope
+            case _:
+                self.by_predicate = True
         return found
 
     def text(self, key: str) -> str | None:

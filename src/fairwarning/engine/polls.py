@@ -15,7 +15,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.replica import Replica
 
-#: The shortest real time between two lines about polls, and the most scopes of one line.
+#: The shortest real time between two writes of polls, and the most scopes of one line.
 BETWEEN, MOST = timedelta(minutes=1), 1000
 
 
@@ -43,7 +43,7 @@ class Polls:
         return stored if latest is None else latest if stored is None else max(latest, stored)
 
     def stale_at(self, scope: Scope) -> datetime | None:
-        """Return from when on a poll should be written to the journal; None if no poll is stored."""
+        """Return when the stored poll becomes too old; None if no poll is stored."""
         stored = self._stored(scope)
         return None if stored is None else stored + self._refresh()
 

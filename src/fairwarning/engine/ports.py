@@ -4,10 +4,10 @@ The journal is the replication log. A *batch* is one transaction: the numbered j
 requests, and the aggregates (scopes, names of sets, texts) as they are afterwards. Every node that follows
 the journal reaches the same state by applying the same lines.
 
-Every aggregate has a *stamp*: the number of the batch that wrote it last, 0 if there is no such aggregate. A
-batch names the stamp of every aggregate that its decisions were based on, and is stored only if all of them
-still hold. A batch has one random stamp of its own, which is also its receipt: a batch that is sent again,
-because its answer was lost, is recognised by its stamp and stored once.
+Every aggregate has a *stamp*: the random number of the batch that wrote it last, 0 if there is no such
+aggregate. A batch names the stamp of every aggregate that its decisions were based on, and is stored only if
+all of them still hold. The batch's own stamp is also its receipt: a batch that is sent again, because its
+answer was lost, is recognised by its stamp and stored once.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence

@@ -51,7 +51,7 @@ DRIVER_TIMEOUT = 10.0
 #: When impacts are looked at again after a call to the driver has failed.
 LOOK_AGAIN_AFTER = timedelta(seconds=30)
 
-#: How many seconds a scope rests after its request has failed.
+#: How many seconds a scope waits after its request has failed.
 RETRY_AFTER = 1.0
 
 
@@ -101,18 +101,18 @@ class Reconciler:
         #: Done when no task is left; its result is the first error of a task.
         self._round: asyncio.Future[Exception | None] | None = None
         self._problem: Exception | None = None
-        self._resting_until: dict[ScopeId, float] = {}
+        self._retry_at: dict[ScopeId, float] = {}
         self._driver_calls = 0
 
     # -- the state, as the engine commits it
 
-    def follow(self, scope_id: ScopeId, scope: Scope | None) -> None:
+    def note_scope(self, scope_id: ScopeId, scope: Scope | None) -> None:
         """Take note of a scope's committed state; None if it was removed."""
         if scope is None:
             self._deadlines.put(scope_id, None)
             self._looks.pop(scope_id, None)
             self._unseen.discard(scope_id)
-            self._resting_until.pop(scope_id, None)
+            self._retry_at.pop(scope_id, None)
             return
         look = self._looks.get(scope_id)
         if not _has_started(scope):
@@ -122,15 +122,15 @@ class Reconciler:
             self._unseen.add(scope_id)
         self._schedule(scope)
 
-    def follow_all(self) -> None:
+    def note_all_scopes(self) -> None:
         """Take note of every scope anew: the policy or the whole state has changed."""
         for scope_id, scope in self._fleet.scopes().items():
-            self.follow(scope_id, scope)
+            self.note_scope(scope_id, scope)
 
     def look(self, scope_id: ScopeId) -> None:
         """Look at the impacts of a scope again, at once."""
         self._looks.pop(scope_id, None)
-        self.follow(scope_id, self._fleet.scopes().get(scope_id))
+        self.note_scope(scope_id, self._fleet.scopes().get(scope_id))
 
     def next_deadline(self) -> datetime | None:
         """Return the next deadline of all scopes."""
@@ -141,12 +141,12 @@ class Reconciler:
     def begin(self, now: datetime, *, everything: bool = False) -> None:
         """Start on the scopes that are due or to be looked at, in the order of their names.
 
-        A scope whose request failed a moment ago rests, unless ``everything`` is to be done.
+        A scope whose request failed a moment ago waits, unless ``everything`` is to be done.
         """
         due = set(self._deadlines.take(now))
         unseen = self._unseen if self._driver_calls < DRIVER_CALLS else set()
         for scope_id in sorted(due | unseen):
-            if everything or not self._rests(scope_id):
+            if everything or not self._backs_off(scope_id):
                 self._unseen.discard(scope_id)
                 self._queue.append((scope_id, scope_id in due))
             elif scope_id in due:
@@ -225,14 +225,14 @@ class Reconciler:
             outcomes = {impact: seen for impact, seen in observations.items() if _matters(seen)}
             if due or outcomes:
                 await self._submit(scope_id, outcomes)
-            self._resting_until.pop(scope_id, None)
+            self._retry_at.pop(scope_id, None)
         except Exception:
-            self._rest_after_failure(scope_id)
+            self._back_off(scope_id)
             raise
         finally:
             remaining = self._fleet.scopes().get(scope_id)
             if remaining is None:
-                self.follow(scope_id, None)
+                self.note_scope(scope_id, None)
             else:
                 self._schedule(remaining)
 
@@ -322,14 +322,14 @@ class Reconciler:
         self._deadlines.put(scope.id, min((one for one in instants if one is not None), default=None))
         self.moved.set()
 
-    def _rest_after_failure(self, scope_id: ScopeId) -> None:
+    def _back_off(self, scope_id: ScopeId) -> None:
         """Keep a scope due although its observations were made."""
-        self._resting_until[scope_id] = asyncio.get_running_loop().time() + RETRY_AFTER
+        self._retry_at[scope_id] = asyncio.get_running_loop().time() + RETRY_AFTER
         if scope_id in self._looks:
             self._looks[scope_id] = replace(self._looks[scope_id], again_at=self._fleet.clock.now())
 
-    def _rests(self, scope_id: ScopeId) -> bool:
-        return asyncio.get_running_loop().time() < self._resting_until.get(scope_id, 0.0)
+    def _backs_off(self, scope_id: ScopeId) -> bool:
+        return asyncio.get_running_loop().time() < self._retry_at.get(scope_id, 0.0)
 
 
 def _has_started(scope: Scope) -> bool:

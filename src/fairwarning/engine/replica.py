@@ -70,7 +70,7 @@ class Replica:
         return self._last_incarnations.get(set_id, 0)
 
     def polled_at(self, scope_id: ScopeId) -> datetime | None:
-        """Return the last poll of a scope that the journal tells of."""
+        """Return the last recorded poll of a scope."""
         return self._polled.get(scope_id)
 
     def stamp(self, aggregate: Aggregate) -> int:

@@ -39,5 +39,5 @@ def _begin(engine: Engine, clock: Clock) -> float | None:
     if deadline is None or isinstance(clock, ManualClock):
         return None
     seconds = (deadline - now).total_seconds()
-    # What is due still could not be handled a moment ago.
+    # What is still due could not be handled a moment ago.
     return min(seconds, LOOK_AGAIN) if seconds > 0 else LOOK_AGAIN

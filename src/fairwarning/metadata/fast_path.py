@@ -4,7 +4,7 @@ A machine is looked up once, when it connects. Its ``GuestFastPath`` then rememb
 of its last poll on the slow path: one state of its scope, and the responses encoded from it. A
 poll is answered from there if
 
-* the scope is still the same object (``engine.noted`` compares identities, and records the poll), and
+* the scope is still the same object (``engine.record_poll_if_current`` compares identities), and
 * the api-version was rendered before, and
 * the token bucket of the machine has a token (R-10).
 
@@ -71,7 +71,7 @@ class GuestFastPath(Bucket):
         if (
             rendered is None
             or now >= rendered.stale_at
-            or not self._engine.noted(self._scope, rendered.scope, now)
+            or not self._engine.record_poll_if_current(self._scope, rendered.scope, now)
         ):
             return None
         document = rendered.documents.get(get.variant)

@@ -45,7 +45,7 @@ class ScheduledEvents:
 
     def poll(self, machine: MachineRef, version: str, request: Request, wait: float) -> Reply:
         """Record the poll and return the document; with ``wait``, once it differs from what the guest has."""
-        if machine.scope in self._enabled_at or not self._engine.polled(machine):
+        if machine.scope in self._enabled_at or not self._engine.record_poll(machine):
             return self._first_poll(machine, version, request, wait)
         return self._respond_or_hold(machine, version, request, wait)
 
