@@ -9,7 +9,7 @@ from fairwarning.store.memory import MemoryStore
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
 from tests.arm.deploying import ONE, SET, VMSS, body, deploy, deploy_set, deployable, facts
-from tests.fleet_harness import run
+from tests.fleet_harness import run, span
 from tests.store.gate import Gate
 
 VM = "Microsoft.Compute/virtualMachines/db"
@@ -146,3 +146,16 @@ def test_a_deployment_inside_another_goes_on_with_it(azure: Azure) -> None:
 
     assert facts(azure, "provisioningState") == "Succeeded"
     assert at(azure.get(inner), "properties", "provisioningState") == "Succeeded"
+
+
+def test_nothing_is_kept_of_an_interrupted_deployment_whose_group_is_gone(azure: Azure) -> None:
+    interrupted(azure)
+    correlation = facts(azure, "correlationId")
+    azure.delete(f"{ROOT}?forceDeletionTypes={VMSS}")
+    azure.fleet.clock.set(azure.fleet.now + span("10s"))
+    run(azure.fleet.engine.tick())
+
+    azure.restart()
+
+    assert azure.context.committed().document(KEY) is None
+    assert not run(azure.fleet.store.noted(f"deployment:{correlation}"))

@@ -135,11 +135,13 @@ async def resume(context: ArmContext, key: str) -> None:
 
 
 async def _deploy(context: ArmContext, request: ArmRequest, document: Document, work: Json) -> None:
-    if work is None:
-        lost = AzureError(500, "DeploymentInterrupted", "The server stopped before the deployment began.")
-        result: Document = {"error": deployment_failed([lost.body()["error"]]), "duration": "PT0S"}
-    else:
+    try:
+        if work is None:
+            message = "The server stopped before the deployment began."
+            raise AzureError(500, "DeploymentInterrupted", message)
         result = await deploy(context, request, document, work, PUTS)
+    except AzureError as problem:
+        result = {"error": deployment_failed([problem.body()["error"]]), "duration": "PT0S"}
     key = str(document["id"])
     done: Document = {name: value for name, value in document.items() if name != "work"} | {"result": result}
 
