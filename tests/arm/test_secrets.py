@@ -158,4 +158,4 @@ def test_nothing_is_kept_of_an_interrupted_deployment_whose_group_is_gone(azure:
     azure.restart()
 
     assert azure.context.committed().document(KEY) is None
-    assert not run(azure.fleet.store.noted(f"deployment:{correlation}"))
+    assert not run(azure.fleet.store.get_value(f"deployment:{correlation}"))

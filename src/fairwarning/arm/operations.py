@@ -121,8 +121,8 @@ async def _end(context: ArmContext, operation: Document) -> Document:
     """Return how a finished operation ended, and when; one cancelled event cancels the operation."""
     ended_at = datetime.fromisoformat(str(operation["started_at"]))
     for event in _events(operation):
-        lines = await context.engine.store.journal(event=event)
-        last = next((line for line in reversed(lines) if isinstance(line.change, EventChanged)), None)
+        lines = await context.engine.store.journal(event=event, newest_first=True)
+        last = next((line for line in lines if isinstance(line.change, EventChanged)), None)
         if last is None or not isinstance(last.change, EventChanged):
             continue
         ended_at = max(ended_at, last.at)
