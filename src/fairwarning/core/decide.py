@@ -101,7 +101,15 @@ def decide(fleet: FleetState, commands: Sequence[Command], now: datetime) -> Dec
 
 
 def _next_version(scope: Scope | None) -> Scope | None:
-    return None if scope is None else replace(scope, version=scope.version + 1)
+    if scope is None:
+        return None
+    return Scope(
+        facts=scope.facts,
+        version=scope.version + 1,
+        incarnation=scope.incarnation,
+        machines=scope.machines,
+        events=scope.events,
+    )
 
 
 def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Change]:

@@ -5,6 +5,7 @@ requests have changed; everything else is read from the state below. A request t
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Protocol
 
 from fairwarning.core.changes import Change, ScopeMade, ScopeRemoved, TextChanged, evolve, touched
@@ -40,12 +41,16 @@ class Fold:
 
     def __init__(self, below: State) -> None:
         self._below = below
-        self._indexes = Indexes()
         #: The scopes that are no longer found by the names that the indexes below have for them.
         self._renamed: set[ScopeId] = set()
         self.after: dict[ScopeId, Scope | None] = {}
         self.sets: dict[str, int] = {}
         self.texts: dict[str, str | None] = {}
+
+    @cached_property
+    def _indexes(self) -> Indexes:
+        """The indexes over the renamed scopes; few batches rename one."""
+        return Indexes()
 
     @property
     def unchanged(self) -> bool:
