@@ -6,7 +6,7 @@ decider or store.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
@@ -245,7 +245,7 @@ class HalfRefusingDecider(Decider):
         whole = request.build
         plan = whole(FoldView(reads))
         if len(plan.commands) > 1:
-            request.build = lambda view: replace(plan, commands=plan.commands[:1])
+            request.build = lambda view: plan._replace(commands=plan.commands[:1])
         super()._decide(request, fold, reads)
         request.build = whole
         if len(plan.commands) > 1:
@@ -258,7 +258,7 @@ class ForgetfulLink(HookedLink):
     async def commit(self, batch: Batch) -> Sequence[Entry]:
         written = set(batch.written())
         expected = {one: stamp for one, stamp in batch.expected.items() if one in written}
-        return await super().commit(replace(batch, expected=expected))
+        return await super().commit(batch._replace(expected=expected))
 
 
 class LateStampsDecider(Decider):
@@ -302,7 +302,7 @@ class OneRequestReplica(Replica):
     """Takes a whole batch for one request (not rule 6)."""
 
     def apply(self, entries: Sequence[Entry]) -> Mapping[ScopeId, Scope | None]:
-        return super().apply([replace(entry, request="") for entry in entries])
+        return super().apply([entry._replace(request="") for entry in entries])
 
 
 class NamelessFold(Fold):
@@ -323,7 +323,7 @@ class NewStampLink(HookedLink):
 
     async def commit(self, batch: Batch) -> Sequence[Entry]:
         if batch.stamp in self.sent:
-            batch = replace(batch, stamp=batch.stamp + 1000)
+            batch = batch._replace(stamp=batch.stamp + 1000)
         return await super().commit(batch)
 
 

@@ -3,7 +3,6 @@
 import ast
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from itertools import count, groupby
 from pathlib import Path
@@ -88,7 +87,7 @@ def scene() -> FleetHarness:
 def test_the_log_as_text_and_as_json(golden: Golden) -> None:
     records, numbers = [], count(1)
     entries = [
-        replace(entry, request=f"request{number}")
+        entry._replace(request=f"request{number}")
         for _, lines in groupby(scene().journal(), key=lambda entry: entry.request)
         for number in [next(numbers)]
         for entry in lines

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -92,7 +91,7 @@ class Node:
             sets={set_id: self.incarnations.get(set_id, 0) for set_id in sets},
             texts={line.key: line.text for line in lines if isinstance(line, TextChanged)},
         )
-        batch = replace(batch, expected={one: self.stamps.get(one, 0) for one in batch.written()})
+        batch = batch._replace(expected={one: self.stamps.get(one, 0) for one in batch.written()})
         self.stamps |= dict.fromkeys(batch.written(), batch.stamp)
         gone = [scope_key(scope) for scope, after in batch.after.items() if after is None]
         gone += [text_key(key) for key, text in batch.texts.items() if text is None]
@@ -189,7 +188,7 @@ def event(scope: str, number: int, *names: str) -> Event:
 
 def told(entries: Sequence[Entry]) -> list[Entry]:
     """Return journal lines without what differs by chance: the ids of requests, and stamps."""
-    return [replace(entry, request="", stamp=0) for entry in entries]
+    return [entry._replace(request="", stamp=0) for entry in entries]
 
 
 def replayed(entries: Sequence[Entry]) -> Scopes:

@@ -184,7 +184,7 @@ def test_of_a_batch_with_one_stale_aggregate_nothing_is_kept(
         expected.insert(place, bad)
 
         with pytest.raises(StaleBatchError) as refusal:
-            await store.commit(replace(batch, expected=dict(expected)))
+            await store.commit(batch._replace(expected=dict(expected)))
 
         assert list(refusal.value.stale) == [bad[0]]
         assert await store.snapshot() == before
@@ -276,7 +276,7 @@ def test_texts_are_kept_with_the_batch_they_belong_to(play: Stage) -> None:
         await store.commit(second)
 
         with pytest.raises(StaleBatchError) as refusal:
-            await store.commit(replace(stale, expected={scope_key("web"): 7, text_key("a"): first.stamp}))
+            await store.commit(stale._replace(expected={scope_key("web"): 7, text_key("a"): first.stamp}))
 
         found = await store.snapshot()
         assert refusal.value.stale == {scope_key("web"): 0, text_key("a"): 0}

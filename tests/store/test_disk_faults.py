@@ -4,7 +4,6 @@ import asyncio
 import resource
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,7 +121,7 @@ def test_a_failure_that_nobody_waits_for_any_more_stops_the_writes_behind_it(tmp
     async def story(store: SqliteStore) -> None:
         await fill(store, 2)
         with no_larger_files((tmp_path / WAL).stat().st_size):
-            writing = asyncio.create_task(store.commit(replace(NEW, expected=expected)))
+            writing = asyncio.create_task(store.commit(NEW._replace(expected=expected)))
             behind = asyncio.create_task(store.put_value("clock", "late"))
             while not expected.reached.is_set():
                 await asyncio.sleep(0)

@@ -232,6 +232,6 @@ def test_a_snapshot_is_what_applying_all_lines_gives(play: Stage) -> None:
         seen = [*await anext(pages)]
         while seen[-1].seq < snapshot.position:
             seen += await anext(pages)
-        assert replace(snapshot, sets={}) == folded(seen)
+        assert snapshot._replace(sets={}) == folded(seen)
 
     play(story)

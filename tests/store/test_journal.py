@@ -204,7 +204,7 @@ def test_nor_does_a_reason_a_note_or_the_id_of_a_request(play: Stage) -> None:
 
     async def story(store: Store) -> None:
         batch = Node().decide((*made("web", "a"), cancelled, note))
-        batch = replace(batch, parts=(replace(batch.parts[0], request=HALF),))
+        batch = batch._replace(parts=(batch.parts[0]._replace(request=HALF),))
         kept = await store.commit(batch)
 
         assert [line.change for line in kept[2:]] == [

@@ -4,7 +4,6 @@ import asyncio
 import os
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,7 +121,7 @@ def test_a_directory_from_before_there_were_checksums_opens_and_gets_them(whole:
 
     assert found[0] == whole.state.scopes
     assert found[2:4] == whole.state[2:4]
-    assert found.lines == [replace(line, request="", stamp=0, ends=line.seq) for line in whole.state.lines]
+    assert found.lines == [line._replace(request="", stamp=0, ends=line.seq) for line in whole.state.lines]
     assert read_marker(whole.directory) is not None
     with closing(sqlite3.connect(whole.directory / DATABASE)) as database:
         missing = [

@@ -1,7 +1,6 @@
 """Pruning is the same in every store: the oldest lines, a slice at a time, and no needed line."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -29,7 +28,7 @@ def notes(count: int) -> tuple[Line, ...]:
 def at_hours(batch: Batch, *hours: int) -> Batch:
     """Return a batch whose requests were decided at these hours."""
     parts = zip(batch.parts, hours, strict=True)
-    return replace(batch, parts=tuple(replace(part, at=NOON + hour * HOUR) for part, hour in parts))
+    return batch._replace(parts=tuple(part._replace(at=NOON + hour * HOUR) for part, hour in parts))
 
 
 async def numbers(store: Store) -> list[int]:

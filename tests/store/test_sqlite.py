@@ -140,7 +140,7 @@ def test_followers_hear_of_a_batch_whose_caller_has_gone(tmp_path: Path) -> None
 
     async def story(store: SqliteStore) -> list[int]:
         seen = asyncio.ensure_future(anext(store.follow(0)))
-        writing = asyncio.create_task(store.commit(replace(batch, expected=expected)))
+        writing = asyncio.create_task(store.commit(batch._replace(expected=expected)))
         while not expected.reached.is_set():
             await asyncio.sleep(0)
         writing.cancel()

@@ -281,6 +281,9 @@ def _other_server(problem: FairWarningError, wanted: config.Settings) -> str:
 
 
 async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) -> None:
+    # Imported modules live as long as the process: collecting garbage meanwhile finds none, and freezing them
+    # afterwards keeps the collector from scanning them.
+    gc.disable()
     from fairwarning.server import FleetServer
 
     stop = asyncio.Event()
@@ -291,8 +294,6 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
     version = _api_version(wanted.profile)
     # The reporter listens to the server, so it ends after it.
     with ExitStack() as last:
-        # Imported modules live as long as the process; freezing them keeps the collector from scanning them.
-        gc.disable()
         last.callback(gc.enable)
         async with FleetServer(wanted, partial(_report_replayed, json_)) as service:
             gc.freeze()

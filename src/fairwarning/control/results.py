@@ -1,14 +1,13 @@
 """What came of a request, as APIs render it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairwarning.core.changes import Change, EventChanged
 from fairwarning.core.model import Event, EventId, MachineRef, ScopeId
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
+class Announced(NamedTuple):
     """The events that a request caused, as it left them."""
 
     events: tuple[Event, ...]
@@ -21,8 +20,7 @@ class Announced:
         return any(event.seen for event in self.events)
 
 
-@dataclass(frozen=True, slots=True)
-class Approved:
+class Approved(NamedTuple):
     """The events that a request approved, as it left them."""
 
     events: tuple[Event, ...]
@@ -30,8 +28,7 @@ class Approved:
     counted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(NamedTuple):
     """The scopes and machines that a request created."""
 
     scopes: tuple[ScopeId, ...]

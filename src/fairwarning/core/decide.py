@@ -17,9 +17,9 @@ towards a state in which it yields nothing, or settling would not end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from fairwarning.core import rollout, scaleset
 from fairwarning.core.announce import Announcement, announce
@@ -75,8 +75,7 @@ from fairwarning.core.model import (
 PLATFORM = "platform"
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The changes that a request makes, and the scopes that they touch as they are afterwards."""
 
     changes: tuple[Change, ...]

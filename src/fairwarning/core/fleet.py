@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import chain
 from types import MappingProxyType
+from typing import NamedTuple
 
 from fairwarning.core.errors import UnknownEventError, UnknownMachineError, UnknownScopeError
 from fairwarning.core.model import (
@@ -72,8 +73,7 @@ class Progress(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(NamedTuple):
     """What a driver observed about one impact on one machine."""
 
     event: EventId
@@ -90,8 +90,7 @@ class Observation:
     again_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Impact:
+class Impact(NamedTuple):
     """Work for a driver: what one event does to one machine."""
 
     event: EventId

@@ -6,7 +6,7 @@ is not.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -83,7 +83,7 @@ class SimulatedDriver:
             return impact.observed(Progress.FAILED, problem=ending.problem)
         if impact.kind is EventType.REDEPLOY:
             hosts[impact.machine] = next_host(hosts.get(impact.machine, impact.host))
-        return replace(completed(impact), host=hosts.get(impact.machine))
+        return completed(impact)._replace(host=hosts.get(impact.machine))
 
     def _ending(self, impact: Impact) -> Ending:
         duration = self._duration(impact)

@@ -11,7 +11,6 @@ answer was lost, is recognised by its stamp and stored once.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -43,34 +42,32 @@ class Aggregate(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(NamedTuple):
     """The journal lines of one request."""
 
     request: str
     at: datetime
     lines: tuple[Line, ...]
     #: The version of each scope that the request changed, after it, or that a removed scope would have.
-    versions: Mapping[ScopeId, int] = field(default_factory=lambda: MappingProxyType({}))
+    versions: Mapping[ScopeId, int] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(NamedTuple):
     """Requests that are stored together or not at all."""
 
     stamp: int
     parts: tuple[Part, ...]
     #: The stamp of every aggregate that a decision of the batch read.
-    expected: Mapping[Aggregate, int] = field(default_factory=lambda: MappingProxyType({}))
+    expected: Mapping[Aggregate, int] = MappingProxyType({})
     #: If given, the batch is stored only if this is the number of the journal's last line.
     position: int | None = None
     #: The scopes that the batch changes as they are after it; None for a removed scope.
-    after: Mapping[ScopeId, Scope | None] = field(default_factory=lambda: MappingProxyType({}))
+    after: Mapping[ScopeId, Scope | None] = MappingProxyType({})
     #: The sets of which the batch creates or removes scopes, each with the highest incarnation among all of
     #: its scopes that were ever removed; 0 if none was.
-    sets: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    sets: Mapping[str, int] = MappingProxyType({})
     #: The texts that the batch changes; None removes a text.
-    texts: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    texts: Mapping[str, str | None] = MappingProxyType({})
 
     def written(self) -> tuple[Aggregate, ...]:
         """Return the aggregates that get the stamp of the batch."""
@@ -81,8 +78,7 @@ class Batch:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     """A line of the journal."""
 
     seq: int
@@ -97,16 +93,14 @@ class Entry:
     ends: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SetName:
+class SetName(NamedTuple):
     """The name of a set: its stamp, and the highest incarnation among its removed scopes."""
 
     stamp: int
     incarnation: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetSnapshot:
+class FleetSnapshot(NamedTuple):
     """The whole state after line ``position``, in order of creation."""
 
     position: int
@@ -128,8 +122,7 @@ class StaleBatchError(Exception):
         self.last = last
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """The right to act on something until an instant; a later lease on it has a larger fence."""
 
     key: str

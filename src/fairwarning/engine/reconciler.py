@@ -14,10 +14,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.commands import Command, ReportOutcomes, Tick
@@ -74,8 +74,7 @@ class ReconciledFleet(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """The impacts of a scope that were looked at, and when to look again."""
 
     impacts: frozenset[Impact]
@@ -326,7 +325,7 @@ class Reconciler:
         """Keep a scope due although its observations were made."""
         self._retry_at[scope_id] = asyncio.get_running_loop().time() + RETRY_AFTER
         if scope_id in self._looks:
-            self._looks[scope_id] = replace(self._looks[scope_id], again_at=self._fleet.clock.now())
+            self._looks[scope_id] = self._looks[scope_id]._replace(again_at=self._fleet.clock.now())
 
     def _backs_off(self, scope_id: ScopeId) -> bool:
         return asyncio.get_running_loop().time() < self._retry_at.get(scope_id, 0.0)

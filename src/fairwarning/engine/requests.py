@@ -7,9 +7,8 @@ from the id of the request.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fairwarning.core.changes import Change, PollsRecorded
 from fairwarning.core.commands import Command
@@ -21,8 +20,7 @@ from fairwarning.core.model import Event, EventId, Machine, MachineRef, Principa
 Texts = Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who asks, and the id of the request."""
 
     principal: Principal
@@ -77,8 +75,7 @@ def _no_texts(changes: tuple[Change, ...]) -> Texts:
     return MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What a request wants: commands, texts to store with what they change, and notes for the journal."""
 
     commands: tuple[Command, ...] = ()
@@ -101,8 +98,7 @@ def no_note(error: FairWarningError) -> None:
     """Do not note a refusal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """What came of a request, once it is stored."""
 
     changes: tuple[Change, ...]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
+from typing import NamedTuple
 
 from fairwarning.core.changes import (
     EventChanged,
@@ -40,8 +41,7 @@ ACTION_EVENTS: Mapping[OperatorAction, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """A line of the log, with the instant of the journal line that it is about."""
 
     level: int
@@ -96,8 +96,7 @@ class KnownFleet:
         self._machines.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class _Fact:
+class _Fact(NamedTuple):
     """What one journal line says; facts that differ only in scope and machine become one log line."""
 
     event: str

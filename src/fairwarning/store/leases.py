@@ -1,6 +1,5 @@
 """The rules of leases; every store uses these functions."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from fairwarning.engine.ports import Lease
@@ -20,12 +19,12 @@ def next_lease(newest: Lease | None, key: str, owner: str, now: datetime, lasts:
 
 def renewed(newest: Lease | None, lease: Lease, now: datetime, lasts: timedelta) -> Lease | None:
     """Return the lease with a later end; None if it is no longer the newest."""
-    return replace(lease, until=now + lasts) if _is_newest(newest, lease) else None
+    return lease._replace(until=now + lasts) if _is_newest(newest, lease) else None
 
 
 def released(newest: Lease | None, lease: Lease) -> Lease | None:
     """Return what remains of a released lease, its fence; None if the lease is no longer the newest."""
-    return replace(lease, owner=NO_OWNER, until=LONG_AGO) if _is_newest(newest, lease) else None
+    return lease._replace(owner=NO_OWNER, until=LONG_AGO) if _is_newest(newest, lease) else None
 
 
 def _is_newest(newest: Lease | None, lease: Lease) -> bool:

@@ -5,7 +5,6 @@ then filled with defaults, which depend on the machine alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import timedelta
 
 from fairwarning.arm import resource_ids
@@ -292,7 +291,7 @@ def _storage(machine: Machine | None) -> Document:
     disk: Document = {"osType": "Linux", "createOption": "FromImage", "caching": "ReadWrite"}
     if machine is not None:
         disk["name"] = f"{machine.name}_OsDisk_1"
-    image = {name: value for name, value in asdict(DEFAULT_IMAGE).items() if value}
+    image = {name: value for name, value in DEFAULT_IMAGE._asdict().items() if value}
     return {"imageReference": image, "osDisk": disk, "dataDisks": []}
 
 

@@ -6,7 +6,7 @@ its scale set. A machine that no client has described has the defaults below.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json
@@ -39,8 +39,7 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 FindDocument = Callable[[str], Json]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class Image(NamedTuple):
     """The image that a machine was created from: of the marketplace, or one with an id."""
 
     publisher: str = ""
@@ -55,8 +54,7 @@ DEFAULT_IMAGE = Image(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineIdentity:
+class MachineIdentity(NamedTuple):
     """The facts about a machine that its own API and the management API agree on."""
 
     group: str
