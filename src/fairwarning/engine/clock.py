@@ -1,6 +1,7 @@
 """The only module that reads a clock or creates identifiers."""
 
 import os
+import random
 import time
 from datetime import UTC, datetime
 from typing import Protocol
@@ -54,12 +55,12 @@ def new_event_id() -> EventId:
 
 def new_request_id() -> str:
     """Return a new random id of a request."""
-    return os.urandom(8).hex()
+    return f"{random.getrandbits(64):016x}"
 
 
 def new_stamp() -> int:
     """Return a new random stamp of a batch: 63 bits, and never 0, the stamp of what does not exist."""
-    return int.from_bytes(os.urandom(8)) >> 1 or 1
+    return random.getrandbits(63) or 1
 
 
 def new_secret() -> bytes:

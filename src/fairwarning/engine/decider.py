@@ -160,8 +160,7 @@ class Decider:
                 try:
                     again = await self._carry_out(batch)
                 except Exception as problem:  # no caller may wait for ever
-                    if not isinstance(problem, ContendedError):
-                        self._note_problem(problem, len(batch))
+                    self._note_problem(problem, len(batch))
                     for request in batch:
                         request.fail(problem)
                 else:
@@ -231,7 +230,7 @@ class Decider:
                 await asyncio.sleep(SEND_AGAIN)
         if entries[0].seq == self._replica.position + 1:
             self._follower.install(entries)
-        await self._follower.reach(entries[-1].seq)
+        await self._reach(entries[-1].seq)
         return entries
 
     async def _decide_all(
@@ -291,7 +290,9 @@ class Decider:
             if request not in outdated:
                 request.finish()
         if outdated:
-            await self._reach(outdated, await self._store.last())
+            last = await self._store.last()
+            _note_last_line(outdated, last)
+            await self._reach(last)
             if self._replica.position != start:
                 return outdated
         for request in outdated:
@@ -299,23 +300,28 @@ class Decider:
         return []
 
     async def _catch_up(self, requests: list[_Request], conflict: StaleBatchError) -> list[_Request]:
-        await self._reach(requests, conflict.last)
+        _note_last_line(requests, conflict.last)
+        await self._reach(conflict.last)
         for request in requests:
             request.lost = not request.reads.isdisjoint(conflict.stale)
         return requests
 
-    async def _reach(self, requests: Sequence[_Request], number: int) -> None:
-        for request in requests:
-            request.last_line = number if request.last_line is None else request.last_line
+    async def _reach(self, number: int) -> None:
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._follower.reach(number)
         except TimeoutError:
-            raise ContendedError from None
+            problem = "the journal cannot be read"
+            raise StorageError(f"{problem} up to line {number}", problem) from None
 
     def _note_problem(self, problem: Exception, requests: int) -> None:
         self.problem = problem
         log.error(LogMessage("commit_failed", requests=requests, problem=problem))
+
+
+def _note_last_line(requests: Sequence[_Request], number: int) -> None:
+    for request in requests:
+        request.last_line = number if request.last_line is None else request.last_line
 
 
 def _changed_texts(texts: Texts, reads: ReadRecorder) -> Texts:

@@ -56,6 +56,9 @@ class Index:
 class IndexedBy(Enum):
     """What scopes are found by."""
 
+    # Enum's own hash is not written in C, and every lookup needs one.
+    __hash__ = object.__hash__
+
     MACHINE = 1
     HOST = 2
     SET = 3

@@ -28,6 +28,9 @@ Line = Change | Note | TextChanged | PollsRecorded
 class AggregateKind(StrEnum):
     """What is compared and replaced as a whole."""
 
+    # Enum's own hash is not written in C, and every read of an aggregate needs one.
+    __hash__ = str.__hash__
+
     SCOPE = "scope"
     #: The name of a set: it is written by every batch that creates or removes one of the set's scopes.
     SET = "set"
