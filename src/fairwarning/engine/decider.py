@@ -25,7 +25,7 @@ The rules of a batch:
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -42,7 +42,6 @@ from fairwarning.engine.fold import Fold, FoldView, ReadRecorder
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.ports import (
     Aggregate,
-    AggregateKind,
     Batch,
     Entry,
     Line,
@@ -67,6 +66,10 @@ PATIENCE = 5.0
 SEND_AGAIN = 0.05
 
 
+#: The outcome of a request before its first try.
+_UNDECIDED = ContendedError()
+
+
 @dataclass(eq=False, slots=True)
 class _Request:
     """A request, and what the last try found."""
@@ -84,8 +87,8 @@ class _Request:
     lost: bool = False
     lines: tuple[Line, ...] = ()
     versions: Mapping[ScopeId, int] = field(default_factory=dict)
-    outcome: Result | Exception = field(default_factory=ContendedError)
-    reads: frozenset[Aggregate] = frozenset()
+    outcome: Result | Exception = _UNDECIDED
+    reads: Set[Aggregate] = frozenset()
     by_predicate: bool = False
     #: Whether no request before it in the batch has changed anything.
     nothing_before: bool = False
@@ -229,8 +232,9 @@ class Decider:
                     raise unknown from problem
                 await asyncio.sleep(SEND_AGAIN)
         if entries[0].seq == self._replica.position + 1:
-            self._follower.install(entries)
-        await self._reach(entries[-1].seq)
+            self._follower.install_batch(entries)
+        else:
+            await self._reach(entries[-1].seq)
         return entries
 
     async def _decide_all(
@@ -241,7 +245,7 @@ class Decider:
         for request in requests:
             reads = ReadRecorder(fold)
             self._decide(request, fold, reads)
-            request.reads, request.by_predicate = frozenset(reads.aggregates), reads.by_predicate
+            request.reads, request.by_predicate = reads.aggregates, reads.by_predicate
             for aggregate in reads.aggregates:
                 # The replica below the fold moves on if lines of other nodes arrive during a pause, so the
                 # stamp is taken when it is read.
@@ -279,9 +283,7 @@ class Decider:
         if not commands:
             return Decision((), {})
         scopes = Directory(reads).together(one for command in commands for one in concerns(command))
-        sets = {one.name for one in reads.aggregates if one.kind is AggregateKind.SET}
-        last = {set_id: incarnation for set_id in sets if (incarnation := reads.last_incarnation(set_id))}
-        return decide(FleetState(scopes, self._policy(), last), commands, now)
+        return decide(FleetState(scopes, self._policy(), reads.last_incarnations()), commands, now)
 
     async def _answer_if_current(self, requests: list[_Request], start: int) -> list[_Request]:
         """Answer requests that change nothing, if nothing has happened that they should know of."""

@@ -171,6 +171,14 @@ class ReadRecorder:
         self.aggregates.add(Aggregate(AggregateKind.SET, set_id))
         return self._state.last_incarnation(set_id)
 
+    def last_incarnations(self) -> Mapping[str, int]:
+        """Return the last incarnation of every set that was read so far and has a removed scope."""
+        last: dict[str, int] = {}
+        for kind, name in self.aggregates:
+            if kind is AggregateKind.SET and (incarnation := self._state.last_incarnation(name)):
+                last[name] = incarnation
+        return last
+
     def all_scopes(self) -> Iterable[Scope]:
         """Return all scopes."""
         self.by_predicate = True

@@ -67,12 +67,16 @@ class Follower:
                 continue
             if batch[0].seq != self._replica.position + 1:
                 raise GapError
-            own = self.in_flight
-            if own is not None and own.stamp == batch[-1].stamp:
-                self._replica.install(own, batch[-1].seq)
-                self._installed(batch, own.after)
-            else:
-                self._installed(batch, self._replica.apply(batch))
+            self.install_batch(batch)
+
+    def install_batch(self, entries: Sequence[Entry]) -> None:
+        """Apply the batch that begins at the replica's next line."""
+        own, last = self.in_flight, entries[-1]
+        if own is not None and own.stamp == last.stamp:
+            self._replica.install(own, last.seq)
+            self._installed(entries, own.after)
+        else:
+            self._installed(entries, self._replica.apply(entries))
 
     async def reload(self) -> None:
         """Read the whole state; a batch in flight is left to its answer."""

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from fairwarning.core.changes import EventChanged, PollsRecorded, ScopeMade, ScopeRemoved, TextChanged
 from fairwarning.core.history import ActionNote, CommandRefused
-from fairwarning.core.model import NO_SCOPE, EventId, ScopeId
+from fairwarning.core.model import EventId, ScopeId
 from fairwarning.engine.ports import Batch, Entry, Line
 from fairwarning.formats.hidden_characters import readable as readable
 
@@ -27,7 +27,7 @@ def number_lines(batch: Batch, after: int) -> list[Entry]:
                 Entry(
                     seq=after,
                     at=part.at,
-                    version=part.versions.get(scope_of(line), 0),
+                    version=part.versions.get(line.scope, 0),
                     change=_legible(line),
                     request=request,
                     stamp=batch.stamp,
@@ -46,15 +46,6 @@ def event_of(line: Line) -> EventId | None:
             return event_id
         case _:
             return None
-
-
-def scope_of(line: Line) -> ScopeId:
-    """Return the scope that a journal line concerns; ``NO_SCOPE`` if it concerns none or several."""
-    match line:
-        case TextChanged() | PollsRecorded():
-            return NO_SCOPE
-        case _:
-            return line.scope
 
 
 def readable_texts(texts: Mapping[str, str | None]) -> Mapping[str, str | None]:

@@ -25,7 +25,6 @@ from fairwarning.store.entries import (
     readable,
     readable_texts,
     remade_scopes,
-    scope_of,
 )
 from fairwarning.store.following import Followers
 from fairwarning.store.leases import next_lease, released, renewed
@@ -118,7 +117,7 @@ class MemoryStore:
         if event is not None:
             lines = (entry for entry in lines if event_of(entry.change) == event)
         if scope is not None:
-            lines = (entry for entry in lines if scope_of(entry.change) == scope)
+            lines = (entry for entry in lines if entry.change.scope == scope)
         return list(islice(lines, limit))
 
     async def prune(

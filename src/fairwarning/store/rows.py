@@ -46,7 +46,7 @@ from fairwarning.core.model import (
     VmName,
 )
 from fairwarning.engine.ports import Batch, Entry, Lease, Line, SetName
-from fairwarning.store.entries import event_of, last_polls, scope_of
+from fairwarning.store.entries import event_of, last_polls
 from fairwarning.store.errors import UnreadableRowError
 
 Key = TypeVar("Key", bound=Hashable)
@@ -225,7 +225,7 @@ def journal_row(entry: Entry) -> Row:
     return with_checksum(
         entry.seq,
         instant(entry.at),
-        scope_of(line),
+        line.scope,
         entry.version,
         KIND_OF[type(line)],
         event_of(line),
