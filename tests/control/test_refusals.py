@@ -16,7 +16,7 @@ from fairwarning.control.refusals import (
     refusal_note,
 )
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.core.errors import ContendedError, FairWarningError, InvalidError
 from fairwarning.core.history import CommandRefused, HistoryEntry
 from fairwarning.core.model import (
     OPERATOR,
@@ -29,6 +29,8 @@ from fairwarning.core.model import (
     VmName,
     guest,
 )
+from fairwarning.engine.ports import Batch, Entry
+from fairwarning.store.memory import MemoryStore
 from tests.fleet_harness import NOON, FleetHarness, run
 
 WEB = Blueprint(name="web", count=3)
@@ -140,6 +142,26 @@ def test_an_operator_gets_a_line_for_every_refusal() -> None:
         refused(stage, Control(stage.engine).approve(OPERATOR, "E1"))
 
     assert len(stage.history()) == 3
+
+
+def test_a_request_that_others_kept_from_being_carried_out_was_not_refused() -> None:
+    class BusyStore(MemoryStore):
+        busy = False
+
+        async def commit(self, batch: Batch) -> Sequence[Entry]:
+            if self.busy:
+                self.busy = False
+                raise ContendedError
+            return await super().commit(batch)
+
+    store = BusyStore()
+    stage = FleetHarness(WEB, store=store)
+    store.busy = True
+
+    with pytest.raises(ContendedError):
+        run(Control(stage.engine).advance(OPERATOR, timedelta(minutes=1)))
+
+    assert "refused" not in [line.kind for line in stage.history()]
 
 
 def test_the_guests_that_are_remembered_are_limited() -> None:

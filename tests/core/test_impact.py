@@ -1,12 +1,15 @@
 """What happens between the start and the end of an event, including failures."""
 
+from dataclasses import replace
 from itertools import pairwise, product
+from types import MappingProxyType
 
 import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import ReportOutcomes
-from fairwarning.core.fleet import Observation, Progress
+from fairwarning.core.decide import decide
+from fairwarning.core.fleet import FleetState, Observation, Progress, outstanding_impacts
 from fairwarning.core.impact import OUTCOMES
 from fairwarning.core.model import (
     EventId,
@@ -19,6 +22,7 @@ from fairwarning.core.model import (
     VmName,
 )
 from fairwarning.core.policy import Policy
+from fairwarning.drivers.external import ExternalDriver
 from fairwarning.drivers.simulated import Mishap
 from tests.fleet_harness import NOON, FleetHarness, span
 
@@ -148,11 +152,11 @@ def report(stage: FleetHarness, *observations: Observation) -> None:
     stage.do(ReportOutcomes(scope=ScopeId("app"), observations=observations))
 
 
-def failure(event: EventId, attempt: int) -> Observation:
-    """Return an observation that an attempt on app-0 has failed."""
+def failure(event: EventId, attempt: int, machine: str = "app-0") -> Observation:
+    """Return an observation that an attempt on a machine has failed."""
     return Observation(
         event=event,
-        machine=VmName("app-0"),
+        machine=VmName(machine),
         attempt=attempt,
         progress=Progress.FAILED,
         problem="no answer",
@@ -200,6 +204,40 @@ def test_a_failure_of_an_earlier_attempt_is_not_counted_again() -> None:
     report(stage, failure(event, attempt=1))
 
     assert stage.event(event).attempt == 2
+
+
+def test_each_machine_has_attempts_of_its_own() -> None:
+    stage = FleetHarness(PAIR, driver=ExternalDriver())
+    (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
+    report(stage, failure(event, attempt=0))
+    report(stage, failure(event, attempt=1))
+    stage.advance("1m")
+
+    report(stage, failure(event, attempt=0, machine="app-1"))
+
+    assert [
+        (impact.machine.name, impact.attempt, impact.since)
+        for impact in outstanding_impacts(stage.scope("app"), Policy())
+    ] == [("app-0", 2, NOON + span("10s")), ("app-1", 1, NOON + span("1m5s"))]
+    assert (stage.event(event).attempt, stage.event(event).retry_at) == (2, NOON + span("1m5s"))
+
+
+def test_an_event_of_an_earlier_version_goes_on_with_the_attempt_that_all_its_machines_shared() -> None:
+    stage = FleetHarness(PAIR, driver=ExternalDriver())
+    (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
+    scope, retry_at = stage.scope("app"), NOON + span("10s")
+    old = replace(stage.event(event), attempt=2, retry_at=retry_at)
+    scopes = {scope.id: replace(scope, events=MappingProxyType({event: old}))}
+    command = ReportOutcomes(scope=scope.id, observations=(failure(event, attempt=2),))
+
+    after = decide(FleetState(scopes), (command,), NOON + span("10s")).after[scope.id]
+
+    assert after is not None
+    impacts = outstanding_impacts(after, Policy())
+    assert [(impact.attempt, impact.since) for impact in impacts] == [
+        (3, NOON + span("30s")),
+        (2, retry_at),
+    ]
 
 
 def test_what_an_earlier_attempt_achieved_counts() -> None:

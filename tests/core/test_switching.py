@@ -7,6 +7,7 @@ import pytest
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import PollsRecorded
 from fairwarning.core.errors import UnknownEventError
+from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import EventStatus, ScopeId, ScopeKind
 from fairwarning.core.policy import Policy
 from tests.fleet_harness import NOON, FleetHarness, run, span
@@ -169,6 +170,23 @@ def test_the_polls_of_many_scopes_are_written_in_one_line() -> None:
 
     (line,) = stage.journal()[written:]
     assert line.change == PollsRecorded(at=stage.now, scopes=(ScopeId("web"), ScopeId("vm0"), ScopeId("vm3")))
+
+
+@pytest.mark.rule("R-22")
+def test_on_a_manual_clock_polls_are_written_at_once() -> None:
+    stage = FleetHarness(WEB)
+    written = len(stage.journal())
+
+    async def poll_twice() -> None:
+        for _ in range(2):
+            stage.clock.set(stage.now + span("7h"))
+            await stage.engine.poll(stage.ref("web_0"))
+            await stage.engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail="by 7h", by="operator"))
+
+    run(poll_twice())
+
+    lines = [line for line in stage.journal()[written:] if isinstance(line.change, PollsRecorded)]
+    assert [line.at for line in lines] == [NOON + span("7h"), NOON + span("14h")]
 
 
 @pytest.mark.rule("R-22")

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairwarning.core.blueprint import Blueprint
@@ -165,8 +165,22 @@ async def waited(steps: Sequence[Step], end: datetime) -> Sequence[Entry]:
 
 
 @pytest.mark.rule("L-02")
+@settings(max_examples=40)
 @given(STEPS)
 def test_moving_the_clock_gives_the_same_journal_as_waiting(steps: Sequence[Step]) -> None:
+    check_both_ways(steps)
+
+
+@pytest.mark.rule("L-02")
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(STEPS)
+def test_moving_the_clock_gives_the_same_journal_as_waiting_in_many_histories(steps: Sequence[Step]) -> None:
+    check_both_ways(steps)
+
+
+def check_both_ways(steps: Sequence[Step]) -> None:
+    """Check that moving the clock gives the same journal as waiting."""
     end = (instants(steps) or [NOON])[-1] + span("13m")
 
     assert told(run(moved(steps, end))) == told(run_leaping(waited(steps, end)))

@@ -25,6 +25,7 @@ from tests.fleet_harness import NOON, FleetHarness, run, span
 from tests.virtual_time import WallClock, run_leaping
 
 WEB = Blueprint(name="web", count=2)
+PAIR = Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_domains=1, fault_domains=1)
 
 
 class ScriptedDriver:
@@ -35,6 +36,8 @@ class ScriptedDriver:
     def __init__(self) -> None:
         self.begun: Counter[tuple[str, str, int]] = Counter()
         self.ended: set[VmName] = set()
+        #: The number of attempts that fail, by machine.
+        self.failing: dict[VmName, int] = {}
         self.looks: list[tuple[datetime, tuple[VmName, ...]]] = []
         self.unreachable: set[HostId] = set()
         self.hints: asyncio.Queue[MachineRef] = asyncio.Queue()
@@ -60,6 +63,8 @@ class ScriptedDriver:
     def _observe(self, impact: Impact) -> Observation:
         if (impact.event, impact.machine.name, impact.attempt) not in self.begun:
             return impact.observed(Progress.NOT_BEGUN)
+        if impact.attempt < self.failing.get(impact.machine.name, 0):
+            return impact.observed(Progress.FAILED, problem="no power")
         ended = impact.machine.name in self.ended
         return impact.observed(Progress.DONE if ended else Progress.ACTING)
 
@@ -168,6 +173,47 @@ def test_a_commit_that_begins_no_impact_makes_nobody_look_again() -> None:
     assert len(driver.looks) == looked
 
 
+# -- impacts that fail
+
+
+def test_a_failed_impact_is_left_alone_until_its_retry() -> None:
+    driver = ScriptedDriver()
+    driver.failing[VmName("web_0")] = 3
+    stage = FleetHarness(WEB, driver=driver)
+    (event,) = stage.cause("restart", "web_0", notice="0s")
+
+    stage.advance("1h")
+
+    instants = dict.fromkeys(at - NOON for at, _ in driver.looks)
+    assert list(instants) == [span("0s"), span("5s"), span("15s"), span("35s")]
+    assert driver.begun == {(event, "web_0", attempt): 1 for attempt in range(4)}
+
+
+def test_a_retry_is_due_at_its_instant_after_a_restart_of_the_server() -> None:
+    driver = ScriptedDriver()
+    driver.failing[VmName("web_0")] = 1
+    stage = FleetHarness(WEB, driver=driver)
+    stage.cause("restart", "web_0", notice="0s")
+    driver.looks.clear()
+
+    stage.restart()
+
+    assert driver.looks == []
+    assert stage.engine.next_deadline() == NOON + span("5s")
+
+
+def test_only_the_machine_that_failed_is_acted_on_again() -> None:
+    driver = ScriptedDriver()
+    driver.failing[VmName("app-0")] = 2
+    stage = FleetHarness(PAIR, driver=driver)
+    (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
+
+    stage.advance("1h")
+
+    retried = {(event, "app-0", attempt): 1 for attempt in range(3)}
+    assert driver.begun == retried | {(event, "app-1", 0): 1}
+
+
 # -- drivers that misbehave
 
 
@@ -248,6 +294,33 @@ def test_calls_that_found_no_place_are_made_once_there_is_one() -> None:
     assert run_leaping(story()) == DRIVER_CALLS + 50
 
 
+def test_a_scope_that_waits_for_a_call_costs_nothing_until_it_is_its_turn() -> None:
+    class Asked(ScriptedDriver):
+        asked = 0
+
+        def reaches(self, host: HostId) -> bool:
+            self.asked += 1
+            return super().reaches(host)
+
+    async def take_a_while(impacts: Sequence[Impact]) -> None:
+        await asyncio.sleep(0.02)
+
+    async def questions_per_scope(scopes: int) -> float:
+        driver = Asked()
+        names = [f"vm{number}" for number in range(scopes)]
+        driver.trouble, driver.ended = take_a_while, set(map(VmName, names))
+        async with driven(driver) as scene:
+            await scene.make(*names)
+            await scene.restart(*names)
+            await asyncio.sleep(5)
+            assert len(await scene.ends()) == scopes
+        return driver.asked / scopes
+
+    few, many = (run_leaping(questions_per_scope(calls * DRIVER_CALLS)) for calls in (1, 6))
+
+    assert many <= few + 1
+
+
 def test_a_watch_that_fails_leaves_the_deadlines_alone(caplog: pytest.LogCaptureFixture) -> None:
     class Blind(SimulatedDriver):
         async def watch(self) -> AsyncIterator[MachineRef]:
@@ -270,10 +343,7 @@ def test_a_watch_that_fails_leaves_the_deadlines_alone(caplog: pytest.LogCapture
 
 def test_an_observation_of_a_machine_that_was_replaced_meanwhile_says_nothing_about_the_new_one() -> None:
     driver = ScriptedDriver()
-    stage = FleetHarness(
-        Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET, count=2, update_domains=1, fault_domains=1),
-        driver=driver,
-    )
+    stage = FleetHarness(PAIR, driver=driver)
     app, app_0 = ScopeId("app"), VmName("app-0")
     (event,) = stage.cause("host-reboot", "app-0", "app-1", notice="0s")
     (deleted,) = stage.cause("delete", "app-0", force=True)

@@ -12,10 +12,12 @@ from fairwarning.core.model import Event, EventId, EventStatus, MachineRef, Scop
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
+from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
 from fairwarning.store.memory import MemoryStore
-from tests.fleet_harness import span
-from tests.virtual_time import LeapingLoop, WallClock
+from tests.engine.disk import FULL, Disk
+from tests.fleet_harness import NOON, span
+from tests.virtual_time import LeapingLoop, WallClock, run_leaping
 
 WEB = ScopeId("web")
 RESTART = EventId("3F1C0A52-7B7E-4C55-9E0B-0C6A4B1D2E01")
@@ -122,3 +124,26 @@ def test_the_timer_wakes_no_more_often_than_it_must(policy: Policy, most: int) -
         assert stage.clock.looks <= most
 
     play(story, policy)
+
+
+def test_on_a_manual_clock_too_a_request_that_failed_is_made_again() -> None:
+    async def story() -> EventStatus:
+        clock, disk = ManualClock(NOON), Disk()
+        engine = Engine(disk, clock, SimulatedDriver(), Policy(start_enabled=True))
+        await engine.open()
+        await engine.handle(CreateSet(seed="seed", blueprint=Blueprint(name="web", count=1)))
+        machines = (MachineRef(WEB, VmName("web_0")),)
+        await engine.handle(Schedule(id=RESTART, cause="restart", machines=machines, notice=span("1m")))
+        clock.set(NOON + span("1m"))
+        disk.wrong = FULL
+        task = asyncio.create_task(timer.run(engine, clock))
+        await asyncio.sleep(3)
+
+        disk.wrong = None
+        await asyncio.sleep(3)
+
+        task.cancel()
+        await asyncio.wait([task])
+        return engine.scope(WEB).events[RESTART].status
+
+    assert run_leaping(story()) is EventStatus.STARTED

@@ -206,6 +206,7 @@ def test_an_impact_that_takes_too_long_is_noted_once_per_attempt(caplog: pytest.
 def test_after_a_failure_the_next_attempt_has_its_full_time() -> None:
     client = fleet()
     event = started(client)
+    report(client, event, "complete", machines=["app-1"])
     client.advance("1h")
 
     failed = report(client, event, "fail", machine="app-0", reason="no power")
@@ -219,6 +220,24 @@ def test_after_a_failure_the_next_attempt_has_its_full_time() -> None:
 
     assert client.events()[0].overdue
     assert client.stage.story(event) == ["scheduled", "started", "overdue", "failed", "overdue"]
+
+
+def test_a_failure_of_one_machine_gives_no_time_to_another() -> None:
+    client = fleet()
+    event = started(client)
+    client.advance("10m")
+    report(client, event, "fail", machine="app-0", reason="no power")
+
+    client.advance("50m")
+
+    *_, line = client.history().history
+    assert (line.kind, line.at) == ("overdue", NOON + span("1h"))
+    assert line.reason == "app-1: nobody has reported its end within 1h"
+
+    report(client, event, "fail", machine="app-0", reason="no power")
+    client.advance("1s")
+
+    assert client.events()[0].overdue
 
 
 def test_machines_that_were_reported_are_not_overdue() -> None:

@@ -21,6 +21,7 @@ from fairwarning.core.changes import (
 from fairwarning.core.model import (
     ApprovalSettings,
     EventStatus,
+    Failure,
     MachineModel,
     PowerState,
     Rollout,
@@ -57,6 +58,7 @@ FULL_EVENT = replace(
     retry_at=NOON,
     done=(VmName("ü b"),),
     attempt=2,
+    failures=(Failure(VmName("ü b"), 2, NOON),),
     not_before=NOON + timedelta(days=7),
 )
 FULL: tuple[Change, ...] = (

@@ -9,7 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairwarning.core.blueprint import Blueprint
@@ -256,8 +257,21 @@ def from_journal(lines: Sequence[Entry]) -> Scopes:
     return {one: replace(scope, version=versions[one]) for one, scope in replayed(lines).items()}
 
 
+@settings(max_examples=25)
 @given(HISTORIES)
 def test_replaying_the_journal_gives_what_is_stored_and_every_store_agrees(history: Sequence[Step]) -> None:
+    check_agreement(history)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(HISTORIES)
+def test_replaying_the_journals_of_many_histories_gives_what_is_stored(history: Sequence[Step]) -> None:
+    check_agreement(history)
+
+
+def check_agreement(history: Sequence[Step]) -> None:
+    """Check that rows, journal and memory agree after a history, in every store."""
     outcomes = run_on_all_stores(history)
 
     for outcome in outcomes.values():

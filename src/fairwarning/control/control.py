@@ -20,7 +20,7 @@ from fairwarning.control.results import Announced, Approved, Created, changed_ev
 from fairwarning.core.announce import events_caused_by, unpolled_hint
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone, MachineChanged, ScopeMade
-from fairwarning.core.errors import FairWarningError, ReportsRefusedError, StorageError
+from fairwarning.core.errors import ContendedError, FairWarningError, ReportsRefusedError, StorageError
 from fairwarning.core.history import CommandRefused
 from fairwarning.core.inputs import field_context
 from fairwarning.core.model import (
@@ -361,7 +361,7 @@ class Control:
         try:
             authorise(principal, action, scope or None)
             yield
-        except StorageError:
+        except (ContendedError, StorageError):
             raise
         except FairWarningError as error:
             subject = Subject(asked=action, scope=scope, machines=machines)

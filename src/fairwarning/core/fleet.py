@@ -18,6 +18,7 @@ from fairwarning.core.model import (
     EventStatus,
     EventType,
     EvictionPolicy,
+    Failure,
     HostId,
     Machine,
     MachineRef,
@@ -144,8 +145,8 @@ def outstanding_impacts(scope: Scope, policy: Policy) -> tuple[Impact, ...]:
             kind=event.kind,
             cause=event.cause,
             duration=event.duration,
-            since=event.retry_at or event.started_at,
-            attempt=event.attempt,
+            since=event.started_at if failure is None else failure.retry_at,
+            attempt=0 if failure is None else failure.attempt,
             vm_id=machine.vm_id,
             host=machine.host,
             eviction=machine.eviction,
@@ -153,8 +154,18 @@ def outstanding_impacts(scope: Scope, policy: Policy) -> tuple[Impact, ...]:
         )
         for event in scope.events.values()
         if event.status is EventStatus.STARTED and event.started_at is not None
+        for failures in (last_failures(event),)
         for machine in map(scope.machines.__getitem__, machines_awaiting_impact(event, scope))
+        for failure in (failures.get(machine.name),)
     )
+
+
+def last_failures(event: Event) -> dict[VmName, Failure]:
+    """Return the last failure on each machine on which the event's impact has failed."""
+    if event.failures or event.retry_at is None:
+        return {failure.machine: failure for failure in event.failures}
+    # Earlier versions counted the attempts on all machines together.
+    return {name: Failure(name, event.attempt, event.retry_at) for name in event.undone}
 
 
 def machines_awaiting_impact(event: Event, scope: Scope) -> list[VmName]:

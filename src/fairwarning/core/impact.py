@@ -7,9 +7,9 @@ from enum import Enum, auto
 
 from fairwarning.core.changes import Change, EventChanged, EventMilestone, MachineChanged, MachineRemoved
 from fairwarning.core.commands import ReportOutcomes
-from fairwarning.core.fleet import FleetState, Observation, Progress
+from fairwarning.core.fleet import FleetState, Observation, Progress, last_failures
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import Event, EventId, EventStatus, EventType, Machine, VmName
+from fairwarning.core.model import Event, EventId, EventStatus, EventType, Failure, Machine, VmName
 from fairwarning.core.policy import Policy, retry_delay
 
 
@@ -70,17 +70,27 @@ def _advance_event(
         yield EventChanged(scope=event.scope, event=event, what=EventMilestone.PROGRESSED, by=by)
     for observation in finished.values():
         yield from _change_machine(observation, machines, by)
+    failures = last_failures(event)
     # A failure of an earlier attempt has been counted.
-    current = [seen for seen in observations if seen.attempt == event.attempt]
+    current = [
+        seen
+        for seen in observations
+        if seen.attempt == (failures[seen.machine].attempt if seen.machine in failures else 0)
+    ]
     failed = [seen for seen in current if _outcome(event, seen) is ImpactOutcome.FAILED]
     late = [
         seen for seen in current if _outcome(event, seen) is ImpactOutcome.WAIT and seen.problem is not None
     ]
     if failed:
-        attempt = event.attempt + 1
-        delay = policy.shorten(retry_delay(attempt))
-        event = replace(advance(event, Signal.FAILED, now), attempt=attempt, retry_at=now + delay)
-        event, milestone = replace(event, overdue=False), EventMilestone.FAILED
+        new = {seen.machine: _failure(seen, policy, now) for seen in failed}
+        event = replace(
+            advance(event, Signal.FAILED, now),
+            failures=tuple((failures | new).values()),
+            attempt=max(event.attempt, *(failure.attempt for failure in new.values())),
+            retry_at=min(failure.retry_at for failure in new.values()),
+            overdue=False,
+        )
+        milestone = EventMilestone.FAILED
         yield EventChanged(scope=event.scope, event=event, what=milestone, by=by, reason=_reason(failed))
     elif late and not event.overdue:
         event, milestone = replace(event, overdue=True), EventMilestone.OVERDUE
@@ -90,6 +100,11 @@ def _advance_event(
 def _outcome(event: Event, observation: Observation) -> ImpactOutcome:
     # Nothing more can happen to a machine that is gone.
     return OUTCOMES[event.kind, observation.progress] if observation.exists else ImpactOutcome.DONE
+
+
+def _failure(observation: Observation, policy: Policy, now: datetime) -> Failure:
+    attempt = observation.attempt + 1
+    return Failure(observation.machine, attempt, now + policy.shorten(retry_delay(attempt)))
 
 
 def _change_machine(observation: Observation, machines: dict[VmName, Machine], by: str) -> Iterator[Change]:

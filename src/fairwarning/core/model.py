@@ -137,6 +137,14 @@ class Machine:
         return MachineRef(self.scope, self.name)
 
 
+class Failure(NamedTuple):
+    """The last failure of an event's impact on one machine, and the attempt that follows it."""
+
+    machine: VmName
+    attempt: int
+    retry_at: datetime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """An announced impact on one or more machines of a scope."""
@@ -159,10 +167,13 @@ class Event:
     withdraw_at: datetime | None = None
     walk: str | None = None
     done: tuple[VmName, ...] = ()
+    #: The highest attempt on any machine, and when the machines that failed last are tried again.
     attempt: int = 0
     retry_at: datetime | None = None
-    #: Whether the current attempt takes longer than its driver allows.
+    #: Whether an attempt takes longer than its driver allows.
     overdue: bool = False
+    #: At most one per machine; events that earlier versions stored have none.
+    failures: tuple[Failure, ...] = ()
 
     @property
     def waiting(self) -> bool:

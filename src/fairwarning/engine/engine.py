@@ -55,7 +55,7 @@ class Engine:
         self._decider = Decider(
             store, self._replica, self._follower, clock, lambda: self.policy, new_stamp, batch_size
         )
-        self._polls = Polls(self._replica, lambda: self.policy.poll_refresh, self._write_polls)
+        self._polls = Polls(self._replica, clock, lambda: self.policy.poll_refresh, self._write_polls)
         self.reconciler = Reconciler(self, driver)
         self._new_stamp = new_stamp
 

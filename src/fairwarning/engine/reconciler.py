@@ -2,8 +2,8 @@
 
 The reconciler knows two things about every scope: its next deadline, and which of its outstanding impacts it
 has looked at. A look begins the impacts that have not begun and observes all of them; each observation says
-when to look again, and that instant is a deadline, too. A commit that leaves an impact unseen makes the scope
-one to look at, at once.
+when to look again, and that instant is a deadline, too. So is the retry of an impact that failed; until then
+the impact is left alone. A commit that leaves an impact unseen makes the scope one to look at, at once.
 
 Scopes are attended to side by side, in the order of their names, at most one task per scope. What a scope's
 observations and deadlines lead to at one moment is one request to the engine. The reconciler holds no truth:
@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from fairwarning.core.changes import EventChanged, EventMilestone
@@ -91,7 +92,8 @@ class Reconciler:
         self._fleet = fleet
         self._deadlines = Deadlines()
         self._looks: dict[ScopeId, Look] = {}
-        self._unseen: set[ScopeId] = set()
+        #: The scopes to look at, in the order in which they came to be.
+        self._unseen: dict[ScopeId, None] = {}
         #: The scopes to attend to, and whether each is due.
         self._queue: deque[tuple[ScopeId, bool]] = deque()
         #: Scopes whose turn came while a task attended to them.
@@ -101,7 +103,8 @@ class Reconciler:
         self._round: asyncio.Future[Exception | None] | None = None
         self._problem: Exception | None = None
         self._retry_at: dict[ScopeId, float] = {}
-        self._driver_calls = 0
+        #: The scopes that call the driver, or will.
+        self._callers: set[ScopeId] = set()
 
     # -- the state, as the engine commits it
 
@@ -110,15 +113,15 @@ class Reconciler:
         if scope is None:
             self._deadlines.put(scope_id, None)
             self._looks.pop(scope_id, None)
-            self._unseen.discard(scope_id)
+            self._unseen.pop(scope_id, None)
             self._retry_at.pop(scope_id, None)
             return
         look = self._looks.get(scope_id)
         if not _has_started(scope):
             self._looks.pop(scope_id, None)
-            self._unseen.discard(scope_id)
+            self._unseen.pop(scope_id, None)
         elif look is None or not look.impacts.issuperset(self._impacts(scope)):
-            self._unseen.add(scope_id)
+            self._unseen[scope_id] = None
         self._schedule(scope)
 
     def note_all_scopes(self) -> None:
@@ -135,21 +138,29 @@ class Reconciler:
         """Return the next deadline of all scopes."""
         return self._deadlines.next()
 
+    def has_left(self, now: datetime) -> bool:
+        """Whether a scope is due or to be looked at that nobody attends to."""
+        deadline = self.next_deadline()
+        return bool(self._unseen) or (deadline is not None and deadline <= now)
+
     # -- work
 
     def begin(self, now: datetime, *, everything: bool = False) -> None:
         """Start on the scopes that are due or to be looked at, in the order of their names.
 
-        A scope whose request failed a moment ago waits, unless ``everything`` is to be done.
+        A scope whose request failed a moment ago waits, unless ``everything`` is to be done. A scope to be
+        looked at waits until a call to the driver is free for it.
         """
         due = set(self._deadlines.take(now))
-        unseen = self._unseen if self._driver_calls < DRIVER_CALLS else set()
-        for scope_id in sorted(due | unseen):
-            if everything or not self._backs_off(scope_id):
-                self._unseen.discard(scope_id)
-                self._queue.append((scope_id, scope_id in due))
-            elif scope_id in due:
-                self._schedule(self._fleet.scopes()[scope_id])
+        waiting = set() if everything else {one for one in due if self._backs_off(one)}
+        for scope_id in waiting:
+            self._schedule(self._fleet.scopes()[scope_id])
+        ready = (one for one in self._unseen if everything or not self._backs_off(one))
+        unseen = set(islice(ready, DRIVER_CALLS - len(self._callers)))
+        self._callers |= unseen
+        for scope_id in sorted((due - waiting) | unseen):
+            self._unseen.pop(scope_id, None)
+            self._queue.append((scope_id, scope_id in due))
         self._start()
 
     async def tick(self) -> None:
@@ -218,9 +229,13 @@ class Reconciler:
         """Look at a scope's impacts, and request what they and its deadlines lead to."""
         scope = self._fleet.scopes().get(scope_id)
         if scope is None:
+            self._release(scope_id)
             return
         try:
-            observations = await self._look(scope)
+            try:
+                observations = await self._look(scope)
+            finally:
+                self._release(scope_id)
             outcomes = {impact: seen for impact, seen in observations.items() if _matters(seen)}
             if due or outcomes:
                 await self._submit(scope_id, outcomes)
@@ -243,9 +258,6 @@ class Reconciler:
             # The impacts may be others by now: another attempt, another machine of the same name.
             current = self._impacts(scope) if outcomes else ()
             observations = tuple(outcomes[impact] for impact in current if impact in outcomes)
-            if len(observations) < len(outcomes):
-                self._looks.pop(scope_id, None)
-                self._unseen.add(scope_id)
             polled_at = self._fleet.polled_at(scope_id)
             polled = {} if polled_at is None else {scope_id: polled_at}
             tick: Command = Tick(scopes=(scope_id,), polled=polled)
@@ -264,36 +276,30 @@ class Reconciler:
     # -- impacts
 
     async def _look(self, scope: Scope) -> Mapping[Impact, Observation]:
-        """Begin the impacts of a scope that have not begun, and observe all of them."""
+        """Begin the impacts of a scope that are due and have not begun, and observe all that are due."""
         if not _has_started(scope):
             return {}
-        impacts = self._impacts(scope)
-        if not impacts:
-            self._looks[scope.id] = Look(frozenset(), None)
-            return {}
-        if self._driver_calls >= DRIVER_CALLS:
-            self._looks.pop(scope.id, None)
-            self._unseen.add(scope.id)
-            return {}
-        self._driver_calls += 1
-        try:
-            async with asyncio.timeout(DRIVER_TIMEOUT):
-                observations = dict(zip(impacts, await self._observe(impacts), strict=True))
-        except Exception:  # the driver's errors are as unknown as its machines
-            log.exception(LogMessage("driver_failed", driver=self.driver.name, scope=scope.id))
-            again_at = self._fleet.clock.now() + LOOK_AGAIN_AFTER
-            self._looks[scope.id] = Look(frozenset(impacts), again_at)
-            return {}
-        finally:
-            self._driver_calls -= 1
-            if self._unseen:
-                self.moved.set()
-        again = (seen.again_at for seen in observations.values() if seen.again_at is not None)
+        now, impacts = self._fleet.clock.now(), self._impacts(scope)
+        due = [impact for impact in impacts if impact.since <= now]
+        again = [impact.since for impact in impacts if impact.since > now]
+        observations: Mapping[Impact, Observation] = {}
+        if due:
+            if scope.id not in self._callers and len(self._callers) >= DRIVER_CALLS:
+                self._looks.pop(scope.id, None)
+                self._unseen[scope.id] = None
+                return {}
+            self._callers.add(scope.id)
+            try:
+                async with asyncio.timeout(DRIVER_TIMEOUT):
+                    observations = dict(zip(due, await self._observe(due, now), strict=True))
+            except Exception:  # the driver's errors are as unknown as its machines
+                log.exception(LogMessage("driver_failed", driver=self.driver.name, scope=scope.id))
+                again.append(self._fleet.clock.now() + LOOK_AGAIN_AFTER)
+        again += (seen.again_at for seen in observations.values() if seen.again_at is not None)
         self._looks[scope.id] = Look(frozenset(impacts), min(again, default=None))
         return observations
 
-    async def _observe(self, impacts: Sequence[Impact]) -> Sequence[Observation]:
-        now = self._fleet.clock.now()
+    async def _observe(self, impacts: Sequence[Impact], now: datetime) -> Sequence[Observation]:
         observations = await self.driver.observe(impacts, now)
         not_begun = {
             (seen.event, seen.machine) for seen in observations if seen.progress is Progress.NOT_BEGUN
@@ -305,6 +311,12 @@ class Reconciler:
         until = now + timedelta(seconds=DRIVER_TIMEOUT)
         await self.driver.apply(to_begin, Lease(key=self.driver.name, owner="", fence=0, until=until))
         return await self.driver.observe(impacts, now)
+
+    def _release(self, scope_id: ScopeId) -> None:
+        """Leave a scope's call to the driver to others."""
+        self._callers.discard(scope_id)
+        if self._unseen:
+            self.moved.set()
 
     def _impacts(self, scope: Scope) -> tuple[Impact, ...]:
         impacts = outstanding_impacts(scope, self._fleet.policy)

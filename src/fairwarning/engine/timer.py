@@ -34,10 +34,11 @@ def _begin(engine: Engine, clock: Clock) -> float | None:
     """Start on what is due, and return how long to sleep; None means until something changes."""
     now = clock.now()
     engine.reconciler.begin(now)
+    # What is still left could not be handled a moment ago.
+    if engine.reconciler.has_left(now):
+        return LOOK_AGAIN
     deadline = engine.next_deadline()
     # A manual clock does not move while the timer sleeps.
     if deadline is None or isinstance(clock, ManualClock):
         return None
-    seconds = (deadline - now).total_seconds()
-    # What is still due could not be handled a moment ago.
-    return min(seconds, LOOK_AGAIN) if seconds > 0 else LOOK_AGAIN
+    return min((deadline - now).total_seconds(), LOOK_AGAIN)
