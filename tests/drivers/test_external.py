@@ -25,7 +25,7 @@ def test_an_impact_is_overdue_after_its_limit_at_the_clocks_speed() -> None:
 
     (seen,) = run(driver.observe([fast], NOON + span("30s")))
 
-    assert (seen.problem, seen.again_at) == ("nobody has reported its end within 30m", None)
+    assert (seen.problem, seen.again_at) == ("its end was not reported within 30m", None)
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_an_impact_that_takes_too_long_is_noted_once_per_attempt(caplog: pytest.
     assert overdue(client) == "fairwarning_overdue_impacts 2"
     *_, line = client.history().history
     assert (line.kind, line.at, line.by) == ("overdue", NOON + span("1h"), "driver")
-    assert line.reason.startswith("app-0: nobody has reported its end within 1h; app-1: ")
+    assert line.reason.startswith("app-0: its end was not reported within 1h; app-1: ")
 
     client.advance("30d")
     client.stage.restart()
@@ -232,7 +232,7 @@ def test_a_failure_of_one_machine_gives_no_time_to_another() -> None:
 
     *_, line = client.history().history
     assert (line.kind, line.at) == ("overdue", NOON + span("1h"))
-    assert line.reason == "app-1: nobody has reported its end within 1h"
+    assert line.reason == "app-1: its end was not reported within 1h"
 
     report(client, event, "fail", machine="app-0", reason="no power")
     client.advance("1s")

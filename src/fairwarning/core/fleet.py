@@ -174,10 +174,10 @@ def machines_awaiting_impact(event: Event, scope: Scope) -> list[VmName]:
     return [name for name in event.undone if name in existing]
 
 
-def next_deadline(scope: Scope, policy: Policy) -> datetime | None:
-    """Return when the scope changes without a command; None means never."""
+def next_deadline(scope: Scope, polled_at: datetime | None, policy: Policy) -> datetime | None:
+    """Return when the scope changes without a command, given its last poll; None means never."""
     instants = [_due(event) for event in scope.events.values() if event.waiting]
-    disabled_at = end_of_silence(scope, scope.facts.polled_at, policy)
+    disabled_at = end_of_silence(scope, polled_at, policy)
     return min(instants if disabled_at is None else [*instants, disabled_at], default=None)
 
 

@@ -25,7 +25,7 @@ class ExternalDriver:
 
     def __init__(self, *, alarm_after: timedelta = ALARM_AFTER) -> None:
         self._alarm_after = alarm_after
-        self._late = f"nobody has reported its end within {durations.for_people(alarm_after)}"
+        self._late = f"its end was not reported within {durations.for_people(alarm_after)}"
 
     def reaches(self, host: HostId) -> bool:
         """Operators reach every machine."""

@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -325,12 +324,12 @@ class Reconciler:
     # -- deadlines
 
     def _schedule(self, scope: Scope) -> None:
-        facts, look = scope.facts, self._looks.get(scope.id)
-        polled = self._fleet.polled_at(scope.id)
-        if polled != facts.polled_at:
-            scope = replace(scope, facts=replace(facts, polled_at=polled))
-        instants = next_deadline(scope, self._fleet.policy), None if look is None else look.again_at
-        self._deadlines.put(scope.id, min((one for one in instants if one is not None), default=None))
+        look = self._looks.get(scope.id)
+        deadline = next_deadline(scope, self._fleet.polled_at(scope.id), self._fleet.policy)
+        again_at = None if look is None else look.again_at
+        if deadline is None or (again_at is not None and again_at < deadline):
+            deadline = again_at
+        self._deadlines.put(scope.id, deadline)
         self.moved.set()
 
     def _back_off(self, scope_id: ScopeId) -> None:
