@@ -24,10 +24,12 @@ from fairwarning.arm.templates.expressions import (
     type_name,
 )
 from fairwarning.arm.templates.functions import PURE
+from fairwarning.arm.templates.secrets import is_secret, secrets_in
 from fairwarning.core.document.render import Json
 
 MOST_COPIES = 800  # iterations of a loop; also the resources of a template
 _LOOKUP = 250  # steps; a lookup waits for the event loop
+_SECRET = 50  # steps; every error is searched for every secret
 API_VERSION = "2024-07-01"  # the answer of providers(); the routes accept every version
 
 _TYPES: Mapping[str, type] = {
@@ -163,6 +165,14 @@ class TemplateContext:
             raise InvalidTemplateError(f"the template does not define the resource {name[:200]!r}")
         self.budget.charge_steps(1 + len(ids) // 4)
         return list(dict.fromkeys(ids))  # a template may declare a resource twice, under opposite conditions
+
+    def secrets(self) -> frozenset[str]:
+        """Return the strings in the values of secure parameters."""
+        declared = self._declared.fields.items()
+        secure = [name for name, declaration in declared if is_secret(as_fields(declaration, name)["type"])]
+        secrets = frozenset(secret for name in secure for secret in secrets_in(self._parameter(name)))
+        self.budget.charge_steps(_SECRET * len(secrets))
+        return secrets
 
     def _parameter(self, name: str) -> Json:
         spelling = self._declared.spelling(name)

@@ -19,9 +19,10 @@ from fairwarning.arm.templates.budget import OverBudgetError
 from fairwarning.arm.templates.coercion import coerce
 from fairwarning.arm.templates.context import DeploymentTarget
 from fairwarning.arm.templates.evaluator import run_in_loop
-from fairwarning.arm.templates.plan import PlannedResource, outputs, plan
+from fairwarning.arm.templates.plan import PlannedResource, find_secrets, outputs, plan
+from fairwarning.arm.templates.secrets import blanked, is_secret
 from fairwarning.core.document.render import Json
-from fairwarning.core.errors import FairWarningError
+from fairwarning.core.errors import ContendedError, FairWarningError, StorageError
 
 _LONGEST_MESSAGE = 2_000
 DEPLOYMENT = "Microsoft.Resources/deployments"
@@ -88,15 +89,21 @@ async def deploy(
     steps: list[Document] = []
     result: Document = {"outputs": {}, "error": None}
     try:
+        secrets = request.secrets | await context.evaluator.run(partial(find_secrets, *inputs))
+        request = replace(request, secrets=secrets)
         for planned in await context.evaluator.run(partial(plan, *inputs)):
-            steps.append(await _deploy_resource(context, request, planned, deployed, puts))
+            step = await _deploy_resource(context, request, planned, deployed, puts)
+            steps.append(step | {"error": await _blanked(context, request, step["error"])})
             if steps[-1]["error"] is not None:
                 result["error"] = deployment_failed([steps[-1]["error"]])
                 break
         else:
-            result["outputs"] = _without_values(await context.evaluator.run(partial(outputs, *inputs)))
+            result["outputs"] = await context.evaluator.run(
+                lambda: blanked(_without_values(outputs(*inputs)), secrets, budget)
+            )
     except InvalidTemplateError as problem:
-        result["error"] = deployment_failed([_invalid_template(problem).body()["error"]])
+        error = await _blanked(context, request, _invalid_template(problem).body()["error"])
+        result["error"] = deployment_failed([error])
     result["steps"] = [*steps]
     result["operations"] = [operation for step in steps for operation in get_items(step, "operations")]
     started_at = datetime.fromisoformat(str(get_path(document, "properties", "timestamp")))
@@ -104,9 +111,10 @@ async def deploy(
     return result
 
 
-def is_secret(kind: Json) -> bool:
-    """Whether parameters and outputs of a type are secrets."""
-    return str(kind).lower() in ("securestring", "secureobject")
+async def _blanked(context: ArmContext, request: ArmRequest, error: Json) -> Json:
+    """Return an error without secrets; the budget of its deployment may be spent."""
+    budget = context.evaluator.budget()
+    return error and await context.evaluator.run(partial(blanked, error, request.secrets, budget))
 
 
 def _without_values(declared: Mapping[str, Json]) -> Json:
@@ -127,6 +135,8 @@ async def _deploy_resource(
         response = await put(context, await _put_request(context, request, planned))
     except InvalidTemplateError as problem:
         return {**step, "error": _invalid_template(problem).body()["error"]}
+    except (StorageError, ContendedError):
+        raise  # it says nothing about the resource; ``upkeep`` tries again
     except FairWarningError as problem:
         return {**step, "error": translate(problem).body()["error"]}
     if planned.type.lower() != DEPLOYMENT.lower():
@@ -146,6 +156,8 @@ async def _put_request(context: ArmContext, request: ArmRequest, planned: Planne
     names = {"subscription": root[1], "group": root[2] or "", "name": planned.name.rpartition("/")[2]}
     query = {"api-version": planned.api_version}
     body = coerce(await context.evaluator.run(planned.body))
+    if planned.type.lower() != DEPLOYMENT.lower():  # a deployment needs its secrets, and blanks them itself
+        body = await context.evaluator.run(partial(blanked, body, request.secrets, planned.budget))
     return replace(request, method="PUT", path=planned.id, names=names, query=query, body=body)
 
 

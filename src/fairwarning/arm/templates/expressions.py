@@ -129,7 +129,7 @@ def parse_integer(text: str) -> int:
     """
     number = int(text) if _INTEGER.fullmatch(text) else None
     if number is None or number not in _INT64:
-        raise InvalidTemplateError(f"{text[:40]!r} is not a 64-bit integer")
+        raise InvalidTemplateError("the text is not a 64-bit integer")
     return number
 
 
