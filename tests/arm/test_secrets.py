@@ -168,6 +168,31 @@ INNER = template(
         ),
         pytest.param(
             template(
+                parameters=WORD,
+                outputs={"it": {"type": "string", "value": "[reference(parameters('word'))]"}},
+            ),
+            "hunter2" * 1000,
+            id="in a message that is cut",
+        ),
+        pytest.param(
+            template(
+                resource(
+                    "inner",
+                    kind="Microsoft.Resources/deployments",
+                    properties={
+                        "mode": "Incremental",
+                        "expressionEvaluationOptions": {"scope": "inner"},
+                        "template": template(resource("[reference(parameters('word'))]"), parameters=WORD),
+                        "parameters": {"word": {"value": "hunter2"}},
+                    },
+                ),
+                parameters=WORD,
+            ),
+            "another secret",
+            id="in a deployment that is refused",
+        ),
+        pytest.param(
+            template(
                 resource(
                     "web",
                     kind=VMSS,

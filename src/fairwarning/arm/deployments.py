@@ -34,7 +34,7 @@ from fairwarning.arm.templates.deploy import (
     deployment_failed,
 )
 from fairwarning.arm.templates.plan import PlannedResource
-from fairwarning.arm.templates.secrets import blanked, is_secret, secrets_in
+from fairwarning.arm.templates.secrets import blanked, given_secrets, is_secret
 from fairwarning.core.azure.identity import group_id
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Principal, PrincipalKind, derive_id
@@ -52,7 +52,7 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     resource = _deployment_id(group, name)
     if request.budget is None:
         context.evaluator.admit()
-        request = replace(request, budget=context.evaluator.budget())
+    request = await _with_secrets(context, request)
     resources = await check_and_plan(context, request, group, PUTS)
     parameters = await _parameters(context, request)
 
@@ -238,6 +238,7 @@ async def validate(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state = context.state()
     group = state.require_active_group(request.names["group"])
     context.evaluator.admit()
+    request = await _with_secrets(context, request)
     resources = await check_and_plan(context, request, group, PUTS)
     parameters = await _parameters(context, request)
     document = _document(request, group, resources, parameters, state.now, derive_id(new_request_id()))
@@ -347,21 +348,27 @@ def _document(
     }
 
 
+async def _with_secrets(context: ArmContext, request: ArmRequest) -> ArmRequest:
+    """Return a request to deploy a template with its budget, and with the secrets that it contains."""
+    budget = request.budget or context.evaluator.budget()
+    properties = get_path(request.fields(), "properties")
+    work = get_path(properties, "template"), get_path(properties, "parameters"), budget
+    secrets = await context.evaluator.run(partial(given_secrets, *work))
+    return replace(request, budget=budget, secrets=request.secrets | secrets)
+
+
 async def _parameters(context: ArmContext, request: ArmRequest) -> Json:
     """Return the parameters of a deployment, without the values of secrets."""
     properties = get_path(request.fields(), "properties")
     parameters: Document = {}
-    secrets = set(request.secrets)
     for name, declaration in get_fields(properties, "template", "parameters").items():
         kind, value = str(get_path(declaration, "type")), get_path(properties, "parameters", name, "value")
         parameter: Document = {"type": kind[:1].upper() + kind[1:]}
-        if is_secret(kind):
-            secrets.update(secrets_in(value))
-        else:
+        if not is_secret(kind):
             parameter["value"] = without_secrets(value)
         parameters[name] = parameter
     budget = request.budget or context.evaluator.budget()
-    return await context.evaluator.run(partial(blanked, parameters, secrets, budget))
+    return await context.evaluator.run(partial(blanked, parameters, request.secrets, budget))
 
 
 def _providers(resources: tuple[PlannedResource, ...]) -> Json:

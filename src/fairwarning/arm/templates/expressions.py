@@ -350,7 +350,7 @@ def get_member(container: Json, key: Json, budget: Budget) -> Json:
             name = folded.get(key.lower())
             if name is None:
                 raise InvalidTemplateError(
-                    f"there is no property {key!r} among {', '.join(container) or 'none'}"[:400]
+                    f"there is no property {key!r} among {', '.join(container) or 'none'}"
                 )
             return container[name]
         case list(), int() if 0 <= key < len(container):

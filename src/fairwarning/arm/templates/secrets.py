@@ -5,8 +5,9 @@ that is made of a template is therefore stored before the secrets in it are blan
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
+from fairwarning.arm.documents import get_fields, get_path
 from fairwarning.arm.templates.budget import Budget
 from fairwarning.core.document.render import Json
 
@@ -14,6 +15,7 @@ from fairwarning.core.document.render import Json
 SHORTEST = 4
 
 _BLANK = "***"
+_SECRET = 50  # steps; every error is searched for every secret
 _CHARACTERS_PER_SEARCH = 64  # what beginning a search costs, in characters that are read
 
 
@@ -22,17 +24,32 @@ def is_secret(kind: Json) -> bool:
     return str(kind).lower() in ("securestring", "secureobject")
 
 
-def secrets_in(value: Json) -> Iterator[str]:
+def given_secrets(template: Json, parameters: Json, budget: Budget) -> frozenset[str]:
+    """Return the secrets among the parameters that a template is deployed with."""
+    declared = get_fields(template, "parameters").items()
+    secure = [name for name, declaration in declared if is_secret(get_path(declaration, "type"))]
+    with budget.running():
+        return secrets_of((get_path(parameters, name, "value") for name in secure), budget)
+
+
+def secrets_of(values: Iterable[Json], budget: Budget) -> frozenset[str]:
+    """Return the strings to blank because of secret values."""
+    secrets = frozenset(secret for value in values for secret in _secrets_in(value))
+    budget.charge_steps(_SECRET * len(secrets))
+    return secrets
+
+
+def _secrets_in(value: Json) -> Iterator[str]:
     """Yield the strings of a secret value, and how they are written inside other strings."""
     match value:
         case str() if len(value) >= SHORTEST:
             yield from (value, json.dumps(value)[1:-1], repr(value)[1:-1])
         case list():
             for item in value:
-                yield from secrets_in(item)
+                yield from _secrets_in(item)
         case dict():
             for item in value.values():
-                yield from secrets_in(item)
+                yield from _secrets_in(item)
         case _:
             pass
 
@@ -43,6 +60,8 @@ def blanked(document: Json, secrets: Collection[str], budget: Budget) -> Json:
     Raises:
         OverBudgetError: there are too many secrets to look for.
     """
+    if not secrets:
+        return document
     with budget.running():
         # A secret may contain another one.
         return _blanked(document, sorted(secrets, key=len, reverse=True), budget)
