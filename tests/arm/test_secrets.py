@@ -258,6 +258,14 @@ def test_a_secret_that_a_template_declares_itself_is_nowhere(azure: Azure) -> No
     assert "hunter2" not in stored(azure)
 
 
+def test_more_secrets_than_can_be_looked_for_are_refused(azure: Azure) -> None:
+    written = template(resource("net"), parameters={"words": {"type": "secureObject"}})
+    many: Json = {"in": [f"secret {number}" for number in range(30_000)]}
+
+    assert azure.refused("PUT", ONE, body(written, words=many))[0] == 400
+    assert azure.context.committed().document(KEY) is None
+
+
 def test_a_secret_breaks_no_reference_and_no_short_word(azure: Azure) -> None:
     net = f"{ROOT}/providers/Microsoft.Network/virtualNetworks/testing"
     written = template(

@@ -130,13 +130,13 @@ def keys(state: ArmState) -> list[str]:
     return [key for key in state.view.keys_under(group_id("").lower()) if _FOLDER in key]
 
 
-def failed_by(state: ArmState, keys: Iterable[str], errors: Mapping[str, Json]) -> Documents:
-    """Return the deployments among ``keys`` that failed by these errors of operations alone, with the errors.
+def failed_by(state: ArmState, among: Iterable[str], errors: Mapping[str, Json]) -> Documents:
+    """Return the deployments that failed by these errors of operations alone, with the errors.
 
     Once an operation is forgotten, only the deployments that started it know how it ended.
     """
     failed: dict[str, Document | None] = {}
-    for key in keys:
+    for key in among:
         document = state.document(key) or {}
         result = get_fields(document, "result")
         found = [errors[str(name)] for name in get_items(result, "operations") if str(name) in errors]
@@ -168,7 +168,7 @@ async def resume(context: ArmContext, key: str) -> bool:
 async def _deploy(context: ArmContext, request: ArmRequest, document: Document, work: Json) -> None:
     try:
         if work is None:
-            message = "The server stopped before the deployment began."
+            message = "The deployment was interrupted before it began."
             raise AzureError(500, "DeploymentInterrupted", message)
         result = await deploy(context, request, document, work, PUTS)
     except AzureError as problem:
