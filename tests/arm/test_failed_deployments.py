@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairwarning.arm import operations
 from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at, header
 from tests.arm.cloud import resource, template
@@ -134,3 +135,20 @@ def test_a_deletion_that_is_cancelled_fails_the_deployment_that_asked_for_it(azu
 
     assert azure.progress(response) == "Failed"
     assert facts(azure, "error", "details", 0, "code") == "OperationCanceled"
+
+
+def test_a_deployment_stays_failed_when_its_operations_are_forgotten(azure: Azure) -> None:
+    deploy_set(azure)
+    azure.poll("web_0")
+    deploy_set(azure, count=1)
+    for event in azure.waiting():
+        azure.fleet.cancel(event)
+    error = facts(azure, "error")
+
+    for _ in range(4):
+        azure.advance("2h")
+        azure.get(ONE)
+
+    assert not [key for key in azure.fleet.engine.texts() if key.startswith(operations.PREFIX)]
+    assert facts(azure, "provisioningState") == "Failed"
+    assert facts(azure, "error") == error

@@ -13,6 +13,7 @@ from tests.fleet_harness import run, span
 from tests.store.gate import Gate
 
 VM = "Microsoft.Compute/virtualMachines/db"
+CONNECTION = "Microsoft.Network/connections/office"
 KEY = f"{ROOT}/providers/{ONE}"
 
 
@@ -52,6 +53,28 @@ def stored(azure: Azure) -> str:
             {"settings": {}, "protectedSettings": {"key": "hunter2"}},
             id="the protected settings of an extension",
         ),
+        pytest.param(CONNECTION, {"sharedKey": "hunter2"}, id="the key of a connection"),
+        pytest.param(CONNECTION, {"SHAREDKEY": "hunter2"}, id="a key in capitals"),
+        pytest.param(CONNECTION, {"authorizationKey": "hunter2"}, id="the key of a circuit"),
+        pytest.param(
+            "Microsoft.Network/applicationGateways/front",
+            {"sslCertificates": [{"name": "one", "properties": {"password": "hunter2"}}]},
+            id="the password of a certificate",
+        ),
+        pytest.param(
+            "Microsoft.Network/virtualNetworkGateways/vpn",
+            {"vpnClientConfiguration": {"radiusServers": [{"radiusServerSecret": "hunter2"}]}},
+            id="the secret of a RADIUS server",
+        ),
+        pytest.param(
+            VM,
+            {
+                "osProfile": {
+                    "windowsConfiguration": {"additionalUnattendContent": [{"content": "<p>hunter2</p>"}]}
+                }
+            },
+            id="what Windows is set up with",
+        ),
     ],
 )
 def test_a_secret_is_neither_stored_nor_returned(azure: Azure, path: str, properties: Json) -> None:
@@ -86,6 +109,175 @@ def test_the_value_of_a_secret_output_is_not_returned(azure: Azure) -> None:
         "hidden": {"type": "SecureString"},
     }
     assert "hunter2" not in stored(azure)
+
+
+WORD: Json = {"word": {"type": "secureString"}}
+INNER = template(
+    parameters={"open": {"type": "string"}},
+    outputs={"it": {"type": "string", "value": "[parameters('open')]"}},
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "given"),
+    [
+        pytest.param(
+            template(
+                resource("net", tags={"a": "[concat('word=', parameters('word'))]"}, location="westeurope"),
+                parameters=WORD,
+            ),
+            "hunter2",
+            id="in a resource",
+        ),
+        pytest.param(
+            template(
+                resource("db", kind="Microsoft.Compute/virtualMachines", tags={"a": "[parameters('word')]"}),
+                parameters=WORD,
+            ),
+            "hunter2",
+            id="in the tag of a machine",
+        ),
+        pytest.param(
+            template(
+                parameters={"word": {"type": "secureObject"}},
+                outputs={"it": {"type": "secureObject", "value": "[json(parameters('word').in[0])]"}},
+            ),
+            {"in": ["hunter2{"]},
+            id="in an output that is not JSON",
+        ),
+        pytest.param(
+            template(parameters=WORD, outputs={"it": {"type": "int", "value": "[int(parameters('word'))]"}}),
+            "hunter2",
+            id="in an output that is no number",
+        ),
+        pytest.param(
+            template(
+                parameters=WORD,
+                outputs={"it": {"type": "string", "value": "[string(createArray(parameters('word')))]"}},
+            ),
+            'hunter2"',
+            id="in an open output",
+        ),
+        pytest.param(
+            template(
+                parameters=WORD,
+                outputs={"it": {"type": "string", "value": "[reference(parameters('word'))]"}},
+            ),
+            "hunter2",
+            id="in the name of nothing",
+        ),
+        pytest.param(
+            template(
+                parameters=WORD,
+                outputs={"it": {"type": "string", "value": "[reference(parameters('word'))]"}},
+            ),
+            "hunter2" * 1000,
+            id="in a message that is cut",
+        ),
+        pytest.param(
+            template(
+                resource(
+                    "inner",
+                    kind="Microsoft.Resources/deployments",
+                    properties={
+                        "mode": "Incremental",
+                        "expressionEvaluationOptions": {"scope": "inner"},
+                        "template": template(resource("[reference(parameters('word'))]"), parameters=WORD),
+                        "parameters": {"word": {"value": "hunter2"}},
+                    },
+                ),
+                parameters=WORD,
+            ),
+            "another secret",
+            id="in a deployment that is refused",
+        ),
+        pytest.param(
+            template(
+                resource(
+                    "web",
+                    kind=VMSS,
+                    sku={"name": "Standard_D2s_v3", "capacity": 1},
+                    properties={
+                        "virtualMachineProfile": {
+                            "scheduledEventsProfile": {
+                                "terminateNotificationProfile": {
+                                    "enable": True,
+                                    "notBeforeTimeout": "[parameters('word')]",
+                                }
+                            }
+                        }
+                    },
+                ),
+                parameters=WORD,
+            ),
+            "hunter2",
+            id="in a value that is refused",
+        ),
+        pytest.param(
+            template(
+                resource(
+                    "inner",
+                    kind="Microsoft.Resources/deployments",
+                    properties={
+                        "mode": "Incremental",
+                        "expressionEvaluationOptions": {"scope": "inner"},
+                        "template": INNER,
+                        "parameters": {"open": {"value": "[parameters('word')]"}},
+                    },
+                ),
+                parameters=WORD,
+            ),
+            "hunter2",
+            id="in a deployment that does not know it is secret",
+        ),
+    ],
+)
+def test_the_secret_of_a_template_is_nowhere(
+    written: Json, given: Json, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    gate = Gate(MemoryStore())
+    azure = deployable(gate)
+
+    deploy(azure, written, word=given)
+
+    assert facts(azure, "provisioningState") in ("Succeeded", "Failed")
+    assert "hunter2" not in stored(azure) + "".join(str(batch) for batch in gate.batches)
+    assert "hunter2" not in str(run(gate.journal())) + caplog.text
+
+
+def test_a_secret_that_a_template_declares_itself_is_nowhere(azure: Azure) -> None:
+    written = template(
+        resource("net", tags={"a": "[parameters('word')]"}),
+        parameters={"word": {"type": "secureString", "defaultValue": "[concat('hun', 'ter2')]"}},
+    )
+
+    deploy(azure, written)
+
+    assert facts(azure, "provisioningState") == "Succeeded"
+    assert "hunter2" not in stored(azure)
+
+
+def test_more_secrets_than_can_be_looked_for_are_refused(azure: Azure) -> None:
+    written = template(resource("net"), parameters={"words": {"type": "secureObject"}})
+    many: Json = {"in": [f"secret {number}" for number in range(30_000)]}
+
+    assert azure.refused("PUT", ONE, body(written, words=many))[0] == 400
+    assert azure.context.committed().document(KEY) is None
+
+
+def test_a_secret_breaks_no_reference_and_no_short_word(azure: Azure) -> None:
+    net = f"{ROOT}/providers/Microsoft.Network/virtualNetworks/testing"
+    written = template(
+        resource("testing"),
+        resource("out", "testing", tags={"to": net, "a": "b", "test": "the test"}),
+        parameters={"first": {"type": "secureString"}, "second": {"type": "secureString"}},
+    )
+
+    deploy(azure, written, first="test", second="b")
+
+    tags = at(azure.get("Microsoft.Network/virtualNetworks/out"), "tags")
+    assert tags == {"to": net, "a": "b", "test": "the ***"}
 
 
 def interrupted(azure: Azure) -> None:

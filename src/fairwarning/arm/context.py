@@ -71,9 +71,16 @@ class ArmContext:
         #: The deployments that requests are working on, and those that a request has left unfinished.
         self.deploying: set[str] = set()
         self.interrupted: set[str] = set()
+        #: Ends the wait of the worker (see ``upkeep``).
+        self.wake_worker: Callable[[], None] = lambda: None
         self._open_endpoints = open_endpoints
         self._control = Control(engine)
         self._cache = DocumentCache()
+
+    def interrupt(self, deployment: str) -> None:
+        """Leave a deployment to the worker."""
+        self.interrupted.add(deployment.lower())
+        self.wake_worker()
 
     def state(self) -> ArmState:
         """Return the committed state, for a request."""

@@ -11,16 +11,18 @@ until all of them have ended, and fails if one of them did.
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from urllib.parse import quote
 
 from fairwarning.arm import operations
 from fairwarning.arm.compute import types as compute
-from fairwarning.arm.context import ArmContext, Edit
+from fairwarning.arm.context import ArmContext, Documents, Edit
 from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path, without_secrets
 from fairwarning.arm.errors import AzureError
-from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.messages import ANONYMOUS, ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import paginate
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
@@ -30,9 +32,9 @@ from fairwarning.arm.templates.deploy import (
     check_and_plan,
     deploy,
     deployment_failed,
-    is_secret,
 )
 from fairwarning.arm.templates.plan import PlannedResource
+from fairwarning.arm.templates.secrets import blanked, given_secrets, is_secret
 from fairwarning.core.azure.identity import group_id
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Principal, PrincipalKind, derive_id
@@ -50,8 +52,9 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     resource = _deployment_id(group, name)
     if request.budget is None:
         context.evaluator.admit()
-        request = replace(request, budget=context.evaluator.budget())
+    request = await _with_secrets(context, request)
     resources = await check_and_plan(context, request, group, PUTS)
+    parameters = await _parameters(context, request)
 
     active = AzureError(
         409,
@@ -64,7 +67,8 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         old = edit.state.document(resource)
         if old is not None and is_running(old) and not _is_repeated(old, request):
             raise active
-        document = _document(request, group, resources, edit.state.now, edit.draft.new_id("correlation"))
+        correlation = edit.draft.new_id("correlation")
+        document = _document(request, group, resources, parameters, edit.state.now, correlation)
         edit.put({resource: document})
         return old is None, document
 
@@ -74,6 +78,12 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     try:
         is_new, document = await context.change(request.principal, fill)
         await _begin(context, request, document)
+    except AzureError:
+        raise
+    except BaseException:
+        # The client has hung up, or nothing can be stored: the rest is left to ``upkeep``.
+        context.interrupt(resource)
+        raise
     finally:
         context.deploying.discard(resource.lower())
     return await _accepted(context, request, document, status=201 if is_new else 200)
@@ -86,13 +96,8 @@ async def _begin(context: ArmContext, request: ArmRequest, document: Document) -
         "parameters": get_path(properties, "parameters"),
         "by": request.principal.name,
     }
-    try:
-        await _keep_work(context, document, json.dumps(work))
-        await _deploy(context, request, document, work)
-    except BaseException:
-        # The client has hung up, or nothing can be stored: the rest is left to ``upkeep``.
-        context.interrupted.add(str(document["id"]).lower())
-        raise
+    await _keep_work(context, document, json.dumps(work))
+    await _deploy(context, request, document, work)
 
 
 async def _accepted(
@@ -116,28 +121,54 @@ def is_running(document: Document) -> bool:
 
 def running(state: ArmState) -> list[str]:
     """Return the keys of deployments that have not ended; one inside another is repeated with the other."""
-    keys = [key for key in state.view.keys_under(group_id("").lower()) if _FOLDER in key]
-    unfinished = {key: document for key in keys if is_running(document := state.document(key) or {})}
+    unfinished = {key: one for key in keys(state) if is_running(one := state.document(key) or {})}
     return [key for key, document in unfinished.items() if document.get("deployment") not in unfinished]
 
 
-async def resume(context: ArmContext, key: str) -> None:
-    """Deploy the template of a deployment that an earlier server left unfinished, from the start."""
-    document = context.state().document(key)
+def keys(state: ArmState) -> list[str]:
+    """Return the keys of all deployments."""
+    return [key for key in state.view.keys_under(group_id("").lower()) if _FOLDER in key]
+
+
+def failed_by(state: ArmState, among: Iterable[str], errors: Mapping[str, Json]) -> Documents:
+    """Return the deployments that failed by these errors of operations alone, with the errors.
+
+    Once an operation is forgotten, only the deployments that started it know how it ended.
+    """
+    failed: dict[str, Document | None] = {}
+    for key in among:
+        document = state.document(key) or {}
+        result = get_fields(document, "result")
+        found = [errors[str(name)] for name in get_items(result, "operations") if str(name) in errors]
+        if found and result.get("error") is None:
+            failed[key] = {**document, "result": {**result, "error": deployment_failed(found)}}
+    return failed
+
+
+async def resume(context: ArmContext, key: str) -> bool:
+    """Deploy the template of an unfinished deployment, from the start; return whether nothing is left to do.
+
+    A deployment inside an unfinished one is left to that.
+    """
+    # The document may be stored without being in the committed state yet; the answer to a request is certain.
+    document = await context.change(ANONYMOUS, lambda edit: edit.state.document(key))
     if document is None or not is_running(document):
-        return
+        return True
+    if is_running(context.committed().document(str(document.get("deployment") or "")) or {"result": None}):
+        return False
     kept = await context.engine.store.get_value(f"deployment:{_correlation(document)}")
     work = document.get("work") or json.loads(kept or "null")
     group, _, name = key.removeprefix(group_id("").lower()).partition(_FOLDER)
     by = Principal(PrincipalKind.MANAGEMENT, str(get_path(work, "by") or ""))
     request = ArmRequest(method="PUT", path=key, names={"group": group, "name": name}, principal=by)
     await _deploy(context, request, document, work)
+    return True
 
 
 async def _deploy(context: ArmContext, request: ArmRequest, document: Document, work: Json) -> None:
     try:
         if work is None:
-            message = "The server stopped before the deployment began."
+            message = "The deployment was interrupted before it began."
             raise AzureError(500, "DeploymentInterrupted", message)
         result = await deploy(context, request, document, work, PUTS)
     except AzureError as problem:
@@ -207,8 +238,10 @@ async def validate(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state = context.state()
     group = state.require_active_group(request.names["group"])
     context.evaluator.admit()
+    request = await _with_secrets(context, request)
     resources = await check_and_plan(context, request, group, PUTS)
-    document = _document(request, group, resources, state.now, derive_id(new_request_id()))
+    parameters = await _parameters(context, request)
+    document = _document(request, group, resources, parameters, state.now, derive_id(new_request_id()))
     del document["deployment"]
     ids: list[Json] = [{"id": resource.id} for resource in resources]
     validated: Document = {"properties": {"provisioningState": "Succeeded", "validatedResources": ids}}
@@ -290,11 +323,11 @@ def _document(
     request: ArmRequest,
     group: Document,
     resources: tuple[PlannedResource, ...],
+    parameters: Json,
     now: datetime,
     correlation_id: str,
 ) -> Document:
-    properties = get_path(request.fields(), "properties")
-    template, parameters = get_path(properties, "template"), get_path(properties, "parameters")
+    template = get_path(request.fields(), "properties", "template")
     digest = hashlib.sha256(json.dumps(template, sort_keys=True).encode()).digest()
     return {
         "id": _deployment_id(group, request.names["name"]),
@@ -302,7 +335,7 @@ def _document(
         "type": DEPLOYMENT,
         "properties": {
             "templateHash": str(int.from_bytes(digest[:8])),
-            "parameters": _parameters(template, parameters),
+            "parameters": parameters,
             "mode": "Incremental",
             "provisioningState": "Running",
             "timestamp": operations.format_instant(now),
@@ -315,16 +348,27 @@ def _document(
     }
 
 
-def _parameters(template: Json, values: Json) -> Json:
+async def _with_secrets(context: ArmContext, request: ArmRequest) -> ArmRequest:
+    """Return a request to deploy a template with its budget, and with the secrets that it contains."""
+    budget = request.budget or context.evaluator.budget()
+    properties = get_path(request.fields(), "properties")
+    work = get_path(properties, "template"), get_path(properties, "parameters"), budget
+    secrets = await context.evaluator.run(partial(given_secrets, *work))
+    return replace(request, budget=budget, secrets=request.secrets | secrets)
+
+
+async def _parameters(context: ArmContext, request: ArmRequest) -> Json:
     """Return the parameters of a deployment, without the values of secrets."""
+    properties = get_path(request.fields(), "properties")
     parameters: Document = {}
-    for name, declaration in get_fields(template, "parameters").items():
-        kind = str(get_path(declaration, "type"))
+    for name, declaration in get_fields(properties, "template", "parameters").items():
+        kind, value = str(get_path(declaration, "type")), get_path(properties, "parameters", name, "value")
         parameter: Document = {"type": kind[:1].upper() + kind[1:]}
         if not is_secret(kind):
-            parameter["value"] = without_secrets(get_path(values, name, "value"))
+            parameter["value"] = without_secrets(value)
         parameters[name] = parameter
-    return parameters
+    budget = request.budget or context.evaluator.budget()
+    return await context.evaluator.run(partial(blanked, parameters, request.secrets, budget))
 
 
 def _providers(resources: tuple[PlannedResource, ...]) -> Json:

@@ -42,7 +42,34 @@ def overlay(document: Json, more: Document) -> Document:
 
 
 #: Members that are accepted and neither stored nor returned, in lower case.
-_SECRETS = frozenset({"adminpassword", "customdata", "protectedsettings"})
+_SECRETS = frozenset(
+    {
+        "accesskey",
+        "accountkey",
+        "additionalunattendcontent",
+        "administratorloginpassword",
+        "adminpassword",
+        "authorizationkey",
+        "clientsecret",
+        "connectionstring",
+        "customdata",
+        "passphrase",
+        "password",
+        "presharedkey",
+        "primarykey",
+        "privatekey",
+        "protectedparameters",
+        "protectedsettings",
+        "radiusserversecret",
+        "runaspassword",
+        "sastoken",
+        "secondarykey",
+        "secret",
+        "sharedkey",
+        "sharedsecret",
+        "storageaccountkey",
+    }
+)
 
 
 def without_secrets(document: Json) -> Json:

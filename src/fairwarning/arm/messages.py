@@ -35,6 +35,8 @@ class ArmRequest:
     budget: Budget | None = None
     #: The id of the deployment that sends the request; empty for a client.
     deployment: str = ""
+    #: The secrets of that deployment: they must not be stored.
+    secrets: frozenset[str] = frozenset()
 
     @property
     def version(self) -> str:

@@ -93,7 +93,7 @@ async def read_outcome(context: ArmContext, operation_id: str) -> Document | Non
     if document is None:
         return None
     outcome: Document = {"startTime": document["started_at"], "status": "InProgress", "name": operation_id}
-    return outcome if any_pending(state, document) else outcome | await _end(context, document)
+    return outcome if any_pending(state, document) else outcome | await read_end(context, document)
 
 
 def in_progress(state: ArmState, operation_id: str) -> bool:
@@ -117,7 +117,7 @@ def format_instant(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-async def _end(context: ArmContext, operation: Document) -> Document:
+async def read_end(context: ArmContext, operation: Document) -> Document:
     """Return how a finished operation ended, and when; one cancelled event cancels the operation."""
     ended_at = datetime.fromisoformat(str(operation["started_at"]))
     for event in _events(operation):

@@ -1,8 +1,8 @@
 """Work that follows from requests without being part of them.
 
 Requests that read never write, so three things are left to a worker: documents of machines, sets and groups
-that are gone are removed, operations that ended long ago are forgotten, and deployments that an earlier
-server left unfinished are carried on. Removing and forgetting change nothing that clients are told.
+that are gone are removed, operations that ended long ago are forgotten, and deployments that a request or an
+earlier server left unfinished are carried on. Removing and forgetting change nothing that clients are told.
 
 ``run`` is woken by the feed and by time. On a manual clock, whoever moves it awaits ``rest`` at every step.
 """
@@ -10,7 +10,7 @@ server left unfinished are carried on. Removing and forgetting change nothing th
 import asyncio
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 
@@ -22,7 +22,7 @@ from fairwarning.arm.groups import documents_below, documents_of_deleted
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import RESOURCE_TYPES, SCALE_SETS, VMS, group_id, resource_id
 from fairwarning.core.changes import EventChanged, EventMilestone, MachineRemoved, ScopeRemoved
-from fairwarning.core.errors import FairWarningError
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import HOME_GROUP, PLATFORM, Machine, MachineRef
 from fairwarning.engine.feed import LaggingError
 from fairwarning.formats.log_messages import LogMessage
@@ -33,6 +33,10 @@ log = logging.getLogger("fairwarning.arm")
 RETENTION = timedelta(hours=1)
 #: How long the worker gathers lines before it looks at them.
 PAUSE = timedelta(seconds=1)
+#: How long the worker waits if it has to try something again.
+SOON = timedelta(seconds=5)
+#: How many documents are looked at in one turn of the loop.
+SLICE = 64
 
 _TYPES = {kind.lower(): kind for kind in RESOURCE_TYPES.values()}
 #: The keys of groups, and of resources that are scopes or machines of the core.
@@ -61,13 +65,11 @@ class Upkeep:
     async def run(self) -> None:
         """Work for as long as the server runs."""
         with self._stack, self._context.engine.feed.subscribe(size=1) as wakeups:
+            self._context.wake_worker = wakeups.wake
             while True:
-                try:
-                    await self.rest()
-                except Exception:  # the outermost loop: a failure must not end the worker
-                    log.exception(LogMessage("upkeep_failed"))
+                has_failed = not await self._try(self.rest())
                 with suppress(LaggingError):
-                    await wakeups.next_batch(RETENTION)
+                    await wakeups.next_batch(SOON if has_failed or self._context.interrupted else RETENTION)
                 await asyncio.sleep(PAUSE.total_seconds())
 
     async def rest(self) -> None:
@@ -78,15 +80,23 @@ class Upkeep:
             if self._doubtful is None:
                 unfinished |= set(deployments.running(self._context.committed()))
             for key in sorted(unfinished - self._context.deploying):
-                unfinished.discard(key)
-                try:
-                    await deployments.resume(self._context, key)
-                except FairWarningError:
-                    unfinished.add(key)
-                    raise
-            await self._put(self._removals)
+                await self._try(self._resume(key))
+            await self._remove_documents()
             self._doubtful, self._removed = set(), set()
             await self._forget_operations()
+
+    async def _try(self, work: Awaitable[None]) -> bool:
+        """Return whether ``work`` was done; a failure must not end the worker, or stop its other work."""
+        try:
+            await work
+        except Exception:
+            log.exception(LogMessage("upkeep_failed"))
+            return False
+        return True
+
+    async def _resume(self, key: str) -> None:
+        if await deployments.resume(self._context, key):
+            self._context.interrupted.discard(key)
 
     async def _read_lines(self) -> None:
         try:
@@ -108,34 +118,33 @@ class Upkeep:
                 case _:
                     pass
 
-    async def _put(self, documents: Callable[[ArmState], Documents]) -> None:
-        def fill(edit: Edit) -> None:
-            edit.put(documents(edit.state))
-
-        if documents(self._context.committed()):
-            await self._context.change(PLATFORM, fill)
-
-    def _removals(self, state: ArmState) -> Documents:
+    async def _remove_documents(self) -> None:
+        """Remove what is doubtful and gone; what seems to be gone is looked at again when it is decided."""
+        state = self._context.committed()
         if self._doubtful is None:
-            keys = list(state.view.keys_under(group_id("").lower()))
+            doubtful, markers = list(state.view.keys_under(group_id("").lower())), _stale_markers(state)
         else:
-            keys = sorted(key.lower() for key in self._doubtful)
-        markers = {
-            render.power_off_key(ref)
-            for ref in self._removed
-            if (scope := state.view.find_scope(ref.scope)) is None or ref.name not in scope.machines
-        }
-        removals: dict[str, Document | None] = {
-            key: None for key in sorted(markers) if state.document(key) is not None
-        }
-        for key in keys:
-            removals |= _after(state, key)
-        return removals
+            doubtful = sorted(key.lower() for key in self._doubtful)
+            markers = [render.power_off_key(ref) for ref in self._removed if not _exists(state, ref)]
+        stale = {key: marker for key in markers if (marker := state.document(key)) is not None}
+        gone: list[str] = []
+        for start in range(0, len(doubtful), SLICE):
+            state = self._context.committed()
+            gone += [key for key in doubtful[start : start + SLICE] if _after(state, key)]
+            await asyncio.sleep(0)
+
+        def fill(edit: Edit) -> None:
+            edit.put({key: None for key, marker in stale.items() if edit.state.document(key) == marker})
+            for key in gone:
+                edit.put(_after(edit.state, key))
+
+        if stale or gone:
+            await self._context.change(PLATFORM, fill)
 
     async def _forget_operations(self) -> None:
         state, looks = self._context.committed(), self._looks
         self._looks = {}
-        old: dict[str, Document | None] = {}
+        old: dict[str, Document] = {}
         for key, operation in state.documents(operations.PREFIX):
             begun = datetime.fromisoformat(str(operation["started_at"]))
             due, reads = self._looks[key] = looks.get(key, (begun + RETENTION, None))
@@ -143,10 +152,41 @@ class Upkeep:
                 continue
             # Under a manual clock hours pass at once: a client must have had the chance to ask since the end.
             if reads is not None and reads != self._context.reads:
-                old[key] = None
+                old[key] = operation
             elif reads is None and not operations.any_pending(state, operation):
                 self._looks[key] = state.now + RETENTION, self._context.reads
-        await self._put(lambda state: old)
+        if old:
+            await self._forget(old)
+
+    async def _forget(self, old: Mapping[str, Document]) -> None:
+        """Forget operations, and keep their errors in the deployments that started them."""
+        errors: dict[str, Json] = {}
+        for key, operation in old.items():
+            end = await operations.read_end(self._context, operation)
+            if "error" in end:
+                errors[key.removeprefix(operations.PREFIX)] = end["error"]
+        state = self._context.committed()
+        failed = [*deployments.failed_by(state, deployments.keys(state), errors)] if errors else []
+
+        def fill(edit: Edit) -> None:
+            edit.put(dict.fromkeys(old))
+            edit.put(deployments.failed_by(edit.state, failed, errors))
+
+        await self._context.change(PLATFORM, fill)
+
+
+def _stale_markers(state: ArmState) -> list[str]:
+    """Return the keys that mark machines as powered off which are gone."""
+    markers = list(state.view.keys_under(render.POWERED_OFF))
+    if not markers:
+        return []
+    existing = {render.power_off_key(ref).lower() for scope in state.view.scopes() for ref in scope.refs()}
+    return [key for key in markers if key not in existing]
+
+
+def _exists(state: ArmState, ref: MachineRef) -> bool:
+    scope = state.view.find_scope(ref.scope)
+    return scope is not None and ref.name in scope.machines
 
 
 def _after(state: ArmState, key: str) -> Documents:

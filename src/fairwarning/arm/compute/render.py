@@ -44,6 +44,8 @@ _MEMBERSHIPS = {
     ScopeKind.AVAILABILITY_SET: "availabilitySet",
     ScopeKind.FLEXIBLE_SET: "virtualMachineScaleSet",
 }
+#: The beginning of the keys of documents that mark machines as powered off but not deallocated.
+POWERED_OFF = "switched-off:"
 _PROVISIONING = {"Succeeded": "Provisioning succeeded", "Updating": "Updating", "Deleting": "Deleting"}
 
 
@@ -203,7 +205,7 @@ def power_state(state: ArmState, machine: Machine) -> tuple[str, str]:
 
 def power_off_key(ref: MachineRef) -> str:
     """Return the key of the document that marks a machine as powered off but not deallocated."""
-    return f"switched-off:{ref.full}"
+    return f"{POWERED_OFF}{ref.full}"
 
 
 def provisioning_state(scope: Scope, machine: Machine) -> str:

@@ -24,6 +24,7 @@ from fairwarning.arm.templates.expressions import (
     type_name,
 )
 from fairwarning.arm.templates.functions import PURE
+from fairwarning.arm.templates.secrets import is_secret, secrets_of
 from fairwarning.core.document.render import Json
 
 MOST_COPIES = 800  # iterations of a loop; also the resources of a template
@@ -160,9 +161,15 @@ class TemplateContext:
         """
         ids = self.named.get(name.lower())
         if ids is None:
-            raise InvalidTemplateError(f"the template does not define the resource {name[:200]!r}")
+            raise InvalidTemplateError(f"the template does not define the resource {name!r}")
         self.budget.charge_steps(1 + len(ids) // 4)
         return list(dict.fromkeys(ids))  # a template may declare a resource twice, under opposite conditions
+
+    def secrets(self) -> frozenset[str]:
+        """Return the strings in the values of secure parameters."""
+        declared = self._declared.fields.items()
+        secure = [name for name, declaration in declared if is_secret(as_fields(declaration, name)["type"])]
+        return secrets_of(map(self._parameter, secure), self.budget)
 
     def _parameter(self, name: str) -> Json:
         spelling = self._declared.spelling(name)
@@ -231,7 +238,7 @@ class TemplateContext:
         texts = a.texts()
         kind = next((index for index, text in enumerate(texts) if "/" in text), None)
         if kind is None or kind > 2:
-            raise InvalidTemplateError(f"resourceId: there is no type among {', '.join(texts)}"[:400])
+            raise InvalidTemplateError(f"resourceId: there is no type among {', '.join(texts)}")
         group = texts[kind - 1] if kind > 0 else None
         subscription = texts[0] if kind > 1 else None
         return resource_id(self.target.root(subscription, group), texts[kind], "/".join(texts[kind + 1 :]))

@@ -19,11 +19,12 @@ from fairwarning.arm.templates.budget import OverBudgetError
 from fairwarning.arm.templates.coercion import coerce
 from fairwarning.arm.templates.context import DeploymentTarget
 from fairwarning.arm.templates.evaluator import run_in_loop
-from fairwarning.arm.templates.plan import PlannedResource, outputs, plan
+from fairwarning.arm.templates.plan import PlannedResource, find_secrets, outputs, plan
+from fairwarning.arm.templates.secrets import blanked, is_secret
 from fairwarning.core.document.render import Json
-from fairwarning.core.errors import FairWarningError
+from fairwarning.core.errors import ContendedError, FairWarningError, StorageError
 
-_LONGEST_MESSAGE = 2_000
+_LONGEST_MESSAGE, _LONGEST_SEARCHED = 2_000, 20_000
 DEPLOYMENT = "Microsoft.Resources/deployments"
 _NAME = re.compile(r"[-\w.()]{1,64}", re.ASCII)
 _ROOT = re.compile(r"/subscriptions/([^/]+)(?:/resourceGroups/([^/]+))?/.*", re.IGNORECASE)
@@ -48,9 +49,8 @@ async def check_and_plan(
         raise AzureError(400, "InvalidRequestContent", "The request content has no object 'properties'.")
     for link in ("templateLink", "parametersLink"):
         if get_path(properties, link) is not None:
-            raise _invalid_template(
-                InvalidTemplateError(f"{link} is not supported; send its content instead")
-            )
+            problem = InvalidTemplateError(f"{link} is not supported; send its content instead")
+            raise await _invalid_template(context, request, problem)
     if str(get_path(properties, "mode") or "Incremental").lower() != "incremental":
         message = "The deployment mode must be Incremental; Complete is not supported."
         raise AzureError(400, "InvalidDeploymentMode", message)
@@ -64,7 +64,7 @@ async def check_and_plan(
     try:
         resources = await context.evaluator.run(work)
     except InvalidTemplateError as problem:
-        raise _invalid_template(problem) from problem
+        raise await _invalid_template(context, request, problem) from problem
     for resource in resources:
         if resource.type.lower() not in puts and not network.is_stored_type(resource.type):
             message = (
@@ -88,15 +88,21 @@ async def deploy(
     steps: list[Document] = []
     result: Document = {"outputs": {}, "error": None}
     try:
+        secrets = request.secrets | await context.evaluator.run(partial(find_secrets, *inputs))
+        request = replace(request, secrets=secrets)
         for planned in await context.evaluator.run(partial(plan, *inputs)):
-            steps.append(await _deploy_resource(context, request, planned, deployed, puts))
+            step = await _deploy_resource(context, request, planned, deployed, puts)
+            steps.append(step | {"error": await _blanked(context, request, step["error"])})
             if steps[-1]["error"] is not None:
                 result["error"] = deployment_failed([steps[-1]["error"]])
                 break
         else:
-            result["outputs"] = _without_values(await context.evaluator.run(partial(outputs, *inputs)))
+            result["outputs"] = await context.evaluator.run(
+                lambda: blanked(_without_values(outputs(*inputs)), secrets, budget)
+            )
     except InvalidTemplateError as problem:
-        result["error"] = deployment_failed([_invalid_template(problem).body()["error"]])
+        error = await _invalid_template(context, request, problem)
+        result["error"] = deployment_failed([error.body()["error"]])
     result["steps"] = [*steps]
     result["operations"] = [operation for step in steps for operation in get_items(step, "operations")]
     started_at = datetime.fromisoformat(str(get_path(document, "properties", "timestamp")))
@@ -104,9 +110,10 @@ async def deploy(
     return result
 
 
-def is_secret(kind: Json) -> bool:
-    """Whether parameters and outputs of a type are secrets."""
-    return str(kind).lower() in ("securestring", "secureobject")
+async def _blanked(context: ArmContext, request: ArmRequest, error: Json) -> Json:
+    """Return an error without secrets; the budget of its deployment may be spent."""
+    budget = context.evaluator.budget()
+    return error and await context.evaluator.run(partial(blanked, error, request.secrets, budget))
 
 
 def _without_values(declared: Mapping[str, Json]) -> Json:
@@ -126,7 +133,9 @@ async def _deploy_resource(
     try:
         response = await put(context, await _put_request(context, request, planned))
     except InvalidTemplateError as problem:
-        return {**step, "error": _invalid_template(problem).body()["error"]}
+        return {**step, "error": (await _invalid_template(context, request, problem)).body()["error"]}
+    except (StorageError, ContendedError):
+        raise  # it says nothing about the resource; ``upkeep`` tries again
     except FairWarningError as problem:
         return {**step, "error": translate(problem).body()["error"]}
     if planned.type.lower() != DEPLOYMENT.lower():
@@ -145,7 +154,9 @@ async def _put_request(context: ArmContext, request: ArmRequest, planned: Planne
         raise AzureError(404, "SubscriptionNotFound", message)
     names = {"subscription": root[1], "group": root[2] or "", "name": planned.name.rpartition("/")[2]}
     query = {"api-version": planned.api_version}
-    body = coerce(await context.evaluator.run(planned.body))
+    # A deployment needs its secrets, and blanks them itself.
+    secrets = frozenset[str]() if planned.type.lower() == DEPLOYMENT.lower() else request.secrets
+    body = await context.evaluator.run(lambda: blanked(coerce(planned.body()), secrets, planned.budget))
     return replace(request, method="PUT", path=planned.id, names=names, query=query, body=body)
 
 
@@ -192,9 +203,12 @@ def deployment_failed(details: Sequence[Json]) -> Json:
     return {"code": "DeploymentFailed", "message": message, "details": [*details]}
 
 
-def _invalid_template(problem: InvalidTemplateError) -> AzureError:
+async def _invalid_template(
+    context: ArmContext, request: ArmRequest, problem: InvalidTemplateError
+) -> AzureError:
     code = "TemplateBudgetExceeded" if isinstance(problem, OverBudgetError) else "InvalidTemplate"
-    text = str(problem)
+    # Blanked first: of a secret that is cut nobody would find the beginning.
+    text = str(await _blanked(context, request, str(problem)[:_LONGEST_SEARCHED]))
     if len(text) > _LONGEST_MESSAGE:
         text = f"{text[:_LONGEST_MESSAGE]}..."
     return AzureError(400, code, f"Deployment template validation failed: '{text}'.")

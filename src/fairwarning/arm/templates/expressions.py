@@ -129,7 +129,7 @@ def parse_integer(text: str) -> int:
     """
     number = int(text) if _INTEGER.fullmatch(text) else None
     if number is None or number not in _INT64:
-        raise InvalidTemplateError(f"{text[:40]!r} is not a 64-bit integer")
+        raise InvalidTemplateError("the text is not a 64-bit integer")
     return number
 
 
@@ -350,7 +350,7 @@ def get_member(container: Json, key: Json, budget: Budget) -> Json:
             name = folded.get(key.lower())
             if name is None:
                 raise InvalidTemplateError(
-                    f"there is no property {key!r} among {', '.join(container) or 'none'}"[:400]
+                    f"there is no property {key!r} among {', '.join(container) or 'none'}"
                 )
             return container[name]
         case list(), int() if 0 <= key < len(container):

@@ -80,7 +80,7 @@ def _fill(pattern: str, values: Sequence[Json]) -> Iterator[str]:
         elif len(hole[0]) == 2:
             yield hole[0][0]
         else:
-            raise InvalidTemplateError(f"format: {pattern[:80]!r} has an unmatched brace")
+            raise InvalidTemplateError("format: the text has an unmatched brace")
     yield pattern[end:]
 
 
@@ -143,7 +143,7 @@ def _json(a: FunctionArguments) -> Json:
         # JSON may escape half of a surrogate pair, which no encoding can write.
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise InvalidTemplateError(f"json: {text[:80]!r} is not JSON") from None
+        raise InvalidTemplateError("json: the text is not JSON") from None
     return value
 
 

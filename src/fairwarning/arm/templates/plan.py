@@ -110,6 +110,18 @@ def outputs(template: Json, parameters: Json, target: DeploymentTarget, budget: 
     return values
 
 
+def find_secrets(
+    template: Json, parameters: Json, target: DeploymentTarget, budget: Budget
+) -> frozenset[str]:
+    """Return the secrets that a template is given, or declares itself.
+
+    Raises:
+        InvalidTemplateError: the template cannot be deployed.
+    """
+    with at("template"), budget.running():
+        return TemplateContext(template, parameters, target, budget).secrets()
+
+
 def _camel(name: str) -> str:
     # VMSS becomes vmss, VMSSName vmssName, Name name: the last capital may begin the next word.
     capitals = len(name) - len(name.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))

@@ -1,0 +1,82 @@
+"""The values of secure parameters, and documents without them.
+
+A template may write a secret wherever it likes: into a tag, an output, or a message of the evaluator. Nothing
+that is made of a template is therefore stored before the secrets in it are blanked.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+
+from fairwarning.arm.documents import get_fields, get_path
+from fairwarning.arm.templates.budget import Budget
+from fairwarning.core.document.render import Json
+
+#: Shorter strings are in too many words to be blanked.
+SHORTEST = 4
+
+_BLANK = "***"
+_SECRET = 50  # steps; every error is searched for every secret
+_CHARACTERS_PER_SEARCH = 64  # what beginning a search costs, in characters that are read
+
+
+def is_secret(kind: Json) -> bool:
+    """Whether parameters and outputs of a type are secrets."""
+    return str(kind).lower() in ("securestring", "secureobject")
+
+
+def given_secrets(template: Json, parameters: Json, budget: Budget) -> frozenset[str]:
+    """Return the secrets among the parameters that a template is deployed with."""
+    declared = get_fields(template, "parameters").items()
+    secure = [name for name, declaration in declared if is_secret(get_path(declaration, "type"))]
+    with budget.running():
+        return secrets_of((get_path(parameters, name, "value") for name in secure), budget)
+
+
+def secrets_of(values: Iterable[Json], budget: Budget) -> frozenset[str]:
+    """Return the strings to blank because of secret values."""
+    secrets = frozenset(secret for value in values for secret in _secrets_in(value))
+    budget.charge_steps(_SECRET * len(secrets))
+    return secrets
+
+
+def _secrets_in(value: Json) -> Iterator[str]:
+    """Yield the strings of a secret value, and how they are written inside other strings."""
+    match value:
+        case str() if len(value) >= SHORTEST:
+            yield from (value, json.dumps(value)[1:-1], repr(value)[1:-1])
+        case list():
+            for item in value:
+                yield from _secrets_in(item)
+        case dict():
+            for item in value.values():
+                yield from _secrets_in(item)
+        case _:
+            pass
+
+
+def blanked(document: Json, secrets: Collection[str], budget: Budget) -> Json:
+    """Return a document with the secrets in its strings blanked; the ids of resources stay.
+
+    Raises:
+        OverBudgetError: there are too many secrets to look for.
+    """
+    if not secrets:
+        return document
+    with budget.running():
+        # A secret may contain another one.
+        return _blanked(document, sorted(secrets, key=len, reverse=True), budget)
+
+
+def _blanked(document: Json, secrets: Collection[str], budget: Budget) -> Json:
+    match document:
+        case str() if not document.startswith("/subscriptions/"):
+            budget.charge_read(len(secrets) * (_CHARACTERS_PER_SEARCH + len(document)))
+            for secret in secrets:
+                document = document.replace(secret, _BLANK)
+            return document
+        case list():
+            return [_blanked(item, secrets, budget) for item in document]
+        case dict():
+            return {name: _blanked(value, secrets, budget) for name, value in document.items()}
+        case _:
+            return document
