@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
+from bench.delegate import Delegate
 from fairwarning.core.barrier import is_ready
 from fairwarning.core.changes import EventChanged, EventMilestone, ScopeMade
 from fairwarning.core.commands import DeleteScopes, Schedule
@@ -30,7 +31,6 @@ from fairwarning.engine.ports import (
 )
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result
 from tests.deciders.serial import SerialAnswer, SerialState, asks_by_predicate, decide_serially, make_plan
-from tests.deciders.stores import Delegate
 
 
 @dataclass(eq=False, slots=True)

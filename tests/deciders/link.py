@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
+from bench.delegate import Delegate
 from fairwarning.core.errors import StorageError
 from fairwarning.engine.decider import PATIENCE
 from fairwarning.engine.ports import Batch, Entry, FleetSnapshot, GapError, Store
-from tests.deciders.stores import Delegate
 
 
 class NoAnswerError(StorageError):
