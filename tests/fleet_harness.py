@@ -121,7 +121,7 @@ class FleetHarness:
 
     def grow(self, scope: str, count: int = 1) -> None:
         """Add machines to a set."""
-        self.do(AddMachines(seed="more", scope=ScopeId(scope), count=count))
+        self.do(AddMachines(seed="more", scope=ScopeId(scope), number=count))
 
     def cause(
         self,

@@ -325,7 +325,7 @@ def test_a_fleet_that_grows_beyond_what_is_shown_one_by_one_is_drawn_anew(
     async def scenario() -> str:
         async with following(client, query) as tab:
             await tab.until(": quiet")
-            await client.stage.engine.handle(AddMachines(seed="more", scope=ScopeId("web"), count=3))
+            await client.stage.engine.handle(AddMachines(seed="more", scope=ScopeId("web"), number=3))
             return await tab.until("counts:web")
 
     assert '<hx-partial id="fleet"' in run(scenario())
@@ -338,7 +338,7 @@ def test_a_scope_that_grows_too_broad_for_a_neighbour_is_drawn_anew() -> None:
     async def scenario() -> str:
         async with following(client, query) as tab:
             await tab.until(": quiet")
-            await client.stage.engine.handle(AddMachines(seed="more", scope=ScopeId("web"), count=1))
+            await client.stage.engine.handle(AddMachines(seed="more", scope=ScopeId("web"), number=1))
             return await tab.until("cell:web/web_3")
 
     assert 'class="scope broad"' in run(scenario())

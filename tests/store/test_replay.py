@@ -144,7 +144,7 @@ ACTIONS: Mapping[str, Callable[[Stage], Command | None]] = {
     "poll": poll,
     "power": power,
     "upgrade": upgrade,
-    "add": lambda stage: AddMachines(seed=stage.id, scope=stage.scope(), count=1 + stage.other % 2),
+    "add": lambda stage: AddMachines(seed=stage.id, scope=stage.scope(), number=1 + stage.other % 2),
     "remove": lambda stage: DeleteScopes(id=stage.id, scopes=(stage.scope(),), force=stage.other % 2 == 0),
     "model": lambda stage: ChangeModel(scopes=(stage.scope(),), terminate_notice=2 * MINUTES),
     "walk": lambda stage: StartRollout(id=stage.id, scope=stage.scope()),

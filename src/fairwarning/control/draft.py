@@ -207,7 +207,7 @@ class Draft:
             AddMachines(
                 seed=self._new_id(),
                 scope=scope,
-                count=count,
+                number=count,
                 names=names,
                 spot=spot,
                 eviction=eviction,

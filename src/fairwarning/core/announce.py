@@ -1,8 +1,8 @@
 """Turns a request ("restart these machines") into events: machines, notice, barrier and first status."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from fairwarning.core import barrier
 from fairwarning.core.blueprint import domain
@@ -33,8 +33,7 @@ from fairwarning.core.model import (
 from fairwarning.core.policy import LONGEST_NOTICE, NOTICE, Policy, whole_second
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
+class Announcement(NamedTuple):
     """A request to do something to machines."""
 
     id: EventId

@@ -4,10 +4,9 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.fleet import Observation
@@ -24,8 +23,7 @@ from fairwarning.core.model import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateSet:
+class CreateSet(NamedTuple):
     """Create a set of machines."""
 
     seed: str
@@ -33,13 +31,12 @@ class CreateSet:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddMachines:
+class AddMachines(NamedTuple):
     """Add machines to a scope; a setting that is None is taken from the machines of the scope."""
 
     seed: str
     scope: ScopeId
-    count: int = 1
+    number: int = 1
     names: tuple[str, ...] = ()
     spot: bool | None = None
     eviction: EvictionPolicy | None = None
@@ -47,8 +44,7 @@ class AddMachines:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteScopes:
+class DeleteScopes(NamedTuple):
     """Delete all machines of some scopes, with their notice, and then the scopes (T-09)."""
 
     id: EventId
@@ -57,8 +53,7 @@ class DeleteScopes:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class Schedule(NamedTuple):
     """Trigger an event on one or more machines."""
 
     id: EventId
@@ -70,8 +65,7 @@ class Schedule:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approve:
+class Approve(NamedTuple):
     """Approve events, all of them or none (R-16)."""
 
     scope: ScopeId
@@ -80,8 +74,7 @@ class Approve:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel:
+class Cancel(NamedTuple):
     """Cancel an event that has not started."""
 
     scope: ScopeId
@@ -89,23 +82,20 @@ class Cancel:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Poll:
+class Poll(NamedTuple):
     """A guest polled its document."""
 
     machine: MachineRef
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
+class Tick(NamedTuple):
     """Time has passed; ``polled`` holds the last poll of each scope, which may not be stored yet."""
 
     scopes: tuple[ScopeId, ...]
-    polled: Mapping[ScopeId, datetime] = field(default_factory=lambda: MappingProxyType({}))
+    polled: Mapping[ScopeId, datetime] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOutcomes:
+class ReportOutcomes(NamedTuple):
     """A driver, or an operator in its place, reports what became of impacts in one scope."""
 
     scope: ScopeId
@@ -113,8 +103,7 @@ class ReportOutcomes:
     by: str = "driver"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetPower:
+class SetPower(NamedTuple):
     """Start or stop a machine; neither is announced (L-14)."""
 
     machine: MachineRef
@@ -122,8 +111,7 @@ class SetPower:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeModel:
+class ChangeModel(NamedTuple):
     """Change the model of a scale set; its instances keep their model until they are upgraded (T-06)."""
 
     scopes: tuple[ScopeId, ...]
@@ -133,16 +121,14 @@ class ChangeModel:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upgrade:
+class Upgrade(NamedTuple):
     """Give instances the latest model of their set."""
 
     machines: tuple[MachineRef, ...]
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protect:
+class Protect(NamedTuple):
     """Protect an instance from scale-in, or end its protection."""
 
     machine: MachineRef
@@ -150,8 +136,7 @@ class Protect:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetApprovals:
+class SetApprovals(NamedTuple):
     """Change which events a scope approves by itself."""
 
     scope: ScopeId
@@ -159,8 +144,7 @@ class SetApprovals:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartRollout:
+class StartRollout(NamedTuple):
     """Start maintenance of a scope, one domain after another (S-04, S-05)."""
 
     id: str
@@ -170,8 +154,7 @@ class StartRollout:
     by: str = "operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopRollout:
+class StopRollout(NamedTuple):
     """End a rollout and cancel its events that have not started."""
 
     scope: ScopeId

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import chain
@@ -31,14 +30,13 @@ from fairwarning.core.model import (
 from fairwarning.core.policy import Policy
 
 
-@dataclass(frozen=True, slots=True)
-class FleetState:
+class FleetState(NamedTuple):
     """The scopes that a decision is about, and the policy it follows."""
 
     scopes: Mapping[ScopeId, Scope]
     policy: Policy = Policy()
     #: The highest incarnation among the removed scopes of each set, by set id (L-11).
-    last_incarnations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    last_incarnations: Mapping[str, int] = MappingProxyType({})
 
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope, or raise ``UnknownScopeError``."""

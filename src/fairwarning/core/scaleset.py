@@ -72,7 +72,7 @@ def add_machines(fleet: FleetState, command: AddMachines) -> Iterator[Change]:
         raise InvalidError("scope", f"machines cannot be added to a {scope.facts.kind}")
     if scope.facts.deleting:
         raise InvalidError("scope", f"{scope.id} is being deleted")
-    count = len(command.names) or command.count
+    count = len(command.names) or command.number
     if not 1 <= count <= MOST_MACHINES - len(scope.machines):
         raise InvalidError("count", f"a set has at most {MOST_MACHINES} machines")
     like = next(iter(scope.machines.values()), None)

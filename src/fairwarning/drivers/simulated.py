@@ -6,9 +6,9 @@ is not.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.fleet import Impact, Observation, Progress
@@ -31,16 +31,14 @@ class Mishap(StrEnum):
     LIES = "lies"
 
 
-@dataclass(frozen=True, slots=True)
-class InjectedMishap:
+class InjectedMishap(NamedTuple):
     """A mishap on one machine, and the number of attempts that it affects."""
 
     mishap: Mishap
     attempts: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """How one attempt of an impact ends."""
 
     after: timedelta
