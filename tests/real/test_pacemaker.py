@@ -1,6 +1,7 @@
 """Pacemaker's agent for Azure, run by hand; the cluster around it is a directory of attributes."""
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,8 @@ class Cluster:
             OCF_ROOT="/usr/lib/ocf",
             OCF_RESOURCE_INSTANCE="events",
         )
+        # The agent takes no notice of a 429 (R-26). Pacemaker runs it every ten seconds.
+        time.sleep(0.5)
         return self.attribute(node, "azure-events-az_curNodeState") or "AVAILABLE"
 
     def attribute(self, node: Namespace, name: str) -> str | None:
