@@ -1,6 +1,7 @@
 """The agent's own command line, and the one file it ships as."""
 
 import json
+import logging
 import os
 import runpy
 import subprocess
@@ -177,6 +178,16 @@ def test_a_state_in_use_is_refused(config: str, tmp_path: Path, capsys: pytest.C
 
     assert code == 1
     assert "another agent uses" in capsys.readouterr().err
+
+
+def test_a_run_leaves_the_log_of_its_process_as_it_was(config: str, tmp_path: Path) -> None:
+    ours = logging.getLogger("fairwarning")
+    before = list(ours.handlers), ours.level, ours.propagate
+
+    with Journal(tmp_path):
+        main(["run", "--config", config, "--state", str(tmp_path)])
+
+    assert (ours.handlers, ours.level, ours.propagate) == before
 
 
 def test_fairwarning_agent_passes_its_arguments_on(config: str) -> None:

@@ -88,9 +88,9 @@ def _settings(options: argparse.Namespace, environment: Mapping[str, str]) -> Ag
 
 
 def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    telemetry.log_to_stderr()
     settings = _settings(options, environment)
     with ExitStack() as stack:
+        stack.enter_context(telemetry.log_to_stderr())
         # A dry run must not leave records that the real agent would believe.
         scratch = stack.enter_context(tempfile.TemporaryDirectory()) if options.dry_run else None
         journal = stack.enter_context(Journal(Path(scratch) if scratch else settings.state))

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
@@ -37,14 +38,20 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def log_to_stderr() -> None:
-    """Send the log of the agent to stderr, as JSON."""
+@contextmanager
+def log_to_stderr() -> Iterator[None]:
+    """Send the log of the agent to stderr, as JSON, during the block."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logger = logging.getLogger("fairwarning")
-    logger.handlers = [handler]
+    before = logger.handlers, logger.level, logger.propagate
+    logger.handlers, logger.propagate = [handler], False
     logger.setLevel(logging.INFO)
-    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.handlers, level, logger.propagate = before
+        logger.setLevel(level)
 
 
 class AgentMetrics:
