@@ -27,6 +27,11 @@ class ArmRoute:
         )
         return re.compile(text, re.IGNORECASE)
 
+    @cached_property
+    def depth(self) -> int:
+        """The number of parts of the path; a quick test, because no name in it contains a slash."""
+        return self.template.count("/")
+
 
 def match(routes: Iterable[ArmRoute], method: str, path: str) -> tuple[ArmRoute, Mapping[str, str]]:
     """Return the route of a request, and the names in its path.
@@ -35,8 +40,11 @@ def match(routes: Iterable[ArmRoute], method: str, path: str) -> tuple[ArmRoute,
         AzureError: no route has this path, or none of them this method.
     """
     normalized = re.sub(r"/{2,}", "/", path).rstrip("/") or "/"
+    depth = normalized.count("/")
     allowed: list[str] = []
     for route in routes:
+        if route.depth != depth:
+            continue
         matched = route.pattern.fullmatch(normalized)
         if matched is None:
             continue

@@ -56,5 +56,7 @@ def startable_events(events: Iterable[Event], now: datetime) -> tuple[Event, ...
     ready = [event for event in pending if is_ready(event, now) and event.waiting]
     if not ready:
         return ()
-    held = {event.barrier for event in pending if not is_ready(event, now) and event.waiting}
+    barriers = {event.barrier for event in ready}
+    behind = [event for event in pending if event.barrier in barriers]
+    held = {event.barrier for event in behind if event.waiting and not is_ready(event, now)}
     return tuple(event for event in ready if event.barrier not in held or event.not_before <= now)

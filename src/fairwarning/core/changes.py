@@ -138,6 +138,9 @@ Change = (
     | Published
 )
 
+#: The changes after which nothing remains of what a scope was before.
+MADE_OR_REMOVED = (ScopeMade, ScopeRemoved)
+
 Scopes = Mapping[ScopeId, Scope]
 
 
@@ -165,10 +168,13 @@ def remember_removed(last_incarnations: dict[str, int], changes: Iterable[object
 
 
 def last_incarnations_after(before: Mapping[str, int], changes: Iterable[object]) -> Mapping[str, int]:
-    """Return the last incarnations of removed scopes after ``changes``; the same object if none is."""
+    """Return the last incarnations after ``changes``; the same object if no scope was removed."""
+    removed = [change for change in changes if isinstance(change, ScopeRemoved)]
+    if not removed:
+        return before
     after = dict(before)
-    remember_removed(after, changes)
-    return before if after == before else after
+    remember_removed(after, removed)
+    return after
 
 
 def _apply_all(scopes: Scopes, changes: Iterable[Change], step: int) -> Scopes:

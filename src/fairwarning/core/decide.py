@@ -91,21 +91,22 @@ def decide(fleet: FleetState, commands: Sequence[Command], now: datetime) -> Dec
         direct = tuple(_handle(current, command, now))
         consequences, current = _settle(_after(current, direct), now)
         changes += (*direct, *consequences)
-    published = tuple(_publish(fleet, current))
-    changes += published
-    settled = apply(current.scopes, published)
+    published = {one.scope: one for one in _publish(fleet, current)}
+    changes += tuple(published.values())
     return Decision(
-        changes, {scope_id: _next_version(settled.get(scope_id)) for scope_id in touched(changes)}
+        changes,
+        {one: _next_version(current.scopes.get(one), published.get(one)) for one in touched(changes)},
     )
 
 
-def _next_version(scope: Scope | None) -> Scope | None:
+def _next_version(scope: Scope | None, published: Published | None) -> Scope | None:
+    """Return a scope as it is after the request; the same as if the changes were applied one by one."""
     if scope is None:
         return None
     return Scope(
         facts=scope.facts,
         version=scope.version + 1,
-        incarnation=scope.incarnation,
+        incarnation=scope.incarnation if published is None else published.incarnation,
         machines=scope.machines,
         events=scope.events,
     )
@@ -350,7 +351,7 @@ CONSEQUENCES: tuple[Callable[[FleetState, datetime], Iterator[Change]], ...] = (
 )
 
 
-def _publish(before: FleetState, after: FleetState) -> Iterator[Change]:
+def _publish(before: FleetState, after: FleetState) -> Iterator[Published]:
     """L-11: the incarnation changes exactly when the document does, once per decision."""
     for scope_id, scope in after.scopes.items():
         previous = before.scopes.get(scope_id)

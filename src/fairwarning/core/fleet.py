@@ -125,7 +125,7 @@ class Impact(NamedTuple):
 def visible_events(scope: Scope, machine: VmName | None = None) -> tuple[Event, ...]:
     """Return the events that a machine sees, or that any machine of the scope sees, in order of creation."""
     if machine is None:
-        return tuple(event for event in scope.events.values() if event.seen)
+        return tuple([event for event in scope.events.values() if event.seen])
     return tuple(event for event in scope.events.values() if shown_to(machine, event, scope.facts))
 
 
@@ -174,7 +174,9 @@ def machines_awaiting_impact(event: Event, scope: Scope) -> list[VmName]:
 
 def next_deadline(scope: Scope, polled_at: datetime | None, policy: Policy) -> datetime | None:
     """Return when the scope changes without a command, given its last poll; None means never."""
-    instants = [_due(event) for event in scope.events.values() if event.waiting]
+    waiting = [event for event in scope.events.values() if event.waiting]
+    instants = [event.not_before for event in waiting]
+    instants += [event.withdraw_at for event in waiting if event.withdraw_at is not None]
     disabled_at = end_of_silence(scope, polled_at, policy)
     return min(instants if disabled_at is None else [*instants, disabled_at], default=None)
 
@@ -187,12 +189,12 @@ def end_of_silence(scope: Scope, polled_at: datetime | None, policy: Policy) -> 
 
 
 def is_overdue(fleet: FleetState, now: datetime) -> bool:
-    """Whether a waiting event has reached its deadline."""
-    return any(_due(event) <= now and event.waiting for event in fleet.events())
-
-
-def _due(event: Event) -> datetime:
-    return event.not_before if event.withdraw_at is None else min(event.not_before, event.withdraw_at)
+    """Whether a waiting event has to start or to be withdrawn."""
+    return any(
+        (event.not_before <= now or (event.withdraw_at is not None and event.withdraw_at <= now))
+        and event.waiting
+        for event in fleet.events()
+    )
 
 
 class MachineState(StrEnum):

@@ -29,17 +29,18 @@ class Deadlines:
         """Return the number of entries in the heap, including outdated ones."""
         return len(self._heap)
 
-    def put(self, scope: ScopeId, deadline: datetime | None) -> None:
-        """Set a scope's deadline, or clear it if None."""
+    def put(self, scope: ScopeId, deadline: datetime | None) -> bool:
+        """Set a scope's deadline, or clear it if None; return whether it is now the earliest of all."""
         if self._current.get(scope) == deadline:
-            return
+            return False
         if deadline is None:
             del self._current[scope]
-        else:
-            self._current[scope] = deadline
-            heapq.heappush(self._heap, (deadline, scope))
-            if len(self._heap) > LEAST + 2 * len(self._current):
-                self._rebuild()
+            return False
+        self._current[scope] = deadline
+        heapq.heappush(self._heap, (deadline, scope))
+        if len(self._heap) > LEAST + 2 * len(self._current):
+            self._rebuild()
+        return self.next() == deadline
 
     def next(self) -> datetime | None:
         """Return the earliest deadline of all scopes."""

@@ -246,11 +246,10 @@ class Decider:
             reads = ReadRecorder(fold)
             self._decide(request, fold, reads)
             request.reads, request.by_predicate = reads.aggregates, reads.by_predicate
-            for aggregate in reads.aggregates:
-                # The replica below the fold moves on if lines of other nodes arrive during a pause, so the
-                # stamp is taken when it is read.
-                if aggregate not in expected:
-                    expected[aggregate] = self._replica.stamp(aggregate)
+            # The replica below the fold moves on if lines of other nodes arrive during a pause, so each stamp
+            # is taken when it is read.
+            for aggregate in reads.aggregates.difference(expected):
+                expected[aggregate] = self._replica.stamp(aggregate)
             if loop.time() > pause:
                 await asyncio.sleep(0)
                 pause = loop.time() + TURN

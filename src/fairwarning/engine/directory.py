@@ -73,7 +73,7 @@ class Indexes:
         self._indexes: Mapping[IndexedBy, Index] = {
             IndexedBy.MACHINE: Index(lambda scope: scope.machines, _same_machines),
             IndexedBy.HOST: Index(lambda scope: scope.machines.hosts(), _same_machines),
-            IndexedBy.SET: Index(lambda scope: (scope.facts.set_id,), _same_properties),
+            IndexedBy.SET: Index(lambda scope: (scope.facts.set_id,), _same_set),
             IndexedBy.EVENT: Index(lambda scope: scope.events, _same_events),
             IndexedBy.BARRIER: Index(_barriers, _same_events),
         }
@@ -84,8 +84,9 @@ class Indexes:
 
     def put(self, scope_id: ScopeId, before: Scope | None, after: Scope | None) -> None:
         """Replace the old state of a scope with the new one; None if the scope did not or does not exist."""
-        for index in self._indexes.values():
-            index.put(scope_id, before, after)
+        if not same_names(before, after):
+            for index in self._indexes.values():
+                index.put(scope_id, before, after)
 
 
 def same_names(before: Scope | None, after: Scope | None) -> bool:
@@ -183,8 +184,8 @@ def _same_machines(before: Scope, after: Scope) -> bool:
     return before.machines is after.machines
 
 
-def _same_properties(before: Scope, after: Scope) -> bool:
-    return before.facts is after.facts
+def _same_set(before: Scope, after: Scope) -> bool:
+    return before.facts.set_id == after.facts.set_id
 
 
 def _same_events(before: Scope, after: Scope) -> bool:

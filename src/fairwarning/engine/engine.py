@@ -17,7 +17,7 @@ from fairwarning.engine.clock import Clock, new_request_id, new_stamp
 from fairwarning.engine.decider import Decider
 from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
-from fairwarning.engine.fold import FoldView, ReadRecorder
+from fairwarning.engine.fold import FoldView
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.polls import Polls
 from fairwarning.engine.ports import Batch, Driver, Entry, Store
@@ -91,7 +91,7 @@ class Engine:
 
     def view(self) -> View:
         """Return the state as requests see the state that they are decided on."""
-        return FoldView(ReadRecorder(self._replica))
+        return FoldView(self._replica)
 
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope."""

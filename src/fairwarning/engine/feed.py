@@ -113,7 +113,7 @@ class Feed:
         for entry in entries:
             for subscription in self._subscriptions:
                 subscription.offer(entry)
-            if isinstance(entry.change, Published | ScopeRemoved):
+            if isinstance(entry.change, (Published, ScopeRemoved)):
                 self.wake(entry.change.scope)
 
     def start_over(self) -> None:

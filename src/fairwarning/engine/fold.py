@@ -149,20 +149,18 @@ class ReadRecorder:
     def find(self, by: IndexedBy, key: str) -> tuple[ScopeId, ...]:
         """Return the scopes under a key."""
         found = self._state.find(by, key)
-        match by:
-            case IndexedBy.SET:
-                self.aggregates.add(Aggregate(AggregateKind.SET, key))
-            case IndexedBy.BARRIER:
-                pass  # an event joins a barrier only in a batch that reads every scope behind it
-            case IndexedBy.EVENT if found:
-                pass  # an event never moves to another scope
-            case _:
-                self.by_predicate = True
+        if by is IndexedBy.SET:
+            self.aggregates.add(Aggregate(AggregateKind.SET, key))
+        elif by is IndexedBy.BARRIER:
+            pass  # an event joins a barrier only in a batch that reads every scope behind it
+        elif by is IndexedBy.EVENT and found:
+            pass  # an event never moves to another scope
+        else:
+            self.by_predicate = True
         return found
 
     def text(self, key: str) -> str | None:
-        """Return a text that another package stores with the fleet; its key is as stores write it."""
-        key = readable(key)
+        """Return a text that another package stores with the fleet."""
         self.aggregates.add(Aggregate(AggregateKind.TEXT, key))
         return self._state.text(key)
 
@@ -193,14 +191,17 @@ class ReadRecorder:
 class FoldView:
     """What the function that builds a request may ask; see ``requests.View``."""
 
-    def __init__(self, state: ReadRecorder) -> None:
+    def __init__(self, state: State) -> None:
         self._state = state
         self._directory = Directory(state)
         self.find_scope = state.find_scope
-        self.text = state.text
         self.keys_under = state.keys_under
         self.scope = self._directory.scope
         self.machines_on_host = self._directory.machines_on_host
+
+    def text(self, key: str) -> str | None:
+        """Return a text that another package stores with the fleet."""
+        return self._state.text(readable(key))
 
     def machine(self, name: str) -> Machine:
         """Return the machine named ``name`` or ``scope/name``."""

@@ -86,7 +86,7 @@ class Reconciler:
 
     def __init__(self, fleet: ReconciledFleet, driver: Driver) -> None:
         self.driver = driver
-        #: Set when a deadline has moved or a scope has to be looked at.
+        #: Set when the next deadline has become earlier, or a scope has to be looked at.
         self.moved = asyncio.Event()
         self._fleet = fleet
         self._deadlines = Deadlines()
@@ -329,8 +329,8 @@ class Reconciler:
         again_at = None if look is None else look.again_at
         if deadline is None or (again_at is not None and again_at < deadline):
             deadline = again_at
-        self._deadlines.put(scope.id, deadline)
-        self.moved.set()
+        if self._deadlines.put(scope.id, deadline) or scope.id in self._unseen:
+            self.moved.set()
 
     def _back_off(self, scope_id: ScopeId) -> None:
         """Keep a scope due although its observations were made."""

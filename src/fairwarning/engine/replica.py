@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from fairwarning.core.changes import PollsRecorded, ScopeMade, ScopeRemoved
+from fairwarning.core.changes import MADE_OR_REMOVED, PollsRecorded, ScopeMade
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.directory import Directory, IndexedBy, Indexes
 from fairwarning.engine.fold import Fold
@@ -75,13 +75,11 @@ class Replica:
 
     def stamp(self, aggregate: Aggregate) -> int:
         """Return the stamp of an aggregate; 0 if there is no such aggregate."""
-        match aggregate.kind:
-            case AggregateKind.SCOPE:
-                return self._scope_stamps.get(ScopeId(aggregate.name), 0)
-            case AggregateKind.SET:
-                return self._set_stamps.get(aggregate.name, 0)
-            case AggregateKind.TEXT:
-                return self._text_stamps.get(aggregate.name, 0)
+        kind, name = aggregate
+        if kind is AggregateKind.SCOPE:
+            return self._scope_stamps.get(ScopeId(name), 0)
+        stamps = self._set_stamps if kind is AggregateKind.SET else self._text_stamps
+        return stamps.get(name, 0)
 
     def load(self, snapshot: FleetSnapshot) -> Collection[ScopeId]:
         """Replace the whole state; return the scopes that are gone."""
@@ -149,9 +147,9 @@ class Replica:
 
     def _record_polls(self, lines: Iterable[Line]) -> None:
         for line in lines:
-            if isinstance(line, ScopeMade | ScopeRemoved):
-                self._polled.pop(line.scope, None)
-            elif isinstance(line, PollsRecorded):
+            if isinstance(line, PollsRecorded):
                 for scope_id in line.scopes:
                     if scope_id in self._scopes:
                         self._polled[scope_id] = max(line.at, self._polled.get(scope_id, line.at))
+            elif isinstance(line, MADE_OR_REMOVED):
+                self._polled.pop(line.scope, None)

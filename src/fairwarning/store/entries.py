@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from fairwarning.core.changes import EventChanged, PollsRecorded, ScopeMade, ScopeRemoved, TextChanged
+from fairwarning.core.changes import MADE_OR_REMOVED, EventChanged, PollsRecorded, TextChanged
 from fairwarning.core.history import ActionNote, CommandRefused
 from fairwarning.core.model import EventId, ScopeId
 from fairwarning.engine.ports import Batch, Entry, Line
@@ -56,7 +56,7 @@ def readable_texts(texts: Mapping[str, str | None]) -> Mapping[str, str | None]:
 def remade_scopes(batch: Batch) -> set[ScopeId]:
     """Return the scopes that a batch creates or removes; nothing of what they were before remains."""
     lines = (line for part in batch.parts for line in part.lines)
-    return {line.scope for line in lines if isinstance(line, ScopeMade | ScopeRemoved)}
+    return {line.scope for line in lines if isinstance(line, MADE_OR_REMOVED)}
 
 
 def last_polls(batch: Batch) -> dict[ScopeId, datetime]:
@@ -64,13 +64,10 @@ def last_polls(batch: Batch) -> dict[ScopeId, datetime]:
     polls: dict[ScopeId, datetime] = {}
     for part in batch.parts:
         for line in part.lines:
-            match line:
-                case PollsRecorded(at=at, scopes=scopes):
-                    polls.update((scope, max(at, polls.get(scope, at))) for scope in scopes)
-                case ScopeMade(scope=scope) | ScopeRemoved(scope=scope):
-                    polls.pop(scope, None)
-                case _:
-                    pass
+            if isinstance(line, PollsRecorded):
+                polls.update((scope, max(line.at, polls.get(scope, line.at))) for scope in line.scopes)
+            elif isinstance(line, MADE_OR_REMOVED):
+                polls.pop(line.scope, None)
     return polls
 
 

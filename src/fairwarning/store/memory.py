@@ -162,20 +162,18 @@ class MemoryStore:
         return lease
 
     def _check(self, batch: Batch) -> None:
-        stamps = {aggregate: self._stamp(aggregate) for aggregate in batch.expected}
-        stale = {one: stamp for one, stamp in stamps.items() if stamp != batch.expected[one]}
+        stamps = ((one, self._stamp(one), stamp) for one, stamp in batch.expected.items())
+        stale = {one: stamp for one, stamp, expected in stamps if stamp != expected}
         if stale or batch.position not in (None, self._last):
             raise StaleBatchError(stale, self._last)
 
     def _stamp(self, aggregate: Aggregate) -> int:
-        match aggregate.kind:
-            case AggregateKind.SCOPE:
-                return self._scope_stamps.get(ScopeId(aggregate.name), 0)
-            case AggregateKind.SET:
-                name = self._sets.get(aggregate.name)
-                return 0 if name is None else name.stamp
-            case AggregateKind.TEXT:
-                return self._text_stamps.get(readable(aggregate.name), 0)
+        kind, name = aggregate
+        if kind is AggregateKind.SCOPE:
+            return self._scope_stamps.get(ScopeId(name), 0)
+        if kind is AggregateKind.SET:
+            return self._sets[name].stamp if name in self._sets else 0
+        return self._text_stamps.get(readable(name), 0)
 
     def _forget(self, scope: ScopeId) -> None:
         self._scopes.pop(scope, None)
