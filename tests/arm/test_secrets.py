@@ -148,7 +148,7 @@ INNER = template(
         pytest.param(
             template(parameters=WORD, outputs={"it": {"type": "int", "value": "[int(parameters('word'))]"}}),
             "hunter2",
-            id="in an output that is no number",
+            id="in an output that is not a number",
         ),
         pytest.param(
             template(

@@ -160,7 +160,7 @@ def test_a_deployment_that_cannot_go_on_stops_neither_the_others_nor_the_clock()
     ("verdicts", "loses_answers"),
     [
         pytest.param([True, False, False], False, id="the second try fails as well"),
-        pytest.param([], True, id="nobody knows that it was stored"),
+        pytest.param([], True, id="the answer of the store is lost"),
     ],
 )
 def test_a_worker_does_not_wait_for_others_to_carry_a_deployment_on(

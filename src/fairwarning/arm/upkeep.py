@@ -2,7 +2,7 @@
 
 Requests that read never write, so three things are left to a worker: documents of machines, sets and groups
 that are gone are removed, operations that ended long ago are forgotten, and deployments that a request or an
-earlier server left unfinished are carried on. Removing and forgetting change nothing that clients are told.
+earlier server left unfinished are carried on. Clients get the same answers before and after the cleaning up.
 
 ``run`` is woken by the feed and by time. On a manual clock, whoever moves it awaits ``rest`` at every step.
 """

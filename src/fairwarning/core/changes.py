@@ -159,21 +159,14 @@ def touched(changes: Iterable[Change]) -> tuple[ScopeId, ...]:
     return tuple(dict.fromkeys(change.scope for change in changes))
 
 
-def remember_removed(last_incarnations: dict[str, int], changes: Iterable[object]) -> None:
-    """Add the incarnations of removed scopes to ``last_incarnations``, the highest per set id."""
-    for change in changes:
-        if isinstance(change, ScopeRemoved):
-            last = last_incarnations.get(change.set_id, 0)
-            last_incarnations[change.set_id] = max(last, change.incarnation)
-
-
-def last_incarnations_after(before: Mapping[str, int], changes: Iterable[object]) -> Mapping[str, int]:
-    """Return the last incarnations after ``changes``; the same object if no scope was removed."""
+def last_incarnations_after(before: Mapping[str, int], changes: Iterable[Change]) -> Mapping[str, int]:
+    """Return the highest incarnation among the removed scopes of each set; ``before`` if none is removed."""
     removed = [change for change in changes if isinstance(change, ScopeRemoved)]
     if not removed:
         return before
     after = dict(before)
-    remember_removed(after, removed)
+    for change in removed:
+        after[change.set_id] = max(after.get(change.set_id, 0), change.incarnation)
     return after
 
 

@@ -125,7 +125,7 @@ class Impact(NamedTuple):
 def visible_events(scope: Scope, machine: VmName | None = None) -> tuple[Event, ...]:
     """Return the events that a machine sees, or that any machine of the scope sees, in order of creation."""
     if machine is None:
-        return tuple([event for event in scope.events.values() if event.seen])
+        return tuple(event for event in scope.events.values() if event.seen)
     return tuple(event for event in scope.events.values() if shown_to(machine, event, scope.facts))
 
 

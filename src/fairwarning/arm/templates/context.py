@@ -238,7 +238,7 @@ class TemplateContext:
         texts = a.texts()
         kind = next((index for index, text in enumerate(texts) if "/" in text), None)
         if kind is None or kind > 2:
-            raise InvalidTemplateError(f"resourceId: there is no type among {', '.join(texts)}")
+            raise InvalidTemplateError(f"resourceId: none of {', '.join(texts)} is a resource type")
         group = texts[kind - 1] if kind > 0 else None
         subscription = texts[0] if kind > 1 else None
         return resource_id(self.target.root(subscription, group), texts[kind], "/".join(texts[kind + 1 :]))

@@ -207,7 +207,7 @@ async def _invalid_template(
     context: ArmContext, request: ArmRequest, problem: InvalidTemplateError
 ) -> AzureError:
     code = "TemplateBudgetExceeded" if isinstance(problem, OverBudgetError) else "InvalidTemplate"
-    # Blanked first: of a secret that is cut nobody would find the beginning.
+    # Secrets are blanked before the text is cut: half a secret would not be recognised.
     text = str(await _blanked(context, request, str(problem)[:_LONGEST_SEARCHED]))
     if len(text) > _LONGEST_MESSAGE:
         text = f"{text[:_LONGEST_MESSAGE]}..."
