@@ -61,6 +61,9 @@ class Delegate:
     async def put_value(self, key: str, value: str | None) -> None:
         await self._inner.put_value(key, value)
 
+    async def put_value_if_absent(self, key: str, value: str) -> str:
+        return await self._inner.put_value_if_absent(key, value)
+
     async def get_value(self, key: str) -> str | None:
         return await self._inner.get_value(key)
 

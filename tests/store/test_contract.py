@@ -250,6 +250,16 @@ def test_changed_facts_are_kept(play: Stage) -> None:
     play(story)
 
 
+def test_the_first_value_stays_if_it_is_put_only_where_there_is_none(play: Stage) -> None:
+    async def story(store: Store) -> None:
+        first = await store.put_value_if_absent("key", "one")
+        second = await store.put_value_if_absent("key", "two")
+
+        assert (first, second, await store.get_value("key")) == ("one", "one", "one")
+
+    play(story)
+
+
 def test_a_value_is_remembered_until_it_is_written_over_or_removed(play: Stage) -> None:
     async def story(store: Store) -> None:
         assert await store.get_value("clock") is None

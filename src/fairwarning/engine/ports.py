@@ -213,12 +213,80 @@ class Store(Protocol):
         """Store a value about the service itself, outside the journal; None removes it."""
         ...
 
+    async def put_value_if_absent(self, key: str, value: str) -> str:
+        """Store a value unless the key has one; return the value that the key has now."""
+        ...
+
     async def get_value(self, key: str) -> str | None:
         """Return a value that ``put_value`` stored; None if there is none."""
         ...
 
     async def close(self) -> None:
         """Release all resources."""
+        ...
+
+
+class StoreState(StrEnum):
+    """What a store that several nodes share can do at the moment."""
+
+    READY = "ready"
+    #: The database refuses writes: it is a standby, or was set to read only.
+    READ_ONLY = "read_only"
+    #: The database does not answer.
+    AWAY = "away"
+
+
+class NodeReport(NamedTuple):
+    """What a node tells the others with every heartbeat."""
+
+    #: Different at every start of the process.
+    id: str
+    #: The name in its configuration.
+    name: str
+    #: The URL of its operator API; empty if it has none.
+    address: str
+    #: The last journal line that its replica includes.
+    position: int
+    #: How far its clock is ahead of the store's, as last measured.
+    offset: timedelta
+    release: str
+
+
+class Member(NamedTuple):
+    """A node that has sent a heartbeat."""
+
+    report: NodeReport
+    #: The time of its last heartbeat, by the store's clock.
+    beat_at: datetime
+
+
+class Heartbeat(NamedTuple):
+    """The store's answer to a heartbeat."""
+
+    #: The time by the store's clock.
+    now: datetime
+    #: The nodes whose last heartbeat is not older than ``GONE_AFTER``.
+    members: tuple[Member, ...]
+
+
+#: The age of its last heartbeat after which a node counts as gone.
+GONE_AFTER = timedelta(seconds=3)
+
+
+class SharedStore(Store, Protocol):
+    """A store that several nodes use at the same time."""
+
+    @property
+    def state(self) -> StoreState:
+        """What the store can do, as the last calls have shown."""
+        ...
+
+    async def heartbeat(self, report: NodeReport) -> Heartbeat:
+        """Record that a node is alive, and return the store's time and the nodes that are alive."""
+        ...
+
+    async def leave(self, node: str) -> None:
+        """Remove a node that ends, by its id: the others need not wait until it counts as gone."""
         ...
 
 

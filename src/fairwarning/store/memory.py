@@ -149,6 +149,10 @@ class MemoryStore:
         else:
             self._values[key] = value
 
+    async def put_value_if_absent(self, key: str, value: str) -> str:
+        """Store a value unless the key has one; return the value that the key has now."""
+        return self._values.setdefault(key, value)
+
     async def get_value(self, key: str) -> str | None:
         """Return a value that ``put_value`` stored; None if there is none."""
         return self._values.get(key)

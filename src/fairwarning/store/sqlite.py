@@ -220,6 +220,17 @@ class SqliteStore:
         """Store a value about the service itself; None removes it."""
         await self._write(lambda database, header: _put_value(database, header, key, value))
 
+    async def put_value_if_absent(self, key: str, value: str) -> str:
+        """Store a value unless the key has one; return the value that the key has now."""
+
+        def put(database: sqlite3.Connection, header: Header) -> tuple[Header, str]:
+            present = _get_value(database, key)
+            if present is not None:
+                return header, present
+            return _put_value(database, header, key, value)[0], value
+
+        return await self._write(put)
+
     async def get_value(self, key: str) -> str | None:
         """Return a value that ``put_value`` stored; None if there is none."""
         return await self._read(lambda database: _get_value(database, key))
