@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from fairwarning.agent.client import FIRST_TIMEOUT, TIMEOUT, MetadataClient, RefusedError, UnavailableError
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventId
 from tests.agent.scripted import Answer, FakeClock, dripping, endpoint
 
@@ -163,6 +164,71 @@ def test_after_an_outage_the_whole_document_is_asked_for() -> None:
         keep_polling(MetadataClient(script.url, clock), clock, 3)
 
     assert ["if-none-match" in request.headers for request in script.asked] == [False, True, False]
+
+
+def numbered(incarnation: int | str) -> Answer:
+    body: Json = {"DocumentIncarnation": incarnation, "Events": []}
+    return Answer(200, json.dumps(body).encode(), {"Server": "IMDS/fairwarning", "ETag": f'"{incarnation}"'})
+
+
+def incarnations_read(*answers: Answer, poll: timedelta = timedelta(seconds=1)) -> list[tuple[float, object]]:
+    """Poll as the agent does; return when the client returned which document."""
+    clock = FakeClock()
+    read: list[tuple[float, object]] = []
+    with endpoint(*answers) as script:
+        client = MetadataClient(script.url, clock, poll=poll)
+        for _ in answers:
+            document = client.poll()
+            if document is not None:
+                read.append((clock.elapsed().total_seconds(), document.incarnation))
+            clock.wait(client.pause)
+    return read
+
+
+@pytest.mark.rule("C-14")
+def test_a_document_of_a_node_that_is_behind_is_ignored() -> None:
+    answers = [numbered(number) for number in (7, 6, 6, 7, 6, 8)]
+
+    read = incarnations_read(*answers)
+
+    assert [incarnation for _, incarnation in read] == [7, 7, 8]
+
+
+@pytest.mark.rule("C-14")
+@pytest.mark.parametrize("poll", [1, 30], ids=["polled every second", "polled every half minute"])
+def test_a_server_that_stays_behind_for_five_seconds_is_believed(poll: int) -> None:
+    read = incarnations_read(numbered(7), *[numbered(2)] * 8, poll=timedelta(seconds=poll))
+
+    assert [incarnation for _, incarnation in read] == [7, 2, 2, 2]
+    assert 5 <= read[1][0] - read[0][0] <= 7
+
+
+@pytest.mark.rule("C-14")
+def test_a_newer_document_in_between_begins_the_five_seconds_anew() -> None:
+    answers = [numbered(number) for number in (7, 6, 6, 6, 7, 6, 6, 6, 8)]
+
+    assert [incarnation for _, incarnation in incarnations_read(*answers)] == [7, 7, 8]
+
+
+@pytest.mark.rule("C-14")
+def test_a_node_that_is_behind_is_told_of_the_newer_document_and_not_waited_for() -> None:
+    with endpoint(numbered(7), numbered(6), numbered(7)) as script:
+        client = MetadataClient(script.url, FakeClock())
+
+        client.poll()
+        client.poll()
+        pause = client.pause
+        client.poll()
+
+    assert [request.headers.get("if-none-match") for request in script.asked] == [None, '"7"', '"7"']
+    assert pause == timedelta(seconds=1)
+
+
+@pytest.mark.rule("C-14")
+def test_incarnations_that_are_no_numbers_have_no_order() -> None:
+    read = incarnations_read(numbered("b"), numbered("a"), numbered(1), numbered("a"))
+
+    assert [incarnation for _, incarnation in read] == ["b", "a", 1, "a"]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ AFTER_REFUSAL = timedelta(seconds=60)
 BETWEEN_REQUESTS = timedelta(milliseconds=250)
 #: How long a server that offers long polling may hold an answer back until the document changes.
 LONG_POLL = timedelta(seconds=20)
+#: C-14: how long documents with a smaller incarnation are ignored; another node of the service may be behind.
+SMALLER_IGNORED = timedelta(seconds=5)
 #: A smaller difference between two clocks is ignored: dates on the wire have whole seconds.
 SAME_TIME = timedelta(seconds=3)
 LARGEST_ANSWER = 4 * 1024 * 1024
@@ -115,6 +117,9 @@ class MetadataClient:
         self._offers_wait = False
         self._answered = False
         self._failures = 0
+        #: The incarnation of the last document, and since when only smaller ones were read.
+        self._incarnation: int | str = ""
+        self._smaller_since: timedelta | None = None
         self.pause = timedelta(0)
         self.offset = timedelta(0)
 
@@ -150,6 +155,8 @@ class MetadataClient:
 
     def poll(self) -> ObservedDocument | None:
         """Return the document if it differs from the last one; ``pause`` then says when to poll again.
+
+        A document with a smaller incarnation is returned only after 5 s in which all were smaller (C-14).
 
         Raises:
             UnavailableError: there was no usable answer; the last document stays valid (C-02).
@@ -199,6 +206,9 @@ class MetadataClient:
             raise UnavailableError(str(problem)) from None
         self._answered = self._answered or document is not None
         self._failures = 0
+        if document is not None and self._is_outdated(document):
+            self.pause = min(self._poll, BACK_OFF[0])
+            return None
         held = waiting and (document is not None or self._clock.elapsed() - begun >= LONG_POLL / 2)
         self.pause = timedelta(0) if held else self._poll
         if reply.status != 304:
@@ -207,6 +217,16 @@ class MetadataClient:
         if self._offers_wait and self._etag and not waiting:
             self.pause = timedelta(0)
         return document
+
+    def _is_outdated(self, document: ObservedDocument) -> bool:
+        """Whether a document is smaller than the last one, and has been for a short time only."""
+        last, now = self._incarnation, self._clock.elapsed()
+        if isinstance(last, int) and isinstance(document.incarnation, int) and document.incarnation < last:
+            self._smaller_since = now if self._smaller_since is None else self._smaller_since
+            if now - self._smaller_since < SMALLER_IGNORED:
+                return True
+        self._incarnation, self._smaller_since = document.incarnation, None
+        return False
 
     def _request(
         self,
