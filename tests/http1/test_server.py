@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.http1.limits import Limits
-from fairwarning.http1.messages import Reply, Request, Response
+from fairwarning.http1.messages import HeldResponse, Recipient, Reply, Request, Response
 from tests.http1.server_client import (
     QUICK,
     Held,
@@ -110,6 +110,19 @@ def test_a_refusal_reaches_a_client_that_is_still_sending() -> None:
     assert text.startswith("HTTP/1.1 413 ")
     assert "Connection: close" in text
     assert text.endswith('{"error":"Request body is larger than MaxBodyLength: 65536"}')
+
+
+class LastWord(HeldResponse):
+    """A response that is held back for ever."""
+
+    def current_response(self) -> Response:
+        return Response(304)
+
+    def start(self, recipient: Recipient) -> None:
+        pass
+
+    def cancel(self) -> None:
+        pass
 
 
 async def fail_later(error: BaseException) -> Response:
@@ -243,6 +256,54 @@ def test_a_closing_server_lets_answers_finish_and_says_that_it_closes() -> None:
 
     assert nothing == b""
     assert text.endswith("Connection: close\r\n\r\nwaited")
+
+
+def test_a_closing_server_answers_at_once_what_it_holds_back() -> None:
+    async def scenario() -> str:
+        server = new_server(lambda caller, request: LastWord(), Limits(grace=10))
+        address = (await server.listen_tcp("127.0.0.1", 0, identify)).address
+        async with calling(address) as (reader, writer):
+            writer.write(get("/wait"))
+            while not server.metrics().held_responses:
+                await asyncio.sleep(0)
+            await server.close()
+            return (await reader.read()).decode()
+
+    text = asyncio.run(scenario())
+
+    assert text.startswith("HTTP/1.1 304 ")
+    assert "Connection: close" in text
+
+
+def test_a_closing_server_that_lingers_answers_one_more_request_of_an_idle_connection() -> None:
+    async def scenario() -> str:
+        server = new_server(name_the_caller, Limits(grace=10, linger=5))
+        address = (await server.listen_tcp("127.0.0.1", 0, identify)).address
+        async with calling(address) as (reader, writer):
+            for _ in range(3):
+                writer.write(get("/a"))
+                await read_answer(reader)
+            closing = asyncio.ensure_future(server.close())
+            await asyncio.sleep(0)
+            writer.write(get("/a"))
+            text = (await reader.read()).decode()
+            await closing
+            return text
+
+    assert asyncio.run(scenario()).endswith("Connection: close\r\n\r\nweb_0 /a 0")
+
+
+def test_a_closing_server_that_lingers_closes_connections_that_stay_idle() -> None:
+    async def scenario() -> bytes:
+        server = new_server(name_the_caller, Limits(grace=10, linger=0.05))
+        address = (await server.listen_tcp("127.0.0.1", 0, identify)).address
+        async with calling(address) as (reader, writer):
+            writer.write(get("/a"))
+            await read_answer(reader)
+            await server.close()
+            return await reader.read()
+
+    assert asyncio.run(scenario()) == b""
 
 
 def test_a_closing_server_does_not_wait_for_ever() -> None:

@@ -158,6 +158,14 @@ class Connection(Generic[C]):
         else:
             self._close(moment)
 
+    def prepare_close(self) -> None:
+        """Answer at once what is held back; the server closes, so the next response is the last."""
+        self._fast_path = None
+        held = self._pending
+        if isinstance(held, HeldResponse):
+            held.cancel()
+            self.deliver(held.current_response())
+
     def finish(self, moment: Moment) -> None:
         """Close the connection after the response that is under way."""
         self._closing = True
@@ -231,7 +239,7 @@ class Connection(Generic[C]):
             reply = self._server.answer(self._caller, request)
         except Exception as error:
             reply = self._internal_error(request, error)
-        if isinstance(reply, HeldResponse) and self._too_many_held():
+        if isinstance(reply, HeldResponse) and not self._may_hold():
             reply = reply.current_response()
         if isinstance(reply, Response):
             self._send(request, reply, moment)
@@ -239,8 +247,9 @@ class Connection(Generic[C]):
             self._since = moment.time
             self._wait_for(request, reply)
 
-    def _too_many_held(self) -> bool:
-        return self._server.counters.held_responses >= self._server.limits.held_responses
+    def _may_hold(self) -> bool:
+        server = self._server
+        return not server.closing and server.counters.held_responses < server.limits.held_responses
 
     def _wait_for(self, request: Request, reply: Awaitable[Response]) -> None:
         if isinstance(reply, HeldResponse):
@@ -291,7 +300,7 @@ class Connection(Generic[C]):
             self._closing = True
             self._transport.reset()
             return
-        keep_alive = request.keep_alive and not self._closing
+        keep_alive = request.keep_alive and not self._closing and not self._server.closing
         head = request.method == "HEAD"
         try:
             self._write(response, moment, keep_alive=keep_alive, version=request.version, head=head)

@@ -23,6 +23,8 @@ class Limits:
     head: float = 10.0
     #: Time for requests under way when the server closes.
     grace: float = 1.0
+    #: Time for idle connections when the server closes: the next response of each is its last.
+    linger: float = 0.0
     #: Connections and listeners of all callers together.
     connections: int = 10_000
     #: Connections of one caller; all unknown callers count as one.

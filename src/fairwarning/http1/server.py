@@ -47,12 +47,18 @@ class Listener(Generic[Address]):
         self._closed = False
 
     async def finish(self) -> None:
-        """Stop accepting, and wait until the requests under way are answered."""
+        """Stop accepting, and wait until the requests under way are answered; the server is closing."""
         self._acceptor.close()
-        moment = self._connections.server.clock.moment()
-        for connection in tuple(self._connections.open):
+        connections, server = self._connections, self._connections.server
+        for connection in tuple(connections.open):
+            connection.prepare_close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(server.limits.linger):
+                await connections.wait_closed()
+        moment = server.clock.moment()
+        for connection in tuple(connections.open):
             connection.finish(moment)
-        await self._connections.wait_closed()
+        await connections.wait_closed()
 
     async def close(self) -> None:
         """Stop accepting, and abort the connections."""
@@ -104,6 +110,7 @@ class HttpServer(Generic[C]):
 
     async def close(self) -> None:
         """Stop listening, give the requests under way a moment, and close every connection."""
+        self._state.closing = True
         listeners = tuple(self._listeners.values())
         with suppress(TimeoutError):
             async with asyncio.timeout(self._state.limits.grace):

@@ -70,6 +70,8 @@ class ServerState(Generic[C]):
         self.cache = RequestCache(None if routes is None else routes.prepare)
         #: Open listeners; each needs a descriptor, as a connection does.
         self.listeners = 0
+        #: The server closes: every response ends its connection, and none is held back.
+        self.closing = False
         self._routes = routes
         self._connections: dict[C | None, int] = {}
         self._accounts: dict[C, Account] = {}
