@@ -49,6 +49,8 @@ class ListenerLimits:
     request_bytes: int = 8 * 1024 * 1024
     #: Live feeds and console pages; each holds a connection.
     streams: int = 250
+    #: How long requests under way may take when the server closes.
+    grace: timedelta = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,8 @@ class Settings:
     addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sockets: Path | None = None
     limits: ListenerLimits = ListenerLimits()
+    #: How long idle connections of guests have for one more request when the server closes.
+    linger: timedelta = timedelta()
     #: How much history is kept; None keeps all of it.
     retention: Retention | None = None
     #: Recordings to replay, by the name of the machine that sees them.

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING
 
 from fairwarning.config import ListenerLimits
@@ -106,7 +107,7 @@ class HttpListener:
             ws="none",
             # A proxy header could name any address; the throttle needs the address of the connection.
             proxy_headers=False,
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=ceil(self.limits.grace.total_seconds()),
         )
         server = Server(config)
         serving = asyncio.create_task(server.serve())

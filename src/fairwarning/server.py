@@ -15,10 +15,11 @@ import logging
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,9 @@ from fairwarning.formats.counts import format_count
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.formats.timestamps import for_people
-from fairwarning.http1.limits import raise_descriptor_limit, share_descriptors
-from fairwarning.http1.server import HttpServer
+from fairwarning.http1.limits import Limits, raise_descriptor_limit, share_descriptors
+from fairwarning.http1.server import Bind, HttpServer
+from fairwarning.http1.sockets import bind_tcp
 from fairwarning.listener import HttpListener, families
 from fairwarning.logs.follow import JournalLog
 from fairwarning.metadata.app import Identity, MetadataApp
@@ -76,9 +78,14 @@ class FleetServer:
     #: Messages about the data directory, for the person who started the server.
     notes: tuple[str, ...] = ()
 
-    def __init__(self, settings: Settings, replayed: OnApproval = ignore_approval) -> None:
+    def __init__(
+        self, settings: Settings, replayed: OnApproval = ignore_approval, bind: Bind | None = None
+    ) -> None:
+        """Take the settings, and a function that returns listening sockets which are open already."""
         self._settings = settings
         self._replayed = replayed
+        self._bind_guests = bind or bind_tcp
+        self._bind_operators = bind or partial(bind_tcp, dual_stack=True)
         self._stack = AsyncExitStack()
         self._throttle = Throttle()
         self._shares = share_descriptors(raise_descriptor_limit())
@@ -183,8 +190,9 @@ class FleetServer:
         control = Control(self.engine)
         app = MetadataApp(control, settings.profile, self._identity())
         await start_replays(control, settings.replays, app.replay, self._replayed)
-        guests = self._shares.guests
-        server = HttpServer[MachineRef](app.answer, self.engine.clock.now, guests, fast_path=app)
+        server = HttpServer[MachineRef](
+            app.answer, self.engine.clock.now, self._guest_limits(), fast_path=app, bind=self._bind_guests
+        )
         self._stack.push_async_callback(server.close)
         plan = ListenPlan(
             port=settings.metadata_port,
@@ -203,6 +211,14 @@ class FleetServer:
             lambda: server.metrics().families("fairwarning_metadata"),
             lambda: families(self._http_listeners),
         ]
+
+    def _guest_limits(self) -> Limits:
+        settings = self._settings
+        return replace(
+            self._shares.guests,
+            grace=settings.limits.grace.total_seconds(),
+            linger=settings.linger.total_seconds(),
+        )
 
     async def _open_operator(self) -> None:
         from fairwarning.console.lazy_mount import LazyMount
@@ -228,7 +244,7 @@ class FleetServer:
             streams=self._streams,
         )
         with_console = LazyMount(app, lambda: self._console_app(shutdown, control))
-        self.operator_url = await self._stack.enter_async_context(_serve(listener, with_console, host, port))
+        self.operator_url = await self._serve(listener, with_console, host, port)
         self._stack.callback(shutdown.set)
 
     def _console_app(self, shutdown: asyncio.Event, control: Control) -> "ASGIApp":
@@ -253,6 +269,16 @@ class FleetServer:
         listener = HttpListener(name, limits, tls)
         self._http_listeners.append(listener)
         return listener
+
+    async def _serve(self, listener: HttpListener, app: "ASGIApp", host: str, port: int) -> str:
+        """Serve an ASGI app until the server closes; return its URL."""
+        try:
+            bound = self._bind_operators(host, port)
+        except OSError as error:
+            raise CannotListenError(f"{host}:{port}", error) from None
+        url = f"{listener.scheme}://{_url_host(host)}:{bound.getsockname()[1]}"
+        await self._stack.enter_async_context(listener.serve(app, bound))
+        return url
 
     async def _open_tokens(self) -> "Tokens":
         from fairwarning.arm.tokens import load_tokens
@@ -281,7 +307,7 @@ class FleetServer:
         context = await self._open_arm_context()
         app = create_app(context, base_url=base_url, tokens=self._tokens, throttle=self._throttle)
         listener = self._http_listener("management", self._shares.management, certificates.context())
-        self.arm_url = await self._stack.enter_async_context(_serve(listener, app, host, port))
+        self.arm_url = await self._serve(listener, app, host, port)
         self.ca = certificates.ca
         return ManagementEndpoint(
             url=self.arm_url,
@@ -411,27 +437,5 @@ async def _stored_manual_time(store: Store) -> datetime | None:
     return max([moved_to, *(entry.at for entry in newest)])
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets whose protocol is given explicitly.
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-    except OSError as error:
-        bound.close()
-        raise CannotListenError(f"{host}:{port}", error) from None
-    return bound
-
-
 def _url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-@asynccontextmanager
-async def _serve(listener: HttpListener, app: "ASGIApp", host: str, port: int) -> AsyncIterator[str]:
-    """Serve an ASGI app in this loop for as long as the block lasts; yield its URL."""
-    bound = _bind(host, port)
-    url = f"{listener.scheme}://{_url_host(host)}:{bound.getsockname()[1]}"
-    async with listener.serve(app, bound):
-        yield url

@@ -45,20 +45,20 @@ class Instruction(NamedTuple):
 class ListenerGroup:
     """The listening sockets of one address."""
 
-    def __init__(self, host: str, port: int, size: int) -> None:
+    def __init__(self, host: str, port: int, size: int, *, dual_stack: bool = False) -> None:
         """Open the sockets; port 0 takes any free port.
 
         Raises:
             OSError: the address cannot be bound.
         """
         # The first socket is bound without sharing: an address that another server uses is refused.
-        first = bind_tcp(host, port)
+        first = bind_tcp(host, port, dual_stack=dual_stack)
         self.sockets: list[socket.socket] = [first]
         try:
             first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             self.address: tuple[str, int] = first.getsockname()[:2]
             for _ in range(1, size):
-                self.sockets.append(bind_tcp(host, self.address[1], share=True))
+                self.sockets.append(bind_tcp(host, self.address[1], share=True, dual_stack=dual_stack))
             for bound in self.sockets:
                 bound.listen(_BACKLOG)
             self.direct(range(size))

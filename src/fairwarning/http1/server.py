@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from fairwarning.http1 import sockets
 from fairwarning.http1.connection import Connection
@@ -25,6 +25,9 @@ from fairwarning.http1.transport import AcceptingSocket, Peer, TransportFactory
 
 A = TypeVar("A")
 Address = TypeVar("Address", covariant=True)
+
+#: Returns a socket bound to a host and a port.
+Bind: TypeAlias = Callable[[str, int], socket.socket]
 
 #: Connections whose time limits are checked in one loop iteration.
 _SWEEP_BATCH = 1024
@@ -82,10 +85,12 @@ class HttpServer(Generic[C]):
         limits: Limits | None = None,
         *,
         fast_path: FastPathRoutes[C] | None = None,
+        bind: Bind = sockets.bind_tcp,
         portable: bool = sys.platform != "linux",
     ) -> None:
         self._clock = RequestClock(asyncio.get_running_loop().time, now)
         self._state = ServerState(answer, self._clock, limits or Limits(), fast_path)
+        self._bind = bind
         self._portable = portable
         self._transports: TransportFactory | None = None
         self._listeners: dict[ListenerConnections[C], Listener[object]] = {}
@@ -95,7 +100,7 @@ class HttpServer(Generic[C]):
         self, host: str, port: int, identify: Callable[[Peer], C | None]
     ) -> Listener[tuple[str, int]]:
         """Listen at an address, where callers are identified by theirs; port 0 takes any free port."""
-        bound = sockets.bind_tcp(host, port)
+        bound = self._bind(host, port)
         address: tuple[str, int] = bound.getsockname()[:2]
         return await self._listen(address, bound, identify, lambda: None)
 

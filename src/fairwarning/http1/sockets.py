@@ -11,8 +11,10 @@ from pathlib import Path
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-def bind_tcp(host: str, port: int, *, share: bool = False) -> socket.socket:
-    """Return a socket bound to an address, on request one that shares it; connections send without delay.
+def bind_tcp(host: str, port: int, *, share: bool = False, dual_stack: bool = False) -> socket.socket:
+    """Return a socket bound to an address; its connections send without delay.
+
+    Several sockets may ``share`` an address. A socket with ``dual_stack`` on ``::`` serves IPv4, too.
 
     Raises:
         OSError: the address cannot be bound.
@@ -24,7 +26,7 @@ def bind_tcp(host: str, port: int, *, share: bool = False) -> socket.socket:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if share:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if family == socket.AF_INET6:
+        if family == socket.AF_INET6 and not dual_stack:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound.bind((host, port))
