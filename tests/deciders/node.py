@@ -12,7 +12,7 @@ from fairwarning.engine.directory import IndexedBy
 from fairwarning.engine.engine import BATCH_SIZE, Engine
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.follower import Follower
-from fairwarning.engine.ports import Aggregate, AggregateKind, Entry, FleetSnapshot
+from fairwarning.engine.ports import Aggregate, AggregateKind, Driver, Entry, FleetSnapshot
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, View, no_note
 from tests.conftest import NOON
@@ -73,10 +73,10 @@ class Node(Engine):
         clock: LoopClock,
         new_stamp: Callable[[], int],
         batch_size: int = BATCH_SIZE,
+        driver: Driver | None = None,
     ) -> None:
-        super().__init__(
-            link, clock, SimulatedDriver(), store.policy, new_stamp=new_stamp, batch_size=batch_size
-        )
+        driver = driver or SimulatedDriver()
+        super().__init__(link, clock, driver, store.policy, new_stamp=new_stamp, batch_size=batch_size)
         self.link = link
         self.feed = WatchedFeed(self.scopes, link, store)
         self.callers: set[asyncio.Future[Result]] = set()

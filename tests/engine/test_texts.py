@@ -1,6 +1,6 @@
 """The texts that other packages store with the fleet."""
 
-from fairwarning.engine.texts import StoredTexts
+from fairwarning.engine.replica import StoredTexts
 
 
 def test_texts_are_found_by_the_beginning_of_their_keys() -> None:

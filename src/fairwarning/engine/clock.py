@@ -58,6 +58,11 @@ def new_request_id() -> str:
     return f"{random.getrandbits(64):016x}"
 
 
+def new_node_id() -> str:
+    """Return a new random id of a node: different at every start of its process."""
+    return f"{random.getrandbits(64):016x}"
+
+
 def new_stamp() -> int:
     """Return a new random stamp of a batch: 63 bits, and never 0, the stamp of what does not exist."""
     return random.getrandbits(63) or 1

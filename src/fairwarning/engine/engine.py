@@ -19,8 +19,10 @@ from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.fold import FoldView
 from fairwarning.engine.follower import Follower
+from fairwarning.engine.leases import LeaseHolder, Leases, SoleHolder
+from fairwarning.engine.membership import Membership
 from fairwarning.engine.polls import Polls
-from fairwarning.engine.ports import Batch, Driver, Entry, Store
+from fairwarning.engine.ports import Batch, Driver, Entry, SharedStore, Store
 from fairwarning.engine.reconciler import Reconciler
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, View, no_note
@@ -56,8 +58,16 @@ class Engine:
             store, self._replica, self._follower, clock, lambda: self.policy, new_stamp, batch_size
         )
         self._polls = Polls(self._replica, clock, lambda: self.policy.poll_refresh, self._write_polls)
+        #: The other nodes of the store; none unless this node has joined them.
+        self.membership = Membership(clock, lambda: self.position)
+        self.leases: Leases = self._open_leases()
         self.reconciler = Reconciler(self, driver)
         self._new_stamp = new_stamp
+
+    def _open_leases(self) -> Leases:
+        if isinstance(self.store, SharedStore):
+            return LeaseHolder(self.store, self.membership.id, self.membership.store_time)
+        return SoleHolder(self.membership.id, self.clock.now)
 
     async def open(self) -> None:
         """Read the state and handle what is due."""
@@ -71,6 +81,7 @@ class Engine:
     async def close(self) -> None:
         """Wait until everything is stored."""
         await self.reconciler.close()
+        await self.leases.release_all()
         await self.flush_polls()
         await self._decider.idle()
 
@@ -132,6 +143,7 @@ class Engine:
 
     async def submit(self, caller: Caller, build: Build, note_refusal: NoteRefusal = no_note) -> Result:
         """Carry out the commands that ``build`` makes as one decision, and return once it is stored."""
+        self.membership.check_clock()
         return await self._decider.handle(caller, build, note_refusal)
 
     async def handle(self, command: Command) -> tuple[Change, ...]:

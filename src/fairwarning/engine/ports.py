@@ -273,6 +273,7 @@ class Heartbeat(NamedTuple):
 GONE_AFTER = timedelta(seconds=3)
 
 
+@runtime_checkable
 class SharedStore(Store, Protocol):
     """A store that several nodes use at the same time."""
 

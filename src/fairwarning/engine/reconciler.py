@@ -8,6 +8,9 @@ the impact is left alone. A commit that leaves an impact unseen makes the scope 
 Scopes are attended to side by side, in the order of their names, at most one task per scope. What a scope's
 observations and deadlines lead to at one moment is one request to the engine. The reconciler holds no truth:
 whatever it forgets, it finds again in the state.
+
+Every node of several does this. A scope that is due, or has to be looked at, waits for its turn: a second for
+each node of a lower rank. Usually the scope has changed by then, and nothing is left to do.
 """
 
 import asyncio
@@ -21,6 +24,7 @@ from typing import NamedTuple, Protocol
 
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.commands import Command, ReportOutcomes, Tick
+from fairwarning.core.errors import StorageError
 from fairwarning.core.fleet import (
     Impact,
     Observation,
@@ -33,7 +37,9 @@ from fairwarning.core.model import PLATFORM, Scope, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import Clock, new_request_id
 from fairwarning.engine.deadlines import Deadlines
-from fairwarning.engine.ports import Driver, Lease
+from fairwarning.engine.leases import LASTS, Leases
+from fairwarning.engine.membership import TURN, Membership
+from fairwarning.engine.ports import Driver
 from fairwarning.engine.requests import Build, Caller, Plan, Result, View
 from fairwarning.formats.log_messages import LogMessage
 
@@ -60,6 +66,8 @@ class ReconciledFleet(Protocol):
 
     clock: Clock
     policy: Policy
+    membership: Membership
+    leases: Leases
 
     def scopes(self) -> Mapping[ScopeId, Scope]:
         """Return all scopes."""
@@ -81,6 +89,13 @@ class Look(NamedTuple):
     again_at: datetime | None
 
 
+class Turn(NamedTuple):
+    """When this node handles a deadline that other nodes handle first."""
+
+    deadline: datetime | None
+    at: datetime
+
+
 class Reconciler:
     """Attends to the scopes of a fleet: their deadlines and their impacts."""
 
@@ -90,6 +105,8 @@ class Reconciler:
         self.moved = asyncio.Event()
         self._fleet = fleet
         self._deadlines = Deadlines()
+        #: The turns of scopes that are due elsewhere first; each counts as the scope's deadline.
+        self._turns: dict[ScopeId, Turn] = {}
         self._looks: dict[ScopeId, Look] = {}
         #: The scopes to look at, in the order in which they came to be.
         self._unseen: dict[ScopeId, None] = {}
@@ -111,6 +128,7 @@ class Reconciler:
         """Take note of a scope's committed state; None if it was removed."""
         if scope is None:
             self._deadlines.put(scope_id, None)
+            self._turns.pop(scope_id, None)
             self._looks.pop(scope_id, None)
             self._unseen.pop(scope_id, None)
             self._retry_at.pop(scope_id, None)
@@ -148,9 +166,12 @@ class Reconciler:
         """Start on the scopes that are due or to be looked at, in the order of their names.
 
         A scope whose request failed a moment ago waits, unless ``everything`` is to be done. A scope to be
-        looked at waits until a call to the driver is free for it.
+        looked at waits until a call to the driver is free for it. While nothing may be done, all wait.
         """
-        due = set(self._deadlines.take(now))
+        if not self._fleet.membership.may_act:
+            return
+        self._leave_looks_to_others(now)
+        due = self._take_due(now)
         waiting = set() if everything else {one for one in due if self._backs_off(one)}
         for scope_id in waiting:
             self._schedule(self._fleet.scopes()[scope_id])
@@ -291,6 +312,8 @@ class Reconciler:
             try:
                 async with asyncio.timeout(DRIVER_TIMEOUT):
                     observations = dict(zip(due, await self._observe(due, now), strict=True))
+            except StorageError:
+                raise
             except Exception:  # the driver's errors are as unknown as its machines
                 log.exception(LogMessage("driver_failed", driver=self.driver.name, scope=scope.id))
                 again.append(self._fleet.clock.now() + LOOK_AGAIN_AFTER)
@@ -306,10 +329,15 @@ class Reconciler:
         if not not_begun:
             return observations
         to_begin = [impact for impact in impacts if (impact.event, impact.machine.name) in not_begun]
-        # One process acts alone, so its lease is its own.
-        until = now + timedelta(seconds=DRIVER_TIMEOUT)
-        await self.driver.apply(to_begin, Lease(key=self.driver.name, owner="", fence=0, until=until))
-        return await self.driver.observe(impacts, now)
+        key = f"driver/{self.driver.name}/{impacts[0].machine.scope}"
+        lease = await self._fleet.leases.hold(key)
+        if lease is None:
+            return [_look_again(seen, now + LASTS) for seen in observations]
+        await self.driver.apply(to_begin, lease)
+        observations = await self.driver.observe(impacts, now)
+        # After a call that failed or took too long, the driver may still act: the lease ends by itself.
+        await self._fleet.leases.release(key)
+        return observations
 
     def _release(self, scope_id: ScopeId) -> None:
         """Leave a scope's call to the driver to others."""
@@ -323,12 +351,44 @@ class Reconciler:
 
     # -- deadlines
 
-    def _schedule(self, scope: Scope) -> None:
+    def _take_due(self, now: datetime) -> set[ScopeId]:
+        """Remove and return the scopes that are due and whose turn has come."""
+        due: set[ScopeId] = set()
+        for scope_id in self._deadlines.take(now):
+            rank = 0 if self._turns.pop(scope_id, None) else self._fleet.membership.rank(scope_id)
+            if rank == 0:
+                due.add(scope_id)
+            else:
+                scope = self._fleet.scopes()[scope_id]
+                self._turns[scope_id] = Turn(self._deadline(scope), now + rank * TURN)
+                self._schedule(scope)
+        return due
+
+    def _leave_looks_to_others(self, now: datetime) -> None:
+        """Turn the scopes to be looked at into scopes that are due, unless it is this node's turn."""
+        if self._fleet.membership.alone:
+            return
+        for scope_id in [one for one in self._unseen if self._fleet.membership.rank(one)]:
+            del self._unseen[scope_id]
+            scope = self._fleet.scopes()[scope_id]
+            self._looks[scope_id] = Look(frozenset(self._impacts(scope)), now)
+            self._schedule(scope)
+
+    def _deadline(self, scope: Scope) -> datetime | None:
+        """Return when a scope is due: by its own deadline, or to be looked at again."""
         look = self._looks.get(scope.id)
         deadline = next_deadline(scope, self._fleet.polled_at(scope.id), self._fleet.policy)
         again_at = None if look is None else look.again_at
         if deadline is None or (again_at is not None and again_at < deadline):
-            deadline = again_at
+            return again_at
+        return deadline
+
+    def _schedule(self, scope: Scope) -> None:
+        deadline, turn = self._deadline(scope), self._turns.get(scope.id)
+        if turn is not None and turn.deadline == deadline:
+            deadline = turn.at
+        elif turn is not None:
+            del self._turns[scope.id]
         if self._deadlines.put(scope.id, deadline) or scope.id in self._unseen:
             self.moved.set()
 
@@ -345,6 +405,11 @@ class Reconciler:
 def _has_started(scope: Scope) -> bool:
     """Whether an impact may be outstanding."""
     return not all(event.waiting for event in scope.events.values())
+
+
+def _look_again(observation: Observation, at: datetime) -> Observation:
+    """Return an observation of an impact that another node begins, to be repeated at an instant."""
+    return observation if observation.again_at is not None else observation._replace(again_at=at)
 
 
 def _matters(observation: Observation) -> bool:
