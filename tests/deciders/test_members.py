@@ -217,7 +217,27 @@ def test_a_node_whose_clock_runs_five_seconds_ahead_starts_nothing_early_and_ref
     run(story())
 
 
-def test_the_other_nodes_do_not_wait_for_a_node_whose_clock_is_ahead() -> None:
+@pytest.mark.rule("L-05")
+def test_a_node_whose_clock_runs_five_seconds_behind_announces_nothing() -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        ahead = timedelta(0)
+        slow = await cluster.join(ahead=lambda: ahead)
+        await cluster.create(slow, "web")
+
+        ahead = -5 * SECOND
+        await asyncio.sleep(1.5)
+
+        # The other nodes would start the event after five seconds less than its notice.
+        with pytest.raises(StorageError, match=r"5\.000 s behind the database's"):
+            await cluster.do(slow, Schedule(id=derive_id("web"), cause="restart", machines=(ref("web_0"),)))
+        assert slow.record_poll(ref("web_0"))
+
+    run(story())
+
+
+@pytest.mark.parametrize("offset", [5 * SECOND, -5 * SECOND])
+def test_the_other_nodes_do_not_wait_for_a_node_whose_clock_is_wrong(offset: timedelta) -> None:
     async def story() -> None:
         cluster = await open_members()
         ahead = [timedelta(0)] * 3
@@ -226,7 +246,7 @@ def test_the_other_nodes_do_not_wait_for_a_node_whose_clock_is_ahead() -> None:
         await asyncio.sleep(2.5)
         due = await announce(cluster, nodes[0], "web")
 
-        ahead[nodes.index(ranked(nodes)[0])] = 5 * SECOND
+        ahead[nodes.index(ranked(nodes)[0])] = offset
         await cluster.sleep_until(due + SECOND)
 
         assert timedelta(0) <= lateness(cluster) < SECOND / 10
@@ -240,8 +260,9 @@ def test_the_other_nodes_do_not_wait_for_a_node_whose_clock_is_ahead() -> None:
         pytest.param(0.2, ClockState.GOOD, id="200 ms ahead are good enough"),
         pytest.param(-0.2, ClockState.GOOD, id="200 ms behind are good enough"),
         pytest.param(0.3, ClockState.OFF, id="300 ms ahead are worth a warning"),
-        pytest.param(-5.0, ClockState.OFF, id="5 s behind are worth a warning"),
+        pytest.param(-0.3, ClockState.OFF, id="300 ms behind are worth a warning"),
         pytest.param(1.1, ClockState.AHEAD, id="1.1 s ahead are too much"),
+        pytest.param(-1.1, ClockState.BEHIND, id="1.1 s behind are too much"),
     ],
 )
 def test_a_node_knows_how_far_its_clock_is_off(offset: float, state: ClockState) -> None:

@@ -46,6 +46,12 @@ class ClockState(StrEnum):
     OFF = "off"
     #: Ahead by more than ``MOST_OFFSET``: the node would act too early, so it does not act.
     AHEAD = "ahead"
+    #: Behind by more than ``MOST_OFFSET``: the other nodes would end too early what this one announces.
+    BEHIND = "behind"
+
+
+#: The states in which a node neither handles deadlines nor carries out commands.
+WRONG = ClockState.AHEAD, ClockState.BEHIND
 
 
 class ClockOffError(FairWarningError):
@@ -96,18 +102,18 @@ class Membership:
     @property
     def clock_state(self) -> ClockState:
         """How this node's clock compares with the store's."""
-        if self.offset > MOST_OFFSET:
-            return ClockState.AHEAD
+        if abs(self.offset) > MOST_OFFSET:
+            return ClockState.AHEAD if self.offset > timedelta(0) else ClockState.BEHIND
         return ClockState.OFF if abs(self.offset) > NOTABLE_OFFSET else ClockState.GOOD
 
     @property
     def may_act(self) -> bool:
-        """Whether deadlines may be handled: a change could be stored, and would not be too early."""
-        return self.store_state is StoreState.READY and self.clock_state is not ClockState.AHEAD
+        """Whether deadlines may be handled: a change could be stored, and the clock is not wrong."""
+        return self.store_state is StoreState.READY and self.clock_state not in WRONG
 
     def check_clock(self) -> None:
-        """Raise if what is decided now would be decided too early."""
-        if self.clock_state is ClockState.AHEAD:
+        """Raise if the time of what is decided now would be wrong."""
+        if self.clock_state in WRONG:
             problem = f"the clock of this node is {describe(self.offset)} the database's"
             raise StorageError(problem, problem)
 
@@ -200,8 +206,8 @@ class Membership:
 
 
 def _acts(report: NodeReport) -> bool:
-    """Whether a node handles deadlines: it has read the state, and its clock is not ahead."""
-    return report.position > 0 and report.offset <= MOST_OFFSET
+    """Whether a node handles deadlines: it has read the state, and its clock is not wrong."""
+    return report.position > 0 and abs(report.offset) <= MOST_OFFSET
 
 
 def describe(offset: timedelta) -> str:
