@@ -1,4 +1,4 @@
-"""Checks of a request that the operator API, the management API and the console share.
+"""Checks of a request that the operator API, the management API and the console share, and their secrets.
 
 This module is below the packages that use it, so that all of them apply the same rules.
 """
@@ -7,6 +7,9 @@ import hmac
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+from fairwarning.engine.clock import new_secret
+from fairwarning.engine.ports import Store
 
 
 def has_bearer_token(authorizations: Iterable[str]) -> bool:
@@ -21,6 +24,11 @@ def bearer_token_matches(authorizations: Iterable[str], token: bytes) -> bool:
         scheme.lower() == "bearer" and hmac.compare_digest(value.strip().encode("latin-1"), token)
         for scheme, _, value in headers
     )
+
+
+async def stored_secret(store: Store, name: str) -> str:
+    """Return a secret that all nodes with this store share, in hexadecimal; the first call creates it."""
+    return await store.get_value(name) or await store.put_value_if_absent(name, new_secret().hex())
 
 
 def client_address(client: Sequence[str | int] | None) -> str:

@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairwarning.access import stored_secret
 from fairwarning.config import SHORTEST_TOKEN, Settings, loopback
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint, scope_ids
@@ -134,6 +135,7 @@ class FleetServer:
         self.engine = await self._open_engine()
         await self._populate()
         self._tokens = await self._open_tokens()
+        self._console_secret = bytes.fromhex(await stored_secret(self.engine.store, "console-secret"))
         await self._open_metadata()
         await self._open_operator()
         # Last: guests and operators do not wait until cryptography is loaded.
@@ -261,6 +263,7 @@ class FleetServer:
             loopback=loopback(self._settings.operator_address[0]),
             shutdown=shutdown,
             streams=self._streams,
+            secret=self._console_secret,
         )
 
     def _http_listener(self, name: str, connections: int, tls: ssl.SSLContext | None = None) -> HttpListener:

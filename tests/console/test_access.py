@@ -1,22 +1,29 @@
 """Access control, and the security headers of answers."""
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 
 import pytest
 
+from fairwarning.console import sessions as console_sessions
 from fairwarning.console.access import HEADERS
 from fairwarning.console.app import create_app
-from fairwarning.console.sessions import LIFETIME, Sessions
+from fairwarning.console.sessions import LIFETIME, EndedSessions, Sessions
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from tests.conftest import NOON
 from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, csrf_token, text
-from tests.fleet_harness import FleetHarness
+from tests.fleet_harness import FleetHarness, run
 
 WEB = Blueprint(name="web", count=2)
 TOKEN = "correct horse battery"
 SECRET = b"of this process"
+
+
+def sessions_of(
+    token: str | None = TOKEN, now: Callable[[], datetime] = lambda: NOON, secret: bytes = SECRET
+) -> Sessions:
+    return Sessions(token, now, secret, EndedSessions(Control(FleetHarness().engine)))
 
 
 def logged_in(client: ConsoleTestClient) -> ConsoleTestClient:
@@ -223,7 +230,7 @@ def test_a_form_of_one_session_is_not_good_in_another() -> None:
 
 def test_a_session_runs_out() -> None:
     now = NOON
-    sessions = Sessions(TOKEN, lambda: now, SECRET)
+    sessions = sessions_of(now=lambda: now)
     session = sessions.begin()
     known = [sessions.is_valid(session)]
 
@@ -237,35 +244,62 @@ def test_a_session_runs_out() -> None:
 
 @pytest.mark.parametrize("forged", ["", ".", "9999999999.x.y", "é.é.é"])
 def test_a_forged_session_is_not_known(forged: str) -> None:
-    assert not Sessions(TOKEN, lambda: NOON, SECRET).is_valid(forged)
+    assert not sessions_of().is_valid(forged)
 
 
 def test_a_session_outlives_its_server_but_not_its_token() -> None:
-    session = Sessions(TOKEN, lambda: NOON, SECRET).begin()
+    session = sessions_of().begin()
 
-    assert Sessions(TOKEN, lambda: NOON, b"of another process").is_valid(session)
-    assert not Sessions("another", lambda: NOON, SECRET).is_valid(session)
+    assert sessions_of(secret=b"of another process").is_valid(session)
+    assert not sessions_of("another").is_valid(session)
 
 
-def test_a_session_that_was_ended_is_remembered_only_while_it_would_last() -> None:
-    now = NOON
-    sessions = Sessions(TOKEN, lambda: now, SECRET)
+def test_a_session_that_was_ended_is_stored_only_while_it_would_last() -> None:
+    now, fleet = NOON, FleetHarness()
+    sessions = Sessions(TOKEN, lambda: now, SECRET, EndedSessions(Control(fleet.engine)))
     early = sessions.begin()
-    sessions.end(early)
+    run(sessions.end(early))
+    ended_early = sessions.is_valid(early)
     now = NOON + LIFETIME
     late = sessions.begin()
 
-    sessions.end(late)
+    run(sessions.end(late))
 
-    now = NOON
-    assert sessions.is_valid(early), "what has run out need not be remembered"
+    assert not ended_early
     assert not sessions.is_valid(late)
+    assert len(fleet.engine.texts()) == 1
+
+
+def test_no_journal_line_has_a_session_value_in_it() -> None:
+    fleet = FleetHarness()
+    sessions = Sessions(TOKEN, lambda: NOON, SECRET, EndedSessions(Control(fleet.engine)))
+    session = sessions.begin()
+
+    run(sessions.end(session))
+
+    assert "console-session" in str(fleet.journal())
+    assert session.rpartition(".")[2] not in str(fleet.journal())
+
+
+def test_one_ended_session_too_many_ends_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console_sessions, "MOST_ENDED", 2)
+    now, fleet = NOON, FleetHarness()
+    sessions = Sessions(TOKEN, lambda: now, SECRET, EndedSessions(Control(fleet.engine)))
+    ended, open_ = [sessions.begin() for _ in range(3)], sessions.begin()
+    now = NOON + timedelta(minutes=1)
+
+    for session in ended:
+        run(sessions.end(session))
+
+    assert not any(map(sessions.is_valid, (*ended, open_)))
+    assert sessions.is_valid(sessions.begin())
+    assert len(fleet.engine.texts()) == 1
 
 
 @pytest.mark.parametrize("session", ["", "made.up"], ids=["without a session", "with one that is made up"])
 def test_what_a_stranger_is_given_says_nothing_about_the_token(session: str) -> None:
-    given = {Sessions(token, lambda: NOON, SECRET).csrf_token(session) for token in (TOKEN, "another")}
-    otherwise = Sessions(TOKEN, lambda: NOON, b"of another process").csrf_token(session)
+    given = {sessions_of(token).csrf_token(session) for token in (TOKEN, "another")}
+    otherwise = sessions_of(secret=b"of another process").csrf_token(session)
 
     assert len(given) == 1
     assert otherwise not in given
@@ -274,8 +308,8 @@ def test_what_a_stranger_is_given_says_nothing_about_the_token(session: str) -> 
 @pytest.mark.parametrize("token", [None, TOKEN], ids=["without a token", "with a token"])
 def test_two_servers_on_one_machine_do_not_take_each_others_cookies(token: str | None) -> None:
     first, second = (
-        Sessions(token, lambda: NOON, SECRET),
-        Sessions("another", lambda: NOON, b"of another process"),
+        sessions_of(token),
+        sessions_of("another", secret=b"of another process"),
     )
 
     assert not {first.session_cookie, first.flash_cookie} & {second.session_cookie, second.flash_cookie}

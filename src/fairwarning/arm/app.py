@@ -125,7 +125,15 @@ class ArmApp:
             caller=client_address(request.client),
             principal=principal,
         )
-        return await route.handler(self._context, arm_request)
+        return await self._handle(route, arm_request)
+
+    async def _handle(self, route: ArmRoute, request: ArmRequest) -> ArmResponse:
+        """Answer a request by a state that includes everything that the client knows of."""
+        if request.method not in ("GET", "HEAD"):
+            # Handlers look before they change something, and a template may name what another node stored.
+            await self._context.engine.catch_up()
+            return await route.handler(self._context, request)
+        return await self._context.look_up(lambda: route.handler(self._context, request))
 
     def _match_public(self, request: Request, path: str) -> RouteMatch | None:
         """Return the route of a request that needs no token; None for all other requests."""

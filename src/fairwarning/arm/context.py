@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from fairwarning.arm.documents import Document
+from fairwarning.arm.errors import translate
 from fairwarning.arm.state import ArmState, DocumentCache
 from fairwarning.arm.templates.evaluator import Evaluator
 from fairwarning.control.control import Control
@@ -91,6 +92,10 @@ class ArmContext:
         """Return the committed state."""
         self._cache.trim(len(self.engine.texts()))
         return self._state(self.engine.view())
+
+    async def look_up(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Return what ``read`` finds; what another node has just stored is found, too."""
+        return await self._control.look_up(read, lambda problem: translate(problem).status == 404)
 
     async def change(self, principal: Principal, fill: Callable[[Edit], T]) -> T:
         """Carry out what ``fill`` puts into an edit, as one commit, and return what it returned."""

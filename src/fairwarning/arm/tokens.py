@@ -1,8 +1,9 @@
 """The tokens that clients send with every request.
 
-A token is a JWT, signed with a key in the store, so tokens survive a restart of the server. A token is valid
-while its signature and its expiry are; its audience and its subject are not checked. The ``use`` claim keeps
-access tokens, refresh tokens, identity tokens and device codes apart.
+A token is a JWT, signed with a key in the store, so tokens survive a restart of the server and are good on
+every node that shares the store. A token is valid while its signature and its expiry are; its audience and
+its subject are not checked. The ``use`` claim keeps access tokens, refresh tokens, identity tokens and device
+codes apart.
 
 A client with an expired token, or with a token of another server, gets a challenge in ``WWW-Authenticate``
 that az and the SDKs understand: fetch a new token and try again. The server's secret, if it has one, is part
@@ -15,9 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from fairwarning.access import stored_secret
 from fairwarning.arm.context import TENANT
 from fairwarning.core.document.render import Json, compact_json
-from fairwarning.engine.clock import new_secret
 from fairwarning.engine.ports import Store
 from fairwarning.formats.hidden_characters import escape_hidden
 
@@ -119,11 +120,7 @@ class Tokens:
 
 async def load_tokens(store: Store, now: Callable[[], datetime], secret: str | None) -> Tokens:
     """Return the tokens of the server with this store; the first call creates the key."""
-    key = await store.get_value(_KEY_NAME)
-    if key is None:
-        key = new_secret().hex()
-        await store.put_value(_KEY_NAME, key)
-    return Tokens(key, now, secret)
+    return Tokens(await stored_secret(store, _KEY_NAME), now, secret)
 
 
 def machine_token(tokens: Tokens, machine: str, resource: str) -> Mapping[str, Json]:

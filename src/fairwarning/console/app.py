@@ -18,7 +18,7 @@ from fairwarning.console.context import ConsoleContext
 from fairwarning.console.handlers import PageHandlers
 from fairwarning.console.journal import JournalCache
 from fairwarning.console.pages.routes import ACTIONS, PAGES
-from fairwarning.console.sessions import Sessions
+from fairwarning.console.sessions import EndedSessions, Sessions
 from fairwarning.control.control import Control
 from fairwarning.core.document import render
 from fairwarning.core.document.versions import EVENT_VERSIONS, DocumentShape
@@ -46,11 +46,12 @@ def create_app(
     shutdown: asyncio.Event | None = None,
     wall: Callable[[], datetime] | None = None,
     streams: Streams | None = None,
+    secret: bytes | None = None,
 ) -> Starlette:
     """Return the app; with a token it asks for a login, and beyond loopback a token is mandatory.
 
     Live pages end once ``shutdown`` is set. Sessions expire by the ``wall`` clock, not by the clock of the
-    fleet.
+    fleet. All nodes that share a store have the same ``secret``.
     """
     if not loopback and not token:
         raise ValueError("the console needs a token when it listens beyond loopback")
@@ -64,7 +65,7 @@ def create_app(
         shutdown=shutdown or asyncio.Event(),
         streams=streams or Streams(),
     )
-    sessions = Sessions(token, wall or SystemClock().now, new_secret())
+    sessions = Sessions(token, wall or SystemClock().now, secret or new_secret(), EndedSessions(control))
     return _starlette(context, sessions, throttle or Throttle())
 
 

@@ -70,7 +70,10 @@ class PageHandlers:
 
         async def handle(request: Request) -> ASGIApp:
             flash = unquote(request.cookies.get(self._sessions.flash_cookie, ""))
-            response = await self._render(page.show, self._page_request(request), flash=flash)
+            page_request = self._page_request(request)
+            response = await self._context.control.look_up(
+                lambda: self._render(page.show, page_request, flash=flash)
+            )
             if flash and isinstance(response, HTMLResponse):
                 response.delete_cookie(self._sessions.flash_cookie, path="/")
             return response
@@ -84,7 +87,7 @@ class PageHandlers:
             page_request = replace(self._page_request(request), form=parse_fields(await _body(request)))
             try:
                 self._check_csrf(page_request)
-                result = await action.act(self._context, page_request)
+                result = await self._context.control.look_up(lambda: action.act(self._context, page_request))
             except FairWarningError as error:
                 path = action.page.at(page_request.name)
                 again = replace(page_request, path=path, problems=_problems(error))
@@ -156,7 +159,7 @@ class PageHandlers:
     async def logout(self, request: Request) -> ASGIApp:
         """End the session."""
         self._check_csrf(replace(self._page_request(request), form=parse_fields(await _body(request))))
-        self._sessions.end(_session(request))
+        await self._sessions.end(_session(request))
         response = RedirectResponse(LOGIN, 303)
         response.delete_cookie(self._sessions.session_cookie, path="/")
         return response

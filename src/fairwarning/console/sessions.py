@@ -1,14 +1,12 @@
 """Sessions and CSRF tokens.
 
 A login with the server's token starts a session. The session value is a signed claim (end and id), kept
-in a cookie; the server stores nothing except the sessions that were ended early. The signing key is
-derived from the token by scrypt: sessions survive a restart, a new token ends them all, and a stolen
-session value is an expensive way to guess the token.
+in a cookie; only the sessions that were ended early are stored (``EndedSessions``). The signing key is
+derived from the token by scrypt: sessions survive a restart and are good on every node with the same token,
+a new token ends them all, and a stolen session value is an expensive way to guess the token.
 
-CSRF tokens are signed with a secret of this process instead. Every visitor gets one, even before the
-login, so they must not depend on the token: nothing that a stranger receives can be used to check a
-guess. The price is that a restart invalidates forms that are already open; a live page receives a new
-CSRF token over its stream.
+CSRF tokens are signed with a secret in the store instead. Every visitor gets one, even before the login, so
+they must not depend on the token: nothing that a stranger receives can be used to check a guess.
 """
 
 import hmac
@@ -17,25 +15,60 @@ from datetime import UTC, datetime, timedelta
 from hashlib import scrypt, sha256
 
 from fairwarning.access import bearer_token_matches
+from fairwarning.control.control import Control
+from fairwarning.core.model import PLATFORM
 from fairwarning.engine.clock import new_event_id
 
 #: How long a session lasts.
 LIFETIME = timedelta(hours=12)
 
+#: How many ended sessions are stored; one more ends all sessions.
+MOST_ENDED = 1000
+
+#: The keys of the texts that name the ended sessions, and of the text that says when all were ended.
+_ENDED, _ALL_ENDED = "console-session:", "console-sessions-ended"
+
 #: scrypt's parameters: the cost of one guess at the token behind a session value.
 _COST, _BLOCK = 2**14, 8
+
+
+class EndedSessions:
+    """The claims of the sessions that were ended before they expired: texts, which every node follows.
+
+    A claim without its signature is no secret. Expired claims are removed when a session is ended.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def __contains__(self, claim: str) -> bool:
+        texts = self._control.engine.texts()
+        all_ended = texts.get(_ALL_ENDED)
+        if all_ended is not None and _expiry(claim) - LIFETIME < datetime.fromisoformat(all_ended):
+            return True
+        return f"{_ENDED}{claim}" in texts
+
+    async def add(self, claim: str, now: datetime) -> None:
+        """Store the claim of a session that ends now."""
+        known = list(self._control.engine.view().keys_under(_ENDED))
+        expired = [key for key in known if _expiry(key.removeprefix(_ENDED)) <= now]
+        texts: dict[str, str | None] = {**dict.fromkeys(expired), f"{_ENDED}{claim}": "ended"}
+        if len(known) - len(expired) >= MOST_ENDED:
+            texts = {**dict.fromkeys(known), _ALL_ENDED: now.isoformat()}
+        await self._control.carry_out(PLATFORM, lambda draft: draft.put_texts(texts), "logout")
 
 
 class Sessions:
     """Creates and checks session values and CSRF tokens; without a token no session is needed."""
 
-    def __init__(self, token: str | None, now: Callable[[], datetime], secret: bytes) -> None:
+    def __init__(
+        self, token: str | None, now: Callable[[], datetime], secret: bytes, ended: EndedSessions
+    ) -> None:
         self._token = None if token is None else token.encode()
         self._key = secret if self._token is None else _derive_key(self._token)
         self._secret = secret
         self._now = now
-        #: Sessions that were ended, with the time at which they would have expired.
-        self._ended: dict[str, datetime] = {}
+        self._ended = ended
         # Cookies ignore ports, so two servers on one machine need different cookie names.
         self.session_cookie = f"fairwarning_session_{_sign(self._key, 'cookie', '')[:8]}"
         self.flash_cookie = f"fairwarning_flash_{_sign(secret, 'flash', '')[:8]}"
@@ -68,22 +101,20 @@ class Sessions:
             signature.encode(), _sign(self._key, "session", claim).encode()
         ):
             return False
-        return self._now() < _expiry(value) and value not in self._ended
+        return self._now() < _expiry(claim) and claim not in self._ended
 
-    def end(self, value: str) -> None:
-        """End a session."""
+    async def end(self, value: str) -> None:
+        """End a session, on every node."""
         if self.is_valid(value):
-            now = self._now()
-            self._ended = {session: expiry for session, expiry in self._ended.items() if now < expiry}
-            self._ended[value] = _expiry(value)
+            await self._ended.add(value.rpartition(".")[0], self._now())
 
     def csrf_token(self, session: str) -> str:
         """Return the token that the forms of a session have to contain."""
         return _sign(self._secret, "form", session)
 
 
-def _expiry(value: str) -> datetime:
-    return datetime.fromtimestamp(int(value.partition(".")[0]), UTC)
+def _expiry(claim: str) -> datetime:
+    return datetime.fromtimestamp(int(claim.partition(".")[0]), UTC)
 
 
 def _derive_key(token: bytes) -> bytes:

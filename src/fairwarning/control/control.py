@@ -81,6 +81,19 @@ class Control:
         _, result = await self._carry_out(principal, asked, fill)
         return result
 
+    async def look_up(
+        self,
+        read: Callable[[], Awaitable[T]],
+        is_unknown: Callable[[FairWarningError], bool] = lambda problem: problem.status_hint == 404,
+    ) -> T:
+        """Return what ``read`` finds; what is unknown is looked up again once the journal is followed."""
+        try:
+            return await read()
+        except FairWarningError as problem:
+            if not is_unknown(problem) or not await self.engine.catch_up():
+                raise
+        return await read()
+
     # -- events
 
     async def cause(

@@ -4,7 +4,9 @@
 requests, one batch at a time. This class puts them together and is what the APIs see.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from fairwarning.core.changes import Change, PollsRecorded
@@ -29,6 +31,9 @@ from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result
 
 #: The most requests that are stored together.
 BATCH_SIZE = 256
+
+#: How long ``catch_up`` waits for the journal, in seconds.
+CATCH_UP = 1.0
 
 
 class Engine:
@@ -77,6 +82,18 @@ class Engine:
     async def follow(self) -> None:
         """Apply what other nodes store, until cancelled; a node that is alone need not."""
         await self._follower.run()
+
+    async def catch_up(self) -> bool:
+        """Apply what was stored before the call; return whether the state is newer than at the call.
+
+        A reader calls this before it says that something is unknown: another node may have just stored it. It
+        is an attempt: the state stays as it is if the journal cannot be read within a second.
+        """
+        before = self.position
+        with suppress(TimeoutError, StorageError):
+            async with asyncio.timeout(CATCH_UP):
+                await self._follower.catch_up()
+        return self.position > before
 
     async def close(self) -> None:
         """Wait until everything is stored."""

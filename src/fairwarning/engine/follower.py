@@ -39,6 +39,9 @@ class Follower:
         self.in_flight: Batch | None = None
         self._store = store
         self._replica = replica
+        #: How often ``catch_up`` has begun to ask for the last line; callers share questions.
+        self._questions = 0
+        self._asking = asyncio.Lock()
         self._installed = installed
         self._reloaded = reloaded
 
@@ -59,6 +62,17 @@ class Follower:
             except (StorageError, OSError) as problem:
                 log.error(LogMessage("following_failed", problem=problem))
                 await asyncio.sleep(TRY_AGAIN)
+
+    async def catch_up(self) -> None:
+        """Return once everything is applied that was stored before the call.
+
+        However many call, one question at a time is asked; a caller needs one that began after its call.
+        """
+        begun = self._questions
+        async with self._asking:
+            if self._questions == begun:
+                self._questions += 1
+                await self.reach(await self._store.last())
 
     def install(self, entries: Sequence[Entry]) -> None:
         """Apply batches that begin at the replica's next line or before; lines it has are left out."""

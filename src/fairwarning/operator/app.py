@@ -82,7 +82,8 @@ def _endpoint(
     context: OperatorContext, methods: dict[str, OperatorRoute]
 ) -> Callable[[Request], Awaitable[ASGIApp]]:
     async def endpoint(request: Request) -> ASGIApp:
-        method = "GET" if request.method == "HEAD" else request.method
-        return await methods[method].serve(context, request)
+        if request.method not in ("GET", "HEAD"):
+            return await methods[request.method].serve(context, request)
+        return await context.control.look_up(lambda: methods["GET"].serve(context, request))
 
     return endpoint

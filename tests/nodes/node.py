@@ -1,0 +1,107 @@
+"""Nodes with all of their APIs, in one process and on one store.
+
+A node follows the journal only while a test says so (``following``): the other nodes stay behind.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from fairwarning.access import stored_secret
+from fairwarning.arm.app import create_app as create_management
+from fairwarning.arm.context import ArmContext
+from fairwarning.arm.tokens import load_tokens
+from fairwarning.arm.upkeep import Upkeep
+from fairwarning.console.app import create_app as create_console
+from fairwarning.control.control import Control
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.model import MachineRef
+from fairwarning.engine.engine import Engine
+from fairwarning.engine.ports import Store
+from fairwarning.metadata.app import MetadataApp
+from fairwarning.operator.app import create_app as create_operator
+from fairwarning.store.memory import MemoryStore
+from tests.arm.arm_client import URL as MANAGEMENT
+from tests.arm.arm_client import ArmClient, WallClock
+from tests.console.console_client import ConsoleTestClient
+from tests.fleet_harness import FleetHarness, run
+from tests.guest import UNHURRIED
+from tests.operator.operator_client import OperatorTestClient
+
+TOKEN = "correct horse battery"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node, and a client of each of its APIs."""
+
+    fleet: FleetHarness
+    operator: OperatorTestClient
+    console: ConsoleTestClient
+    management: ArmClient
+    context: ArmContext
+    upkeep: Upkeep
+    guests: MetadataApp
+
+    @property
+    def engine(self) -> Engine:
+        return self.fleet.engine
+
+
+def start_node(store: Store, *, token: str | None = None) -> Node:
+    """Start a node on a store."""
+    fleet, wall, shutdown = FleetHarness(store=store), WallClock(), asyncio.Event()
+    control = Control(fleet.engine)
+    secret = bytes.fromhex(run(stored_secret(store, "console-secret")))
+    console = create_console(
+        control, endpoints=_no_endpoint, token=token, shutdown=shutdown, wall=wall, secret=secret
+    )
+    context = ArmContext(fleet.engine, open_endpoints=_open_nothing)
+    tokens = run(load_tokens(store, wall, token))
+    return Node(
+        fleet,
+        OperatorTestClient(
+            fleet, create_operator(control, endpoints=_no_endpoint, shutdown=shutdown), shutdown
+        ),
+        ConsoleTestClient(fleet, console, shutdown),
+        ArmClient(create_management(context, base_url=MANAGEMENT, tokens=tokens), tokens, wall, fleet),
+        context,
+        Upkeep(context),
+        MetadataApp(control, UNHURRIED),
+    )
+
+
+def two_nodes(*blueprints: Blueprint, token: str | None = None) -> tuple[Node, Node]:
+    """Start two nodes that know the same fleet."""
+    store = MemoryStore()
+    for blueprint in blueprints:
+        FleetHarness(store=store).make(blueprint)
+    return start_node(store, token=token), start_node(store, token=token)
+
+
+@asynccontextmanager
+async def following(*nodes: Node) -> AsyncIterator[None]:
+    """Let nodes follow the journal for as long as the block lasts."""
+    tasks = [asyncio.create_task(node.engine.follow()) for node in nodes]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def follow(*nodes: Node) -> None:
+    """Let nodes follow the journal to its end."""
+    for node in nodes:
+        run(node.engine.catch_up())
+
+
+def _no_endpoint(machine: MachineRef) -> None:
+    return None
+
+
+async def _open_nothing(machines: object) -> None:
+    """Open no endpoints: guests call the app."""
