@@ -1,9 +1,11 @@
 """Metrics in the text format of Prometheus."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample, render_metrics
+from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample, parse_metrics, render_metrics
 
 Read = list[tuple[str, str, str, dict[str, str], float]]
 
@@ -53,3 +55,25 @@ def test_a_family_without_samples_still_has_its_help_and_type() -> None:
     family = MetricFamily("events", MetricType.GAUGE, "Events that are not over", ())
 
     assert render_metrics([family]) == "# HELP events Events that are not over\n# TYPE events gauge\n"
+
+
+NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,10}", fullmatch=True)
+SAMPLES = st.builds(
+    Sample,
+    st.integers(0, 10**15).map(float) | st.floats(0, 1000).map(lambda number: float(f"{number:.15g}")),
+    st.dictionaries(NAMES, st.text(st.characters(exclude_categories=["Cs"])), max_size=3),
+)
+FAMILIES = st.builds(
+    MetricFamily, NAMES, st.sampled_from(MetricType), st.just("Help, with  blanks."), st.tuples(SAMPLES)
+)
+
+
+@given(st.lists(FAMILIES))
+def test_what_was_rendered_is_parsed(families: list[MetricFamily]) -> None:
+    assert parse_metrics(render_metrics(families)) == families
+
+
+@pytest.mark.parametrize("text", ["oops\n", "polls 3\n", "# TYPE polls counter\nbeats 3\n"])
+def test_a_text_that_is_no_metrics_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no sample"):
+        parse_metrics(text)

@@ -5,6 +5,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from select import PIPE_BUF
 from threading import Event
 
 import pytest
@@ -224,3 +225,36 @@ def test_afterwards_the_levels_are_as_before() -> None:
 
     assert not log.isEnabledFor(logging.INFO)
     assert logging.getLogger().level == logging.WARNING
+
+
+@pytest.mark.parametrize(
+    ("style", "line"),
+    [
+        pytest.param(LogFormat.TEXT, " info informed worker=1 set=web\n", id="text"),
+        pytest.param(LogFormat.JSON, '"event":"informed","worker":1,"set":"web"}\n', id="json"),
+    ],
+)
+def test_the_lines_of_a_worker_say_which(style: LogFormat, line: str) -> None:
+    stream = io.StringIO()
+
+    with log_written_to(stream, None, style, worker=1):
+        log.info(LogMessage("informed", set="web"))
+
+    assert stream.getvalue().endswith(line)
+
+
+def test_lines_that_are_written_together_fit_into_one_write_to_a_pipe() -> None:
+    written: list[str] = []
+
+    class Pipe(io.StringIO):
+        def write(self, text: str, /) -> int:
+            written.append(text)
+            return len(text)
+
+    with log_written_to(Pipe(), None, LogFormat.JSON):
+        for number in range(200):
+            log.info(LogMessage("informed", number=number, text="x" * 200))
+
+    assert 1 < len(written) < 200
+    assert all(text.endswith("\n") and len(text) <= PIPE_BUF for text in written)
+    assert "".join(written).count("\n") == 200

@@ -86,6 +86,8 @@ class EpollTransports:
 
     def remove_acceptor(self, fd: int) -> None:
         """Forget an accepting socket that is about to be closed."""
+        # Another process may have the socket open; closing it here would not end its events.
+        self._epoll.unregister(fd)
         del self._acceptors[fd]
 
     def _serve_ready(self) -> None:

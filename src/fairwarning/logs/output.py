@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
+from select import PIPE_BUF
 from traceback import format_exception
 from typing import TextIO
 
@@ -21,8 +22,6 @@ from fairwarning.formats.timestamps import iso_milliseconds
 
 #: How many lines may wait to be written.
 MOST_WAITING = 10_000
-#: How many lines are written at once.
-MOST_AT_ONCE = 100
 #: How many seconds a line waits for others.
 GATHERING = 0.05
 #: How many seconds the end waits for the last lines to be written.
@@ -60,23 +59,36 @@ _LEVELS: Mapping[LogLevel, int] = {
 }
 
 
-class LogTextFormatter(logging.Formatter):
+class LogFormatter(logging.Formatter):
+    """Formats a record as one line; in a worker, every line says which."""
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._common: Mapping[str, FieldValue] = {} if worker is None else {"worker": worker}
+
+    def event_and_fields(self, record: logging.LogRecord) -> tuple[str, Mapping[str, FieldValue]]:
+        """Return the event of a record, and all fields."""
+        event, fields = _event_and_fields(record)
+        return event, {**self._common, **fields}
+
+
+class LogTextFormatter(LogFormatter):
     """Formats a record for people: instant, level, event, fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        event, fields = _event_and_fields(record)
+        event, fields = self.event_and_fields(record)
         if event == _OTHER:
             fields = {"logger": record.name, **fields}
         return f"{_instant(record)} {record.levelname.lower()} {text_line(event, fields)}"
 
 
-class LogJsonFormatter(logging.Formatter):
+class LogJsonFormatter(LogFormatter):
     """Formats a record for programs: an object of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        event, fields = _event_and_fields(record)
+        event, fields = self.event_and_fields(record)
         level = record.levelname.lower()
         return json_line(
             {"ts": _instant(record), "level": level, "logger": record.name, "event": event, **fields}
@@ -104,7 +116,7 @@ def _instant(record: logging.LogRecord) -> str:
     return iso_milliseconds(datetime.fromtimestamp(record.created, UTC))
 
 
-_FORMATTERS: Mapping[LogFormat, type[logging.Formatter]] = {
+_FORMATTERS: Mapping[LogFormat, type[LogFormatter]] = {
     LogFormat.TEXT: LogTextFormatter,
     LogFormat.JSON: LogJsonFormatter,
 }
@@ -159,17 +171,23 @@ class BackgroundHandler(logging.Handler):
             self._write()
 
     def _write(self) -> None:
-        while lines := [self._lines.popleft() for _ in range(min(len(self._lines), MOST_AT_ONCE))]:
-            self._stream.write("\n".join([*lines, ""]))
+        while self._lines:
+            text = self._lines.popleft() + "\n"
+            # The kernel keeps such a write together when several processes write to one pipe.
+            while self._lines and len(text) + len(self._lines[0]) < PIPE_BUF:
+                text += self._lines.popleft() + "\n"
+            self._stream.write(text)
             self._stream.flush()
 
 
 @contextmanager
-def log_written_to(stream: TextIO, level: LogLevel | None, style: LogFormat | None) -> Iterator[None]:
+def log_written_to(
+    stream: TextIO, level: LogLevel | None, style: LogFormat | None, worker: int | None = None
+) -> Iterator[None]:
     """Write log lines to a stream during the block; by default, a terminal gets warnings as text."""
     on_terminal = stream.isatty()
     least = _LEVELS[level or (LogLevel.WARNING if on_terminal else LogLevel.INFO)]
-    formatter = _FORMATTERS[style or (LogFormat.TEXT if on_terminal else LogFormat.JSON)]()
+    formatter = _FORMATTERS[style or (LogFormat.TEXT if on_terminal else LogFormat.JSON)](worker)
     handler, root = BackgroundHandler(stream, formatter), logging.getLogger()
     levels = root.level, log.level
     root.setLevel(max(least, logging.WARNING))

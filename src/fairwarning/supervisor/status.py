@@ -1,0 +1,144 @@
+"""What the supervisor answers at its own address: ``/metrics``, ``/healthz`` and ``/readyz`` of all workers.
+
+The supervisor asks every worker at its internal address when it is asked. ``/healthz`` and ``/readyz`` are
+200 while at least one worker answers 200, because connections go to the workers that live. The body has every
+worker, and ``fairwarning_workers`` in the metrics counts them.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from http import HTTPStatus
+from pathlib import Path
+
+from fairwarning.access import bearer_token_matches, hosts_are_loopback
+from fairwarning.core.document.render import Json
+from fairwarning.formats.prometheus import (
+    MEDIA_TYPE,
+    MetricFamily,
+    MetricType,
+    Sample,
+    parse_metrics,
+    render_metrics,
+)
+from fairwarning.http1.messages import JSON, Reply, Request, Response, failure
+from fairwarning.supervisor.metrics import CombinedMetrics
+from fairwarning.supervisor.supervisor import Place, WorkerSupervisor
+from fairwarning.supervisor.worker import Worker, WorkerState
+
+#: Seconds that a worker has for an answer.
+_TIMEOUT = 5.0
+
+_HEALTH_PATHS = "/healthz", "/readyz"
+
+
+class WorkerReports:
+    """What workers report about themselves, those that have ended included."""
+
+    def __init__(self) -> None:
+        self._metrics = CombinedMetrics()
+
+    async def before_stop(self, worker: Worker) -> None:
+        """Take what the worker has counted."""
+        await self._ask(worker)
+
+    async def metrics(self, workers: Sequence[Worker]) -> list[MetricFamily]:
+        """Return the metrics of these workers and of all that have ended."""
+        await asyncio.gather(*map(self._ask, workers))
+        self._metrics.forget_others({worker.number for worker in workers})
+        return list(self._metrics.families())
+
+    async def _ask(self, worker: Worker) -> None:
+        answer = await fetch(worker.internal, "/metrics")
+        if answer is not None and answer[0] == HTTPStatus.OK:
+            self._metrics.report(worker.number, worker.index, parse_metrics(answer[1].decode()))
+
+
+class StatusApp:
+    """Answers about the workers of a supervisor; with a token, metrics need it."""
+
+    def __init__(self, supervisor: WorkerSupervisor, reports: WorkerReports, token: str | None) -> None:
+        self._supervisor = supervisor
+        self._reports = reports
+        self._token = None if token is None else token.encode()
+
+    def answer(self, caller: str | None, request: Request) -> Reply:
+        """Answer one request."""
+        if request.path not in ("/metrics", *_HEALTH_PATHS):
+            return failure(404, "not found")
+        if request.method not in ("GET", "HEAD"):
+            return failure(405, "only GET and HEAD are allowed")
+        if request.path in _HEALTH_PATHS:
+            return self._health(request.path)
+        return self._refusal(request) or self._metrics()
+
+    def _refusal(self, request: Request) -> Response | None:
+        if self._token is not None:
+            if bearer_token_matches(request.headers.get("authorization", ()), self._token):
+                return None
+            return failure(401, "a bearer token is required")
+        if hosts_are_loopback(request.headers.get("host", ())):
+            return None
+        return failure(403, "without a token, the Host header must name a loopback address")
+
+    async def _metrics(self) -> Response:
+        supervisor = self._supervisor
+        families = await self._reports.metrics(supervisor.processes())
+        text = render_metrics((*_own_families(supervisor.places), *families))
+        return Response(200, text.encode(), content_type=MEDIA_TYPE)
+
+    async def _health(self, path: str) -> Response:
+        places = self._supervisor.places
+        answers = await asyncio.gather(*(fetch(place.worker.internal, path) for place in places))
+        good = any(answer is not None and answer[0] == HTTPStatus.OK for answer in answers)
+        workers = [_described(place, answer) for place, answer in zip(places, answers, strict=True)]
+        body = json.dumps({"status": "ok" if good else "failed", "workers": workers})
+        return Response(200 if good else 503, body.encode(), content_type=JSON)
+
+
+async def fetch(internal: Path, target: str) -> tuple[int, bytes] | None:
+    """Return status and body of a worker's answer at its internal address; None if there is none."""
+    request = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            reader, writer = await asyncio.open_unix_connection(internal)
+            try:
+                writer.write(request.encode())
+                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            finally:
+                writer.close()
+        return int(head.split(b" ", 2)[1]), body
+    except (OSError, TimeoutError, LookupError, ValueError):
+        return None
+
+
+def _described(place: Place, answer: tuple[int, bytes] | None) -> dict[str, Json]:
+    worker = place.worker
+    described: dict[str, Json] = {
+        "worker": place.index,
+        "pid": worker.pid,
+        "state": worker.state.value,
+        "restarts": place.restarts,
+    }
+    if answer is None:
+        return {**described, "problem": "the worker does not answer"}
+    status, body = answer
+    try:
+        return {**described, "http_status": status, "answer": json.loads(body)}
+    except ValueError:
+        return {**described, "http_status": status}
+
+
+def _own_families(places: Sequence[Place]) -> tuple[MetricFamily, ...]:
+    states = [place.worker.state for place in places]
+    counts = tuple(Sample(states.count(state), {"state": state.value}) for state in WorkerState)
+    restarts = sum(place.restarts for place in places)
+    return (
+        MetricFamily("fairwarning_workers", MetricType.GAUGE, "Workers, by state.", counts),
+        MetricFamily(
+            "fairwarning_worker_restarts_total",
+            MetricType.COUNTER,
+            "Times that a worker was started again because it had died.",
+            (Sample(restarts),),
+        ),
+    )
