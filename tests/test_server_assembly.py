@@ -102,3 +102,24 @@ def test_responses_of_the_operator_api_are_sent_without_delay() -> None:
             return nodelay
 
     assert asyncio.run(story())
+
+
+def test_the_internal_address_of_a_worker_tells_about_the_process_and_nothing_of_the_fleet(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "worker.sock"
+
+    async def ask() -> list[int]:
+        protected = replace(settings(tmp_path / "data"), token="a-token-that-is-long-enough")
+        async with FleetServer(protected, internal=path) as server:
+            transport = httpx2.AsyncHTTPTransport(uds=str(path))
+            async with (
+                httpx2.AsyncClient(transport=transport, base_url="http://localhost") as supervisor,
+                httpx2.AsyncClient(base_url=server.operator_url) as operator,
+            ):
+                answers = [await supervisor.get(url) for url in ("/metrics", "/healthz", "/fleet/v1/events")]
+                answers.append(await operator.get("/metrics"))
+        return [answer.status_code for answer in answers]
+
+    assert asyncio.run(ask()) == [200, 200, 404, 401]
+    assert not path.exists()

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairwarning.access import stored_secret
-from fairwarning.config import SHORTEST_TOKEN, Settings, loopback
+from fairwarning.config import SHORTEST_TOKEN, ListenerLimits, Settings, loopback
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.errors import FairWarningError, InvalidError
@@ -42,7 +42,7 @@ from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.formats.timestamps import for_people
 from fairwarning.http1.limits import Limits, raise_descriptor_limit, share_descriptors
 from fairwarning.http1.server import Bind, HttpServer
-from fairwarning.http1.sockets import bind_tcp
+from fairwarning.http1.sockets import bind_tcp, bind_unix
 from fairwarning.listener import HttpListener, families
 from fairwarning.logs.follow import JournalLog
 from fairwarning.metadata.app import Identity, MetadataApp
@@ -80,10 +80,16 @@ class FleetServer:
     notes: tuple[str, ...] = ()
 
     def __init__(
-        self, settings: Settings, replayed: OnApproval = ignore_approval, bind: Bind | None = None
+        self,
+        settings: Settings,
+        replayed: OnApproval = ignore_approval,
+        *,
+        bind: Bind | None = None,
+        internal: Path | None = None,
     ) -> None:
-        """Take the settings, and a function that returns listening sockets which are open already."""
+        """Take the settings; a worker also takes its listening sockets and its internal address."""
         self._settings = settings
+        self._internal = internal
         self._replayed = replayed
         self._bind_guests = bind or bind_tcp
         self._bind_operators = bind or partial(bind_tcp, dual_stack=True)
@@ -137,6 +143,8 @@ class FleetServer:
         self._tokens = await self._open_tokens()
         self._console_secret = bytes.fromhex(await stored_secret(self.engine.store, "console-secret"))
         await self._open_metadata()
+        if self._internal is not None:
+            await self._open_internal(self._internal)
         await self._open_operator()
         # Last: guests and operators do not wait until cryptography is loaded.
         self._management.set_result(await self._open_arm())
@@ -248,6 +256,21 @@ class FleetServer:
         with_console = LazyMount(app, lambda: self._console_app(shutdown, control))
         self.operator_url = await self._serve(listener, with_console, host, port)
         self._stack.callback(shutdown.set)
+
+    async def _open_internal(self, path: Path) -> None:
+        """Answer the supervisor at a Unix socket that only this user can reach."""
+        from fairwarning.operator.app import create_app
+        from fairwarning.operator.routes import SERVICE_ROUTES
+
+        app = create_app(
+            Control(self.engine),
+            endpoints=self.listeners.url,
+            metric_sources=self._metric_sources,
+            routes=SERVICE_ROUTES,
+        )
+        bound, socket_file = bind_unix(path, 0o600)
+        self._stack.callback(socket_file.remove)
+        await self._stack.enter_async_context(HttpListener("internal", ListenerLimits()).serve(app, bound))
 
     def _console_app(self, shutdown: asyncio.Event, control: Control) -> "ASGIApp":
         from fairwarning.console.app import create_app

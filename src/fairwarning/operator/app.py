@@ -37,6 +37,7 @@ def create_app(
     management: Callable[[], Awaitable[ManagementEndpoint | None]] | None = None,
     metric_sources: Sequence[Callable[[], Iterable[MetricFamily]]] = (),
     streams: Streams | None = None,
+    routes: Iterable[OperatorRoute] = ROUTES,
 ) -> Starlette:
     """Return the app; with a token, every request needs it, and off loopback a token is mandatory.
 
@@ -54,7 +55,7 @@ def create_app(
         streams=streams or Streams(),
     )
     app = Starlette(
-        routes=list(_starlette_routes(context, ROUTES)),
+        routes=list(_starlette_routes(context, routes)),
         middleware=[Middleware(OperatorAccess, token=token, throttle=throttle or Throttle())],
         exception_handlers=dict.fromkeys(_HANDLED, handle_error),
     )

@@ -226,3 +226,6 @@ ROUTES: tuple[OperatorRoute, ...] = (
         schemas.HealthBody,
     ),
 )
+
+#: The routes about the process itself, which a supervisor asks.
+SERVICE_ROUTES = tuple(operation for operation in ROUTES if not operation.path.startswith(f"{_V1}/"))
