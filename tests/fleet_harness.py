@@ -92,10 +92,11 @@ class FleetHarness:
         driver: Driver | None = None,
         watched: bool = True,
         start: datetime = NOON,
+        clock: ManualClock | None = None,
     ) -> None:
         self.store: Store = MemoryStore() if store is None else store
         self.driver = SimulatedDriver(azure_timings=azure_timings)
-        self.clock = ManualClock(start)
+        self.clock = clock or ManualClock(start)
         self.engine = Engine(self.store, self.clock, driver or self.driver, policy or Policy())
         self._ids = 0
         run(self.engine.open())

@@ -150,7 +150,10 @@ class FleetServer:
         self._management.set_result(await self._open_arm())
         await self._run_in_background(timer.run(self.engine, self.engine.clock))
         if settings.retention is not None:
-            pruner = Pruner(self.engine.store, self.engine.clock.now, settings.retention, self._needed_events)
+            engine = self.engine
+            pruner = Pruner(
+                engine.store, engine.leases, engine.clock.now, settings.retention, self._needed_events
+            )
             await self._run_in_background(pruner.run())
         self._journal_log.start()
 

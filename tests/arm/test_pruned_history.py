@@ -23,7 +23,8 @@ def prune(cloud: Azure) -> None:
     async def needed() -> set[EventId]:
         return operations.required_events(cloud.context.committed().documents(""))
 
-    run(Pruner(cloud.fleet.store, cloud.fleet.clock.now, Retention(age=timedelta(0)), needed).prune())
+    engine, retention = cloud.fleet.engine, Retention(age=timedelta(0))
+    run(Pruner(engine.store, engine.leases, engine.clock.now, retention, needed).prune())
 
 
 @pytest.mark.parametrize(("cancelled", "status"), [(False, "Succeeded"), (True, "Canceled")])

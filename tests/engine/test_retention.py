@@ -24,7 +24,7 @@ def pruner(
     async def asked() -> set[EventId]:
         return set(needed)
 
-    return Pruner(stage.store, stage.clock.now, Retention(age=age, size=size), asked)
+    return Pruner(stage.store, stage.engine.leases, stage.clock.now, Retention(age=age, size=size), asked)
 
 
 def count(stage: FleetHarness) -> int:

@@ -4,9 +4,11 @@ A node follows the journal only while a test says so (``following``): the other 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
 
 from fairwarning.access import stored_secret
 from fairwarning.arm.app import create_app as create_management
@@ -17,25 +19,69 @@ from fairwarning.console.app import create_app as create_console
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import MachineRef
+from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Store
+from fairwarning.engine.ports import Batch, Entry, Heartbeat, Lease, NodeReport, Store, StoreState
 from fairwarning.metadata.app import MetadataApp
 from fairwarning.operator.app import create_app as create_operator
+from fairwarning.store.errors import StoreFailedError
 from fairwarning.store.memory import MemoryStore
 from tests.arm.arm_client import URL as MANAGEMENT
 from tests.arm.arm_client import ArmClient, WallClock
 from tests.console.console_client import ConsoleTestClient
-from tests.fleet_harness import FleetHarness, run
+from tests.fleet_harness import NOON, FleetHarness, run
 from tests.guest import UNHURRIED
 from tests.operator.operator_client import OperatorTestClient
+from tests.store.gate import Gate
 
 TOKEN = "correct horse battery"
+
+
+class SharedMemory(Gate):
+    """The way from a node to a store in memory that several nodes share; it can be held up and cut."""
+
+    state = StoreState.READY
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.inner = store
+        #: The number of batches after which the store does not answer any more; None if it always does.
+        self.cut_after: int | None = None
+
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
+        if self.cut_after is not None:
+            self._check()
+            self.cut_after -= 1
+        return await super().commit(batch)
+
+    async def last(self) -> int:
+        self._check()
+        return await super().last()
+
+    async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:
+        self._check()
+        return await super().claim(key, owner, now, lasts)
+
+    async def release(self, lease: Lease) -> None:
+        self._check()
+        await super().release(lease)
+
+    async def heartbeat(self, report: NodeReport) -> Heartbeat:
+        return Heartbeat(NOON, ())
+
+    async def leave(self, node: str) -> None:
+        pass
+
+    def _check(self) -> None:
+        if self.cut_after is not None and self.cut_after <= 0:
+            raise StoreFailedError(Path("the network"), "no answer")
 
 
 @dataclass(frozen=True)
 class Node:
     """One node, and a client of each of its APIs."""
 
+    store: SharedMemory
     fleet: FleetHarness
     operator: OperatorTestClient
     console: ConsoleTestClient
@@ -49,17 +95,19 @@ class Node:
         return self.fleet.engine
 
 
-def start_node(store: Store, *, token: str | None = None) -> Node:
-    """Start a node on a store."""
-    fleet, wall, shutdown = FleetHarness(store=store), WallClock(), asyncio.Event()
+def start_node(inner: Store, *, token: str | None = None, clock: ManualClock | None = None) -> Node:
+    """Start a node on a store that it shares with others."""
+    store = SharedMemory(inner)
+    fleet, wall, shutdown = FleetHarness(store=store, clock=clock), WallClock(), asyncio.Event()
     control = Control(fleet.engine)
     secret = bytes.fromhex(run(stored_secret(store, "console-secret")))
     console = create_console(
         control, endpoints=_no_endpoint, token=token, shutdown=shutdown, wall=wall, secret=secret
     )
-    context = ArmContext(fleet.engine, open_endpoints=_open_nothing)
+    context = ArmContext(fleet.engine, open_endpoints=open_nothing)
     tokens = run(load_tokens(store, wall, token))
     return Node(
+        store,
         fleet,
         OperatorTestClient(
             fleet, create_operator(control, endpoints=_no_endpoint, shutdown=shutdown), shutdown
@@ -74,10 +122,10 @@ def start_node(store: Store, *, token: str | None = None) -> Node:
 
 def two_nodes(*blueprints: Blueprint, token: str | None = None) -> tuple[Node, Node]:
     """Start two nodes that know the same fleet."""
-    store = MemoryStore()
+    store, clock = MemoryStore(), ManualClock(NOON)
     for blueprint in blueprints:
         FleetHarness(store=store).make(blueprint)
-    return start_node(store, token=token), start_node(store, token=token)
+    return start_node(store, token=token, clock=clock), start_node(store, token=token, clock=clock)
 
 
 @asynccontextmanager
@@ -103,5 +151,5 @@ def _no_endpoint(machine: MachineRef) -> None:
     return None
 
 
-async def _open_nothing(machines: object) -> None:
+async def open_nothing(machines: object) -> None:
     """Open no endpoints: guests call the app."""

@@ -5,8 +5,10 @@ an ``Edit`` from the state that the request is decided on, and everything in the
 function may be called several times, so it has no effects but those on its edit.
 """
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,8 +20,10 @@ from fairwarning.control.control import Control
 from fairwarning.control.draft import Draft
 from fairwarning.core.azure import identity
 from fairwarning.core.changes import Change, MachineChanged
+from fairwarning.core.errors import StorageError
 from fairwarning.core.model import MachineRef, Principal
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.leases import LASTS, Leases
 from fairwarning.engine.requests import View
 
 TENANT = "11111111-1111-4111-8111-111111111111"
@@ -29,6 +33,9 @@ T = TypeVar("T")
 
 #: The header that says when to poll again; without it clients wait for half a minute.
 RETRY_AFTER = ("Retry-After", "1")
+
+#: How often the lease of a deployment is renewed while a node works on it.
+RENEW = LASTS / 4
 
 #: Documents by key; None removes a document.
 Documents = Mapping[str, Document | None]
@@ -69,7 +76,7 @@ class ArmContext:
         self.retry_after = retry_after
         #: How often requests have read the state.
         self.reads = 0
-        #: The deployments that requests are working on, and those that a request has left unfinished.
+        #: The deployments that this node is working on, and those that a request has left unfinished.
         self.deploying: set[str] = set()
         self.interrupted: set[str] = set()
         #: Ends the wait of the worker (see ``upkeep``).
@@ -82,6 +89,27 @@ class ArmContext:
         """Leave a deployment to the worker."""
         self.interrupted.add(deployment.lower())
         self.wake_worker()
+
+    @asynccontextmanager
+    async def work_on(self, deployment: str) -> AsyncIterator[bool]:
+        """Keep other nodes from a deployment for as long as the block lasts; False if one is at work on it.
+
+        A node that dies loses its lease, and ``upkeep`` on another node carries the deployment on.
+        """
+        name, leases = deployment.lower(), self.engine.leases
+        key = f"deployment/{name}"
+        self.deploying.add(name)
+        try:
+            alone = await leases.hold(key) is not None
+            renewing = asyncio.create_task(_renew(leases, key))
+            try:
+                yield alone
+            finally:
+                renewing.cancel()
+                await asyncio.wait([renewing])
+                await leases.release(key)
+        finally:
+            self.deploying.discard(name)
 
     def state(self) -> ArmState:
         """Return the committed state, for a request."""
@@ -110,6 +138,13 @@ class ArmContext:
 
     def _state(self, view: View) -> ArmState:
         return ArmState(view, self._cache, self.engine.clock.now())
+
+
+async def _renew(leases: Leases, key: str) -> None:
+    while True:
+        await asyncio.sleep(RENEW.total_seconds())
+        with suppress(StorageError):
+            await leases.hold(key)
 
 
 def _texts(documents: Documents) -> Mapping[str, str | None]:

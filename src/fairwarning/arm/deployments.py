@@ -3,7 +3,9 @@
 The PUT deploys the whole template before it is answered. Its document is stored first, and gets a member
 ``result`` at the end. Meanwhile the template and its parameters are stored apart from it (``_keep_work``). A
 server that stops in between leaves a deployment without a result; ``upkeep`` then deploys the template again,
-from the start: putting a resource twice has the effect of putting it once.
+from the start: putting a resource twice has the effect of putting it once. A node that works on a deployment
+has a lease on it. Every step is stored only if the deployment has no result yet, so a node that was suspended
+and lost its lease cannot undo what came after the end of the deployment.
 
 The resources of a template may have started operations (see ``operations``). The deployment is ``Running``
 until all of them have ended, and fails if one of them did.
@@ -12,6 +14,7 @@ until all of them have ended, and fails if one of them did.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -21,7 +24,7 @@ from fairwarning.arm import operations
 from fairwarning.arm.compute import types as compute
 from fairwarning.arm.context import ArmContext, Documents, Edit
 from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path, without_secrets
-from fairwarning.arm.errors import AzureError
+from fairwarning.arm.errors import AzureError, DeploymentOverError
 from fairwarning.arm.messages import ANONYMOUS, ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import paginate
 from fairwarning.arm.routing import ArmRoute
@@ -43,6 +46,7 @@ from fairwarning.engine.clock import new_request_id
 _ALL = f"/subscriptions/{{subscription}}/resourceGroups/{{group}}/providers/{DEPLOYMENT}"
 _ONE = f"{_ALL}/{{name}}"
 _FOLDER = f"/providers/{DEPLOYMENT}/".lower()
+_ENDED: Document = {"result": None}
 _OPERATIONS = "/subscriptions/{subscription}/resourceGroups/{group}/deployments/{name}/operations"
 
 
@@ -63,6 +67,7 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     )
 
     def fill(edit: Edit) -> tuple[bool, Document]:
+        request.check_deployment(edit.state)
         edit.state.require_active_group(request.names["group"])
         old = edit.state.document(resource)
         if old is not None and is_running(old) and not _is_repeated(old, request):
@@ -74,18 +79,16 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
 
     if resource.lower() in context.deploying:
         raise active
-    context.deploying.add(resource.lower())
     try:
-        is_new, document = await context.change(request.principal, fill)
-        await _begin(context, request, document)
-    except AzureError:
+        async with context.work_on(resource):
+            is_new, document = await context.change(request.principal, fill)
+            await _begin(context, request, document)
+    except (AzureError, DeploymentOverError):
         raise
     except BaseException:
         # The client has hung up, or nothing can be stored: the rest is left to ``upkeep``.
         context.interrupt(resource)
         raise
-    finally:
-        context.deploying.discard(resource.lower())
     return await _accepted(context, request, document, status=201 if is_new else 200)
 
 
@@ -119,15 +122,25 @@ def is_running(document: Document) -> bool:
     return "result" not in document
 
 
-def running(state: ArmState) -> list[str]:
-    """Return the keys of deployments that have not ended; one inside another is repeated with the other."""
-    unfinished = {key: one for key in keys(state) if is_running(one := state.document(key) or {})}
-    return [key for key, document in unfinished.items() if document.get("deployment") not in unfinished]
+def is_deployment(key: str) -> bool:
+    """Whether a document is a deployment."""
+    return _FOLDER in key
+
+
+def running(state: ArmState, among: Iterable[str]) -> set[str]:
+    """Return the keys of the deployments among these that have not ended."""
+    return {key for key in among if is_running(state.document(key) or _ENDED)}
+
+
+def is_part_of_running(state: ArmState, key: str) -> bool:
+    """Whether a deployment is inside another that has not ended, and is repeated with the other."""
+    outer = get_path(state.document(key), "deployment")
+    return is_running(state.document(str(outer or "")) or _ENDED)
 
 
 def keys(state: ArmState) -> list[str]:
     """Return the keys of all deployments."""
-    return [key for key in state.view.keys_under(group_id("").lower()) if _FOLDER in key]
+    return [key for key in state.view.keys_under(group_id("").lower()) if is_deployment(key)]
 
 
 def failed_by(state: ArmState, among: Iterable[str], errors: Mapping[str, Json]) -> Documents:
@@ -148,24 +161,41 @@ def failed_by(state: ArmState, among: Iterable[str], errors: Mapping[str, Json])
 async def resume(context: ArmContext, key: str) -> bool:
     """Deploy the template of an unfinished deployment, from the start; return whether nothing is left to do.
 
-    A deployment inside an unfinished one is left to that.
+    A deployment inside an unfinished one is left to that, and one that another node works on to that node.
     """
+    async with context.work_on(key) as alone:
+        return alone and await _resume(context, key)
+
+
+async def _resume(context: ArmContext, key: str) -> bool:
     # The document may be stored without being in the committed state yet; the answer to a request is certain.
     document = await context.change(ANONYMOUS, lambda edit: edit.state.document(key))
     if document is None or not is_running(document):
         return True
-    if is_running(context.committed().document(str(document.get("deployment") or "")) or {"result": None}):
+    if is_part_of_running(context.committed(), key):
         return False
     kept = await context.engine.store.get_value(f"deployment:{_correlation(document)}")
     work = document.get("work") or json.loads(kept or "null")
     group, _, name = key.removeprefix(group_id("").lower()).partition(_FOLDER)
     by = Principal(PrincipalKind.MANAGEMENT, str(get_path(work, "by") or ""))
     request = ArmRequest(method="PUT", path=key, names={"group": group, "name": name}, principal=by)
-    await _deploy(context, request, document, work)
+    with suppress(DeploymentOverError):
+        await _deploy(context, request, document, work)
     return True
 
 
 async def _deploy(context: ArmContext, request: ArmRequest, document: Document, work: Json) -> None:
+    key = str(document["id"])
+
+    def is_current(state: ArmState) -> bool:
+        current = state.document(key)
+        return current is not None and is_running(current) and _correlation(current) == _correlation(document)
+
+    def check(state: ArmState) -> None:
+        if not is_current(state):
+            raise DeploymentOverError(key)
+
+    request = replace(request, check_deployment=check)
     try:
         if work is None:
             message = "The deployment was interrupted before it began."
@@ -173,12 +203,10 @@ async def _deploy(context: ArmContext, request: ArmRequest, document: Document, 
         result = await deploy(context, request, document, work, PUTS)
     except AzureError as problem:
         result = {"error": deployment_failed([problem.body()["error"]]), "duration": "PT0S"}
-    key = str(document["id"])
     done: Document = {name: value for name, value in document.items() if name != "work"} | {"result": result}
 
     def fill(edit: Edit) -> None:
-        current = edit.state.document(key)
-        if current is not None and _correlation(current) == _correlation(document):
+        if is_current(edit.state):
             edit.put({key: done})
 
     await context.change(request.principal, fill)

@@ -45,6 +45,15 @@ class InvalidTemplateError(FairWarningError):
         return self if self.place else type(self)(self.problem, place)
 
 
+class DeploymentOverError(FairWarningError):
+    """A deployment that is still being worked on has ended: another node carried it on, or it was deleted."""
+
+    status_hint = 409
+
+    def __init__(self, deployment: str) -> None:
+        super().__init__(f"the deployment {deployment} has ended meanwhile, or was deleted")
+
+
 def not_found(kind: str, name: str, group: str) -> AzureError:
     """Return the error for a resource that does not exist."""
     message = f"The Resource '{kind}/{name}' under resource group '{group}' was not found."

@@ -12,9 +12,14 @@ from fairwarning.core.model import Principal, PrincipalKind
 
 if TYPE_CHECKING:
     from fairwarning.arm.context import ArmContext
+    from fairwarning.arm.state import ArmState
 
 #: The principal of requests without a token.
 ANONYMOUS = Principal(PrincipalKind.MANAGEMENT)
+
+
+def _allow(state: "ArmState") -> None:
+    """Refuse nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,8 @@ class ArmRequest:
     budget: Budget | None = None
     #: The id of the deployment that sends the request; empty for a client.
     deployment: str = ""
+    #: Raises if the state that the request is decided on is not one in which that deployment goes on.
+    check_deployment: "Callable[[ArmState], None]" = _allow
     #: The secrets of that deployment: they must not be stored.
     secrets: frozenset[str] = frozenset()
 

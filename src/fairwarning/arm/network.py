@@ -138,6 +138,7 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     body = without_secrets(coerce(request.fields()))
 
     def fill(edit: Edit) -> ArmResponse:
+        request.check_deployment(edit.state)
         resource = parse_resource(edit.state, request, create=True)
         if resource.parent is not None:
             return _put_item(edit, resource, resource.parent, body)

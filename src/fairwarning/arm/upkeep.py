@@ -1,10 +1,11 @@
 """Work that follows from requests without being part of them.
 
 Requests that read never write, so three things are left to a worker: documents of machines, sets and groups
-that are gone are removed, operations that ended long ago are forgotten, and deployments that a request or an
-earlier server left unfinished are carried on. Clients get the same answers before and after the cleaning up.
+that are gone are removed, operations that ended long ago are forgotten, and deployments that a request or
+another process left unfinished are carried on. Clients get the same answers before and after the cleaning up.
 
 ``run`` is woken by the feed and by time. On a manual clock, whoever moves it awaits ``rest`` at every step.
+Of several nodes one works, the one with the lease; a node that takes over looks at everything once.
 """
 
 import asyncio
@@ -21,9 +22,11 @@ from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.groups import documents_below, documents_of_deleted
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import RESOURCE_TYPES, SCALE_SETS, VMS, group_id, resource_id
-from fairwarning.core.changes import EventChanged, EventMilestone, MachineRemoved, ScopeRemoved
+from fairwarning.core.changes import EventChanged, EventMilestone, MachineRemoved, ScopeRemoved, TextChanged
 from fairwarning.core.document.render import Json
+from fairwarning.core.errors import StorageError
 from fairwarning.core.model import HOME_GROUP, PLATFORM, Machine, MachineRef
+from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.feed import LaggingError
 from fairwarning.formats.log_messages import LogMessage
 
@@ -33,8 +36,10 @@ log = logging.getLogger("fairwarning.arm")
 RETENTION = timedelta(hours=1)
 #: How long the worker gathers lines before it looks at them.
 PAUSE = timedelta(seconds=1)
-#: How long the worker waits if it has to try something again.
+#: How long the worker waits at most: it tries again what failed, keeps its lease, or tries to get it.
 SOON = timedelta(seconds=5)
+#: The key of the worker's lease.
+LEASE = "management-upkeep"
 #: How many documents are looked at in one turn of the loop.
 SLICE = 64
 
@@ -58,6 +63,8 @@ class Upkeep:
         #: The keys of documents whose resource may be gone; None at first, when all are looked at.
         self._doubtful: set[str] | None = None
         self._removed: set[MachineRef] = set()
+        #: The deployments that had not ended when they were last looked at.
+        self._running: set[str] = set()
         #: When each operation is looked at next, and how often clients had asked when its end was seen.
         self._looks: dict[str, tuple[datetime, int | None]] = {}
         context.engine.upkeep.append(self.rest)
@@ -67,32 +74,44 @@ class Upkeep:
         with self._stack, self._context.engine.feed.subscribe(size=1) as wakeups:
             self._context.wake_worker = wakeups.wake
             while True:
-                has_failed = not await self._try(self.rest())
+                await self._try(self.rest())
                 with suppress(LaggingError):
-                    await wakeups.next_batch(SOON if has_failed or self._context.interrupted else RETENTION)
+                    await wakeups.next_batch(SOON)
                 await asyncio.sleep(PAUSE.total_seconds())
 
     async def rest(self) -> None:
         """Return once there is nothing left to do at this moment."""
         async with self._working:
             await self._read_lines()
-            unfinished = self._context.interrupted
-            if self._doubtful is None:
-                unfinished |= set(deployments.running(self._context.committed()))
-            for key in sorted(unfinished - self._context.deploying):
+            if not await self._is_leading():
+                self._doubtful = None
+                return
+            for key in sorted(self._unfinished() - self._context.deploying):
                 await self._try(self._resume(key))
             await self._remove_documents()
             self._doubtful, self._removed = set(), set()
             await self._forget_operations()
 
-    async def _try(self, work: Awaitable[None]) -> bool:
-        """Return whether ``work`` was done; a failure must not end the worker, or stop its other work."""
+    async def _is_leading(self) -> bool:
+        try:
+            return await self._context.engine.leases.hold(LEASE) is not None
+        except StorageError:  # the node says so in the log
+            return False
+
+    async def _try(self, work: Awaitable[None]) -> None:
+        """Await ``work``; a failure must not end the worker, or stop its other work."""
         try:
             await work
         except Exception:
             log.exception(LogMessage("upkeep_failed"))
-            return False
-        return True
+
+    def _unfinished(self) -> set[str]:
+        """Return the deployments that may have to be carried on."""
+        state = self._context.committed()
+        among = deployments.keys(state) if self._doubtful is None else self._running
+        self._running = deployments.running(state, among)
+        outermost = {key for key in self._running if not deployments.is_part_of_running(state, key)}
+        return outermost | self._context.interrupted
 
     async def _resume(self, key: str) -> None:
         if await deployments.resume(self._context, key):
@@ -108,6 +127,8 @@ class Upkeep:
             return
         for line in lines:
             match line.change:
+                case TextChanged(key=key) if deployments.is_deployment(key):
+                    self._running.add(key)
                 case MachineRemoved(scope=scope, name=name):
                     self._removed.add(MachineRef(scope, name))
                     self._doubtful |= _machine_keys(MachineRef(scope, name))
@@ -151,7 +172,8 @@ class Upkeep:
             if due > state.now:
                 continue
             # Under a manual clock hours pass at once: a client must have had the chance to ask since the end.
-            if reads is not None and reads != self._context.reads:
+            hours_pass = not isinstance(self._context.engine.clock, ManualClock)
+            if reads is not None and (hours_pass or reads != self._context.reads):
                 old[key] = operation
             elif reads is None and not operations.any_pending(state, operation):
                 self._looks[key] = state.now + RETENTION, self._context.reads

@@ -1,7 +1,7 @@
 """Prunes the journal: removes lines that are too old, then the oldest while the data is too large.
 
 Lines are removed in small transactions, so that a commit never waits long for pruning. Lines about pending
-events, and about events that ``Needed`` names, stay.
+events, and about events that ``Needed`` names, stay. Of several nodes, the one with the lease prunes.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
 from fairwarning.core.policy import Retention
+from fairwarning.engine.leases import Leases
 from fairwarning.engine.ports import Entry, Store
 from fairwarning.formats.log_messages import LogMessage
 
@@ -23,6 +24,9 @@ SPARE = 10_000
 
 #: The real time between two prunings, and between two slices.
 EVERY, BETWEEN = timedelta(minutes=1), timedelta(milliseconds=20)
+
+#: The key of the pruner's lease.
+LEASE = "pruning"
 
 log = logging.getLogger("fairwarning.engine")
 
@@ -42,9 +46,15 @@ class Pruner:
     """Prunes the journal of a store."""
 
     def __init__(
-        self, store: Store, now: Callable[[], datetime], retention: Retention, needed: Needed
+        self,
+        store: Store,
+        leases: Leases,
+        now: Callable[[], datetime],
+        retention: Retention,
+        needed: Needed,
     ) -> None:
         self._store = store
+        self._leases = leases
         self._now = now
         self._retention = retention
         self._needed = needed
@@ -59,12 +69,15 @@ class Pruner:
             await asyncio.sleep(EVERY.total_seconds())
 
     async def prune(self, most: int = SLICE, spare: int = SPARE) -> None:
-        """Remove the lines that are too old, and then the oldest while the data is too large."""
+        """Remove the lines that are too old, and then the oldest while the data is too large.
+
+        Does nothing while another node prunes.
+        """
         begun = await self._store.pruned()
         keep = await self._needed()
         if self._retention.age is not None:
             before = self._now() - self._retention.age
-            while await self._store.prune(before, most, keep) == most:
+            while await self._may_prune() and await self._store.prune(before, most, keep) == most:
                 await asyncio.sleep(BETWEEN.total_seconds())
         while await self._is_too_large() and await self._store.prune(None, most, keep, spare):
             await asyncio.sleep(BETWEEN.total_seconds())
@@ -72,5 +85,9 @@ class Pruner:
         if upto > begun:
             log.info(LogMessage("journal_pruned", lines=upto - begun, upto=upto))
 
+    async def _may_prune(self) -> bool:
+        return await self._leases.hold(LEASE) is not None
+
     async def _is_too_large(self) -> bool:
-        return self._retention.size is not None and await self._store.size() > self._retention.size
+        limit = self._retention.size
+        return limit is not None and await self._may_prune() and await self._store.size() > limit

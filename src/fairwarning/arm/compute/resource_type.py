@@ -159,6 +159,7 @@ class ResourceType(Generic[T]):
 
     async def _change(self, context: ArmContext, request: ArmRequest, body: Document) -> ArmResponse:
         def fill(edit: Edit) -> tuple[int, str | None]:
+            request.check_deployment(edit.state)
             resource = self.find(edit.state, request.names)
             if resource is None and self.create is not None and request.method == "PUT":
                 edit.state.require_active_group(request.names["group"])

@@ -11,7 +11,13 @@ from fairwarning.arm import network
 from fairwarning.arm.compute.types import FIND_DOCUMENTS
 from fairwarning.arm.context import SUBSCRIPTION, TENANT, ArmContext
 from fairwarning.arm.documents import Document, get_items, get_path, overlay
-from fairwarning.arm.errors import AzureError, InvalidTemplateError, check_resource_name, translate
+from fairwarning.arm.errors import (
+    AzureError,
+    DeploymentOverError,
+    InvalidTemplateError,
+    check_resource_name,
+    translate,
+)
 from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
 from fairwarning.arm.resource_ids import REFERENCE
 from fairwarning.arm.state import ArmState
@@ -134,7 +140,7 @@ async def _deploy_resource(
         response = await put(context, await _put_request(context, request, planned))
     except InvalidTemplateError as problem:
         return {**step, "error": (await _invalid_template(context, request, problem)).body()["error"]}
-    except (StorageError, ContendedError):
+    except (StorageError, ContendedError, DeploymentOverError):
         raise  # it says nothing about the resource; ``upkeep`` tries again
     except FairWarningError as problem:
         return {**step, "error": translate(problem).body()["error"]}
