@@ -38,6 +38,7 @@ async def add_notes(engine: Engine) -> None:
     await engine.faults.clear(web_0, "operator")
     await engine.remark(ActionNote(deed=OperatorAction.ADVANCED, detail="by 1h", by="operator"))
     await engine.remark(ActionNote(deed=OperatorAction.SPEED, detail="60 times as fast", by="operator"))
+    await engine.remark(ActionNote(deed=OperatorAction.RESTORED, detail="a backup", by="operator"))
     caller = Caller(OPERATOR, "a request")
     await engine.submit(caller, lambda view: Plan(texts=lambda changes: {"/a/resource": "{}"}))
 

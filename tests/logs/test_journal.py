@@ -240,6 +240,7 @@ def test_a_refusal_is_one_line_with_its_reason() -> None:
         (OperatorAction.HEALED, "fault_cleared detail=x scope=web machines=1 machine=web_0 by=ann"),
         (OperatorAction.ADVANCED, "clock_advanced detail=x scope=web machines=1 machine=web_0 by=ann"),
         (OperatorAction.SPEED, "speed_changed detail=x scope=web machines=1 machine=web_0 by=ann"),
+        (OperatorAction.RESTORED, "database_restored detail=x scope=web machines=1 machine=web_0 by=ann"),
     ],
 )
 def test_an_action_that_changes_no_state_is_one_line(action: OperatorAction, expected: str) -> None:

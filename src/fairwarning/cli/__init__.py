@@ -35,6 +35,7 @@ MODULES: Mapping[str, str] = {
     "az-env": "az",
     "az-login": "az",
     "agent": "agent",
+    "db": "db",
     "doctor": "doctor",
     "completion": "completion",
 }

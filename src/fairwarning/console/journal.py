@@ -70,6 +70,7 @@ KINDS: Mapping[str, str] = {
     OperatorAction.HEALED: "an endpoint fault was cleared",
     OperatorAction.ADVANCED: "the clock was advanced",
     OperatorAction.SPEED: "the speed was changed",
+    OperatorAction.RESTORED: "the database was restored",
     "made": "a scope was created",
     "changed": "the properties of a scope changed",
     "removed": "a scope was removed",

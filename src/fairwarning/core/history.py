@@ -28,6 +28,7 @@ class OperatorAction(StrEnum):
     HEALED = "healed"
     ADVANCED = "advanced"
     SPEED = "speed"
+    RESTORED = "restored"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ _SUBJECTS: Mapping[OperatorAction, str] = {
     OperatorAction.HEALED: "endpoint",
     OperatorAction.ADVANCED: "clock",
     OperatorAction.SPEED: "clock",
+    OperatorAction.RESTORED: "database",
 }
 
 

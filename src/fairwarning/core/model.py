@@ -24,6 +24,9 @@ BarrierId = NewType("BarrierId", str)
 #: The scope of a journal line that concerns no single scope.
 NO_SCOPE = ScopeId("")
 
+#: The name that stands for every set that is not stored: a restored fleet has their last incarnation here.
+ANY_SET = ""
+
 #: The resource group that Azure's tools see for machines without a group.
 HOME_GROUP = "fairwarning"
 

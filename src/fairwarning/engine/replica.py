@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import groupby
 
 from fairwarning.core.changes import MADE_OR_REMOVED, PollsRecorded, ScopeMade
-from fairwarning.core.model import Scope, ScopeId
+from fairwarning.core.model import ANY_SET, Scope, ScopeId
 from fairwarning.engine.directory import Directory, IndexedBy, Indexes
 from fairwarning.engine.fold import Fold
 from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, FleetSnapshot, Line
@@ -107,7 +107,7 @@ class Replica:
 
     def last_incarnation(self, set_id: str) -> int:
         """Return the highest incarnation among the removed scopes of a set; 0 if none was removed."""
-        return self._last_incarnations.get(set_id, 0)
+        return self._last_incarnations.get(set_id) or self._last_incarnations.get(ANY_SET, 0)
 
     def polled_at(self, scope_id: ScopeId) -> datetime | None:
         """Return the last recorded poll of a scope."""

@@ -38,6 +38,7 @@ ACTION_EVENTS: Mapping[OperatorAction, str] = {
     OperatorAction.HEALED: "fault_cleared",
     OperatorAction.ADVANCED: "clock_advanced",
     OperatorAction.SPEED: "speed_changed",
+    OperatorAction.RESTORED: "database_restored",
 }
 
 

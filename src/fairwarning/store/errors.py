@@ -3,6 +3,7 @@
 FairWarningError
 ├── DataDirectoryInUseError     another server uses the data directory
 ├── DataDirectoryUnusableError  the data directory cannot be created or written
+├── DatabaseNotEmptyError       a backup can be restored only into an empty database
 ├── DatabaseDamagedError        the database is not what was written
 │   └── WrongDatabaseError      the database is missing, a different one or an older copy
 └── StorageError                (core) a change could not be stored
@@ -38,6 +39,15 @@ class DataDirectoryUnusableError(FairWarningError):
         super().__init__(f"data directory {directory} cannot be used: {problem}")
         self.directory = directory
         self.problem = problem
+
+
+class DatabaseNotEmptyError(FairWarningError):
+    """A backup can be restored only into an empty database."""
+
+    status_hint = 409
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where} is not empty; a backup is restored only into an empty database")
 
 
 class DatabaseDamagedError(FairWarningError):

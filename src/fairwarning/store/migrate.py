@@ -94,8 +94,15 @@ def migrate(database: Database, steps: Sequence[Migration]) -> None:
         ChangedMigrationError: the database ran another text of a migration.
         UnreadableRowError: the table of migrations contradicts the schema number.
     """
-    version = schema(database)
     database.execute(TABLE)
+    check_migrations(database, steps)
+    for step in steps[schema(database) :]:
+        _run(database, step)
+
+
+def check_migrations(database: Database, steps: Sequence[Migration]) -> None:
+    """Check that a database has run the first of these migrations; the errors are those of ``migrate``."""
+    version = schema(database)
     rows = database.execute("SELECT number, CAST(checksum AS BLOB) FROM migration")
     ran = {int(number): checksum for number, checksum in rows}
     if max(ran, default=0) != version:
@@ -105,8 +112,6 @@ def migrate(database: Database, steps: Sequence[Migration]) -> None:
     for step in steps[:version]:
         if ran.get(step.number) != step.checksum.encode():
             raise ChangedMigrationError(step.name)
-    for step in steps[version:]:
-        _run(database, step)
 
 
 def _run(database: Database, step: Migration) -> None:

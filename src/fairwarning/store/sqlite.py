@@ -13,7 +13,7 @@ import asyncio
 import fcntl
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -36,6 +36,7 @@ from fairwarning.store.checks import (
 from fairwarning.store.connection import SqliteConnection, connect, transaction, translate_errors
 from fairwarning.store.entries import Receipts
 from fairwarning.store.errors import (
+    DatabaseNotEmptyError,
     DataDirectoryInUseError,
     DataDirectoryUnusableError,
     StoreFailedError,
@@ -48,6 +49,7 @@ from fairwarning.store.marker import MARKER, Marker, MarkerFile, read_marker
 from fairwarning.store.migrate import migrate, migrations, schema
 from fairwarning.store.pruning import MARK, prune, size
 from fairwarning.store.rows import (
+    Row,
     claim_row,
     read_documents,
     read_entry,
@@ -60,7 +62,7 @@ from fairwarning.store.rows import (
     verified_rows,
     with_checksum,
 )
-from fairwarning.store.writing import write_batch
+from fairwarning.store.writing import insert_rows, is_empty, write_batch
 
 Result = TypeVar("Result")
 
@@ -234,6 +236,23 @@ class SqliteStore:
     async def get_value(self, key: str) -> str | None:
         """Return a value that ``put_value`` stored; None if there is none."""
         return await self._read(lambda database: _get_value(database, key))
+
+    async def fill(self, tables: Iterable[tuple[str, Iterable[Row]]], last_line: int) -> None:
+        """Write all rows of another database into this empty one; its last line has this number.
+
+        Raises:
+            DatabaseNotEmptyError: something is stored already.
+        """
+
+        def fill(database: sqlite3.Connection, header: Header) -> tuple[Header, None]:
+            with transaction(database, "BEGIN IMMEDIATE"):
+                if not is_empty(database):
+                    raise DatabaseNotEmptyError(str(self._directory))
+                for table, rows in tables:
+                    insert_rows(database, table, rows)
+                return _increment_header(database, header, last_line), None
+
+        await self._write(fill)
 
     async def close(self) -> None:
         """Finish the current write, then release the database and its directory."""

@@ -1,12 +1,14 @@
 """Writes a batch to the tables, in one transaction that the caller begins and ends."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, StaleBatchError
 from fairwarning.store.entries import number_lines, readable, readable_texts
 from fairwarning.store.rows import (
+    COLUMNS,
     BatchWrites,
+    Row,
     event_row,
     instant,
     journal_row,
@@ -90,6 +92,19 @@ def write_batch(database: sqlite3.Connection, batch: Batch, last: int) -> list[E
     entries = number_lines(batch, last)
     database.executemany(ADD_LINE, map(journal_row, entries))
     return entries
+
+
+def is_empty(database: sqlite3.Connection) -> bool:
+    """Whether no row was ever stored, apart from the header."""
+    tables = (table for table in COLUMNS if table != "header")
+    return not any(database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in tables)
+
+
+def insert_rows(database: sqlite3.Connection, table: str, rows: Iterable[Row]) -> None:
+    """Insert whole rows with their checksums, in their order."""
+    columns = (*COLUMNS[table], "checksum")
+    places = ", ".join("?" * len(columns))
+    database.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)
 
 
 def _write_texts(database: sqlite3.Connection, texts: Mapping[str, str | None], stamp: int) -> None:

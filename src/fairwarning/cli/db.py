@@ -1,0 +1,255 @@
+"""The commands for a whole database: migrate, check, backup, restore."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairwarning.cli.options import OutputFile, json_option
+from fairwarning.cli.output import FailureError, print_json, print_note, print_table
+from fairwarning.config import PROGRAM
+from fairwarning.core.errors import FairWarningError
+from fairwarning.formats.counts import format_count
+from fairwarning.formats.timestamps import for_people
+
+if TYPE_CHECKING:
+    from fairwarning.core.document.render import Json
+    from fairwarning.database.check import CheckReport
+    from fairwarning.database.operations import FleetDatabase
+    from fairwarning.database.tables import Progress
+
+#: How many findings are printed; --json prints all that were kept.
+MOST_PRINTED = 50
+
+#: What helps, by the name of the error.
+HINTS = {
+    "OldSchemaError": (f"to migrate it: {PROGRAM} db migrate",),
+    "NewerDatabaseError": ("a database cannot go back to an earlier schema",),
+    "DatabaseNotSoundError": (f"to see everything that is wrong: {PROGRAM} db check",),
+    "BackupExistsError": ("choose another name, or give --overwrite",),
+    "DatabaseNotEmptyError": ("choose a new directory, or create a new database",),
+    "ClockBehindError": ("set the clock, or give --jump",),
+    "IncarnationsUsedUpError": (
+        "give --jump: more than any document has changed since the backup was taken",
+    ),
+    "DataDirectoryInUseError": ("stop the server first",),
+}
+
+
+def with_database(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name a database, and give the command the database; None if there are none."""
+
+    @click.option("--data", type=click.Path(path_type=Path), help="The data directory of a server.")
+    @wraps(command)
+    def with_options(*arguments: object, data: Path | None, **options: object) -> None:
+        command(*arguments, database=_database(data), **options)
+
+    return with_options
+
+
+def _database(data: Path | None) -> "FleetDatabase | None":
+    from fairwarning.database.data_directory import DataDirectory
+
+    return None if data is None else DataDirectory(data)
+
+
+def _required(database: "FleetDatabase | None") -> "FleetDatabase":
+    if database is None:
+        raise click.UsageError("Missing option '--data'.")
+    return database
+
+
+@click.group()
+def db() -> None:
+    """Check, back up, restore and migrate the database of a server.
+
+    \b
+    Example:
+      fairwarning db check --data ./state
+      fairwarning db backup fleet.backup --data ./state
+      fairwarning db restore fleet.backup --data ./new-state
+    """
+
+
+@db.command()
+@with_database
+@json_option
+def migrate(database: "FleetDatabase | None", json_: bool) -> None:
+    """Bring a database to the schema of this version.
+
+    A server with a data directory does this when it starts. There is no way back to an earlier schema.
+
+    \b
+    Example:
+      fairwarning db migrate --data ./state
+    """
+    with _failures():
+        before, after = _required(database).migrate()
+    if json_:
+        print_json({"from": before, "to": after})
+    elif before == after:
+        click.echo(f"schema {after} is up to date")
+    else:
+        click.echo(f"migrated from schema {before} to schema {after}")
+
+
+@db.command()
+@with_database
+@click.option("--backup", type=click.Path(path_type=Path), help="Check this backup instead of a database.")
+@json_option
+def check(database: "FleetDatabase | None", backup: Path | None, json_: bool) -> None:
+    """Check every row of a database, and compare the rows with the journal.
+
+    Checks checksums, the numbers and batches of the journal, and whether replaying the journal gives the
+    stored scopes, machines, events, sets and texts. The journal is pruned: of what was created before its
+    first line, only what has changed since can be compared, and the output says how much that is. Nothing
+    is changed, and a server may run. The exit code is 1 if anything is wrong.
+
+    \b
+    Example:
+      fairwarning db check --data ./state
+      fairwarning db check --backup fleet.backup
+    """
+    from fairwarning.database.operations import check_backup, check_database
+
+    if backup is not None and database is not None:
+        raise click.UsageError("A database and a backup cannot be checked at once.")
+    with _failures(), _progress() as progress:
+        if backup is None:
+            report = check_database(_required(database), progress)
+        else:
+            report = check_backup(backup, progress)
+    if json_:
+        print_json(_as_json(report))
+    else:
+        _print_report(report)
+    if report.findings.total:
+        raise click.exceptions.Exit(1)
+
+
+@db.command()
+@click.argument("file", type=OutputFile())
+@with_database
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+def backup(file: Path, database: "FleetDatabase | None", overwrite: bool) -> None:
+    """Write a backup of a database to one file.
+
+    The file has everything as it was at one moment; a server may run. It contains secrets, such as the key
+    that signs tokens, so only its owner can read it. Certificates are files of their own and not part of it.
+    A damaged database is not backed up.
+
+    \b
+    Example:
+      fairwarning db backup fleet.backup --data ./state
+    """
+    from fairwarning.database.operations import back_up
+
+    with _failures(), _progress() as progress:
+        trailer = back_up(_required(database), file, overwrite=overwrite, progress=progress)
+    rows, lines = trailer.rows["machine"], trailer.rows["journal"]
+    contents = f"{format_count(rows, 'machine')} and {format_count(lines, 'journal line')}"
+    click.echo(f"{file} has {contents}; {file.stat().st_size / 1e6:.1f} MB")
+
+
+@db.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@with_database
+@click.option(
+    "--jump",
+    type=click.IntRange(min=1),
+    help="How far to move all incarnations forward; by default enough for the age of the backup.",
+)
+def restore(file: Path, database: "FleetDatabase | None", jump: int | None) -> None:
+    """Restore a backup into a new data directory or an empty database.
+
+    The whole file is verified before anything is written. Every incarnation moves forward, so that no guest
+    sees a document number again that it has seen after the backup was taken: by 1,000,000, and 100 for each
+    second since then. All leases are over. Servers must not run on the old database any more.
+
+    Events are as they were: those that were over after the backup are pending again, and those that are due
+    start as soon as a server runs.
+
+    \b
+    Example:
+      fairwarning db restore fleet.backup --data ./new-state
+    """
+    from fairwarning.database.operations import restore
+
+    with _failures(), _progress() as progress:
+        restored = restore(_required(database), file, jump=jump, progress=progress)
+    taken_at = for_people(restored.restore.taken_at)
+    machines, events = format_count(restored.machines, "machine"), format_count(restored.events, "event")
+    click.echo(f"restored {machines} with {events} pending, as they were at {taken_at}")
+    click.echo(f"incarnations moved on by {restored.restore.jump}")
+    if restored.events:
+        print_note("hint: events that are due start with the server; cancel those that are over")
+
+
+def _print_report(report: "CheckReport") -> None:
+    findings = report.findings
+    if findings.total:
+        print_table(("KIND", "WHERE", "PROBLEM"), findings.kept[:MOST_PRINTED])
+    if findings.total > MOST_PRINTED:
+        print_note(f"and {findings.total - MOST_PRINTED} more")
+    lines = report.rows.get("journal", 0)
+    rows = sum(report.rows.values()) - lines
+    problems = format_count(findings.total, "finding") if findings.total else "no findings"
+    click.echo(f"{format_count(rows, 'row')} and {format_count(lines, 'journal line')} checked: {problems}")
+    click.echo(_proved(report))
+
+
+def _proved(report: "CheckReport") -> str:
+    """Return how much of the fleet the journal proves."""
+    scopes = format_count(report.proved, "scope")
+    if not report.partly_proved + report.unproved:
+        return f"the journal proves everything about {scopes}"
+    return (
+        f"the journal is complete after line {report.complete_after}: it proves everything about {scopes},"
+        f" what changed since about {report.partly_proved}, and only pending events about {report.unproved}"
+    )
+
+
+def _as_json(report: "CheckReport") -> "Json":
+    return {
+        "sound": not report.findings.total,
+        "findings": [dict(finding._asdict()) for finding in report.findings.kept],
+        "counts": {kind.value: count for kind, count in report.findings.counts.items()},
+        "rows": dict(report.rows),
+        "journal_complete_after": report.complete_after,
+        "scopes": {
+            "proved": report.proved,
+            "partly_proved": report.partly_proved,
+            "unproved": report.unproved,
+        },
+    }
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Report why a command failed, and what may help."""
+    try:
+        yield
+    except FairWarningError as problem:
+        raise FailureError(str(problem), *HINTS.get(type(problem).__name__, ())) from problem
+    except OSError as problem:
+        raise FailureError(str(problem)) from problem
+
+
+@contextmanager
+def _progress() -> "Iterator[Progress]":
+    """Yield a function that shows the progress on stderr if that is a terminal."""
+    shown = sys.stderr.isatty()
+
+    def show(table: str, rows: int) -> None:
+        if shown:
+            click.echo(f"\r\x1b[K{table}: {format_count(rows, 'row')}", nl=False, err=True)
+
+    try:
+        yield show
+    finally:
+        if shown:
+            click.echo("\r\x1b[K", nl=False, err=True)

@@ -1,0 +1,98 @@
+"""Why a database cannot be checked, backed up, restored or migrated.
+
+FairWarningError
+├── NoDatabaseError          there is no database
+├── OldSchemaError           the database has to be migrated first
+├── DatabaseNotSoundError    a damaged database is not backed up
+├── BackupExistsError        the file of a new backup exists already
+├── UnusableBackupError      the file is no complete, unchanged backup
+├── ClockBehindError         the clock is before the time of the backup
+└── IncarnationsUsedUpError  an incarnation would not fit into 32 bits
+"""
+
+from datetime import datetime
+from pathlib import Path
+
+from fairwarning.core.errors import FairWarningError
+from fairwarning.formats.timestamps import for_people
+from fairwarning.store.migrate import NewerDatabaseError
+
+
+class NoDatabaseError(FairWarningError):
+    """There is no database."""
+
+    status_hint = 404
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where} has no database")
+
+
+class OldSchemaError(FairWarningError):
+    """The database has an earlier schema."""
+
+    status_hint = 409
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(f"the database has schema {found}, this version works with schema {known}")
+
+
+class DatabaseNotSoundError(FairWarningError):
+    """The database has a row that was never written; it cannot be backed up."""
+
+    status_hint = 500
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the database is damaged and cannot be backed up: {problem}")
+
+
+class BackupExistsError(FairWarningError):
+    """The file of a new backup exists already."""
+
+    status_hint = 409
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} exists already")
+
+
+class UnusableBackupError(FairWarningError):
+    """The file is no complete, unchanged backup."""
+
+    status_hint = 400
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path} cannot be restored: {problem}")
+
+
+class ClockBehindError(FairWarningError):
+    """The clock is before the time at which the backup was taken."""
+
+    status_hint = 500
+
+    def __init__(self, taken_at: datetime, now: datetime) -> None:
+        taken, clock = for_people(taken_at), for_people(now)
+        super().__init__(f"the backup was taken at {taken}, but the clock of this host is at {clock}")
+
+
+class IncarnationsUsedUpError(FairWarningError):
+    """An incarnation would not fit into 32 bits."""
+
+    status_hint = 500
+
+    def __init__(self, where: str, incarnation: int, jump: int, most: int) -> None:
+        super().__init__(
+            f"{where}: incarnation {incarnation} and a jump of {jump} exceed {most}, the largest number that"
+            " every guest can read"
+        )
+
+
+def check_schema(found: int, known: int) -> None:
+    """Check that a database has the schema of this version.
+
+    Raises:
+        NewerDatabaseError: a newer version wrote the database.
+        OldSchemaError: the database has to be migrated first.
+    """
+    if found > known:
+        raise NewerDatabaseError(found, known)
+    if found < known:
+        raise OldSchemaError(found, known)

@@ -1,0 +1,108 @@
+"""The rows that a restore writes: those of the backup, with new stamps and with incarnations moved forward.
+
+Leases are over and keep only their fence, moved forward, too. One line of the journal records the restore.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from fairwarning.core.history import ActionNote, OperatorAction
+from fairwarning.core.model import ANY_SET, OPERATOR
+from fairwarning.database.columns import (
+    LeaseColumns,
+    ScopeColumns,
+    SetColumns,
+    TextColumns,
+    ValueColumns,
+    read_columns,
+)
+from fairwarning.database.restores import RESTORES, Restore, moved, read_restores, restores_text
+from fairwarning.database.tables import ORDER, Progress, StoredRow, Tables, counted, row_name
+from fairwarning.engine.ports import Entry, Lease
+from fairwarning.store.leases import LONG_AGO, NO_OWNER
+from fairwarning.store.rows import Row, claim_row, journal_row, with_checksum
+
+#: The rows of a table to write, by table, in the order in which they are written.
+RestoredTables = Iterator[tuple[str, Iterator[Row]]]
+
+
+def restored_tables(tables: Tables, restore: Restore, stamp: int, progress: Progress) -> RestoredTables:
+    """Yield the rows to write, table by table."""
+    rewriting = _Rewriting(restore, stamp)
+    for table in ORDER:
+        yield table, rewriting.rows(table, counted(table, tables.rows(table), progress))
+
+
+class _Rewriting:
+    def __init__(self, restore: Restore, stamp: int) -> None:
+        self._restore = restore
+        self._stamp = stamp
+        self._rewrite: Mapping[str, Callable[[Iterator[StoredRow]], Iterator[Row]]] = {
+            "note": self._values,
+            "journal": self._journal,
+            "fleet_set": self._sets,
+            "scope": self._scopes,
+            "document": self._texts,
+            "claim": self._leases,
+        }
+
+    def rows(self, table: str, rows: Iterator[StoredRow]) -> Iterator[Row]:
+        return self._rewrite.get(table, _unchanged)(rows)
+
+    def _values(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
+        earlier: tuple[Restore, ...] = ()
+        for row in rows:
+            key, value = read_columns(row, ValueColumns)
+            if key == RESTORES:
+                earlier = read_restores(value)
+            else:
+                yield _texts(row)
+        yield with_checksum(RESTORES, restores_text((*earlier, self._restore)))
+
+    def _journal(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
+        yield from _unchanged(rows)
+        restore = self._restore
+        detail = f"a backup taken at {restore.taken_at.isoformat()}; incarnations moved on by {restore.jump}"
+        note = ActionNote(deed=OperatorAction.RESTORED, detail=detail, by=str(OPERATOR))
+        line = restore.line
+        yield journal_row(
+            Entry(seq=line, at=restore.restored_at, version=0, change=note, stamp=self._stamp, ends=line)
+        )
+
+    def _sets(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
+        floor = 0
+        for row in rows:
+            columns = read_columns(row, SetColumns)
+            if columns.set_id == ANY_SET:
+                floor = columns.incarnation
+                continue
+            yield with_checksum(
+                columns.set_id, self._stamp, self._move(row, "fleet_set", columns.incarnation)
+            )
+        yield with_checksum(ANY_SET, self._stamp, moved("new sets", floor, self._restore.jump))
+
+    def _scopes(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
+        for row in rows:
+            columns = read_columns(row, ScopeColumns)
+            incarnation = self._move(row, "scope", columns.incarnation)
+            yield with_checksum(*columns._replace(incarnation=incarnation, stamp=self._stamp))
+
+    def _texts(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
+        for row in rows:
+            yield with_checksum(*read_columns(row, TextColumns)._replace(stamp=self._stamp))
+
+    def _leases(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
+        for row in rows:
+            columns = read_columns(row, LeaseColumns)
+            fence = columns.fence + self._restore.jump
+            yield claim_row(Lease(columns.key, NO_OWNER, fence, LONG_AGO))
+
+    def _move(self, row: StoredRow, table: str, incarnation: int) -> int:
+        return moved(row_name(table, row), incarnation, self._restore.jump)
+
+
+def _unchanged(rows: Iterator[StoredRow]) -> Iterator[Row]:
+    return map(_texts, rows)
+
+
+def _texts(row: StoredRow) -> Row:
+    return tuple(value.decode() if isinstance(value, bytes) else value for value in row)

@@ -1,0 +1,213 @@
+"""A backup is one complete file, or no file."""
+
+import asyncio
+import gzip
+import json
+import os
+import stat
+import tracemalloc
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fairwarning.database.backup import BackupTrailer, open_backup, verify_backup, write_backup
+from fairwarning.database.data_directory import DataDirectory
+from fairwarning.database.errors import BackupExistsError, DatabaseNotSoundError, UnusableBackupError
+from fairwarning.database.findings import DatabaseFinding
+from fairwarning.database.operations import back_up, check_backup, restore
+from fairwarning.database.tables import ORDER, StoredRow, quiet
+from fairwarning.engine.clock import ManualClock
+from fairwarning.store.rows import row_checksum
+from fairwarning.store.sqlite import SqliteStore
+from tests.conftest import NOON
+from tests.database.editing import run
+from tests.store.damage import Sample, closed, fill
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    return closed(tmp_path_factory.mktemp("sample"))
+
+
+@pytest.fixture(scope="module")
+def backup(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("backup") / "fleet.backup"
+    back_up(DataDirectory(sample.directory), file, clock=ManualClock(NOON))
+    return file
+
+
+def verify(file: Path) -> BackupTrailer:
+    with open_backup(file) as stream:
+        return verify_backup(file, stream, quiet)[1]
+
+
+def test_a_backup_has_a_header_every_row_and_a_trailer(backup: Path) -> None:
+    lines = [json.loads(line) for line in gzip.decompress(backup.read_bytes()).splitlines()]
+
+    header, *rows, trailer = lines
+    assert header["format"] == "fairwarning-backup"
+    assert (header["version"], header["last_line"]) == (1, 66)
+    assert datetime.fromisoformat(header["taken_at"]) == NOON
+    assert [table for table in ORDER if any(row[0] == table for row in rows)] == list(ORDER)
+    assert trailer["rows"] == {table: sum(row[0] == table for row in rows) for table in ORDER}
+    assert all(row_checksum(*row[1:-1]) == row[-1] for row in rows)
+
+
+def test_only_the_owner_can_read_a_backup(backup: Path) -> None:
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    assert os.listdir(backup.parent) == [backup.name]
+
+
+def test_a_backup_is_checked_like_a_database(backup: Path) -> None:
+    report = check_backup(backup)
+
+    assert report.findings.kept == []
+    assert report.proved == 2
+
+
+def test_a_backup_replaces_a_file_only_if_told(sample: Sample, tmp_path: Path) -> None:
+    file = tmp_path / "fleet.backup"
+    file.write_text("precious")
+
+    with pytest.raises(BackupExistsError):
+        back_up(DataDirectory(sample.directory), file)
+    assert file.read_text() == "precious"
+
+    back_up(DataDirectory(sample.directory), file, overwrite=True)
+    assert verify(file).rows["machine"] == 16
+
+
+def test_a_damaged_database_is_not_backed_up_and_leaves_no_file(sample: Sample, tmp_path: Path) -> None:
+    directory = sample.copy(tmp_path / "copy")
+    run(directory, "UPDATE document SET body = 'x' WHERE key = '/sets/0'")
+    (tmp_path / "backups").mkdir()
+
+    with pytest.raises(DatabaseNotSoundError, match="document /sets/0 does not match its checksum"):
+        back_up(DataDirectory(directory), tmp_path / "backups" / "fleet.backup")
+
+    assert list((tmp_path / "backups").iterdir()) == []
+
+
+def test_a_backup_has_the_state_of_one_moment_while_a_server_writes(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = await SqliteStore.open(tmp_path / "data")
+        await fill(store, 2)
+        with DataDirectory(tmp_path / "data").read() as tables:
+            await fill_more(store)
+            write_backup(tmp_path / "early", tables, NOON, "test", overwrite=False, progress=quiet)
+        await store.close()
+
+    async def fill_more(store: SqliteStore) -> None:
+        for number in range(20):
+            await store.put_value(f"key {number}", "later")
+
+    asyncio.run(story())
+
+    assert verify(tmp_path / "early").rows["note"] == 1
+
+
+def refused(file: Path, tmp_path: Path) -> bool:
+    """Whether a file is refused, and nothing is left of the try to restore it."""
+    target = tmp_path / "target"
+    with pytest.raises(UnusableBackupError):
+        restore(DataDirectory(target), file)
+    return not target.exists()
+
+
+def test_a_truncated_backup_is_refused_before_anything_is_written(backup: Path, tmp_path: Path) -> None:
+    content, cut = backup.read_bytes(), tmp_path / "cut"
+    for length in (*range(0, len(content), 97), len(content) - 1):
+        cut.write_bytes(content[:length])
+
+        assert refused(cut, tmp_path), length
+
+
+def test_a_backup_with_a_flipped_bit_is_refused(backup: Path, tmp_path: Path) -> None:
+    content, changed = backup.read_bytes(), tmp_path / "changed"
+    # The first ten bytes are the header of gzip: its time and its operating system mean nothing.
+    for place in range(10, len(content), 41):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << place % 8
+        changed.write_bytes(flipped)
+
+        assert refused(changed, tmp_path), place
+
+
+def rewritten(backup: Path, change: dict[str, str]) -> bytes:
+    text = gzip.decompress(backup.read_bytes()).decode()
+    for before, after in change.items():
+        assert before in text
+        text = text.replace(before, after, 1)
+    return gzip.compress(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({'"format":"fairwarning-backup"': '"format":"other"'}, "it is not a backup of fairwarning"),
+        ({'"version":1': '"version":2'}, "it has format 2, this version reads format 1"),
+        ({'"sha256":"': '"sha256":"0'}, "its content does not match its trailer"),
+        ({'"machine":16': '"machine":17'}, "its content does not match its trailer"),
+        ({'["machine","web"': '["machine","wep"'}, "does not match its checksum"),
+        ({'["poll"': '["pool"'}, "a row of table pool is out of place"),
+        ({'["note"': '["note",1'}, "does not match its checksum"),
+        ({'{"format"': '[{"format"'}, "Expected `object`"),
+    ],
+)
+def test_a_backup_that_contradicts_itself_is_refused(
+    backup: Path, tmp_path: Path, change: dict[str, str], problem: str
+) -> None:
+    file = tmp_path / "changed"
+    file.write_bytes(rewritten(backup, change))
+
+    with pytest.raises(UnusableBackupError, match=problem):
+        restore(DataDirectory(tmp_path / "target"), file)
+    assert not (tmp_path / "target").exists()
+
+
+def test_nothing_may_follow_the_trailer(backup: Path, tmp_path: Path) -> None:
+    file = tmp_path / "longer"
+    file.write_bytes(backup.read_bytes() + gzip.compress(b"more"))
+
+    assert refused(file, tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b"no JSON\n"), gzip.compress(b"{}\n")])
+def test_what_is_no_backup_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "other"
+    file.write_bytes(content)
+
+    assert refused(file, tmp_path)
+    assert refused(tmp_path / "missing", tmp_path)
+
+
+class ManyRows:
+    """Tables with many machines that are made while they are read."""
+
+    last_line = 0
+    machines = 10_000
+
+    def rows(self, table: str) -> Iterator[StoredRow]:
+        if table == "machine":
+            for number in range(self.machines):
+                columns = "web", f"web_{number}", f"<{number:0200}>"
+                yield (*(text.encode() for text in columns), row_checksum(*columns))
+
+    def problems(self) -> Iterator[DatabaseFinding]:
+        return iter(())
+
+
+def test_rows_stream_through_little_memory_into_a_file_and_out_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "many"
+    tracemalloc.start()
+    try:
+        write_backup(file, ManyRows(), NOON + timedelta(1), "test", overwrite=False, progress=quiet)
+        rows = verify(file).rows
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert rows["machine"] == ManyRows.machines
+    assert peak < 2_000_000
