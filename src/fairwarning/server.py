@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import fairwarning
 from fairwarning.access import stored_secret
 from fairwarning.config import SHORTEST_TOKEN, ListenerLimits, Settings, loopback
 from fairwarning.control.control import Control
@@ -34,7 +35,7 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Driver, Store
+from fairwarning.engine.ports import Driver, SharedStore, Store
 from fairwarning.engine.retention import Pruner
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.log_messages import LogMessage
@@ -156,6 +157,9 @@ class FleetServer:
             )
             await self._run_in_background(pruner.run())
         self._journal_log.start()
+        # The end begins with it: the others take over, and balancers send no more traffic.
+        self._stack.push_async_callback(self.engine.membership.leave)
+        self.engine.membership.serving = True
 
     async def _open_engine(self) -> Engine:
         settings = self._settings
@@ -173,8 +177,19 @@ class FleetServer:
         self._journal_log = JournalLog(engine)
         self._stack.push_async_callback(self._journal_log.close)
         self._stack.push_async_callback(engine.close)
+        await self._join(engine)
         await engine.open()
+        if isinstance(store, SharedStore):
+            await self._run_in_background(engine.follow())
         return engine
+
+    async def _join(self, engine: Engine) -> None:
+        """Become one of the nodes of a shared store; a store of this process alone has one node."""
+        membership = engine.membership
+        membership.name, membership.release = socket.gethostname(), fairwarning.__version__
+        if isinstance(engine.store, SharedStore):
+            await membership.join(engine.store)
+            await self._run_in_background(membership.run())
 
     async def _open_store(self) -> Store:
         if self._settings.data is None:
@@ -259,6 +274,7 @@ class FleetServer:
         with_console = LazyMount(app, lambda: self._console_app(shutdown, control))
         self.operator_url = await self._serve(listener, with_console, host, port)
         self._stack.callback(shutdown.set)
+        self.engine.membership.address = self.operator_url
 
     async def _open_internal(self, path: Path) -> None:
         """Answer the supervisor at a Unix socket that only this user can reach."""

@@ -25,6 +25,7 @@ class TooManyStreamsError(FairWarningError):
     """The limit of open streams is reached."""
 
     status_hint = 503
+    retry_after = "5"
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} live feeds and pages are open, which is the limit; close one first")

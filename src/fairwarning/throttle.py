@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
+from typing import ClassVar
 
 from fairwarning.core.errors import FairWarningError
 
@@ -28,7 +29,7 @@ class TooManyGuessesError(FairWarningError):
     """Too many wrong tokens wait for their response."""
 
     status_hint = 429
-    retry_after = "2"
+    retry_after: ClassVar[str] = "2"
 
     def __init__(self) -> None:
         super().__init__("too many wrong tokens were tried; try again in a moment")

@@ -68,7 +68,7 @@ class Azure:
             return await route.handler(self.context, replace(request, names=names))
         except FairWarningError as problem:
             error = translate(problem)
-            return ArmResponse(status=error.status, body=error.body())
+            return ArmResponse(status=error.status, body=error.body(), headers=error.headers)
 
     def get(self, path: str, *, version: str = VERSION) -> Json:
         """Return the document at a path."""

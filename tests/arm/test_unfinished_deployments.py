@@ -112,11 +112,12 @@ def test_a_resource_that_cannot_be_stored_delays_its_deployment() -> None:
     azure = deployable(store)
     store.verdicts = [True, False]
 
-    status = azure.send("PUT", ONE, SENT).status
+    refused = azure.send("PUT", ONE, SENT)
     during = state(azure)
     azure.advance("1s")
 
-    assert (status, during) == (503, "Running")
+    assert (refused.status, during) == (503, "Running")
+    assert ("Retry-After", "5") in refused.headers
     assert state(azure) == "Succeeded"
     assert azure.send("GET", NET).status == 200
 

@@ -212,6 +212,7 @@ def _says(word: str) -> ASGIApp:
     [
         ("/fleet/v1/machines", "api"),
         ("/healthz", "api"),
+        ("/readyz", "api"),
         ("/metrics", "api"),
         ("/", "console"),
         ("/fleet", "console"),

@@ -1,15 +1,18 @@
 """Nodes that know each other: heartbeats on a store in memory, timers, and clocks that may be wrong."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.ports import (
     GONE_AFTER,
+    Batch,
     Driver,
+    Entry,
     Heartbeat,
     Member,
     NodeReport,
@@ -52,6 +55,10 @@ class SharedLink(HookedLink):
     def state(self) -> StoreState:
         return self._nodes.state
 
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
+        self._check()
+        return await super().commit(batch)
+
     async def heartbeat(self, report: NodeReport) -> Heartbeat:
         self.counts["heartbeat"] += 1
         with self._calling():
@@ -81,13 +88,15 @@ class MemberNode(Node):
         clock: LoopClock,
         new_stamp: Callable[[], int],
         driver: Driver,
+        name: str,
     ) -> None:
-        super().__init__(store, link, clock, new_stamp, driver=driver)
+        super().__init__(store, link, clock, new_stamp, driver=driver, node_id=name)
+        self.membership.name = name
         self.shared = link
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, name: str) -> None:
-        await self.membership.join(self.shared, name, "1.0")
+    async def start(self) -> None:
+        await self.membership.join(self.shared)
         await self.open()
         for work in (self.follow(), self.membership.run(), timer.run(self, self.clock)):
             self._run(work)
@@ -123,13 +132,21 @@ class Members(Cluster):
         ahead: Callable[[], timedelta] = timedelta,
         driver: Driver | None = None,
         table: NodeTable | None = None,
+        link: type[SharedLink] = SharedLink,
     ) -> MemberNode:
         """Start a node that follows the journal, sends heartbeats and handles deadlines."""
-        link = SharedLink(self.store, weather, Random(len(self.nodes)), table or self.table)
-        clock = LoopClock(ahead)
-        node = MemberNode(self.store, link, clock, lambda: next(self._numbers), driver or SimulatedDriver())
-        await node.start(f"node {len(self.nodes)}")
-        self.links.append(link)
+        way = link(self.store, weather, Random(len(self.nodes)), table or self.table)
+        new_stamp = partial(next, self._numbers)
+        node = MemberNode(
+            self.store,
+            way,
+            LoopClock(ahead),
+            new_stamp,
+            driver or SimulatedDriver(),
+            f"node {len(self.nodes)}",
+        )
+        await node.start()
+        self.links.append(way)
         self.nodes.append(node)
         return node
 

@@ -74,9 +74,17 @@ class Node(Engine):
         new_stamp: Callable[[], int],
         batch_size: int = BATCH_SIZE,
         driver: Driver | None = None,
+        node_id: str = "node",
     ) -> None:
-        driver = driver or SimulatedDriver()
-        super().__init__(link, clock, driver, store.policy, new_stamp=new_stamp, batch_size=batch_size)
+        super().__init__(
+            link,
+            clock,
+            driver or SimulatedDriver(),
+            store.policy,
+            new_stamp=new_stamp,
+            new_node_id=lambda: node_id,
+            batch_size=batch_size,
+        )
         self.link = link
         self.feed = WatchedFeed(self.scopes, link, store)
         self.callers: set[asyncio.Future[Result]] = set()

@@ -34,9 +34,9 @@ class Disk(MemoryStore):
 FULL = StorageError("database /srv/fairwarning.db failed: disk full", "disk full")
 
 
-def broken(problem: Exception = FULL) -> tuple[FleetHarness, Disk]:
+def broken(problem: Exception = FULL, store: Disk | None = None) -> tuple[FleetHarness, Disk]:
     """Return a fleet whose last change could not be stored, and the store that has to be repaired."""
-    disk = Disk()
+    disk = store or Disk()
     stage = FleetHarness(WEB, store=disk)
     disk.wrong = problem
     with pytest.raises(type(problem)):

@@ -29,7 +29,7 @@ READING = {
     "/fleet/v1/openapi.json": "/openapi.json",
 }
 #: Routes outside ``/fleet/v1``, and the feed, which does not end.
-OTHERS = {"/healthz", "/metrics", "/fleet/v1/feed"}
+OTHERS = {"/healthz", "/readyz", "/metrics", "/fleet/v1/feed", "/fleet/v1/nodes"}
 
 #: A request for each route that changes something, and a few invalid requests.
 CHANGING: tuple[tuple[str, str, str, Json], ...] = (
@@ -76,6 +76,7 @@ def test_every_route_that_reads(shared: Running, golden: Golden) -> None:
     texts["openapi.json"] = pretty(without_prose(shared.fleet("GET", "/openapi.json").json()))
     texts["history of one event"] = answer(shared.fleet("GET", f"/history?event={HELD}&limit=1"))
     texts["healthz"] = answer(shared.operator.get("/healthz"))
+    texts["readyz"] = answer(shared.operator.get("/readyz"))
     texts["feed"] = feed(shared, lines=14)
 
     golden("operator/reading", texts)

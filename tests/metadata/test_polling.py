@@ -344,3 +344,4 @@ def test_a_guest_is_not_told_what_ails_the_server() -> None:
         reply = web.get()
 
     assert (reply.status, error_of(reply)) == (503, "Service unavailable")
+    assert ("Retry-After", "5") in reply.headers

@@ -48,7 +48,7 @@ class OperatorTestClient:
         url: str = URL,
     ) -> httpx2.Response:
         """Send one request and return the response, whatever its status."""
-        prefix = "" if path.startswith(("/healthz", "/metrics")) else "/fleet/v1"
+        prefix = "" if path.startswith(("/healthz", "/readyz", "/metrics")) else "/fleet/v1"
         sent = content if body is None else msgspec.json.encode(body)
         return run(ask(self.app, method, f"{url}{prefix}{path}", headers, sent or b"", failing=True))
 
@@ -73,6 +73,10 @@ class OperatorTestClient:
     def events(self) -> list[schemas.EventBody]:
         """Return the pending events."""
         return msgspec.json.decode(self.get("/events"), type=schemas.EventsBody).events
+
+    def nodes(self) -> list[schemas.NodeBody]:
+        """Return the servers of the fleet."""
+        return msgspec.json.decode(self.get("/nodes"), type=schemas.NodesBody).nodes
 
     def history(self, query: str = "") -> schemas.HistoryBody:
         """Return a page of the history."""
@@ -117,6 +121,7 @@ def operator_client(
     if real_clock:
         stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
         run(stage.engine.open())
+    stage.engine.membership.serving = True
     shutdown = asyncio.Event()
     app = create_app(
         Control(stage.engine),

@@ -108,7 +108,7 @@ def test_an_unsupported_method_is_refused_with_the_supported_ones(client: Operat
     }
 
 
-@pytest.mark.parametrize("path", ["/machines", "/machines/nobody", "/nothing", "/healthz"])
+@pytest.mark.parametrize("path", ["/machines", "/machines/nobody", "/nothing", "/healthz", "/readyz"])
 def test_no_response_is_cached(client: OperatorTestClient, path: str) -> None:
     assert client.send("GET", path).headers["cache-control"] == "no-store"
 

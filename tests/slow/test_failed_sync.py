@@ -56,16 +56,16 @@ def test_a_server_whose_syncs_fail_promises_nothing_and_recovers_by_itself(tmp_p
 
         with failing_syncs(server):
             status, said = ask(server, "/fleet/v1/events", FREEZE)
-            sick = ask(server, "/healthz")
+            alive, sick = ask(server, "/healthz"), ask(server, "/readyz")
             again = ask(server, "/fleet/v1/events", FREEZE)
-        well = ask(server, "/healthz")
         after = ask(server, "/fleet/v1/events", FREEZE)
+        well = ask(server, "/readyz")
         shown = events(server)
 
     assert status == 503
     assert "it is unknown whether the change was stored" in said
-    assert sick[0] == 503
-    assert "changes cannot be stored" in sick[1]
+    assert (alive[0], sick[0]) == (200, 503)
+    assert all("changes cannot be stored" in text for _, text in (alive, sick))
     assert again[0] == 503
     assert well[0] == 200
     assert after[0] == 201

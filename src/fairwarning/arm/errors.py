@@ -5,7 +5,6 @@ from typing import Self
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.hidden_characters import escape_hidden, first_hidden
-from fairwarning.throttle import TooManyGuessesError
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -95,5 +94,5 @@ def translate(problem: FairWarningError) -> AzureError:
         return problem
     status = problem.status_hint
     code = CODES.get(status, "BadRequest")
-    headers = (("Retry-After", problem.retry_after),) if isinstance(problem, TooManyGuessesError) else ()
+    headers = () if problem.retry_after is None else (("Retry-After", problem.retry_after),)
     return AzureError(400 if status == 422 else status, code, str(problem), headers=headers)

@@ -28,6 +28,7 @@ MODULES: Mapping[str, str] = {
     "rollout": "rollout",
     "history": "fleet",
     "clock": "fleet",
+    "nodes": "fleet",
     "fault": "fault",
     "exec": "exec",
     "check": "check",

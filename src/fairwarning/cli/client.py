@@ -115,6 +115,27 @@ class ClockInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInfo:
+    """A server of the fleet."""
+
+    name: str
+    address: str
+    this: bool
+    position: int
+    lag: int
+    clock_offset: float
+    release: str
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeList:
+    """An answer with servers of the fleet."""
+
+    nodes: tuple[NodeInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineList:
     """An answer with machines."""
 
@@ -222,8 +243,12 @@ class OperatorClient:
         return self._send(method, f"/fleet/v1{path}", body, query)
 
     def check_health(self) -> bytes:
-        """Return the server's answer if it is healthy; fail with its reason if it is not."""
+        """Return what the server says about itself, if it is alive."""
         return self._send("GET", "/healthz")
+
+    def check_readiness(self) -> None:
+        """Fail with the server's reason unless it may be sent traffic."""
+        self._send("GET", "/readyz")
 
     def _send(
         self,

@@ -102,7 +102,7 @@ def _server() -> Iterator[Diagnosis]:
     try:
         machines = decode(client.get("/machines"), MachineList).machines
         clock = decode(client.get("/clock"), ClockInfo)
-        client.check_health()
+        client.check_readiness()
     except FailureError as failure:
         hint = failure.hints[0] if failure.hints else ""
         yield Diagnosis(about="server", verdict=WRONG, says=failure.message, hint=hint)

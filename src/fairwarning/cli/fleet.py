@@ -16,6 +16,8 @@ from fairwarning.cli.client import (
     HistoryPart,
     MachineInfo,
     MachineList,
+    NodeInfo,
+    NodeList,
     OperatorClient,
     OperatorRefusalError,
     connect,
@@ -430,3 +432,36 @@ def clock_speed(speed: float, json_: bool) -> None:
     client = connect()
     client.call("PUT", "/clock/speed", {"speed": speed})
     _print_clock(client, json_)
+
+
+@click.command()
+@json_option
+def nodes(json_: bool) -> None:
+    """List the servers of the fleet that are alive.
+
+    A server on SQLite is the only one. LAG is the number of journal lines that a server has not applied
+    yet, CLOCK how far its clock is ahead of the database's. The server that answers has a star.
+
+    \b
+    Example:
+      fairwarning nodes
+      fairwarning nodes --json | jq '.[] | select(.lag > 100)'
+    """
+    body = connect().get("/nodes")
+    if json_:
+        print_json(json_member(body, "nodes"))
+        return
+    headings = ("NAME", "ADDRESS", "POSITION", "LAG", "CLOCK", "RELEASE", "SEEN")
+    print_table(headings, map(_node_row, decode(body, NodeList).nodes))
+
+
+def _node_row(node: NodeInfo) -> tuple[str, ...]:
+    return (
+        f"{node.name}{' *' if node.this else ''}",
+        node.address or "none",
+        str(node.position),
+        str(node.lag),
+        f"{node.clock_offset:+.3f}s",
+        node.release,
+        format_instant(node.seen_at),
+    )

@@ -272,12 +272,13 @@ def _other_server(problem: FairWarningError, wanted: config.Settings) -> str:
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     client = OperatorClient(url, timeout=HEALTH_TIMEOUT)
     try:
-        healthy: object = json.loads(client.check_health())
+        health: object = json.loads(client.check_health())
     except (click.ClickException, ValueError):
         return ""
     finally:
         client.close()
-    return f"; a fairwarning server is already running at {url}" if healthy == {"status": "ok"} else ""
+    is_server = isinstance(health, dict) and health.get("status") == "ok"
+    return f"; a fairwarning server is already running at {url}" if is_server else ""
 
 
 async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) -> None:

@@ -91,7 +91,7 @@ class PageHandlers:
             except FairWarningError as error:
                 path = action.page.at(page_request.name)
                 again = replace(page_request, path=path, problems=_problems(error))
-                return await self._render(action.page.show, again, status=_status(error))
+                return _with_retry(error, await self._render(action.page.show, again, status=_status(error)))
             return self._redirect(result)
 
         return handle
@@ -169,7 +169,7 @@ class PageHandlers:
         status, text = _status(error), _error_text(request, error)
         title = HTTPStatus(status).phrase
         page = layout.render_bare("error.html", title, self._page_request(request), text=text)
-        return HTMLResponse(page, status, headers=_ERROR_HEADERS)
+        return _with_retry(error, HTMLResponse(page, status, headers=_ERROR_HEADERS))
 
     async def _render(
         self, show: Show, request: PageRequest, *, flash: str = "", status: int = 200
@@ -268,6 +268,13 @@ def _status(error: Exception) -> int:
             return 400
         case _:
             return 500
+
+
+def _with_retry(error: Exception, response: Response) -> Response:
+    """Return a response that says when to try again, if the error does."""
+    if isinstance(error, FairWarningError) and error.retry_after is not None:
+        response.headers["Retry-After"] = error.retry_after
+    return response
 
 
 def _error_text(request: Request, error: Exception) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 #: Paths of the operator API; all other paths belong to the console.
-API = ("/fleet/", "/healthz", "/metrics")
+API = ("/fleet/", "/healthz", "/readyz", "/metrics")
 
 
 class LazyMount:

@@ -35,6 +35,8 @@ class FairWarningError(Exception):
     """The base of every error that this package raises on purpose."""
 
     status_hint: ClassVar[int] = 400
+    #: The seconds after which the same request may succeed, for the header ``Retry-After``.
+    retry_after: ClassVar[str | None] = None
     #: The part of the request that is at fault, if the error is about one part.
     field: str | None = None
 
@@ -234,6 +236,7 @@ class ContendedError(FairWarningError):
     """Other requests kept changing what this request rests on; it may be sent again."""
 
     status_hint = 503
+    retry_after = "1"
 
     def __init__(self) -> None:
         super().__init__("the state changed again and again while this was decided; try again")
@@ -243,6 +246,7 @@ class StorageError(FairWarningError):
     """A change could not be stored."""
 
     status_hint = 503
+    retry_after = "5"
     #: Whether the change may nevertheless be stored: the store failed too late to know.
     outcome_unknown: ClassVar[bool] = False
 

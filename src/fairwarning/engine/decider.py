@@ -316,8 +316,10 @@ class Decider:
             raise StorageError(f"{problem} up to line {number}", problem) from None
 
     def _note_problem(self, problem: Exception, requests: int) -> None:
+        # A store that fails for a while is worth one line, not one per batch.
+        if self.problem is None or str(self.problem) != str(problem):
+            log.error(LogMessage("commit_failed", requests=requests, problem=problem))
         self.problem = problem
-        log.error(LogMessage("commit_failed", requests=requests, problem=problem))
 
 
 def _note_last_line(requests: Sequence[_Request], number: int) -> None:

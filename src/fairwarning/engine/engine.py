@@ -15,14 +15,14 @@ from fairwarning.core.errors import StorageError, UnknownMachineError, UnknownSc
 from fairwarning.core.history import Note
 from fairwarning.core.model import PLATFORM, Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import Policy, with_speed
-from fairwarning.engine.clock import Clock, new_request_id, new_stamp
+from fairwarning.engine.clock import Clock, new_node_id, new_request_id, new_stamp
 from fairwarning.engine.decider import Decider
 from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.fold import FoldView
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.leases import LeaseHolder, Leases, SoleHolder
-from fairwarning.engine.membership import Membership
+from fairwarning.engine.membership import Membership, Problem, Reason
 from fairwarning.engine.polls import Polls
 from fairwarning.engine.ports import Batch, Driver, Entry, SharedStore, Store
 from fairwarning.engine.reconciler import Reconciler
@@ -34,6 +34,12 @@ BATCH_SIZE = 256
 
 #: How long ``catch_up`` waits for the journal, in seconds.
 CATCH_UP = 1.0
+
+#: The time between two tries to store something after a failure, in seconds.
+CHECK_EVERY = 1.0
+
+#: What is no trouble for people who look at a page: it is over in a moment, or the server ends.
+_PASSING = frozenset({Reason.STARTING, Reason.SNAPSHOT, Reason.LEAVING})
 
 
 class Engine:
@@ -47,6 +53,7 @@ class Engine:
         policy: Policy,
         *,
         new_stamp: Callable[[], int] = new_stamp,
+        new_node_id: Callable[[], str] = new_node_id,
         batch_size: int = BATCH_SIZE,
     ) -> None:
         self.store = store
@@ -64,10 +71,12 @@ class Engine:
         )
         self._polls = Polls(self._replica, clock, lambda: self.policy.poll_refresh, self._write_polls)
         #: The other nodes of the store; none unless this node has joined them.
-        self.membership = Membership(clock, lambda: self.position)
+        self.membership = Membership(new_node_id(), clock, lambda: self.position, self._check_soon)
         self.leases: Leases = self._open_leases()
         self.reconciler = Reconciler(self, driver)
         self._new_stamp = new_stamp
+        self._check: asyncio.Task[None] | None = None
+        self._checked_at = float("-inf")
 
     def _open_leases(self) -> Leases:
         if isinstance(self.store, SharedStore):
@@ -97,6 +106,8 @@ class Engine:
 
     async def close(self) -> None:
         """Wait until everything is stored."""
+        if self._check is not None:
+            self._check.cancel()
         await self.reconciler.close()
         await self.leases.release_all()
         await self.flush_polls()
@@ -136,25 +147,46 @@ class Engine:
         """Return a machine."""
         return self._home(ref).machines[ref.name]
 
+    # -- what is wrong
+
     @property
     def trouble(self) -> str:
-        """Why the last change could not be stored; empty if it was."""
+        """What people should know who want to change something; empty if all is well."""
+        warnings = [problem.detail for problem in self.problems() if problem.reason not in _PASSING]
+        return "; ".join(warnings) or self.membership.clock_warning
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield why this node should not be sent traffic."""
+        yield from self.membership.problems()
+        if self._follower.reloading:
+            yield Problem(Reason.SNAPSHOT, "the state is being read anew")
         problem = self._decider.problem
-        if problem is None:
-            return ""
-        reason = problem.problem if isinstance(problem, StorageError) else "the server's log says why"
-        return f"changes cannot be stored: {reason}"
+        if problem is not None and self.membership.may_act:
+            reason = problem.problem if isinstance(problem, StorageError) else "the server's log says why"
+            yield Problem(Reason.STORAGE, f"changes cannot be stored: {reason}")
 
     async def check_health(self) -> None:
-        """Raise unless changes can be stored; after a failure, try a batch that changes nothing."""
-        if not self.trouble:
-            return
-        try:
+        """After a failure, try to store a batch that changes nothing.
+
+        However many ask, one try is made at a time and one per second; no caller waits longer than that.
+        """
+        self._check_soon()
+        if self._check is not None and not self._check.done():
+            await asyncio.wait([self._check], timeout=CHECK_EVERY)
+
+    def _check_soon(self) -> None:
+        now = asyncio.get_running_loop().time()
+        is_idle = self._check is None or self._check.done()
+        if self._decider.problem is not None and is_idle and now - self._checked_at >= CHECK_EVERY:
+            self._checked_at = now
+            self._check = asyncio.create_task(self._try_to_store())
+
+    async def _try_to_store(self) -> None:
+        # An error of any kind means that the trouble goes on.
+        with suppress(Exception):
             await self.store.commit(Batch(stamp=self._new_stamp(), parts=()))
             await self._follower.reach(await self.store.last())
-        except Exception as problem:
-            raise StorageError(self.trouble, self.trouble) from problem
-        self._decider.problem = None
+            self._decider.problem = None
 
     # -- requests
 

@@ -37,6 +37,10 @@ class Follower:
     ) -> None:
         #: The batch that this node is storing.
         self.in_flight: Batch | None = None
+        #: Whether the whole state is being read.
+        self.reloading = False
+        #: The line at which the journal could not be read.
+        self._failed_at: int | None = None
         self._store = store
         self._replica = replica
         #: How often ``catch_up`` has begun to ask for the last line; callers share questions.
@@ -50,6 +54,8 @@ class Follower:
         while True:
             try:
                 await self._follow(None)
+            except StorageError as problem:
+                await self._rest(problem)
             except Exception:  # the outermost loop: the replica must not stay behind for good
                 log.exception(LogMessage("following_failed"))
                 await asyncio.sleep(TRY_AGAIN)
@@ -60,8 +66,7 @@ class Follower:
             try:
                 await self._follow(number)
             except (StorageError, OSError) as problem:
-                log.error(LogMessage("following_failed", problem=problem))
-                await asyncio.sleep(TRY_AGAIN)
+                await self._rest(problem)
 
     async def catch_up(self) -> None:
         """Return once everything is applied that was stored before the call.
@@ -94,9 +99,20 @@ class Follower:
 
     async def reload(self) -> None:
         """Read the whole state; a batch in flight is left to its answer."""
-        snapshot = await self._store.snapshot()
+        self.reloading = True
+        try:
+            snapshot = await self._store.snapshot()
+        finally:
+            self.reloading = False
         if snapshot.position >= self._replica.position:
             self._reloaded(self._replica.load(snapshot))
+
+    async def _rest(self, problem: StorageError | OSError) -> None:
+        # A store that is away for a while is worth one line, not one per second.
+        if self._failed_at != self._replica.position:
+            self._failed_at = self._replica.position
+            log.error(LogMessage("following_failed", problem=problem))
+        await asyncio.sleep(TRY_AGAIN)
 
     async def _follow(self, number: int | None) -> None:
         """Apply lines up to line ``number``; for ever if None."""

@@ -11,15 +11,16 @@ offset stands as long as the new measurement allows it, so a slow answer is no r
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
+from typing import NamedTuple
 
 from fairwarning.core.errors import FairWarningError, StorageError
 from fairwarning.core.model import ScopeId
-from fairwarning.engine.clock import Clock, new_node_id
+from fairwarning.engine.clock import Clock
 from fairwarning.engine.ports import Heartbeat, Member, NodeReport, SharedStore, StoreState
 from fairwarning.formats.log_messages import LogMessage
 
@@ -54,6 +55,39 @@ class ClockState(StrEnum):
 WRONG = ClockState.AHEAD, ClockState.BEHIND
 
 
+class Reason(StrEnum):
+    """Why a node should not be sent traffic."""
+
+    STARTING = "starting"
+    LEAVING = "leaving"
+    #: The state is being read anew, because the journal does not go on where this node has stopped.
+    SNAPSHOT = "snapshot"
+    DATABASE_AWAY = "database_away"
+    DATABASE_READ_ONLY = "database_read_only"
+    CLOCK_WRONG = "clock_wrong"
+    #: The last change could not be stored.
+    STORAGE = "storage"
+
+
+class Problem(NamedTuple):
+    """What is wrong with a node."""
+
+    reason: Reason
+    detail: str
+
+
+_DATABASE_PROBLEMS: Mapping[StoreState, Problem] = {
+    StoreState.AWAY: Problem(
+        Reason.DATABASE_AWAY,
+        "the database does not answer: polls are answered from memory, changes are not made",
+    ),
+    StoreState.READ_ONLY: Problem(
+        Reason.DATABASE_READ_ONLY,
+        "the database is read-only: polls are answered from memory, changes are not made",
+    ),
+}
+
+
 class ClockOffError(FairWarningError):
     """The clock of a node that starts differs too much from the store's."""
 
@@ -70,22 +104,30 @@ class ClockOffError(FairWarningError):
 class Membership:
     """The nodes of a store, as one of them sees the others; alone until it has joined."""
 
-    def __init__(self, clock: Clock, position: Callable[[], int]) -> None:
-        self.id = new_node_id()
+    def __init__(
+        self,
+        node_id: str,
+        clock: Clock,
+        position: Callable[[], int],
+        beaten: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take the clock and the position of the node, and what to call after every heartbeat."""
+        self.id = node_id
         self.members: tuple[Member, ...] = ()
         #: How far this node's clock is ahead of the store's.
         self.offset = timedelta(0)
-        self.leaving = False
+        #: Whether requests are welcome: not while the node starts, and not while it ends.
+        self.serving = self.leaving = False
         #: The URL of the operator API, once it listens.
         self.address = ""
-        self._name = self._release = ""
+        self.name = self.release = ""
         self._clock = clock
         self._position = position
+        self._beaten = beaten
         self._store: SharedStore | None = None
+        self._beating = asyncio.Lock()
         #: The nodes that act, without this one.
         self._others: tuple[str, ...] = ()
-        self._seen_state = StoreState.READY
-        self._seen_clock = ClockState.GOOD
 
     # -- what it means for the work
 
@@ -114,8 +156,24 @@ class Membership:
     def check_clock(self) -> None:
         """Raise if the time of what is decided now would be wrong."""
         if self.clock_state in WRONG:
-            problem = f"the clock of this node is {describe(self.offset)} the database's"
-            raise StorageError(problem, problem)
+            raise StorageError(self.clock_warning, self.clock_warning)
+
+    @property
+    def clock_warning(self) -> str:
+        """How far the clock is off; empty if it is good."""
+        off = self.clock_state is not ClockState.GOOD
+        return f"the clock of this node is {describe(self.offset)} the database's" if off else ""
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield why this node should not be sent traffic."""
+        if self.leaving:
+            yield Problem(Reason.LEAVING, "this node is ending")
+        elif not self.serving:
+            yield Problem(Reason.STARTING, "this node is starting")
+        if self.store_state in _DATABASE_PROBLEMS:
+            yield _DATABASE_PROBLEMS[self.store_state]
+        if self.clock_state in WRONG:
+            yield Problem(Reason.CLOCK_WRONG, f"{self.clock_warning}: changes are not made")
 
     def store_time(self) -> datetime:
         """Return the time by the store's clock, as this node reckons it."""
@@ -130,13 +188,23 @@ class Membership:
 
     # -- heartbeats
 
-    async def join(self, store: SharedStore, name: str, release: str) -> None:
-        """Become a node of a store under a name.
+    def report(self) -> NodeReport:
+        """Return what the others should know of this node."""
+        return NodeReport(
+            id=self.id,
+            name=self.name,
+            address=self.address,
+            position=self._position(),
+            offset=self.offset,
+            release=self.release,
+        )
+
+    async def join(self, store: SharedStore) -> None:
+        """Become a node of a store.
 
         Raises:
             ClockOffError: the clock is off by more than a node may be.
         """
-        self._name, self._release = name, release
         fastest: timedelta | None = None
         for _ in range(MEASUREMENTS):
             before, beat, after = await self._beat(store)
@@ -146,43 +214,40 @@ class Membership:
             await store.leave(self.id)
             raise ClockOffError(self.offset)
         self._store = store
-        self._note_states()
 
     async def run(self) -> None:
-        """Send a heartbeat every second, until cancelled."""
-        while True:
-            await asyncio.sleep(EVERY)
-            await self.beat()
+        """Send a heartbeat every second, and log changes of state, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            # A heartbeat may wait for a long time for a database that is away.
+            tasks.create_task(self._log_states())
+            while True:
+                await asyncio.sleep(EVERY)
+                await self.beat()
 
     async def beat(self) -> None:
         """Send a heartbeat, and take note of the answer; a failure leaves what is known as it is."""
-        if self._store is not None:
-            # The state of the store says what is wrong.
-            with suppress(StorageError):
-                before, beat, after = await self._beat(self._store)
-                self.offset = min(max(self.offset, before - beat.now), after - beat.now)
-            self._note_states()
+        async with self._beating:
+            if self._store is not None:
+                # The state of the store says what is wrong.
+                with suppress(StorageError):
+                    before, beat, after = await self._beat(self._store)
+                    self.offset = min(max(self.offset, before - beat.now), after - beat.now)
+                    self._beaten()
 
     async def leave(self) -> None:
         """Tell the others that this node ends."""
         self.leaving = True
-        store, self._store = self._store, None
-        if store is not None:
-            # The others find out by themselves, a little later.
-            with suppress(StorageError):
-                await store.leave(self.id)
+        # A heartbeat that is still under way must not come after the farewell.
+        async with self._beating:
+            store, self._store = self._store, None
+            if store is not None:
+                # The others find out by themselves, a little later.
+                with suppress(StorageError):
+                    await store.leave(self.id)
 
     async def _beat(self, store: SharedStore) -> tuple[datetime, Heartbeat, datetime]:
-        report = NodeReport(
-            id=self.id,
-            name=self._name,
-            address=self.address,
-            position=self._position(),
-            offset=self.offset,
-            release=self._release,
-        )
         before = self._clock.now()
-        beat = await store.heartbeat(report)
+        beat = await store.heartbeat(self.report())
         after = self._clock.now()
         self.members = beat.members
         self._others = tuple(
@@ -192,17 +257,20 @@ class Membership:
         )
         return before, beat, after
 
-    def _note_states(self) -> None:
-        """Log what has changed since the last heartbeat."""
-        state, clock = self.store_state, self.clock_state
-        if state is not self._seen_state:
-            level = logging.INFO if state is StoreState.READY else logging.ERROR
-            log.log(level, LogMessage("database_state", state=state))
-        if clock is not self._seen_clock:
-            level = logging.INFO if clock is ClockState.GOOD else logging.WARNING
-            seconds = round(self.offset.total_seconds(), 3)
-            log.log(level, LogMessage("clock_state", state=clock, ahead_seconds=seconds))
-        self._seen_state, self._seen_clock = state, clock
+    async def _log_states(self) -> None:
+        """Log every change of the states, once a second at most."""
+        state, clock = StoreState.READY, ClockState.GOOD
+        while True:
+            if state is not self.store_state:
+                state = self.store_state
+                level = logging.INFO if state is StoreState.READY else logging.ERROR
+                log.log(level, LogMessage("database_state", state=state))
+            if clock is not self.clock_state:
+                clock = self.clock_state
+                level = logging.INFO if clock is ClockState.GOOD else logging.WARNING
+                ahead = round(self.offset.total_seconds(), 3)
+                log.log(level, LogMessage("clock_state", state=clock, ahead_seconds=ahead))
+            await asyncio.sleep(EVERY)
 
 
 def _acts(report: NodeReport) -> bool:

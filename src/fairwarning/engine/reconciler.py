@@ -235,7 +235,11 @@ class Reconciler:
         problem = None if task.cancelled() else task.exception()
         # A full disk fails many scopes at once; the log needs it once.
         if isinstance(problem, Exception) and self._problem is None:
-            log.error(LogMessage("tick_failed", scope=scope_id), exc_info=problem)
+            expected = isinstance(problem, StorageError)
+            log.error(
+                LogMessage("tick_failed", scope=scope_id, problem=problem if expected else None),
+                exc_info=None if expected else problem,
+            )
             self._problem = problem
         if scope_id in self._again:
             self._queue.append((scope_id, self._again.pop(scope_id)))

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from urllib.parse import unquote_plus
 
 from fairwarning.core.document.render import Json, compact_json
-from fairwarning.core.errors import FairWarningError, UnknownMachineError, UnknownScopeError
+from fairwarning.core.errors import FairWarningError, StorageError, UnknownMachineError, UnknownScopeError
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.http1.messages import JSON, Request, Response
 
@@ -41,9 +41,11 @@ def error_response(problem: FairWarningError) -> Response:
         case UnknownMachineError() | UnknownScopeError():
             return FORBIDDEN
         case _ if problem.status_hint >= 500:
-            # Details are for the log, not for guests.
-            log.error(LogMessage("request_failed", problem=problem))
-            return error(problem.status_hint, "Service unavailable")
+            # Details are for the log, not for guests; the engine logs that nothing can be stored.
+            if not isinstance(problem, StorageError):
+                log.error(LogMessage("request_failed", problem=problem))
+            headers = () if problem.retry_after is None else (("Retry-After", problem.retry_after),)
+            return error(problem.status_hint, "Service unavailable", *headers)
         case _:
             return error(problem.status_hint, str(problem))
 

@@ -17,7 +17,7 @@ from fairwarning.operator.problems import problem_response
 from fairwarning.throttle import Throttle, TooManyGuessesError
 
 #: Paths that need no token: their responses say nothing about the fleet.
-OPEN_PATHS = frozenset({"/healthz"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 _CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
 

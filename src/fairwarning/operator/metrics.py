@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from fairwarning.core.fleet import machines_awaiting_impact
 from fairwarning.core.model import Scope, ScopeKind
+from fairwarning.engine.engine import Engine
+from fairwarning.engine.membership import Reason
 from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample, render_metrics
 from fairwarning.operator.context import OperatorContext
 
@@ -19,8 +21,9 @@ async def metrics_text(context: OperatorContext) -> str:
     journal = MetricFamily(
         "fairwarning_journal_lines_total", MetricType.COUNTER, "Lines written to the journal.", (lines,)
     )
+    node = _node_metrics(context.engine)
     others = (family for source in context.metric_sources for family in source())
-    return render_metrics((*fleet, journal, *others))
+    return render_metrics((*fleet, journal, *node, *others))
 
 
 def _fleet_metrics(scopes: Iterable[Scope]) -> Iterator[MetricFamily]:
@@ -40,6 +43,21 @@ def _fleet_metrics(scopes: Iterable[Scope]) -> Iterator[MetricFamily]:
     yield _gauge("fairwarning_events", "Pending events, by type and status.", pending)
     late = "Impacts on machines that take longer than their driver allows."
     yield _gauge("fairwarning_overdue_impacts", late, (Sample(overdue),))
+
+
+def _node_metrics(engine: Engine) -> Iterator[MetricFamily]:
+    reasons = {problem.reason for problem in engine.problems()}
+    problems = (Sample(int(reason in reasons), {"reason": reason}) for reason in Reason)
+    yield _gauge("fairwarning_ready", "Whether the server may be sent traffic.", (Sample(int(not reasons)),))
+    yield _gauge("fairwarning_problems", "Whether the server has a problem, by reason.", problems)
+    others = (one for one in engine.membership.members if one.report.id != engine.membership.id)
+    nodes = 1 + sum(1 for _ in others)
+    yield _gauge(
+        "fairwarning_nodes", "Servers of the fleet that are alive, this one included.", (Sample(nodes),)
+    )
+    offset = "Seconds by which the server's clock is ahead of the store's."
+    seconds = engine.membership.offset.total_seconds()
+    yield _gauge("fairwarning_clock_offset_seconds", offset, (Sample(seconds),))
 
 
 def _by_kind(counts: Counter[ScopeKind]) -> Iterator[Sample]:

@@ -112,7 +112,7 @@ def _operation(route: OperatorRoute, schemas: Mapping[str, Object]) -> Object:
         }
     else:
         parameters += _query(schema)
-    responses: Object = {str(route.status): _response(route), "4XX": _PROBLEM}
+    responses: Object = {str(route.status): _response(route), "4XX": _PROBLEM, "503": _PROBLEM}
     return {**operation, "parameters": parameters, "responses": responses}
 
 

@@ -1,11 +1,12 @@
 """Refusals as RFC 9457 problem documents: the one place where errors become responses.
 
 FairWarningError
-└── BadRequestError   the request itself is invalid; carries its status
+├── BadRequestError   the request itself is invalid; carries its status
+└── NotReadyError     the server should not be sent traffic; says why
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from http import HTTPStatus
 from itertools import chain
@@ -18,15 +19,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from fairwarning.core.errors import FairWarningError
-from fairwarning.operator.schemas import ProblemBody
-from fairwarning.streams import TooManyStreamsError
+from fairwarning.engine.membership import Problem
+from fairwarning.operator.schemas import ProblemBody, ReasonBody
 
 _LOCATION = re.compile(r" - at (?:`key` in )?`\$?\.?(?P<path>.*)`\Z")
 _MEMBER = re.compile(r"(?:unknown|required) field `(?P<member>.*)`\Z", re.DOTALL)
 #: The response to an unexpected error is written outside the middleware that adds this header.
 _UNCACHED: Mapping[str, str] = {"Cache-Control": "no-store"}
-#: Seconds after which a client may open a stream again.
-_RETRY_LATER: Mapping[str, str] = {"Retry-After": "5"}
 _WORD_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])")
 #: Published problem types that differ from the name of the exception; clients rely on them.
 _PUBLISHED: Mapping[str, str] = {
@@ -46,6 +45,17 @@ class BadRequestError(FairWarningError):
         super().__init__(detail)
         self.status = status
         self.field = field
+
+
+class NotReadyError(FairWarningError):
+    """The server should not be sent traffic."""
+
+    status_hint = 503
+    retry_after = "1"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(problem.detail for problem in problems))
+        self.problems = problems
 
 
 def malformed(error: msgspec.ValidationError, request_type: type[msgspec.Struct]) -> BadRequestError:
@@ -80,7 +90,7 @@ def _choices(request_type: type[msgspec.Struct], member: str) -> list[str]:
 
 def problem_response(
     status: int, detail: str, *, kind: str = "", title: str = "", field: str | None = None,
-    headers: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None, reasons: Sequence[Problem] = (),
 ) -> Response:  # fmt: skip
     """Return a problem document."""
     member: str | UnsetType = UNSET if field is None else field
@@ -90,6 +100,7 @@ def problem_response(
         status=status,
         detail=detail,
         field=member,
+        reasons=[ReasonBody(reason=one.reason, detail=one.detail) for one in reasons] or UNSET,
     )
     return Response(
         msgspec.json.encode(problem), status, headers=headers, media_type="application/problem+json"
@@ -101,8 +112,6 @@ async def handle_error(request: Request, error: Exception) -> Response:
     match error:
         case BadRequestError(status=status, field=field):
             return problem_response(status, str(error), field=field)
-        case TooManyStreamsError():
-            return _refusal(error, _RETRY_LATER)
         case FairWarningError():
             return _refusal(error)
         case HTTPException(status_code=status, headers=headers):
@@ -113,12 +122,20 @@ async def handle_error(request: Request, error: Exception) -> Response:
             return problem_response(500, "internal server error; see the server's log", headers=_UNCACHED)
 
 
-def _refusal(error: FairWarningError, headers: Mapping[str, str] | None = None) -> Response:
+def _refusal(error: FairWarningError) -> Response:
+    headers = None if error.retry_after is None else {"Retry-After": error.retry_after}
     name = type(error).__name__
     title = (type(error).__doc__ or name).partition("\n")[0].rstrip(".")
     kind = _PUBLISHED.get(name) or _WORD_BOUNDARY.sub("-", name.removesuffix("Error")).lower()
+    reasons = error.problems if isinstance(error, NotReadyError) else ()
     return problem_response(
-        error.status_hint, str(error), kind=kind, title=title, field=error.field, headers=headers
+        error.status_hint,
+        str(error),
+        kind=kind,
+        title=title,
+        field=error.field,
+        headers=headers,
+        reasons=reasons,
     )
 
 

@@ -6,7 +6,7 @@ from starlette.types import ASGIApp
 
 from fairwarning.core.document.render import compact_json
 from fairwarning.formats.prometheus import MEDIA_TYPE
-from fairwarning.operator import clock, events, fleet, history, metrics, openapi, rollouts, schemas
+from fairwarning.operator import clock, events, fleet, history, metrics, nodes, openapi, rollouts, schemas
 from fairwarning.operator.context import OperatorContext
 from fairwarning.operator.route import OperatorRoute, decode, route, route_without_body
 from fairwarning.streams import EVENT_STREAM
@@ -15,11 +15,6 @@ _V1 = "/fleet/v1"
 _MACHINE = f"{_V1}/machines/{{name:path}}"
 _SCOPE = f"{_V1}/scopes/{{name:path}}"
 _EVENT = f"{_V1}/events/{{id}}"
-
-
-async def _health(context: OperatorContext, name: str, request: schemas.EmptyRequest) -> schemas.HealthBody:
-    await context.engine.check_health()
-    return schemas.HealthBody()
 
 
 async def _feed(context: OperatorContext, request: Request) -> ASGIApp:
@@ -202,6 +197,7 @@ ROUTES: tuple[OperatorRoute, ...] = (
         media_type=EVENT_STREAM,
         headers=(history.RESUME_HEADER,),
     ),
+    route("GET", f"{_V1}/nodes", "the servers of the fleet", nodes.nodes, _Empty, schemas.NodesBody),
     OperatorRoute(
         method="GET",
         path=f"{_V1}/openapi.json",
@@ -220,10 +216,18 @@ ROUTES: tuple[OperatorRoute, ...] = (
     route(
         "GET",
         "/healthz",
-        "whether the server answers and can store changes",
-        _health,
+        "whether the server is alive",
+        nodes.health,
         _Empty,
         schemas.HealthBody,
+    ),
+    route(
+        "GET",
+        "/readyz",
+        "whether the server may be sent traffic",
+        nodes.readiness,
+        _Empty,
+        schemas.ReadyBody,
     ),
 )
 

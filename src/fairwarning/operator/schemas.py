@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.fleet import MachineState
 from fairwarning.core.model import EventSource, EventStatus, EventType, EvictionPolicy, PowerState, ScopeKind
+from fairwarning.engine.membership import Reason
 
 # Python's $ also matches before a last line break, and JSON Schema has no \Z.
 _END = r"(?![\s\S])"
@@ -377,16 +378,58 @@ class ManagementBody(Struct, frozen=True, kw_only=True):
 
 
 class HealthBody(Struct, frozen=True, kw_only=True):
-    """The server answers and can store changes."""
+    """The server is alive; ``warnings`` says what is nevertheless wrong."""
 
     status: Literal["ok"] = "ok"
+    warnings: list[str] | UnsetType = UNSET
+
+
+class ReadyBody(Struct, frozen=True, kw_only=True):
+    """The server may be sent traffic."""
+
+    status: Literal["ready"] = "ready"
+
+
+class NodeBody(Struct, frozen=True, kw_only=True):
+    """A server of the fleet; ``this`` is the one that answers.
+
+    ``position`` is the last line of the journal that the node knows, ``lag`` the number of lines that another
+    node knows and this one does not, ``clock_offset`` the seconds by which its clock is ahead of the store's.
+    """
+
+    id: str
+    name: str
+    address: str
+    this: bool
+    position: int
+    lag: int
+    clock_offset: float
+    release: str
+    seen_at: datetime
+
+
+class NodesBody(Struct, frozen=True, kw_only=True):
+    """The servers of the fleet that are alive."""
+
+    nodes: list[NodeBody]
+
+
+class ReasonBody(Struct, frozen=True, kw_only=True):
+    """Why a server should not be sent traffic."""
+
+    reason: Reason
+    detail: str
 
 
 class ProblemBody(Struct, frozen=True, kw_only=True):
-    """Why a request was refused (RFC 9457); ``field`` is the path of the invalid member."""
+    """Why a request was refused (RFC 9457).
+
+    ``field`` is the path of the invalid member; ``reasons`` says why a server is not ready.
+    """
 
     type: str
     title: str
     status: int
     detail: str
     field: str | UnsetType = UNSET
+    reasons: list[ReasonBody] | UnsetType = UNSET

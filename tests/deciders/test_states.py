@@ -1,0 +1,179 @@
+"""A database that is away or read-only, and a journal that does not go on: states of a node, with names."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+
+from fairwarning.core.errors import StorageError
+from fairwarning.core.model import EventStatus
+from fairwarning.engine.membership import Reason
+from fairwarning.engine.ports import Entry, FleetSnapshot, GapError, StoreState
+from tests.deciders.cluster import ref, restart
+from tests.deciders.link import NotReachedError
+from tests.deciders.members import SECOND, MemberNode, Members, SharedLink, open_members
+from tests.deciders.test_members import announce
+from tests.deciders.virtual_time import run
+
+
+async def serving(cluster: Members) -> MemberNode:
+    """Return a node that may be sent traffic."""
+    node = await cluster.join()
+    node.membership.serving = True
+    return node
+
+
+def reasons(node: MemberNode) -> list[Reason]:
+    return [problem.reason for problem in node.problems()]
+
+
+def logged(caplog: pytest.LogCaptureFixture, *events: str) -> list[str]:
+    """Return the log lines of these events; none may have a traceback."""
+    records = [record for record in caplog.records if str(record.msg).startswith(events)]
+    assert not any(record.exc_info for record in records)
+    return [str(record.msg) for record in records]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "words"),
+    [
+        pytest.param(StoreState.AWAY, Reason.DATABASE_AWAY, "does not answer", id="away"),
+        pytest.param(StoreState.READ_ONLY, Reason.DATABASE_READ_ONLY, "is read-only", id="read-only"),
+    ],
+)
+def test_without_its_database_a_node_answers_polls_and_says_what_is_wrong(
+    state: StoreState, reason: Reason, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        node = await serving(cluster)
+        due = await announce(cluster, node, "web")
+        assert reasons(node) == []
+        assert node.trouble == ""
+
+        cluster.table.state = state
+        await cluster.sleep_until(due + 5 * SECOND)
+
+        assert reasons(node) == [reason]
+        assert words in node.trouble
+        assert node.record_poll(ref("web_0"))
+        assert cluster.event_of("web").status is EventStatus.SCHEDULED
+        with pytest.raises(StorageError):
+            await cluster.create(node, "other")
+
+        cluster.table.state = StoreState.READY
+        await asyncio.sleep(2.5)
+
+        assert reasons(node) == []
+        assert cluster.event_of("web").status is EventStatus.STARTED
+
+    with caplog.at_level(logging.INFO, "fairwarning"):
+        run(story())
+    assert logged(caplog, "database_state") == [f"database_state state={state}", "database_state state=ready"]
+    assert logged(caplog, "tick_failed") == []
+
+
+def test_a_change_that_failed_while_the_database_was_away_is_forgotten_with_the_next_heartbeat() -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        node = await serving(cluster)
+        await cluster.create(node, "web")
+        cluster.table.state = StoreState.AWAY
+        with pytest.raises(StorageError):
+            await cluster.do(node, restart("r", "web_0"))
+
+        cluster.table.state = StoreState.READY
+        await asyncio.sleep(1.5)
+
+        assert (node.trouble, reasons(node)) == ("", [])
+
+    run(story())
+
+
+class CutJournal(SharedLink):
+    """A link on which the journal cannot be read for a while."""
+
+    cut = False
+
+    async def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+        if self.cut:
+            raise NotReachedError
+        async for page in super().follow(after):
+            if self.cut:
+                raise NotReachedError
+            yield page
+
+
+def test_a_journal_that_cannot_be_read_is_logged_once_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        a, b = await cluster.join(), await cluster.join(link=CutJournal)
+        assert isinstance(b.link, CutJournal)
+        b.link.cut = True
+
+        await cluster.create(a, "web")
+        await asyncio.sleep(30)
+        b.link.cut = False
+        await asyncio.sleep(2)
+
+        assert b.position == a.position
+        await cluster.check()
+
+    run(story())
+    assert len(logged(caplog, "following_failed")) == 1
+
+
+class PrunedJournal(SharedLink):
+    """A link on which the journal does not go on, and a snapshot takes its time."""
+
+    is_pruned = False
+
+    async def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+        async for page in super().follow(after):
+            if self.is_pruned:
+                raise GapError
+            yield page
+
+    async def snapshot(self) -> FleetSnapshot:
+        if self.is_pruned:
+            await asyncio.sleep(20)
+            self.is_pruned = False
+        return await super().snapshot()
+
+
+def test_while_the_state_is_read_anew_polls_go_on_and_the_node_is_not_ready() -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        a, b = await cluster.join(), await cluster.join(link=PrunedJournal)
+        b.membership.serving = True
+        await cluster.create(a, "web")
+        await asyncio.sleep(1)
+        assert isinstance(b.link, PrunedJournal)
+        b.link.is_pruned = True
+
+        await cluster.create(a, "app")
+        await asyncio.sleep(10)
+        during = reasons(b), b.record_poll(ref("web_0")), b.position == a.position
+        await asyncio.sleep(15)
+
+        assert during == ([Reason.SNAPSHOT], True, False)
+        assert reasons(b) == []
+        assert b.position == a.position
+        await cluster.check()
+
+    run(story())
+
+
+def test_a_node_that_leaves_is_not_ready() -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        node = await serving(cluster)
+
+        await node.membership.leave()
+
+        assert reasons(node) == [Reason.LEAVING]
+
+    run(story())
