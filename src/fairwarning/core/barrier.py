@@ -36,9 +36,9 @@ def of_deletes(set_id: str) -> BarrierId:
     return BarrierId(f"deletes:{set_id}")
 
 
-def may_be_shared(barrier: BarrierId) -> bool:
-    """Whether events of several scopes may wait behind the barrier."""
-    return not barrier.startswith(_ALONE)
+def shared_barriers(events: Iterable[Event]) -> set[BarrierId]:
+    """Return the barriers of these events behind which events of other scopes may wait."""
+    return {event.barrier for event in events if not event.barrier.startswith(_ALONE)}
 
 
 def is_ready(event: Event, now: datetime) -> bool:

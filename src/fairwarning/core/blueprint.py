@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import zip_longest
 
@@ -21,6 +21,7 @@ from fairwarning.core.model import (
     VmName,
     derive_id,
     in_group,
+    replace,
 )
 from fairwarning.core.policy import Policy, check_terminate_notice
 

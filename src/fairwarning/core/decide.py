@@ -17,7 +17,6 @@ towards a state in which it yields nothing, or settling would not end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, assert_never
 
@@ -57,7 +56,7 @@ from fairwarning.core.commands import (
     Upgrade,
 )
 from fairwarning.core.errors import NameTakenError, UnknownEventError
-from fairwarning.core.fleet import FleetState, is_overdue, shown_to, visible_events
+from fairwarning.core.fleet import FleetState, is_overdue, shown_to
 from fairwarning.core.impact import record_outcomes
 from fairwarning.core.lifecycle import Signal, advance
 from fairwarning.core.model import (
@@ -70,6 +69,7 @@ from fairwarning.core.model import (
     ScopeId,
     ScopeKind,
     in_group,
+    replace,
 )
 
 PLATFORM = "platform"
@@ -360,4 +360,5 @@ def _publish(before: FleetState, after: FleetState) -> Iterator[Published]:
 
 
 def _shown_statuses(scope: Scope | None) -> list[tuple[EventId, EventStatus]]:
-    return [] if scope is None else [(event.id, event.status) for event in visible_events(scope)]
+    events = () if scope is None else scope.events.values()
+    return [(event.id, event.status) for event in events if event.seen]

@@ -1,7 +1,6 @@
 """What follows from a driver's observations: machines are as observed, events progress or are tried again."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from enum import Enum, auto
 
@@ -9,7 +8,7 @@ from fairwarning.core.changes import Change, EventChanged, EventMilestone, Machi
 from fairwarning.core.commands import ReportOutcomes
 from fairwarning.core.fleet import FleetState, Observation, Progress, last_failures
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import Event, EventId, EventStatus, EventType, Failure, Machine, VmName
+from fairwarning.core.model import Event, EventId, EventStatus, EventType, Failure, Machine, VmName, replace
 from fairwarning.core.policy import Policy, retry_delay
 
 

@@ -13,12 +13,11 @@ An event that gets no notice is announced as Started.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
 from fairwarning.core.errors import IllegalTransitionError
-from fairwarning.core.model import Event, EventStatus
+from fairwarning.core.model import Event, EventStatus, replace
 
 
 class Signal(StrEnum):

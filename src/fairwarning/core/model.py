@@ -13,7 +13,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
 if TYPE_CHECKING:
+    from dataclasses import replace as replace
+
     from fairwarning.core.machine_table import MachineTable
+else:
+    # ``dataclasses.replace`` passes every field through ``__init__``, which costs twice as much. All values
+    # of the core have slots and no ``__post_init__``, so their fields can be copied as they are.
+    def replace(value, /, **changes):
+        """Return a copy of a value with some fields changed."""
+        copy = object.__new__(type(value))
+        for name in type(value).__slots__:
+            object.__setattr__(copy, name, getattr(value, name))
+        for name, change in changes.items():
+            object.__setattr__(copy, name, change)
+        return copy
+
 
 EventId = NewType("EventId", str)
 ScopeId = NewType("ScopeId", str)

@@ -6,12 +6,12 @@ of caller can ask for.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
-from fairwarning.core.model import EventType, Principal, PrincipalKind, ScopeId
+from fairwarning.core.model import EventType, Principal, PrincipalKind, ScopeId, replace
 
 #: L-05: the default notice of each event type; a terminate profile may set another one for Terminate (T-02).
 NOTICE: Mapping[EventType, timedelta] = {

@@ -6,7 +6,6 @@ consequences that ``decide`` applies, so no timer drives a rollout.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 
 from fairwarning.core.announce import Announcement, announce
@@ -17,7 +16,7 @@ from fairwarning.core.commands import StartRollout, StopRollout
 from fairwarning.core.errors import InvalidError, RolloutUnderWayError, UnknownRolloutError
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import Rollout, Scope, derive_id
+from fairwarning.core.model import Rollout, Scope, derive_id, replace
 
 
 def start_rollout(fleet: FleetState, command: StartRollout) -> Iterator[Change]:

@@ -6,7 +6,6 @@ reaches an instance only by an upgrade (T-06).
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 
 from fairwarning.core.blueprint import MOST_MACHINES, check_name, grow, with_model
@@ -14,7 +13,16 @@ from fairwarning.core.changes import Change, MachineChanged, ScopePropertiesChan
 from fairwarning.core.commands import AddMachines, ChangeModel, Protect, Upgrade
 from fairwarning.core.errors import InvalidError, NameTakenError
 from fairwarning.core.fleet import FleetState
-from fairwarning.core.model import Machine, MachineModel, MachineRef, Scope, ScopeId, ScopeKind, VmName
+from fairwarning.core.model import (
+    Machine,
+    MachineModel,
+    MachineRef,
+    Scope,
+    ScopeId,
+    ScopeKind,
+    VmName,
+    replace,
+)
 from fairwarning.core.policy import check_terminate_notice
 
 

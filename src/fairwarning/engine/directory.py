@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol
 
-from fairwarning.core.barrier import may_be_shared
+from fairwarning.core.barrier import shared_barriers
 from fairwarning.core.document.render import parse_event_id
 from fairwarning.core.errors import (
     AmbiguousNameError,
@@ -169,10 +169,9 @@ class Directory:
             set_id = scope_id if scope is None else scope.facts.set_id
             remaining.update(self._state.find(IndexedBy.SET, set_id))
             if scope is not None:
-                for barrier in {event.barrier for event in scope.events.values()}:
-                    if may_be_shared(barrier):
-                        remaining.update(self._state.find(IndexedBy.BARRIER, barrier))
-            remaining -= group.keys()
+                for barrier in shared_barriers(scope.events.values()):
+                    remaining.update(self._state.find(IndexedBy.BARRIER, barrier))
+            remaining.difference_update(group)
         return {scope_id: scope for scope_id, scope in sorted(group.items()) if scope is not None}
 
 

@@ -64,6 +64,7 @@ class Engine:
         #: Work that follows from the state; a moved clock waits for it at every step.
         self.upkeep: list[Callable[[], Awaitable[None]]] = []
         self._replica = Replica()
+        self._scopes = self._replica.scopes
         self.directory = self._replica.directory
         self._follower = Follower(store, self._replica, self._installed, self._reloaded)
         self._decider = Decider(
@@ -122,7 +123,7 @@ class Engine:
 
     def scopes(self) -> Mapping[ScopeId, Scope]:
         """Return all scopes."""
-        return self._replica.scopes
+        return self._scopes
 
     def texts(self) -> Mapping[str, str]:
         """Return the texts that other packages store with the fleet."""
@@ -134,7 +135,7 @@ class Engine:
 
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope."""
-        scope = self._replica.find_scope(scope_id)
+        scope = self._scopes.get(scope_id)
         if scope is None:
             raise UnknownScopeError(scope_id)
         return scope
@@ -210,12 +211,12 @@ class Engine:
 
     def polled_at(self, scope_id: ScopeId) -> datetime | None:
         """Return the last poll of a scope."""
-        return self._polls.last(self.scope(scope_id))
+        return self._polls.last(self.scope(scope_id).facts)
 
     def stale_at(self, scope_id: ScopeId) -> datetime | None:
         """Return when polls of a scope have to be recorded by ``record_poll`` again; None if by ``poll``."""
         scope = self.scope(scope_id)
-        return self._polls.stale_at(scope) if scope.enabled else None
+        return self._polls.stale_at(scope.facts) if scope.enabled else None
 
     async def poll(self, ref: MachineRef) -> None:
         """Record a poll; the first poll of a scope is stored before it is answered (R-21)."""
@@ -224,17 +225,17 @@ class Engine:
 
     def record_poll(self, ref: MachineRef) -> bool:
         """Record a poll; False means that the scope has to be enabled first."""
-        scope = self._home(ref)
+        facts = self._home(ref).facts
         now = self.clock.now()
-        if scope.facts.enabled_at is None or scope.facts.polled_at is None:
+        if facts.enabled_at is None or facts.polled_at is None:
             self._polls.record(ref.scope, now)
             return False
-        self._polls.record_for_good(scope, now)
+        self._polls.record_for_good(facts, now)
         return True
 
     def record_poll_if_current(self, scope_id: ScopeId, scope: Scope | None, now: datetime) -> bool:
         """Record a poll in memory if ``scope`` is the current state; False means that it is not."""
-        if scope is None or self._replica.find_scope(scope_id) is not scope:
+        if scope is None or self._scopes.get(scope_id) is not scope:
             return False
         self._polls.record(scope_id, now)
         return True
@@ -247,7 +248,7 @@ class Engine:
         await self._submit(Plan(notes=(polled,)))
 
     def _home(self, ref: MachineRef) -> Scope:
-        scope = self._replica.find_scope(ref.scope)
+        scope = self._scopes.get(ref.scope)
         if scope is None or ref.name not in scope.machines:
             raise UnknownMachineError(ref.name)
         return scope

@@ -12,7 +12,7 @@ from itertools import islice
 
 from fairwarning.core.changes import PollsRecorded
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.model import Scope, ScopeId
+from fairwarning.core.model import ScopeId, ScopeProperties
 from fairwarning.engine.clock import Clock, ManualClock
 from fairwarning.engine.replica import Replica
 
@@ -40,26 +40,26 @@ class Polls:
         self._writing: asyncio.Task[None] | None = None
         self._written_at = float("-inf")
 
-    def last(self, scope: Scope) -> datetime | None:
+    def last(self, facts: ScopeProperties) -> datetime | None:
         """Return the last poll of a scope."""
-        latest, stored = self._latest.get(scope.id), self._stored(scope)
+        latest, stored = self._latest.get(facts.id), self._stored(facts)
         return stored if latest is None else latest if stored is None else max(latest, stored)
 
-    def stale_at(self, scope: Scope) -> datetime | None:
+    def stale_at(self, facts: ScopeProperties) -> datetime | None:
         """Return when the stored poll becomes too old; None if no poll is stored."""
-        stored = self._stored(scope)
+        stored = self._stored(facts)
         return None if stored is None else stored + self._refresh()
 
     def record(self, scope_id: ScopeId, now: datetime) -> None:
         """Record a poll in memory."""
         self._latest[scope_id] = now
 
-    def record_for_good(self, scope: Scope, now: datetime) -> None:
+    def record_for_good(self, facts: ScopeProperties, now: datetime) -> None:
         """Record a poll in memory, and in the journal if the stored instant is too old."""
-        self._latest[scope.id] = now
-        stale_at = self.stale_at(scope)
-        if stale_at is not None and now >= stale_at:
-            self._due[scope.id] = None
+        self._latest[facts.id] = now
+        stored = self._stored(facts)
+        if stored is not None and now - stored >= self._refresh():
+            self._due[facts.id] = None
             if self._writing is None:
                 self._writing = asyncio.create_task(self._write_soon())
 
@@ -95,6 +95,6 @@ class Polls:
             except FairWarningError:
                 return  # the store's error is reported elsewhere
 
-    def _stored(self, scope: Scope) -> datetime | None:
-        enabled, stored = scope.facts.polled_at, self._replica.polled_at(scope.id)
+    def _stored(self, facts: ScopeProperties) -> datetime | None:
+        enabled, stored = facts.polled_at, self._replica.polled_at(facts.id)
         return stored if enabled is None else enabled if stored is None else max(enabled, stored)
