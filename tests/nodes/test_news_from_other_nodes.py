@@ -5,12 +5,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import timedelta
 
+import pytest
+from msgspec import UNSET
+
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Schedule
 from fairwarning.core.model import MachineRef, ScopeId, VmName, derive_id
 from fairwarning.http1.messages import HeldResponse, Request, Response
+from fairwarning.operator import schemas
 from fairwarning.operator.history import follow as follow_feed
-from fairwarning.operator.rendered_feed import FeedMessage
+from fairwarning.operator.rendered_feed import FeedMessage, gap_message
 from tests.fleet_harness import run
 from tests.guest import EVENTS, METADATA, NEWEST
 from tests.nodes.node import TOKEN, Node, follow, following, two_nodes
@@ -127,6 +131,39 @@ def test_a_reader_with_an_old_cursor_reads_beyond_a_replica_that_is_behind() -> 
             return await reading
 
     assert run(story()) == [number for number in shown(first) if number > cursor]
+
+
+@pytest.mark.parametrize("beyond", [1, 1000])
+def test_a_reader_who_has_read_more_than_there_is_learns_that_a_backup_was_restored(beyond: int) -> None:
+    first, _ = two_nodes(WEB)
+    last = first.engine.position
+    gap = schemas.GapBody(after=last + beyond, upto=last)
+
+    async def story() -> tuple[bytes, list[int]]:
+        feed = follow_feed(first.engine, last + beyond, first.operator.shutdown, LONG)
+        async with asyncio.timeout(10):
+            (told,) = await anext(feed)
+        reading = asyncio.create_task(lines(feed, last + 1))
+        await first.engine.handle(restart())
+        return told.message, await reading
+
+    message, read = run(story())
+
+    assert message == gap_message(gap.after, gap.upto).message
+    assert read == [number for number in shown(first) if number > last]
+    assert first.operator.history(f"?after={first.engine.position + beyond}").gap == schemas.GapBody(
+        after=first.engine.position + beyond, upto=first.engine.position
+    )
+
+
+def test_a_history_that_a_node_has_not_followed_yet_is_no_gap() -> None:
+    first, second = two_nodes(WEB)
+    first.operator.cause("restart", "web_0")
+    assert second.engine.position < first.engine.position
+
+    page = second.operator.history(f"?after={first.engine.position}")
+
+    assert (page.history, page.next, page.gap) == ([], None, UNSET)
 
 
 def test_every_node_gives_the_same_history_page_by_page() -> None:

@@ -160,10 +160,15 @@ class HistoryBeginning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryGap:
-    """Lines that were pruned before they were read."""
+    """Lines that were pruned before they were read, or a history that ends before the last line read."""
 
     after: int
     upto: int
+
+    def __str__(self) -> str:
+        if self.upto < self.after:
+            return f"a backup was restored: the history continues after line {self.upto}, not {self.after}"
+        return f"lines {self.after + 1} to {self.upto} of the history were pruned unread"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +314,7 @@ class OperatorClient:
                 for message in httpx2.EventSource(response):
                     if message.event == "gap":
                         gap = decode(message.data, HistoryGap)
-                        print_note(f"lines {gap.after + 1} to {gap.upto} of the history were pruned unread")
+                        print_note(str(gap))
                     elif message.data:
                         yield message.data
         except httpx2.TransportError as error:

@@ -5,6 +5,10 @@ line is lost in between; a line that arrives both ways is sent once. The queue o
 a feed that falls behind loses the queue and reads the journal again, from the last line it sent. If lines
 after that one have been pruned, the reader gets a ``gap`` message, and the feed continues with the lines that
 are left.
+
+A reader's last line is the number of a journal line, which every node understands: it may be ahead of the
+replica, whose lines up to there are left out. Only a line beyond the end of the journal itself was read
+before a backup was restored; the reader gets a ``gap`` message that says so.
 """
 
 import asyncio
@@ -43,6 +47,10 @@ async def history(context: OperatorContext, _: str, request: schemas.HistoryRequ
     """Return a page of the history, of one event or of all."""
     event = None if request.event is None else parse_event_id(request.event, "event")
     lines, next_after = await _read_page(context.engine, request, event)
+    last = None if lines else await _end_before(context.engine, request.after)
+    if last is not None:
+        gap = schemas.GapBody(after=request.after, upto=last)
+        return schemas.HistoryBody(history=[], next=None, gap=gap)
     # Read last, so that lines pruned while the page was read are reported too.
     first = await first_complete_line(context.engine.store)
     if first is None:
@@ -136,6 +144,10 @@ async def _entries(
     with engine.feed.subscribe() as subscription, _woken_by(shutdown, subscription):
         is_behind, reported_upto = True, 0
         while True:
+            last = None if after is None or not is_behind else await _end_before(engine, after)
+            if after is not None and last is not None:
+                yield schemas.GapBody(after=after, upto=last)
+                after = last
             if is_behind and after is not None:
                 async with aclosing(_pages(engine, after)) as pages:
                     async for page in pages:
@@ -158,6 +170,12 @@ async def _entries(
                 after = entries[-1].seq
             if entries or not shutdown.is_set():
                 yield entries
+
+
+async def _end_before(engine: Engine, after: int) -> int | None:
+    """Return the journal's last line if a reader has read beyond it; None otherwise."""
+    last = await engine.store.last() if after > engine.position else after
+    return last if last < after else None
 
 
 @contextmanager

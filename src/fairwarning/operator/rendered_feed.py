@@ -25,16 +25,18 @@ class RenderedFeed:
 
     def __init__(self, max_lines: int = MAX_LINES) -> None:
         self._max_lines = max_lines
-        self._messages: dict[int, FeedMessage | None] = {}
+        #: By number and stamp: after the loss of a database, other lines may have the same numbers.
+        self._messages: dict[tuple[int, int], FeedMessage | None] = {}
 
     def render(self, entry: Entry) -> FeedMessage | None:
         """Return the message of a journal line; None if the history leaves the line out."""
-        if entry.seq not in self._messages:
+        key = entry.seq, entry.stamp
+        if key not in self._messages:
             shown = to_history_entry(entry.seq, entry.at, entry.change)
-            self._messages[entry.seq] = None if shown is None else FeedMessage(shown, _message(shown))
+            self._messages[key] = None if shown is None else FeedMessage(shown, _message(shown))
             if len(self._messages) > self._max_lines:
                 del self._messages[next(iter(self._messages))]
-        return self._messages[entry.seq]
+        return self._messages[key]
 
 
 def history_line_body(entry: HistoryEntry) -> schemas.HistoryLineBody:

@@ -334,7 +334,11 @@ class BeginningBody(Struct, frozen=True, kw_only=True):
 
 
 class GapBody(Struct, frozen=True, kw_only=True):
-    """Lines that were pruned before the reader got them: those after ``after``, up to ``upto``."""
+    """Lines that were pruned before the reader got them: those after ``after``, up to ``upto``.
+
+    If ``upto`` is less than ``after``, the history ends at ``upto``: a backup was restored since the reader
+    read line ``after``, and what follows begins with line ``upto`` + 1.
+    """
 
     after: int
     upto: int
@@ -343,7 +347,8 @@ class GapBody(Struct, frozen=True, kw_only=True):
 class HistoryBody(Struct, frozen=True, kw_only=True):
     """A page of the history; ``next`` is the ``after`` of the next page, null on the last one.
 
-    ``begins`` is present once lines were pruned, ``gap`` if some of the pruned lines are after ``after``.
+    ``begins`` is present once lines were pruned, ``gap`` if some of the pruned lines are after ``after``, or
+    if ``after`` is beyond the end of the history.
     """
 
     history: list[HistoryLineBody]
