@@ -35,8 +35,10 @@ from fairwarning.core.model import (
 )
 from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, Line, Part, Store
 from fairwarning.store.memory import MemoryStore
+from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.sqlite import SqliteStore
 from tests.conftest import NOON
+from tests.postgres import empty_database
 
 NOTHING: Scopes = MappingProxyType({})
 
@@ -45,9 +47,14 @@ async def open_memory(_: Path) -> Store:
     return MemoryStore()
 
 
+async def open_postgres(_: Path) -> PostgresStore:
+    return await PostgresStore.open(empty_database())
+
+
 STORES: Mapping[str, Callable[[Path], Awaitable[Store]]] = {
     "memory": open_memory,
     "sqlite": SqliteStore.open,
+    "postgres": open_postgres,
 }
 
 

@@ -1,6 +1,8 @@
 """Batches are the same in every store: receipts, stamps and positions, names of sets, and last polls."""
 
+import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +10,7 @@ from fairwarning.core.changes import PollsRecorded, ScopeMade, ScopeRemoved, Tex
 from fairwarning.core.model import ScopeId, ScopeKind, ScopeProperties
 from fairwarning.engine.ports import Batch, SetName, StaleBatchError, Store
 from fairwarning.store.entries import RECEIPTS
-from tests.store.stores import Node, made, scope_key, set_key, text_key
+from tests.store.stores import Node, made, opened, scope_key, set_key, text_key
 from tests.store.stories import DB, DB_MADE, DB_MOVED, NOON, WEB, Stage, happened
 
 REMOVED = ScopeRemoved(scope=WEB, set_id="web", incarnation=7)
@@ -55,18 +57,20 @@ def test_a_refused_batch_is_not_taken_for_a_stored_one(play: Stage) -> None:
     play(story)
 
 
-def test_many_batches_are_recognised_and_not_all(play: Stage) -> None:
-    async def story(store: Store) -> None:
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_many_batches_are_recognised_and_not_all(kind: str, tmp_path: Path) -> None:
+    async def story() -> None:
         node = Node()
         batches = [node.decide((TextChanged(key="a", text=str(one)),)) for one in range(RECEIPTS + 1)]
-        for batch in batches:
-            await store.commit(batch)
+        async with opened(kind, tmp_path) as store:
+            for batch in batches:
+                await store.commit(batch)
 
-        assert [line.seq for line in await store.commit(batches[1])] == [2]
-        with pytest.raises(StaleBatchError):
-            await store.commit(batches[0])
+            assert [line.seq for line in await store.commit(batches[1])] == [2]
+            with pytest.raises(StaleBatchError):
+                await store.commit(batches[0])
 
-    play(story)
+    asyncio.run(story())
 
 
 def test_no_batch_is_recognised_in_an_empty_store(play: Stage) -> None:

@@ -135,5 +135,5 @@ def restore(
 
 def _unreadable(kind: FindingKind, problem: DatabaseDamagedError) -> CheckReport:
     report = CheckReport()
-    report.findings.add(kind, str(problem.path), problem.problem)
+    report.findings.add(kind, str(problem.database), problem.problem)
     return report

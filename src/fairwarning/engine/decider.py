@@ -59,7 +59,7 @@ log = logging.getLogger("fairwarning.engine")
 #: How long deciding goes on before other tasks get a turn, in seconds.
 TURN = 0.002
 
-#: How long a request is decided again and again, and an answer of the store is waited for, in seconds.
+#: How long a request is decided again and again, and a batch whose answer was lost is sent again, in seconds.
 PATIENCE = 5.0
 
 #: The time before a batch with an unknown outcome is sent again, in seconds.
@@ -218,14 +218,15 @@ class Decider:
     async def _send(self, batch: Batch) -> Sequence[Entry]:
         """Store a batch and install it; if the answer is lost, send the same batch again."""
         self._follower.in_flight = batch
-        until = asyncio.get_running_loop().time() + PATIENCE
         unknown: StorageError | None = None
+        until = float("inf")
         while True:
             try:
                 entries = await self._store.commit(batch)
                 break
             except StorageError as problem:
-                unknown = problem if problem.outcome_unknown else unknown
+                if problem.outcome_unknown and unknown is None:
+                    unknown, until = problem, asyncio.get_running_loop().time() + PATIENCE
                 if unknown is None:
                     raise
                 if asyncio.get_running_loop().time() > until:

@@ -12,7 +12,7 @@ from itertools import groupby
 
 from fairwarning.core.errors import StorageError
 from fairwarning.core.model import Scope, ScopeId
-from fairwarning.engine.ports import Batch, Entry, GapError, Store
+from fairwarning.engine.ports import Batch, Entry, GapError, IncompatibleStoreError, Store
 from fairwarning.engine.replica import Replica
 from fairwarning.formats.log_messages import LogMessage
 
@@ -50,10 +50,16 @@ class Follower:
         self._reloaded = reloaded
 
     async def run(self) -> None:
-        """Follow the journal until cancelled."""
+        """Follow the journal until cancelled.
+
+        Raises:
+            IncompatibleStoreError: only a newer version understands the next line.
+        """
         while True:
             try:
                 await self._follow(None)
+            except IncompatibleStoreError:
+                raise
             except StorageError as problem:
                 await self._rest(problem)
             except Exception:  # the outermost loop: the replica must not stay behind for good
@@ -104,7 +110,7 @@ class Follower:
             snapshot = await self._store.snapshot()
         finally:
             self.reloading = False
-        if snapshot.position >= self._replica.position:
+        if (snapshot.history, snapshot.position) >= (self._replica.history, self._replica.position):
             self._reloaded(self._replica.load(snapshot))
 
     async def _rest(self, problem: StorageError | OSError) -> None:

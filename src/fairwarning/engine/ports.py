@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from fairwarning.core.changes import Change, PollsRecorded, TextChanged
+from fairwarning.core.errors import FairWarningError
 from fairwarning.core.fleet import Impact, Observation
 from fairwarning.core.history import Note
 from fairwarning.core.model import EventId, HostId, MachineRef, Scope, ScopeId
@@ -104,7 +105,11 @@ class SetName(NamedTuple):
 
 
 class FleetSnapshot(NamedTuple):
-    """The whole state after line ``position``, in order of creation."""
+    """The whole state after line ``position``, in order of creation.
+
+    ``history`` counts how often the store has lost lines that were read from it, as a database does that
+    falls back to a copy. A snapshot of a later history replaces everything, even if its position is smaller.
+    """
 
     position: int
     scopes: Mapping[ScopeId, Scope]
@@ -113,6 +118,7 @@ class FleetSnapshot(NamedTuple):
     texts: Mapping[str, str]
     text_stamps: Mapping[str, int]
     polled: Mapping[ScopeId, datetime]
+    history: int = 0
 
 
 class StaleBatchError(Exception):
@@ -159,7 +165,9 @@ class Store(Protocol):
         """Yield the lines after line ``after`` as they are stored, in order, whole batches at once.
 
         Raises:
-            GapError: lines after ``after`` were pruned; a snapshot has to be read.
+            GapError: lines after ``after`` were pruned, or lines that were read are lost; a snapshot has to
+                be read.
+            IncompatibleStoreError: only a newer version understands the next line.
         """
         ...
 
@@ -292,7 +300,13 @@ class SharedStore(Store, Protocol):
 
 
 class GapError(Exception):
-    """The journal was pruned beyond the line that a follower had reached."""
+    """The journal does not go on at the line that a follower has reached: a snapshot has to be read."""
+
+
+class IncompatibleStoreError(FairWarningError):
+    """The store holds what only a newer version understands: the node has to stop."""
+
+    status_hint = 500
 
 
 class Driver(Protocol):

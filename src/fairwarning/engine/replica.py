@@ -65,6 +65,8 @@ class Replica:
 
     def __init__(self) -> None:
         self.position = 0
+        #: The history that the position counts in (``FleetSnapshot``).
+        self.history = 0
         self.directory = Directory(self)
         self._scopes: dict[ScopeId, Scope] = {}
         self._scope_stamps: dict[ScopeId, int] = {}
@@ -136,7 +138,7 @@ class Replica:
         self._texts = StoredTexts(snapshot.texts)
         self._text_stamps = dict(snapshot.text_stamps)
         self._polled = dict(snapshot.polled)
-        self.position = snapshot.position
+        self.position, self.history = snapshot.position, snapshot.history
         return gone
 
     def install(self, batch: Batch, last: int) -> None:

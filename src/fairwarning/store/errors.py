@@ -1,4 +1,4 @@
-"""The errors of a store on disk.
+"""The errors of the stores.
 
 FairWarningError
 ├── DataDirectoryInUseError     another server uses the data directory
@@ -6,11 +6,20 @@ FairWarningError
 ├── DatabaseNotEmptyError       a backup can be restored only into an empty database
 ├── DatabaseDamagedError        the database is not what was written
 │   └── WrongDatabaseError      the database is missing, a different one or an older copy
+├── DatabaseUnsuitableError     the address cannot be read, PostgreSQL is too old, a library is missing, …
+├── OlderDatabaseError          the database has to be migrated first
+├── IncompatibleStoreError      (engine) only a newer version can use the database
 └── StorageError                (core) a change could not be stored
-    └── StoreFailedError        the disk is full, the file is gone, …; nothing was stored
-        └── UnknownOutcomeError the commit failed so late that the change may be stored
+    ├── StoreFailedError        the disk is full, the file is gone, …; nothing was stored
+    │   └── UnknownOutcomeError the commit failed so late that the change may be stored
+    ├── DatabaseAwayError       the database does not answer; nothing was stored
+    │   └── AnswerLostError     the answer to a commit was lost: the change may be stored
+    ├── DatabaseReadOnlyError   the database is a standby, or set to read only
+    ├── DatabaseRefusedError    the database refused a statement, its disk is full, …
+    └── ClockAheadError         the clock of this node is ahead of the database's
 """
 
+from datetime import timedelta
 from pathlib import Path
 
 from fairwarning.core.errors import FairWarningError, StorageError
@@ -18,6 +27,10 @@ from fairwarning.core.errors import FairWarningError, StorageError
 
 class UnreadableRowError(Exception):
     """The database contains something that was never written; the caller adds the path."""
+
+
+class UnknownKindError(UnreadableRowError):
+    """A journal line is of a kind that this version does not know."""
 
 
 class DataDirectoryInUseError(FairWarningError):
@@ -56,9 +69,9 @@ class DatabaseDamagedError(FairWarningError):
     status_hint = 500
     state = "is damaged"
 
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"database {path} {self.state}: {problem}")
-        self.path = path
+    def __init__(self, database: Path | str, problem: str) -> None:
+        super().__init__(f"database {database} {self.state}: {problem}")
+        self.database = database
         self.problem = problem
 
 
@@ -83,3 +96,58 @@ class UnknownOutcomeError(StoreFailedError):
 
     outcome_unknown = True
     outcome = "; it is unknown whether the change was stored until the database can be read again"
+
+
+class DatabaseUnsuitableError(FairWarningError):
+    """A PostgreSQL database cannot be used as it is."""
+
+    status_hint = 500
+
+
+class OlderDatabaseError(FairWarningError):
+    """The database lacks migrations of this version."""
+
+    status_hint = 500
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(
+            f"the database has schema {found}, this version needs schema {known}; migrate the database"
+        )
+        self.found = found
+        self.known = known
+
+
+class DatabaseAwayError(StorageError):
+    """The database does not answer; nothing was stored."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the database does not answer: {problem}", "the database does not answer")
+
+
+class AnswerLostError(DatabaseAwayError):
+    """The answer of the database to a commit was lost; it is unknown whether the change was stored."""
+
+    outcome_unknown = True
+
+
+class DatabaseReadOnlyError(StorageError):
+    """The database refuses writes; nothing was stored."""
+
+    def __init__(self) -> None:
+        super().__init__("the database is read-only", "the database is read-only")
+
+
+class DatabaseRefusedError(StorageError):
+    """The database refused a statement; nothing was stored."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the database refused a statement: {problem}", "the database reports an error")
+
+
+class ClockAheadError(StorageError):
+    """A change was decided at a time that the database has not reached; nothing was stored."""
+
+    def __init__(self, ahead: timedelta) -> None:
+        problem = f"the clock of this node is {ahead.total_seconds():.1f} s ahead of the database's"
+        super().__init__(problem, problem)
+        self.ahead = ahead

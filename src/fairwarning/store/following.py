@@ -61,4 +61,6 @@ async def _read_batches(after: int, read: ReadPage) -> Sequence[Entry]:
         page = [*page, *rest]
     if pruned > after:
         raise GapError(f"the journal was pruned up to line {pruned}, the follower has reached line {after}")
+    if page and page[0].seq != after + 1:
+        raise GapError(f"the journal has no line {after + 1}")
     return page

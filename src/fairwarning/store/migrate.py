@@ -16,15 +16,14 @@ from importlib.resources import files
 from typing import Protocol
 
 from fairwarning.core.errors import FairWarningError
+from fairwarning.engine.ports import IncompatibleStoreError
 from fairwarning.store.errors import UnreadableRowError
 
 TABLE = "CREATE TABLE IF NOT EXISTS migration (number INTEGER PRIMARY KEY, name TEXT, checksum TEXT) STRICT"
 
 
-class NewerDatabaseError(FairWarningError):
+class NewerDatabaseError(IncompatibleStoreError):
     """The database was written by a newer version of this program."""
-
-    status_hint = 500
 
     def __init__(self, found: int, known: int) -> None:
         super().__init__(
@@ -72,9 +71,9 @@ class Database(Protocol):
         ...
 
 
-def migrations() -> tuple[Migration, ...]:
-    """Return the migrations of this version, in order."""
-    folder = files("fairwarning.store").joinpath("migrations")
+def migrations(*below: str) -> tuple[Migration, ...]:
+    """Return the migrations of this version, in order: those of SQLite, or of a folder below."""
+    folder = files("fairwarning.store").joinpath("migrations", *below)
     scripts = [file for file in folder.iterdir() if file.name.endswith(".sql")]
     steps = sorted((file.name.removesuffix(".sql"), file.read_text(encoding="utf-8")) for file in scripts)
     return tuple(Migration(int(name.partition("-")[0]), name, sql) for name, sql in steps)

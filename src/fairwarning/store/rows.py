@@ -47,7 +47,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.engine.ports import Batch, Entry, Lease, Line, SetName
 from fairwarning.store.entries import event_of, last_polls
-from fairwarning.store.errors import UnreadableRowError
+from fairwarning.store.errors import UnknownKindError, UnreadableRowError
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -189,10 +189,22 @@ def row_checksum(*columns: str | int | None) -> int:
 def verified_rows(table: str, rows: Iterable[Stored]) -> Iterator[Stored]:
     """Yield rows whose checksum is right; raise ``UnreadableRowError`` at the first that is wrong."""
     for row in rows:
-        columns = [column if isinstance(column, bytes) else str(column).encode() for column in row[:-1]]
+        columns = _as_bytes(row[:-1])
         if crc32(b"\0".join(columns)) != row[-1]:
             raise _damaged(table, columns)
         yield row
+
+
+def verified_lines(rows: Iterable[JournalRow]) -> Iterator[JournalRow]:
+    """Yield journal lines with right checksums, where a checksum does not cover ``seq`` and ``ends``."""
+    for row in rows:
+        if crc32(b"\0".join(_as_bytes(row[1:-2]))) != row[-1]:
+            raise _damaged("journal", _as_bytes(row[:1]))
+        yield row
+
+
+def _as_bytes(columns: Iterable[object]) -> list[bytes]:
+    return [column if isinstance(column, bytes) else str(column).encode() for column in columns]
 
 
 def _damaged(table: str, columns: Sequence[bytes]) -> UnreadableRowError:
@@ -221,9 +233,17 @@ def event_row(event: Event) -> Row:
 
 def journal_row(entry: Entry) -> Row:
     """Return seq, at, scope, version, kind, event, body, request, stamp, ends, checksum."""
+    return with_checksum(entry.seq, *_line_columns(entry), entry.ends)
+
+
+def unnumbered_row(entry: Entry) -> Row:
+    """Return at, scope, version, kind, event, body, request, stamp, checksum."""
+    return with_checksum(*_line_columns(entry))
+
+
+def _line_columns(entry: Entry) -> Row:
     line = entry.change
-    return with_checksum(
-        entry.seq,
+    return (
         instant(entry.at),
         line.scope,
         entry.version,
@@ -232,7 +252,6 @@ def journal_row(entry: Entry) -> Row:
         _body(line),
         entry.request,
         entry.stamp,
-        entry.ends,
     )
 
 
@@ -257,7 +276,7 @@ def read_entry(row: JournalRow) -> Entry:
     seq, at, _, version, kind, _, body, request, stamp, ends, _ = row
     name = kind.decode(errors="replace")
     if name not in KINDS:
-        raise UnreadableRowError(f"journal line {seq} has the unknown kind {name}")
+        raise UnknownKindError(f"journal line {seq} has the unknown kind {name}")
     try:
         return Entry(
             seq=seq,
@@ -323,42 +342,54 @@ def _reading(table: str) -> Iterator[None]:
     """Report a value in the block that cannot be read as damage of the table."""
     try:
         yield
-    except (ValueError, LookupError) as problem:
+    except (ValueError, TypeError, LookupError) as problem:
         raise UnreadableRowError(f"table {table}: {problem}") from problem
 
 
-def read_scopes(
-    scopes: Iterable[ScopeRow], machines: Iterable[MachineRow], events: Iterable[EventRow]
-) -> tuple[dict[ScopeId, Scope], dict[ScopeId, int]]:
-    """Return the scopes with their machines and events, and their stamps, in their order."""
-    tables: dict[ScopeId, MachineTableDraft] = defaultdict(lambda: MachineTableDraft(MachineTable()))
-    events_of: dict[ScopeId, dict[EventId, Event]] = defaultdict(dict)
-    loaded: dict[ScopeId, Scope] = {}
-    stamps: dict[ScopeId, int] = {}
-    shared: dict[int, int] = {}
-    try:
-        for scope, name, body, checksum in machines:
-            # The same as verified_rows() in half the time: there may be a million machines.
-            if crc32(b"\0".join((scope, name, body))) != checksum:
-                raise _damaged("machine", (scope, name))
-            machine = _machine.decode(body)
-            tables[machine.scope].put(machine)
-        for *_, body, _ in verified_rows("event", events):
-            event = _event.decode(body)
-            events_of[event.scope][event.id] = event
-        for _, _, _, version, incarnation, body, stamp, _ in verified_rows("scope", scopes):
-            properties = _properties.decode(body)
-            stamps[properties.id] = shared.setdefault(stamp, stamp)  # one object for all of a batch
-            loaded[properties.id] = Scope(
-                facts=properties,
-                version=version,
-                incarnation=incarnation,
-                machines=tables[properties.id].build(),
-                events=MappingProxyType(events_of[properties.id]),
-            )
-    except (ValueError, TypeError) as problem:
-        raise UnreadableRowError(str(problem)) from problem
-    return loaded, stamps
+class ScopeReader:
+    """Puts scopes together from their rows: machines and events first, in any number of portions."""
+
+    def __init__(self) -> None:
+        #: The scopes and their stamps, in the order of their rows.
+        self.scopes: dict[ScopeId, Scope] = {}
+        self.stamps: dict[ScopeId, int] = {}
+        self._tables: dict[ScopeId, MachineTableDraft] = defaultdict(
+            lambda: MachineTableDraft(MachineTable())
+        )
+        self._events: dict[ScopeId, dict[EventId, Event]] = defaultdict(dict)
+        self._shared: dict[int, int] = {}
+
+    def add_machines(self, rows: Iterable[MachineRow]) -> None:
+        """Add machines, in their order."""
+        with _reading("machine"):
+            for scope, name, body, checksum in rows:
+                # The same as verified_rows() in half the time: there may be a million machines.
+                if crc32(b"\0".join((scope, name, body))) != checksum:
+                    raise _damaged("machine", (scope, name))
+                machine = _machine.decode(body)
+                self._tables[machine.scope].put(machine)
+
+    def add_events(self, rows: Iterable[EventRow]) -> None:
+        """Add events, in their order."""
+        with _reading("event"):
+            for *_, body, _ in verified_rows("event", rows):
+                event = _event.decode(body)
+                self._events[event.scope][event.id] = event
+
+    def add_scopes(self, rows: Iterable[ScopeRow]) -> None:
+        """Add scopes, with the machines and events that were added before."""
+        with _reading("scope"):
+            for _, _, _, version, incarnation, body, stamp, _ in verified_rows("scope", rows):
+                properties = _properties.decode(body)
+                # One object for all scopes of a batch.
+                self.stamps[properties.id] = self._shared.setdefault(stamp, stamp)
+                self.scopes[properties.id] = Scope(
+                    facts=properties,
+                    version=version,
+                    incarnation=incarnation,
+                    machines=self._tables[properties.id].build(),
+                    events=MappingProxyType(self._events[properties.id]),
+                )
 
 
 def _body(value: ScopeProperties | Machine | Event | Line) -> str:

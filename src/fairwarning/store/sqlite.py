@@ -50,13 +50,13 @@ from fairwarning.store.migrate import migrate, migrations, schema
 from fairwarning.store.pruning import MARK, prune, size
 from fairwarning.store.rows import (
     Row,
+    ScopeReader,
     claim_row,
     read_documents,
     read_entry,
     read_leases,
     read_notes,
     read_polls,
-    read_scopes,
     read_sets,
     row_checksum,
     verified_rows,
@@ -415,16 +415,19 @@ def _snapshot(database: sqlite3.Connection) -> FleetSnapshot:
         return database.execute(f"{select_rows(table)} ORDER BY position")
 
     with transaction(database, "BEGIN"):
-        scopes, scope_stamps = read_scopes(in_order("scope"), in_order("machine"), in_order("event"))
+        reader = ScopeReader()
+        reader.add_machines(in_order("machine"))
+        reader.add_events(in_order("event"))
+        reader.add_scopes(in_order("scope"))
         texts, text_stamps = read_documents(in_order("document"))
         return FleetSnapshot(
             position=read_header(database).last_line,
-            scopes=MappingProxyType(scopes),
-            scope_stamps=MappingProxyType(scope_stamps),
+            scopes=MappingProxyType(reader.scopes),
+            scope_stamps=MappingProxyType(reader.stamps),
             sets=MappingProxyType(read_sets(rows("fleet_set"))),
             texts=MappingProxyType(texts),
             text_stamps=MappingProxyType(text_stamps),
-            polled=MappingProxyType(read_polls(rows("poll"), scopes)),
+            polled=MappingProxyType(read_polls(rows("poll"), reader.scopes)),
         )
 
 

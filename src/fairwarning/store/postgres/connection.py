@@ -1,0 +1,279 @@
+"""Connections to PostgreSQL that survive its restarts and failovers.
+
+No statement is ever cancelled: a cancelled commit that waits for its standby is visible at once, although
+the standby does not have it. So every job runs in a task of its own, which goes on if its caller is
+cancelled. A server that does not answer in time is hung up on instead: the socket is shut down, and what the
+job did is then unknown. The next try connects again, to any host of the address that accepts writes.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.rows import TupleRow
+
+from fairwarning.core.errors import StorageError
+from fairwarning.engine.ports import StoreState
+from fairwarning.store.errors import (
+    AnswerLostError,
+    DatabaseAwayError,
+    DatabaseDamagedError,
+    DatabaseReadOnlyError,
+    DatabaseRefusedError,
+    DatabaseUnsuitableError,
+    UnreadableRowError,
+)
+from fairwarning.store.postgres.address import Address
+
+Result = TypeVar("Result")
+Rows = Sequence[TupleRow]
+
+#: How long an answer is waited for before the server is hung up on, in seconds.
+ANSWER_WITHIN = 5.0
+
+#: How long a job tries to get a connection, and how long it rests between two tries, in seconds.
+PATIENCE, REST = 5.0, 0.1
+
+#: The number of rows of a slice: reading a slice keeps the event loop busy for a few milliseconds.
+SLICE = 500
+
+OLDEST_SERVER = 150000
+
+#: Changes that were answered are on the disk, whatever the server's settings say.
+SETUP = """
+    SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+        set_config('idle_in_transaction_session_timeout', '60s', false), set_config('timezone', 'UTC', false),
+        CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
+            THEN set_config('synchronous_commit', 'on', false) END
+"""
+
+#: Errors after which the same statement may succeed on the same connection: nothing was stored.
+REPEAT = frozenset({"40001", "40P01", "55P03"})
+
+
+class BytesLoader(Loader):
+    """Reads texts as bytes, so that checksums are checked before decoding."""
+
+    def load(self, data: Buffer) -> bytes:
+        """Return the bytes of a text."""
+        return bytes(data)
+
+
+class Session:
+    """An open connection on which every answer is waited for a limited time."""
+
+    def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
+        self._connection = connection
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection can no longer be used."""
+        return self._connection.closed
+
+    async def query(self, statement: str, *values: object, within: float = ANSWER_WITHIN) -> Rows:
+        """Run a statement and return its rows; hang up if there is no answer in time."""
+        timer = asyncio.get_running_loop().call_later(within, self._hang_up)
+        try:
+            cursor = await self._connection.execute(statement.encode(), values or None)
+            return await cursor.fetchall() if cursor.description else ()
+        finally:
+            timer.cancel()
+
+    async def slices(self, statement: str) -> AsyncIterator[Rows]:
+        """Yield the rows of a query in slices, inside a transaction."""
+        await self.query(f"DECLARE slices NO SCROLL CURSOR FOR {statement}")
+        while rows := await self.query(f"FETCH {SLICE} FROM slices"):
+            yield rows
+        await self.query("CLOSE slices")
+
+    @asynccontextmanager
+    async def transaction(self, begin: str) -> AsyncIterator[None]:
+        """Run the statements of the block in a transaction that only reads."""
+        await self.query(begin)
+        try:
+            yield
+        finally:
+            if not self.broken:
+                await self.query("ROLLBACK")
+
+    async def notified(self, within: float) -> None:
+        """Return at the next notification, or after a time; raise if the connection is lost."""
+        async for _ in self._connection.notifies(timeout=within, stop_after=1):
+            return
+        await self.query("SELECT")
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
+
+    def _hang_up(self) -> None:
+        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._connection.fileno())) as one:
+            one.shutdown(socket.SHUT_RDWR)
+
+
+#: Called with every new connection before it is used.
+Connected = Callable[[Session], Awaitable[None]]
+
+
+class DatabaseServer:
+    """The servers of an address, and what the last tries to reach them have shown."""
+
+    def __init__(self, address: Address, connected: Connected) -> None:
+        self.address = address
+        self.state = StoreState.READY
+        self._connected = connected
+
+    async def connect(self) -> Session:
+        """Return a new connection that accepts writes.
+
+        Raises:
+            DatabaseAwayError: no server answers.
+            DatabaseReadOnlyError: the servers that answer accept no writes.
+        """
+        try:
+            session = await self._open("read-write")
+        except psycopg.Error as problem:
+            raise await self._explain(problem) from None
+        try:
+            ((version, encoding, *_),) = await session.query(SETUP)
+            check_server(version, encoding)
+            await self._connected(session)
+        except BaseException as problem:
+            await session.close()
+            if isinstance(problem, psycopg.Error):
+                raise self.translate(problem) from problem
+            raise
+        self.state = StoreState.READY
+        return session
+
+    async def _open(self, kind: str) -> Session:
+        connection = await AsyncConnection.connect(self.address.conninfo(kind), autocommit=True)
+        connection.adapters.register_loader("text", BytesLoader)
+        return Session(connection)
+
+    async def _explain(self, problem: psycopg.Error) -> StorageError:
+        """Return why there is no connection that accepts writes."""
+        try:
+            session = await self._open("any")
+        except psycopg.Error:
+            return self._away(problem)
+        await session.close()
+        self.state = StoreState.READ_ONLY
+        return DatabaseReadOnlyError()
+
+    def translate(self, problem: psycopg.Error, *, commit: bool = False) -> StorageError:
+        """Return the error of the store for an error of the database, and note the new state."""
+        code = problem.sqlstate or ""
+        if code == "25006":
+            self.state = StoreState.READ_ONLY
+            return DatabaseReadOnlyError()
+        if is_lost(problem):
+            return self._away(problem, AnswerLostError if commit else DatabaseAwayError)
+        return DatabaseRefusedError(f"{_one_line(problem)} (SQLSTATE {code or 'unknown'})")
+
+    def _away(
+        self, problem: psycopg.Error, error: type[DatabaseAwayError] = DatabaseAwayError
+    ) -> DatabaseAwayError:
+        self.state = StoreState.AWAY
+        return error(_one_line(problem))
+
+
+class PostgresConnection:
+    """A connection that does one job at a time and is made again when it is lost."""
+
+    def __init__(self, server: DatabaseServer) -> None:
+        self._server = server
+        self._session: Session | None = None
+        self._free = asyncio.Lock()
+        self._jobs: set[asyncio.Task[object]] = set()
+
+    async def work(self, job: Callable[[Session], Awaitable[Result]], *, commit: bool = False) -> Result:
+        """Do a job, in a task that goes on if the caller is cancelled.
+
+        A job whose connection is lost is done again, for up to ``PATIENCE``. A commit is not: its caller has
+        to know that it may be stored.
+        """
+        task = asyncio.create_task(self._work(job, commit))
+        self._jobs.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    async def query(self, statement: str, *values: object) -> Rows:
+        """Run one statement and return its rows."""
+        return await self.work(lambda session: session.query(statement, *values))
+
+    async def close(self) -> None:
+        """Finish the jobs, then close the connection."""
+        if self._jobs:
+            await asyncio.wait(self._jobs)
+        await self._drop()
+
+    def _done(self, task: asyncio.Task[object]) -> None:
+        self._jobs.discard(task)
+        if not task.cancelled():
+            task.exception()  # a caller that was cancelled does not look at it
+
+    async def _work(self, job: Callable[[Session], Awaitable[Result]], commit: bool) -> Result:
+        until = asyncio.get_running_loop().time() + PATIENCE
+        async with self._free:
+            while True:
+                try:
+                    return await self._try(job, commit)
+                except (DatabaseAwayError, DatabaseReadOnlyError) as problem:
+                    if problem.outcome_unknown or asyncio.get_running_loop().time() > until:
+                        raise
+                    await asyncio.sleep(REST)
+
+    async def _try(self, job: Callable[[Session], Awaitable[Result]], commit: bool) -> Result:
+        if self._session is None or self._session.broken:
+            self._session = await self._server.connect()
+        try:
+            while True:
+                try:
+                    result = await job(self._session)
+                except psycopg.Error as problem:
+                    if problem.sqlstate not in REPEAT:
+                        raise
+                else:
+                    self._server.state = StoreState.READY
+                    return result
+        except UnreadableRowError as problem:
+            raise DatabaseDamagedError(str(self._server.address), str(problem)) from problem
+        except psycopg.Error as problem:
+            await self._drop()
+            raise self._server.translate(problem, commit=commit) from problem
+
+    async def _drop(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+def check_server(version: int, encoding: bytes) -> None:
+    """Raise unless a server is new enough and stores every text."""
+    if version < OLDEST_SERVER:
+        found, needed = version // 10000, OLDEST_SERVER // 10000
+        raise DatabaseUnsuitableError(
+            f"PostgreSQL {found} is too old; PostgreSQL {needed} or newer is needed"
+        )
+    if encoding != b"UTF8":
+        raise DatabaseUnsuitableError(f"the database has the encoding {encoding.decode()}; it has to be UTF8")
+
+
+def is_lost(problem: psycopg.Error) -> bool:
+    """Whether an error means that the connection or the server is gone."""
+    code = problem.sqlstate
+    if code is None:
+        return isinstance(problem, psycopg.OperationalError | psycopg.InterfaceError)
+    return code.startswith(("08", "57P")) or code in ("53300", "25P03")
+
+
+def _one_line(problem: psycopg.Error) -> str:
+    return " ".join(str(problem).split()) or type(problem).__name__

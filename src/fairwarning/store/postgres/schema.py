@@ -1,0 +1,93 @@
+"""Brings a PostgreSQL database to the schema of this version, and checks whether this version can use it.
+
+``meta`` says which migrations the database has run (``schema``) and the oldest schema that a node has to know
+to use it (``readable_from``). A new release migrates first: a migration never disturbs the nodes of the
+release before. Once no such node is left, ``finish`` raises ``readable_from``, and what is new is used from
+then on.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import psycopg
+
+from fairwarning.store.errors import OlderDatabaseError
+from fairwarning.store.migrate import ChangedMigrationError, Migration, NewerDatabaseError, migrations
+from fairwarning.store.postgres.connection import Session
+
+#: The key of the advisory lock that a migration holds: "fairwarn" in ASCII.
+LOCK = 0x666169727761726E
+
+TABLES = """
+    CREATE TABLE IF NOT EXISTS meta (
+        one boolean PRIMARY KEY DEFAULT true CHECK (one), schema int NOT NULL, readable_from int NOT NULL
+    );
+    INSERT INTO meta (schema, readable_from) VALUES (0, 1) ON CONFLICT DO NOTHING;
+    CREATE TABLE IF NOT EXISTS migration (number int PRIMARY KEY, name text NOT NULL, checksum text NOT NULL);
+"""
+META = """
+    SELECT schema, readable_from, (SELECT json_object_agg(number, checksum)::text FROM migration) FROM meta
+"""
+
+
+def steps() -> tuple[Migration, ...]:
+    """Return the migrations of this version, in order."""
+    return migrations("postgres")
+
+
+async def check_schema(session: Session, known: Sequence[Migration]) -> None:
+    """Check that a database can be used by a version that knows some migrations.
+
+    Raises:
+        NewerDatabaseError: only a newer version can use the database.
+        OlderDatabaseError: the database lacks migrations.
+        ChangedMigrationError: the database ran another text of a migration.
+    """
+    found, readable_from, ran = await _read_meta(session)
+    if readable_from > len(known):
+        raise NewerDatabaseError(readable_from, len(known))
+    if found < len(known):
+        raise OlderDatabaseError(found, len(known))
+    _check_texts(known, ran)
+
+
+async def migrate(session: Session, known: Sequence[Migration]) -> None:
+    """Run the migrations that a database lacks, one process at a time."""
+    await session.query(f"SELECT pg_advisory_lock({LOCK})", within=600)
+    try:
+        await session.query(TABLES)
+        found, _, ran = await _read_meta(session)
+        _check_texts(known[:found], ran)
+        for step in known[found:]:
+            await _run(session, step)
+    finally:
+        await session.query(f"SELECT pg_advisory_unlock({LOCK})")
+
+
+async def finish(session: Session) -> None:
+    """Lock out nodes that do not know the newest migration; what is new may be used from now on."""
+    await session.query("UPDATE meta SET readable_from = schema")
+
+
+async def _read_meta(session: Session) -> tuple[int, int, Mapping[str, str]]:
+    """Return the schema, the oldest schema to know, and the checksums of migrations by number."""
+    try:
+        ((found, readable_from, ran),) = await session.query(META)
+    except psycopg.errors.UndefinedTable:
+        return 0, 0, {}
+    return found, readable_from, msgspec.json.decode(ran or b"{}", type=dict[str, str])
+
+
+def _check_texts(known: Sequence[Migration], ran: Mapping[str, str]) -> None:
+    for step in known:
+        if ran.get(str(step.number)) != step.checksum:
+            raise ChangedMigrationError(step.name)
+
+
+async def _run(session: Session, step: Migration) -> None:
+    record = (
+        f"INSERT INTO migration VALUES ({step.number}, '{step.name}', '{step.checksum}');"
+        f"UPDATE meta SET schema = {step.number}"
+    )
+    # A script without BEGIN is one transaction.
+    await session.query(f"{step.sql};\n{record}", within=600)
