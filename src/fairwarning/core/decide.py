@@ -88,9 +88,9 @@ def decide(fleet: FleetState, commands: Sequence[Command], now: datetime) -> Dec
     # A settled state stays settled until its next deadline.
     changes, current = _settle(fleet, now) if is_overdue(fleet, now) else ((), fleet)
     for command in commands:
-        direct = tuple(_handle(current, command, now))
-        consequences, current = _settle(_after(current, direct), now)
-        changes += (*direct, *consequences)
+        if direct := tuple(_handle(current, command, now)):
+            consequences, current = _settle(_after(current, direct), now)
+            changes += (*direct, *consequences)
     published = {one.scope: one for one in _publish(fleet, current)}
     changes += tuple(published.values())
     return Decision(

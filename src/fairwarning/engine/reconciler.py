@@ -33,7 +33,7 @@ from fairwarning.core.fleet import (
     next_deadline,
     outstanding_impacts,
 )
-from fairwarning.core.model import PLATFORM, Scope, ScopeId
+from fairwarning.core.model import PLATFORM, EventStatus, Scope, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import Clock, new_request_id
 from fairwarning.engine.deadlines import Deadlines
@@ -408,7 +408,7 @@ class Reconciler:
 
 def _has_started(scope: Scope) -> bool:
     """Whether an impact may be outstanding."""
-    return not all(event.waiting for event in scope.events.values())
+    return any(event.status is EventStatus.STARTED for event in scope.events.values())
 
 
 def _look_again(observation: Observation, at: datetime) -> Observation:
