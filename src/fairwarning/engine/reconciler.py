@@ -33,7 +33,7 @@ from fairwarning.core.fleet import (
     next_deadline,
     outstanding_impacts,
 )
-from fairwarning.core.model import PLATFORM, EventStatus, Scope, ScopeId
+from fairwarning.core.model import PLATFORM, EventId, EventStatus, Scope, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import Clock, new_request_id
 from fairwarning.engine.deadlines import Deadlines
@@ -83,8 +83,9 @@ class ReconciledFleet(Protocol):
 
 
 class Look(NamedTuple):
-    """The impacts of a scope that were looked at, and when to look again."""
+    """The started events of a scope and their impacts that were looked at, and when to look again."""
 
+    events: frozenset[EventId]
     impacts: frozenset[Impact]
     again_at: datetime | None
 
@@ -133,11 +134,11 @@ class Reconciler:
             self._unseen.pop(scope_id, None)
             self._retry_at.pop(scope_id, None)
             return
-        look = self._looks.get(scope_id)
-        if not _has_started(scope):
+        started = _started_events(scope)
+        if not started:
             self._looks.pop(scope_id, None)
             self._unseen.pop(scope_id, None)
-        elif look is None or not look.impacts.issuperset(self._impacts(scope)):
+        elif not self._has_looked(scope, started):
             self._unseen[scope_id] = None
         self._schedule(scope)
 
@@ -251,18 +252,12 @@ class Reconciler:
 
     async def _attend(self, scope_id: ScopeId, *, due: bool) -> None:
         """Look at a scope's impacts, and request what they and its deadlines lead to."""
-        scope = self._fleet.scopes().get(scope_id)
-        if scope is None:
-            self._release(scope_id)
-            return
         try:
-            try:
-                observations = await self._look(scope)
-            finally:
-                self._release(scope_id)
-            outcomes = {impact: seen for impact, seen in observations.items() if _matters(seen)}
-            if due or outcomes:
-                await self._submit(scope_id, outcomes)
+            await self._look_and_request(scope_id, due=due)
+            if scope_id in self._unseen and self._fleet.membership.rank(scope_id) == 0:
+                # The request has started an impact.
+                del self._unseen[scope_id]
+                await self._look_and_request(scope_id, due=False)
             self._retry_at.pop(scope_id, None)
         except Exception:
             self._back_off(scope_id)
@@ -273,6 +268,18 @@ class Reconciler:
                 self.note_scope(scope_id, None)
             else:
                 self._schedule(remaining)
+
+    async def _look_and_request(self, scope_id: ScopeId, *, due: bool) -> None:
+        try:
+            scope = self._fleet.scopes().get(scope_id)
+            if scope is None:
+                return
+            observations = await self._look(scope)
+        finally:
+            self._release(scope_id)
+        outcomes = {impact: seen for impact, seen in observations.items() if _matters(seen)}
+        if due or outcomes:
+            await self._submit(scope_id, outcomes)
 
     async def _submit(self, scope_id: ScopeId, outcomes: Mapping[Impact, Observation]) -> None:
         def build(view: View) -> Plan:
@@ -301,7 +308,8 @@ class Reconciler:
 
     async def _look(self, scope: Scope) -> Mapping[Impact, Observation]:
         """Begin the impacts of a scope that are due and have not begun, and observe all that are due."""
-        if not _has_started(scope):
+        started = _started_events(scope)
+        if not started:
             return {}
         now, impacts = self._fleet.clock.now(), self._impacts(scope)
         due = [impact for impact in impacts if impact.since <= now]
@@ -322,7 +330,7 @@ class Reconciler:
                 log.exception(LogMessage("driver_failed", driver=self.driver.name, scope=scope.id))
                 again.append(self._fleet.clock.now() + LOOK_AGAIN_AFTER)
         again += (seen.again_at for seen in observations.values() if seen.again_at is not None)
-        self._looks[scope.id] = Look(frozenset(impacts), min(again, default=None))
+        self._looks[scope.id] = Look(started, frozenset(impacts), min(again, default=None))
         return observations
 
     async def _observe(self, impacts: Sequence[Impact], now: datetime) -> Sequence[Observation]:
@@ -342,6 +350,12 @@ class Reconciler:
         # After a call that failed or took too long, the driver may still act: the lease ends by itself.
         await self._fleet.leases.release(key)
         return observations
+
+    def _has_looked(self, scope: Scope, started: frozenset[EventId]) -> bool:
+        """Whether every outstanding impact of a scope was looked at."""
+        look = self._looks.get(scope.id)
+        # Most looks are wanted for an event that has just started; its impacts need not be listed to know.
+        return look is not None and started <= look.events and look.impacts.issuperset(self._impacts(scope))
 
     def _release(self, scope_id: ScopeId) -> None:
         """Leave a scope's call to the driver to others."""
@@ -375,7 +389,7 @@ class Reconciler:
         for scope_id in [one for one in self._unseen if self._fleet.membership.rank(one)]:
             del self._unseen[scope_id]
             scope = self._fleet.scopes()[scope_id]
-            self._looks[scope_id] = Look(frozenset(self._impacts(scope)), now)
+            self._looks[scope_id] = Look(_started_events(scope), frozenset(self._impacts(scope)), now)
             self._schedule(scope)
 
     def _deadline(self, scope: Scope) -> datetime | None:
@@ -406,9 +420,9 @@ class Reconciler:
         return asyncio.get_running_loop().time() < self._retry_at.get(scope_id, 0.0)
 
 
-def _has_started(scope: Scope) -> bool:
-    """Whether an impact may be outstanding."""
-    return any(event.status is EventStatus.STARTED for event in scope.events.values())
+def _started_events(scope: Scope) -> frozenset[EventId]:
+    """Return the events whose impacts may be outstanding."""
+    return frozenset(event.id for event in scope.events.values() if event.status is EventStatus.STARTED)
 
 
 def _look_again(observation: Observation, at: datetime) -> Observation:
