@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "fairwarning"
 TARGET = ROOT / "dist" / "fairwarning-agent.pyz"
+MODULES = ("__init__.py", "service_manager.py")
 PACKAGES = ("formats", "core", "agent")
 SHEBANG = b"#!/usr/bin/env python3\n"
 MAIN = """\
@@ -29,7 +30,7 @@ sys.exit(main())
 
 def sources() -> Iterator[Path]:
     """Yield the source files, in a fixed order."""
-    yield PACKAGE / "__init__.py"
+    yield from (PACKAGE / name for name in MODULES)
     for name in PACKAGES:
         yield from sorted((PACKAGE / name).rglob("*.py"))
 

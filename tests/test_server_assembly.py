@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from fairwarning.config import Settings
 from fairwarning.core.blueprint import Blueprint
@@ -123,3 +124,25 @@ def test_the_internal_address_of_a_worker_tells_about_the_process_and_nothing_of
 
     assert asyncio.run(ask()) == [200, 200, 404, 401]
     assert not path.exists()
+
+
+def test_the_service_manager_hears_of_the_start_and_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with FleetServer(Settings(port_base=0)) as server, httpx2.AsyncClient() as client:
+            assert (await client.get(f"{server.operator_url}/readyz")).json() == {"status": "ready"}
+            (node,) = (await client.get(f"{server.operator_url}/fleet/v1/nodes")).json()["nodes"]
+            assert node["address"] == server.operator_url
+
+    path = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", path)
+    monkeypatch.setenv("WATCHDOG_USEC", "60000000")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(path)
+        channel.settimeout(5)
+
+        asyncio.run(story())
+
+        messages = [channel.recv(1000) for _ in range(3)]
+    assert messages == [b"READY=1\nSTATUS=ready", b"WATCHDOG=1\nSTATUS=ready", b"STOPPING=1"]

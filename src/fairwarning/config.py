@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.policy import PROFILES, Profile, Retention
+from fairwarning.service_manager import ServiceManager
 
 if TYPE_CHECKING:
     from fairwarning.core.document.recording import MachineRecording
@@ -121,6 +122,11 @@ def state_directory() -> Path:
     path = os.environ.get("XDG_STATE_HOME", "")
     state = Path(path) if path.startswith("/") else Path.home() / ".local" / "state"
     return state / "fairwarning"
+
+
+def service_manager() -> ServiceManager:
+    """Return the service manager that has started this process."""
+    return ServiceManager(os.environ)
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import fairwarning
 from fairwarning.access import stored_secret
-from fairwarning.config import SHORTEST_TOKEN, ListenerLimits, Settings, loopback
+from fairwarning.config import SHORTEST_TOKEN, ListenerLimits, Settings, loopback, service_manager
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.errors import FairWarningError, InvalidError
@@ -157,9 +157,7 @@ class FleetServer:
             )
             await self._run_in_background(pruner.run())
         self._journal_log.start()
-        # The end begins with it: the others take over, and balancers send no more traffic.
-        self._stack.push_async_callback(self.engine.membership.leave)
-        self.engine.membership.serving = True
+        await self._announce()
 
     async def _open_engine(self) -> Engine:
         settings = self._settings
@@ -197,6 +195,16 @@ class FleetServer:
         from fairwarning.store.sqlite import SqliteStore
 
         return await SqliteStore.open(self._settings.data)
+
+    async def _announce(self) -> None:
+        """Say that the server may be sent traffic; the end begins with the opposite."""
+        engine, manager = self.engine, service_manager()
+        self._stack.push_async_callback(engine.membership.leave)
+        self._stack.callback(manager.stopping)
+        engine.membership.serving = True
+        manager.ready("ready")
+        alive = manager.keep_alive(lambda: engine.stuck, lambda: engine.trouble or "ready")
+        await self._run_in_background(alive)
 
     async def _populate(self) -> None:
         """Create the sets of the settings that do not exist yet."""

@@ -8,7 +8,7 @@ import pytest
 
 from fairwarning.core.errors import StorageError
 from fairwarning.core.model import EventStatus
-from fairwarning.engine.membership import Reason
+from fairwarning.engine.membership import NotReadyReason
 from fairwarning.engine.ports import Entry, FleetSnapshot, GapError, StoreState
 from tests.deciders.cluster import ref, restart
 from tests.deciders.link import NotReachedError
@@ -24,7 +24,7 @@ async def serving(cluster: Members) -> MemberNode:
     return node
 
 
-def reasons(node: MemberNode) -> list[Reason]:
+def reasons(node: MemberNode) -> list[NotReadyReason]:
     return [problem.reason for problem in node.problems()]
 
 
@@ -38,12 +38,12 @@ def logged(caplog: pytest.LogCaptureFixture, *events: str) -> list[str]:
 @pytest.mark.parametrize(
     ("state", "reason", "words"),
     [
-        pytest.param(StoreState.AWAY, Reason.DATABASE_AWAY, "does not answer", id="away"),
-        pytest.param(StoreState.READ_ONLY, Reason.DATABASE_READ_ONLY, "is read-only", id="read-only"),
+        pytest.param(StoreState.AWAY, NotReadyReason.DATABASE_AWAY, "does not answer", id="away"),
+        pytest.param(StoreState.READ_ONLY, NotReadyReason.DATABASE_READ_ONLY, "is read-only", id="read-only"),
     ],
 )
 def test_without_its_database_a_node_answers_polls_and_says_what_is_wrong(
-    state: StoreState, reason: Reason, words: str, caplog: pytest.LogCaptureFixture
+    state: StoreState, reason: NotReadyReason, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
         cluster = await open_members()
@@ -159,7 +159,7 @@ def test_while_the_state_is_read_anew_polls_go_on_and_the_node_is_not_ready() ->
         during = reasons(b), b.record_poll(ref("web_0")), b.position == a.position
         await asyncio.sleep(15)
 
-        assert during == ([Reason.SNAPSHOT], True, False)
+        assert during == ([NotReadyReason.SNAPSHOT], True, False)
         assert reasons(b) == []
         assert b.position == a.position
         await cluster.check()
@@ -174,6 +174,6 @@ def test_a_node_that_leaves_is_not_ready() -> None:
 
         await node.membership.leave()
 
-        assert reasons(node) == [Reason.LEAVING]
+        assert reasons(node) == [NotReadyReason.LEAVING]
 
     run(story())

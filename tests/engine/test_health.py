@@ -5,17 +5,20 @@ from collections.abc import Sequence
 
 import pytest
 
+from fairwarning.core.commands import Poll
 from fairwarning.core.errors import FairWarningError
+from fairwarning.core.model import MachineRef, ScopeId, VmName
+from fairwarning.engine.decider import STUCK_AFTER
 from fairwarning.engine.engine import CHECK_EVERY, Engine
-from fairwarning.engine.membership import Reason
+from fairwarning.engine.membership import NotReadyReason
 from fairwarning.engine.ports import Batch, Entry
 from tests.engine.disk import WEB, Disk, broken
 from tests.fleet_harness import FleetHarness, run
 from tests.virtual_time import run_leaping
 
 
-def reasons(engine: Engine) -> list[Reason]:
-    return [problem.reason for problem in engine.problems() if problem.reason is not Reason.STARTING]
+def reasons(engine: Engine) -> list[NotReadyReason]:
+    return [problem.reason for problem in engine.problems() if problem.reason is not NotReadyReason.STARTING]
 
 
 def test_an_engine_that_keeps_changes_is_healthy_without_trying() -> None:
@@ -34,7 +37,7 @@ def test_an_engine_that_cannot_store_changes_says_why_without_a_path() -> None:
     run(stage.engine.check_health())
 
     assert stage.engine.trouble == "changes cannot be stored: disk full"
-    assert reasons(stage.engine) == [Reason.STORAGE]
+    assert reasons(stage.engine) == [NotReadyReason.STORAGE]
 
 
 def test_an_unexpected_error_is_described_in_the_log_only() -> None:
@@ -92,7 +95,7 @@ def test_no_caller_waits_for_a_store_that_does_not_answer() -> None:
     disk.hangs = True
 
     assert run_leaping(story()) <= 2 * CHECK_EVERY
-    assert reasons(stage.engine) == [Reason.STORAGE]
+    assert reasons(stage.engine) == [NotReadyReason.STORAGE]
 
 
 def test_a_change_that_is_kept_ends_the_trouble() -> None:
@@ -124,3 +127,21 @@ def test_a_store_that_fails_for_a_while_is_logged_once(caplog: pytest.LogCapture
     lines = [record for record in caplog.records if str(record.msg).startswith("commit_failed")]
 
     assert len(lines) == 1
+
+
+def test_a_node_is_stuck_if_its_store_has_not_answered_for_a_minute() -> None:
+    async def story() -> tuple[bool, bool]:
+        waiting = asyncio.create_task(
+            stage.engine.handle(Poll(machine=MachineRef(ScopeId("web"), VmName("web_0"))))
+        )
+        await asyncio.sleep(STUCK_AFTER - 1)
+        before = stage.engine.stuck
+        await asyncio.sleep(2)
+        waiting.cancel()
+        return before, stage.engine.stuck
+
+    disk = Hanging()
+    stage = FleetHarness(WEB, store=disk, watched=False)
+    disk.hangs = True
+
+    assert run_leaping(story()) == (False, True)

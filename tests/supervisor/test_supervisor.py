@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.http1.messages import Request, Response
+from fairwarning.service_manager import ServiceManager
 from fairwarning.supervisor.status import StatusApp, WorkerReports
 from fairwarning.supervisor.supervisor import ListenAddress, WorkerSupervisor
 from fairwarning.supervisor.worker import Launch, WorkerNotReadyError
@@ -23,10 +24,11 @@ GUESTS = [f"127.0.7.{number}" for number in range(1, 9)]
 PATIENCE = 20.0
 
 
-class Running:
+class Running(ServiceManager):
     """A supervisor of test workers, and its guests."""
 
     def __init__(self, folder: Path, *mode: str, workers: int = 2, silence: float = 30.0) -> None:
+        super().__init__({})
         launch = Launch(
             command=(sys.executable, "-m", "tests.supervisor.worker_program", *mode),
             environment=lambda more: {**os.environ, **more},

@@ -6,10 +6,9 @@ notify protocol that the agent is ready, alive or stopping.
 
 import logging
 import signal
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from queue import Empty, SimpleQueue
@@ -26,6 +25,7 @@ from fairwarning.agent.journal import Journal
 from fairwarning.agent.loop import Agent, Snapshot
 from fairwarning.agent.settings import AgentSettings
 from fairwarning.agent.telemetry import AgentMetrics
+from fairwarning.service_manager import ServiceManager
 
 LOG = logging.getLogger("fairwarning.agent")
 
@@ -60,38 +60,6 @@ class Found:
 ServiceMessage: TypeAlias = Message | Broken | Found | Reload | Stop
 
 
-class Supervisor:
-    """The service manager behind NOTIFY_SOCKET; without one, nothing is sent."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        address = environment.get("NOTIFY_SOCKET", "")
-        # A leading @ means the zero byte of an abstract socket.
-        self._address = f"\0{address[1:]}" if address.startswith("@") else address
-
-    def ready(self, text: str) -> None:
-        """Report that the agent has started."""
-        self._send(f"READY=1\nSTATUS={text}")
-
-    def alive(self, text: str) -> None:
-        """Report that the loop still turns, and the state of the agent."""
-        self._send(f"WATCHDOG=1\nSTATUS={text}")
-
-    def stopping(self) -> None:
-        """Report that the agent is stopping."""
-        self._send("STOPPING=1")
-
-    def _send(self, message: str) -> None:
-        if not self._address:
-            return
-        # A manager that no longer listens is no reason to stop watching the machine.
-        with (
-            suppress(OSError),
-            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel,
-        ):
-            channel.settimeout(1.0)
-            channel.sendto(message.encode(), self._address)
-
-
 class AgentService:
     """An agent with its threads."""
 
@@ -115,7 +83,7 @@ class AgentService:
         self._last_turn = clock.elapsed()
         self.metrics = AgentMetrics()
         self.snapshot = Snapshot(waits={}, records=journal.records)
-        self._supervisor = Supervisor(environment)
+        self._manager = ServiceManager(environment)
 
     @property
     def turning(self) -> bool:
@@ -130,11 +98,11 @@ class AgentService:
                 port = stack.enter_context(listening(self._settings.listen, self))
                 LOG.info("listening", extra={"host": self._settings.listen[0], "port": port})
             self._warn_of_problems()
-            self._supervisor.ready("looking for the endpoint")
+            self._manager.ready("looking for the endpoint")
             self._start_thread(self._poll_endpoint, "poll")
             self._turn_until_stopped()
             self._ended.set()
-            self._supervisor.stopping()
+            self._manager.stopping()
 
     def _turn_until_stopped(self) -> None:
         agent: Agent | None = None
@@ -157,7 +125,7 @@ class AgentService:
                 agent.turn()
                 self.snapshot = agent.snapshot
             self._last_turn = self._clock.elapsed()
-            self._supervisor.alive(_status(self.snapshot, agent is not None))
+            self._manager.alive(_status(self.snapshot, agent is not None))
 
     def _messages(self) -> Iterator[ServiceMessage]:
         """Yield the messages in the inbox, after waiting at most one interval for the first."""

@@ -66,6 +66,9 @@ PATIENCE = 5.0
 SEND_AGAIN = 0.05
 
 
+#: How long a batch may take before the node counts as stuck, in seconds.
+STUCK_AFTER = 60.0
+
 #: The outcome of a request before its first try.
 _UNDECIDED = ContendedError()
 
@@ -141,6 +144,14 @@ class Decider:
         self._batch_size = batch_size
         self._gathered: list[_Request] = []
         self._worker: asyncio.Task[None] | None = None
+        self._batch_began = 0.0
+
+    @property
+    def stuck(self) -> bool:
+        """Whether a batch takes longer than any store may take."""
+        if self._worker is None:
+            return False
+        return asyncio.get_running_loop().time() - self._batch_began > STUCK_AFTER
 
     async def handle(self, caller: Caller, build: Build, note_refusal: NoteRefusal) -> Result:
         """Decide a request and return what came of it, once that is stored and installed."""
@@ -148,6 +159,7 @@ class Decider:
         request = _Request(caller, build, note_refusal, loop.time(), self._clock.now(), loop.create_future())
         self._gathered.append(request)
         if self._worker is None:
+            self._batch_began = loop.time()
             self._worker = asyncio.create_task(self._work())
         return await request.answer
 
@@ -160,6 +172,7 @@ class Decider:
         try:
             while self._gathered:
                 batch = self._take()
+                self._batch_began = asyncio.get_running_loop().time()
                 try:
                     again = await self._carry_out(batch)
                 except Exception as problem:  # no caller may wait for ever

@@ -22,7 +22,7 @@ from fairwarning.engine.feed import Feed
 from fairwarning.engine.fold import FoldView
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.leases import LeaseHolder, Leases, SoleHolder
-from fairwarning.engine.membership import Membership, Problem, Reason
+from fairwarning.engine.membership import Membership, NotReadyReason, Problem
 from fairwarning.engine.polls import Polls
 from fairwarning.engine.ports import Batch, Driver, Entry, SharedStore, Store
 from fairwarning.engine.reconciler import Reconciler
@@ -39,7 +39,7 @@ CATCH_UP = 1.0
 CHECK_EVERY = 1.0
 
 #: What is no trouble for people who look at a page: it is over in a moment, or the server ends.
-_PASSING = frozenset({Reason.STARTING, Reason.SNAPSHOT, Reason.LEAVING})
+_PASSING = frozenset({NotReadyReason.STARTING, NotReadyReason.SNAPSHOT, NotReadyReason.LEAVING})
 
 
 class Engine:
@@ -160,11 +160,16 @@ class Engine:
         """Yield why this node should not be sent traffic."""
         yield from self.membership.problems()
         if self._follower.reloading:
-            yield Problem(Reason.SNAPSHOT, "the state is being read anew")
+            yield Problem(NotReadyReason.SNAPSHOT, "the state is being read anew")
         problem = self._decider.problem
         if problem is not None and self.membership.may_act:
             reason = problem.problem if isinstance(problem, StorageError) else "the server's log says why"
-            yield Problem(Reason.STORAGE, f"changes cannot be stored: {reason}")
+            yield Problem(NotReadyReason.STORAGE, f"changes cannot be stored: {reason}")
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the store has not answered for so long that only a new start may help."""
+        return self._decider.stuck
 
     async def check_health(self) -> None:
         """After a failure, try to store a batch that changes nothing.

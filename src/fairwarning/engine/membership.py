@@ -55,7 +55,7 @@ class ClockState(StrEnum):
 WRONG = ClockState.AHEAD, ClockState.BEHIND
 
 
-class Reason(StrEnum):
+class NotReadyReason(StrEnum):
     """Why a node should not be sent traffic."""
 
     STARTING = "starting"
@@ -72,17 +72,17 @@ class Reason(StrEnum):
 class Problem(NamedTuple):
     """What is wrong with a node."""
 
-    reason: Reason
+    reason: NotReadyReason
     detail: str
 
 
 _DATABASE_PROBLEMS: Mapping[StoreState, Problem] = {
     StoreState.AWAY: Problem(
-        Reason.DATABASE_AWAY,
+        NotReadyReason.DATABASE_AWAY,
         "the database does not answer: polls are answered from memory, changes are not made",
     ),
     StoreState.READ_ONLY: Problem(
-        Reason.DATABASE_READ_ONLY,
+        NotReadyReason.DATABASE_READ_ONLY,
         "the database is read-only: polls are answered from memory, changes are not made",
     ),
 }
@@ -167,13 +167,13 @@ class Membership:
     def problems(self) -> Iterator[Problem]:
         """Yield why this node should not be sent traffic."""
         if self.leaving:
-            yield Problem(Reason.LEAVING, "this node is ending")
+            yield Problem(NotReadyReason.LEAVING, "this node is ending")
         elif not self.serving:
-            yield Problem(Reason.STARTING, "this node is starting")
+            yield Problem(NotReadyReason.STARTING, "this node is starting")
         if self.store_state in _DATABASE_PROBLEMS:
             yield _DATABASE_PROBLEMS[self.store_state]
         if self.clock_state in WRONG:
-            yield Problem(Reason.CLOCK_WRONG, f"{self.clock_warning}: changes are not made")
+            yield Problem(NotReadyReason.CLOCK_WRONG, f"{self.clock_warning}: changes are not made")
 
     def store_time(self) -> datetime:
         """Return the time by the store's clock, as this node reckons it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from fairwarning.core.fleet import machines_awaiting_impact
 from fairwarning.core.model import Scope, ScopeKind
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.membership import Reason
+from fairwarning.engine.membership import NotReadyReason
 from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample, render_metrics
 from fairwarning.operator.context import OperatorContext
 
@@ -47,7 +47,7 @@ def _fleet_metrics(scopes: Iterable[Scope]) -> Iterator[MetricFamily]:
 
 def _node_metrics(engine: Engine) -> Iterator[MetricFamily]:
     reasons = {problem.reason for problem in engine.problems()}
-    problems = (Sample(int(reason in reasons), {"reason": reason}) for reason in Reason)
+    problems = (Sample(int(reason in reasons), {"reason": reason}) for reason in NotReadyReason)
     yield _gauge("fairwarning_ready", "Whether the server may be sent traffic.", (Sample(int(not reasons)),))
     yield _gauge("fairwarning_problems", "Whether the server has a problem, by reason.", problems)
     others = (one for one in engine.membership.members if one.report.id != engine.membership.id)

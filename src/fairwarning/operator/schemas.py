@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.fleet import MachineState
 from fairwarning.core.model import EventSource, EventStatus, EventType, EvictionPolicy, PowerState, ScopeKind
-from fairwarning.engine.membership import Reason
+from fairwarning.engine.membership import NotReadyReason
 
 # Python's $ also matches before a last line break, and JSON Schema has no \Z.
 _END = r"(?![\s\S])"
@@ -422,7 +422,7 @@ class NodesBody(Struct, frozen=True, kw_only=True):
 class ReasonBody(Struct, frozen=True, kw_only=True):
     """Why a server should not be sent traffic."""
 
-    reason: Reason
+    reason: NotReadyReason
     detail: str
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.http1.reuseport import ListenerGroup
+from fairwarning.service_manager import ServiceManager
 from fairwarning.supervisor.assignment import InheritedSocket
 from fairwarning.supervisor.worker import Launch, Worker, WorkerNotReadyError, WorkerState, describe_exit
 
@@ -42,22 +43,6 @@ class ListenAddress(NamedTuple):
     port: int
     #: Whether ``::`` serves IPv4, too.
     dual_stack: bool = False
-
-
-class ServiceManager(Protocol):
-    """The service manager of the host, such as systemd."""
-
-    def ready(self, text: str) -> None:
-        """Take note that all workers are ready."""
-        ...
-
-    def alive(self, text: str) -> None:
-        """Take note that the supervisor works."""
-        ...
-
-    def stopping(self) -> None:
-        """Take note that the supervisor stops."""
-        ...
 
 
 class Observer(Protocol):
