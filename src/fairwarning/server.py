@@ -25,11 +25,19 @@ from typing import TYPE_CHECKING
 
 import fairwarning
 from fairwarning.access import stored_secret
-from fairwarning.config import SHORTEST_TOKEN, ListenerLimits, Settings, loopback, service_manager
+from fairwarning.config import (
+    SHORTEST_TOKEN,
+    ListenerLimits,
+    ServeSettings,
+    Settings,
+    TlsSettings,
+    loopback,
+    service_manager,
+)
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.errors import FairWarningError, InvalidError
-from fairwarning.core.model import OPERATOR, EventId, MachineRef, Scope
+from fairwarning.core.model import OPERATOR, PLATFORM, EventId, MachineRef, Scope
 from fairwarning.drivers.external import ExternalDriver
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
@@ -46,9 +54,10 @@ from fairwarning.http1.server import Bind, HttpServer
 from fairwarning.http1.sockets import bind_tcp, bind_unix
 from fairwarning.listener import HttpListener, families
 from fairwarning.logs.follow import JournalLog
+from fairwarning.metadata.addressed import AddressedListeners
 from fairwarning.metadata.app import Identity, MetadataApp
 from fairwarning.metadata.listener_sync import sync_listeners
-from fairwarning.metadata.listeners import CannotListenError, Listeners, ListenPlan
+from fairwarning.metadata.listeners import CannotListenError, Listeners, ListenPlan, MachineListeners
 from fairwarning.metadata.replay import OnApproval, ignore_approval, start_replays
 from fairwarning.metadata.scheduled_events import served_shapes
 from fairwarning.store.memory import MemoryStore
@@ -65,6 +74,9 @@ if TYPE_CHECKING:
 
 _ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})
 
+#: A note names at most this many machines.
+MOST_NAMED = 10
+
 #: The name of the module in release 0.1.0; people filter by it.
 log = logging.getLogger("fairwarning.serve")
 
@@ -73,7 +85,7 @@ class FleetServer:
     """A whole server; it runs for as long as the ``async with`` block lasts."""
 
     engine: Engine
-    listeners: Listeners
+    listeners: MachineListeners
     operator_url: str
     arm_url: str | None = None
     ca: Path | None = None
@@ -109,6 +121,8 @@ class FleetServer:
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        if self._settings.serve is not None:
+            log.info(LogMessage("server_stopping"))
         await self._stack.aclose()
 
     def endpoints(self) -> dict[MachineRef, str]:
@@ -135,12 +149,12 @@ class FleetServer:
     async def _start(self) -> None:
         settings = self._settings
         _check_token("the operator API", settings.operator_address, settings.token)
-        _check_token("the management API", settings.arm, settings.token)
+        _check_token("the management API", settings.arm, settings.management_token)
         self._management: asyncio.Future[ManagementEndpoint | None] = (
             asyncio.get_running_loop().create_future()
         )
         self.engine = await self._open_engine()
-        await self._populate()
+        await (self._populate() if settings.serve is None else self._apply_inventory(settings.serve))
         self._tokens = await self._open_tokens()
         self._console_secret = bytes.fromhex(await stored_secret(self.engine.store, "console-secret"))
         await self._open_metadata()
@@ -158,6 +172,9 @@ class FleetServer:
             await self._run_in_background(pruner.run())
         self._journal_log.start()
         await self._announce()
+        if settings.serve is not None:
+            machines = sum(len(scope.machines) for scope in self.engine.scopes().values())
+            log.info(LogMessage("server_started", operator=self.operator_url, machines=machines))
 
     async def _open_engine(self) -> Engine:
         settings = self._settings
@@ -221,6 +238,16 @@ class FleetServer:
             else:
                 await Control(self.engine).create_set(OPERATOR, blueprint)
 
+    async def _apply_inventory(self, serve: ServeSettings) -> None:
+        """Bring the fleet in step with the inventory; another node may do the same meanwhile."""
+        sync = await Control(self.engine).apply_inventory(PLATFORM, serve.inventory)
+        if sync.written or sync.removed:
+            log.info(LogMessage("inventory_applied", written=sync.written, removed=sync.removed))
+        if sync.kept:
+            kept, names = format_count(len(sync.kept), "machine"), ", ".join(sync.kept[:MOST_NAMED])
+            self.notes += (f"{kept} not in the inventory, kept because of pending events: {names}",)
+            log.warning(LogMessage("machines_not_in_inventory", machines=len(sync.kept), names=names))
+
     async def _open_metadata(self) -> None:
         settings = self._settings
         control = Control(self.engine)
@@ -230,13 +257,7 @@ class FleetServer:
             app.answer, self.engine.clock.now, self._guest_limits(), fast_path=app, bind=self._bind_guests
         )
         self._stack.push_async_callback(server.close)
-        plan = ListenPlan(
-            port=settings.metadata_port,
-            shared=settings.listen,
-            addresses=_machine_addresses(self.engine, settings.addresses),
-            sockets=settings.sockets,
-        )
-        self.listeners = Listeners(server, plan, self.engine.store)
+        self.listeners = self._machine_listeners(server)
         subscription = self._stack.enter_context(self.engine.feed.subscribe())
         await self.listeners.open_shared()
         scopes = tuple(self.engine.scopes().values())
@@ -247,6 +268,19 @@ class FleetServer:
             lambda: server.metrics().families("fairwarning_metadata"),
             lambda: families(self._http_listeners),
         ]
+
+    def _machine_listeners(self, server: HttpServer[MachineRef]) -> MachineListeners:
+        settings, engine = self._settings, self.engine
+        if settings.serve is not None:
+            guests = settings.serve.guests
+            return AddressedListeners(server, settings.listen, settings.sockets, guests, engine.has_machine)
+        plan = ListenPlan(
+            port=settings.metadata_port,
+            shared=settings.listen,
+            addresses=_machine_addresses(engine, settings.addresses),
+            sockets=settings.sockets,
+        )
+        return Listeners(server, plan, engine.store)
 
     def _guest_limits(self) -> Limits:
         settings = self._settings
@@ -263,7 +297,9 @@ class FleetServer:
 
         host, port = self._settings.operator_address
         shutdown, control = asyncio.Event(), Control(self.engine, self._open_endpoints)
-        listener = self._http_listener("operator", self._shares.operator)
+        serve = self._settings.serve
+        tls = None if serve is None or not serve.operator_tls else await self._tls_context()
+        listener = self._http_listener("operator", self._shares.operator, tls)
         # Streams hold their connection, so a quarter of the connections is left for other requests.
         self._streams = Streams(min(listener.limits.streams, listener.limits.connections * 3 // 4))
         self._metric_sources.append(self._streams.families)
@@ -337,7 +373,7 @@ class FleetServer:
         from fairwarning.arm.tokens import load_tokens
 
         # Clients compare a token's expiry with real time, even if the fleet's clock is manual.
-        return await load_tokens(self.engine.store, SystemClock().now, self._settings.token)
+        return await load_tokens(self.engine.store, SystemClock().now, self._settings.management_token)
 
     def _identity(self) -> Identity | None:
         if not self._settings.profile.identity_tokens:
@@ -350,7 +386,7 @@ class FleetServer:
         if self._settings.arm is None:
             return None
         host, port = self._settings.arm
-        certificates = await asyncio.to_thread(_certificates, self._arm_directory(), host)
+        tls = await self._tls_context()
 
         from fairwarning.arm.app import create_app
         from fairwarning.arm.context import SUBSCRIPTION, TENANT
@@ -359,13 +395,12 @@ class FleetServer:
         base_url = f"https://{_url_host(host)}:{port}"
         context = await self._open_arm_context()
         app = create_app(context, base_url=base_url, tokens=self._tokens, throttle=self._throttle)
-        listener = self._http_listener("management", self._shares.management, certificates.context())
+        listener = self._http_listener("management", self._shares.management, tls)
         self.arm_url = await self._serve(listener, app, host, port)
-        self.ca = certificates.ca
         return ManagementEndpoint(
             url=self.arm_url,
-            ca=self.ca,
-            certificate=self.ca.read_text(),
+            ca=self._certificates.ca,
+            certificate=self._certificates.ca.read_text(),
             tenant=TENANT,
             subscription=SUBSCRIPTION,
         )
@@ -387,6 +422,26 @@ class FleetServer:
         context = ArmContext(self.engine, open_endpoints=self._open_endpoints, retry_after=pace)
         await self._run_in_background(Upkeep(context).run())
         return context
+
+    async def _tls_context(self) -> ssl.SSLContext:
+        """Return the TLS settings; the operator API and the management API have the same certificate."""
+        if self.ca is None:
+            self._certificates = await asyncio.to_thread(self._load_certificates)
+            self.ca = self._certificates.ca
+        return self._certificates.context()
+
+    def _load_certificates(self) -> "Certificates":
+        from fairwarning.arm.tls import Certificates, certificates
+
+        settings = self._settings
+        tls = TlsSettings() if settings.serve is None or settings.serve.tls is None else settings.serve.tls
+        if tls.certificate is not None and tls.key is not None:
+            return Certificates(ca=tls.certificate, chain=tls.certificate, key=tls.key)
+        hosts = [address[0] for address in (settings.arm, settings.operator) if address is not None]
+        if not _ALL_ADDRESSES.isdisjoint(hosts):
+            # Clients of a listener on all addresses use the name of this host.
+            hosts.append(socket.gethostname())
+        return certificates(tls.directory or self._arm_directory(), (*hosts, *tls.names), SystemClock().now())
 
     def _arm_directory(self) -> Path:
         if self._settings.data is not None:
@@ -430,14 +485,6 @@ def _check_token(api: str, address: tuple[str, int] | None, token: str | None) -
     if token is not None and len(token) < SHORTEST_TOKEN:
         length = format_count(len(token), "character")
         raise InvalidError("token", f"has {length}; it needs at least {SHORTEST_TOKEN}")
-
-
-def _certificates(directory: Path, host: str) -> "Certificates":
-    from fairwarning.arm.tls import certificates
-
-    # Clients of a listener on all addresses use the name of this host.
-    hosts = (host, socket.gethostname()) if host in _ALL_ADDRESSES else (host,)
-    return certificates(directory, hosts, SystemClock().now())
 
 
 def _clock_ahead_note(manual_time: datetime) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from fairwarning.console.pages import fleet
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.model import ScopeKind
 from fairwarning.core.policy import Policy
 from fairwarning.engine.faults import ActiveFault

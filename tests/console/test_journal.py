@@ -12,7 +12,7 @@ from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged
 from fairwarning.core.commands import DeleteScopes, ReportOutcomes
-from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.fleet import Observation, Progress
 from fairwarning.core.history import ActionNote, HistoryEntry, OperatorAction

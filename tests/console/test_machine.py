@@ -9,8 +9,8 @@ import pytest
 from fairwarning.console.pages import machine
 from fairwarning.console.pages.machine import LINES
 from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
 from fairwarning.core.document.versions import EVENT_VERSIONS
-from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
 from fairwarning.core.model import EventStatus, PowerState, ScopeKind
 from fairwarning.engine.faults import ActiveFault
 from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, text

@@ -37,7 +37,7 @@ MANAGEMENT = Principal(PrincipalKind.MANAGEMENT)
 #: What each kind of caller may do, in its own scope if it has one.
 ALLOWED = {
     guest(WEB_0): {Action.POLL, Action.APPROVE},
-    OPERATOR: set(Action) - {Action.POLL, Action.STORE_TEXTS},
+    OPERATOR: set(Action) - {Action.POLL, Action.STORE_TEXTS, Action.APPLY_INVENTORY},
     MANAGEMENT: {
         Action.APPROVE,
         Action.CAUSE,
@@ -61,6 +61,7 @@ REQUESTS: dict[Action, Callable[[Draft], object]] = {
     Action.CREATE: lambda draft: draft.create_set(Blueprint(name="db")),
     Action.CHANGE: lambda draft: draft.set_approvals(WEB, ApprovalSettings(user_reboot=True)),
     Action.ADD_MACHINES: lambda draft: draft.add_machines(WEB),
+    Action.APPLY_INVENTORY: lambda draft: draft.apply_inventory((), ()),
     Action.DELETE: lambda draft: draft.delete_machines([WEB_0]),
     Action.SET_POWER: lambda draft: draft.set_power(WEB_0, PowerState.STOPPED),
     Action.UPGRADE: lambda draft: draft.upgrade([WEB_0]),

@@ -111,6 +111,14 @@ def test_what_commands_that_change_something_print(server: Running, golden: Gold
     )
 
 
+def test_what_serve_says_about_a_file(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.setenv("FAIRWARNING_NODE__NAME", "node-a")
+    lines = ("serve --check examples/fleet.toml", "serve --check examples/fleet.toml --json", "serve --help")
+
+    golden("cli/serve", {line.replace("/", " "): output(line, call(*line.split())) for line in lines})
+
+
 @pytest.mark.parametrize("line", ["vms", "doctor --json"])
 def test_what_commands_print_without_a_server(line: str, golden: Golden) -> None:
     texts = output(line, call(*line.split(), url=NOWHERE))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Schedule
-from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef, ScopeId, VmName, derive_id
 from fairwarning.core.policy import FirstCall, Profile

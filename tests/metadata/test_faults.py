@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.engine.faults import ActiveFault
 from fairwarning.http1.messages import Request, Response

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.document.recording import MachineRecording, RecordedDocument, record_document
 from fairwarning.core.document.render import Json
-from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName
 from fairwarning.engine.faults import ActiveFault
 from fairwarning.http1.messages import Response

@@ -5,8 +5,8 @@ import pytest
 
 from fairwarning.cli.fault import FAULTS
 from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.document.render import Json
-from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.operator import schemas
 from tests.operator.operator_client import operator_client
 

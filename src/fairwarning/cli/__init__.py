@@ -11,12 +11,14 @@ from importlib import import_module
 import click
 
 from fairwarning import __version__
-from fairwarning.cli.output import did_you_mean, print_note
+from fairwarning.cli.output import print_note
 from fairwarning.config import PROGRAM
+from fairwarning.formats.suggestions import did_you_mean
 
 #: Every command and its module, in the order in which a newcomer needs them.
 MODULES: Mapping[str, str] = {
     "up": "up",
+    "serve": "serve",
     "demo": "demo",
     "vms": "fleet",
     "events": "fleet",
@@ -35,7 +37,7 @@ MODULES: Mapping[str, str] = {
     "record": "record",
     "az-env": "az",
     "az-login": "az",
-    "agent": "agent",
+    "agent": "exec",
     "db": "db",
     "doctor": "doctor",
     "completion": "completion",

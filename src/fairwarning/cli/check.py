@@ -14,10 +14,11 @@ import click
 from fairwarning import config
 from fairwarning.cli.completion import AFTER_DASHES, complete_scenarios
 from fairwarning.cli.options import SPEED, OutputFile
-from fairwarning.cli.output import FailureError, did_you_mean, print_json, print_note, print_table
+from fairwarning.cli.output import FailureError, print_json, print_note, print_table
 from fairwarning.config import PROGRAM
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.hidden_characters import escape_hidden
+from fairwarning.formats.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from fairwarning.check.report import ScenarioResult

@@ -1,4 +1,4 @@
-"""The command that runs a program as if it ran on one of the machines."""
+"""The commands that run a program: as if it ran on one of the machines, and the agent."""
 
 import socket
 import sys
@@ -18,6 +18,23 @@ if TYPE_CHECKING:
     from fairwarning.sandbox.addresses import Endpoint
 
 _BY_PORT = "make the program connect to {url} instead of http://169.254.169.254"
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def agent(arguments: tuple[str, ...]) -> None:
+    """Run the agent: drain this machine, approve, recover.
+
+    \b
+    Example:
+      fairwarning agent check --config agent.toml
+      fairwarning agent run --config agent.toml
+    """
+    from fairwarning.agent.main import main
+
+    sys.exit(main(arguments, "fairwarning agent"))
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -12,8 +12,8 @@ from fairwarning.cli.completion import complete_machines
 from fairwarning.cli.lookup import suggest_machines
 from fairwarning.cli.options import DURATION, json_option
 from fairwarning.cli.output import print_json, print_note
+from fairwarning.core.document.endpoint_faults import FAULT_DESCRIPTIONS
 from fairwarning.core.document.render import Json
-from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS
 from fairwarning.formats import durations
 
 NO_FAULT = "none"

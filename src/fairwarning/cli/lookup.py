@@ -16,8 +16,9 @@ from fairwarning.cli.client import (
     OperatorRefusalError,
     decode,
 )
-from fairwarning.cli.output import FailureError, did_you_mean, join_names
+from fairwarning.cli.output import FailureError, join_names
 from fairwarning.config import PROGRAM
+from fairwarning.formats.suggestions import did_you_mean
 
 #: How many characters an event id has; anything shorter is a prefix.
 ID_LENGTH = 36

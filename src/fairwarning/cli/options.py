@@ -15,13 +15,12 @@ from fairwarning.cli.output import print_note
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.policy import SPEEDS
+from fairwarning.formats import sizes
 from fairwarning.formats.hidden_characters import escape_hidden
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., None])
 
-_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_SIZE = re.compile(r"(\d{1,6})(KB|MB|GB|TB)", re.ASCII | re.IGNORECASE)
 _EVENT = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 
 
@@ -144,13 +143,6 @@ def _speed(text: str) -> float:
     return float(text)
 
 
-def _size(text: str) -> int:
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
-    return int(match[1]) * _UNITS[match[2].upper()]
-
-
 def _event(text: str) -> str:
     if not _EVENT.fullmatch(text):
         raise ValueError(text)
@@ -175,6 +167,6 @@ ADDRESS = ParsedType("machine=address", "machine and address", "e.g. web_0=10.0.
 ENDPOINT = ParsedType("url", "URL", "e.g. http://169.254.169.254", _endpoint)
 REPLAY = ParsedType("file", "recording", "e.g. recording.jsonl, web_0=recording.jsonl", _replay)
 SPEED = ParsedType("speed", "speed", "e.g. 60; {:g} to {:.0f}".format(*SPEEDS), _speed)
-SIZE = ParsedType("size", "size", "e.g. 500MB, 1GB", _size)
+SIZE = ParsedType("size", "size", "e.g. 500MB, 1GB", sizes.parse)
 EVENT = ParsedType("event", "event id", "e.g. C7061BAC-AFDC-4513-B24B-AA5F13A16123, C7061BAC", _event)
 ZONES = ParsedType("zones", "list of zones", "e.g. 1,2,3", _list)

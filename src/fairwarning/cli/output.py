@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 
 import click
 
@@ -91,9 +90,3 @@ def join_names(names: Sequence[str], most: int = 4) -> str:
     if len(names) <= most:
         return ", ".join(names) or "-"
     return f"{', '.join(names[:most])} and {len(names) - most} more"
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question with the known names that are close to an unknown one; empty if none is."""
-    close = sorted(get_close_matches(name, set(known)))
-    return f" (did you mean {', '.join(close)}?)" if close else ""

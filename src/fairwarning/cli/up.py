@@ -311,7 +311,7 @@ async def _serve(wanted: config.Settings, ready_file: Path | None, json_: bool) 
             click.echo(json.dumps(ready)) if json_ else introduce(service, version)
             for machine, recording in wanted.replays.items():
                 print_note(f"replaying {_extent(recording, wanted.profile.policy.speed)} to {machine}")
-            with _published(ready_file, ready), reporter:
+            with published(ready_file, ready), reporter:
                 await stop.wait()
                 await asyncio.to_thread(reporter.catch_up)
                 print_note("stopping")
@@ -342,13 +342,16 @@ def ready_document(service: "FleetServer") -> dict[str, Json]:
     names = _unique_names(others)
     metadata: dict[str, Json] = {names[ref]: url for ref, url in service.endpoints().items()}
     alternatives: dict[str, Json] = {names[ref]: [*ways] for ref, ways in others.items()}
+    shared: list[Json] = [*service.shared_urls()]
+    return {**addresses(service), "metadata": metadata, "shared": shared, "alternatives": alternatives}
+
+
+def addresses(service: "FleetServer") -> dict[str, Json]:
+    """Return the addresses of the operator and the management API."""
     return {
         "operator": service.operator_url,
         "arm": service.arm_url,
         "ca": None if service.ca is None else str(service.ca),
-        "metadata": metadata,
-        "shared": [*service.shared_urls()],
-        "alternatives": alternatives,
     }
 
 
@@ -387,7 +390,7 @@ def introduce(service: "FleetServer", version: str) -> None:
 
 
 @contextmanager
-def _published(path: Path | None, ready: dict[str, Json]) -> Iterator[None]:
+def published(path: Path | None, ready: dict[str, Json]) -> Iterator[None]:
     """Provide the ready file for as long as the block lasts."""
     if path is None:
         yield

@@ -10,19 +10,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from typing import Generic, TypeVar
 
 from fairwarning.control.draft import Draft, authorise
+from fairwarning.control.inventory import InventorySync, count_changes, inventory_requests
 from fairwarning.control.names import machines_or_host, members, pending_event, scopes_of
 from fairwarning.control.refusals import Refusals, Subject, refusal_note
 from fairwarning.control.results import Announced, Approved, Created, changed_events
 from fairwarning.core.announce import events_caused_by, unpolled_hint
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.changes import EventChanged, EventMilestone, MachineChanged, ScopeMade
+from fairwarning.core.changes import Change, EventChanged, EventMilestone, MachineChanged, ScopeMade
 from fairwarning.core.errors import ContendedError, FairWarningError, ReportsRefusedError, StorageError
 from fairwarning.core.history import CommandRefused
 from fairwarning.core.inputs import field_context
+from fairwarning.core.inventory import InventoryScope
 from fairwarning.core.model import (
     NO_SCOPE,
     ApprovalSettings,
@@ -205,6 +207,16 @@ class Control:
             draft.add_machines(draft.view.scope(ScopeId(scope)).id, count)
 
         return await self._create(principal, Action.ADD_MACHINES, fill)
+
+    async def apply_inventory(
+        self, principal: Principal, inventory: Sequence[InventoryScope]
+    ) -> InventorySync:
+        """Bring the fleet in step with an inventory, in requests of limited size."""
+        changes: list[Change] = []
+        for scopes, gone in inventory_requests(self.engine.scopes(), inventory):
+            fill = partial(Draft.apply_inventory, scopes=scopes, gone=gone)
+            changes += (await self.carry_out(principal, fill, Action.APPLY_INVENTORY)).changes
+        return count_changes(changes, self.engine.scopes(), inventory)
 
     async def delete_machine(self, principal: Principal, machine: str, *, force: bool = False) -> Announced:
         """Delete a machine, with the notice that its model sets unless ``force`` skips it."""

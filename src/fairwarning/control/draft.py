@@ -14,6 +14,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change
 from fairwarning.core.commands import (
     AddMachines,
+    ApplyInventory,
     Approve,
     Cancel,
     ChangeModel,
@@ -31,6 +32,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.errors import ForbiddenError, IllegalTransitionError, ImpactOverError, InvalidError
 from fairwarning.core.fleet import Impact, Observation, outstanding_impacts
+from fairwarning.core.inventory import InventoryScope
 from fairwarning.core.model import (
     NO_SCOPE,
     ApprovalSettings,
@@ -215,6 +217,11 @@ class Draft:
                 by=self.by,
             )
         )
+
+    def apply_inventory(self, scopes: Sequence[InventoryScope], gone: Sequence[ScopeId]) -> None:
+        """Bring scopes in step with an inventory, and remove scopes that it does not have."""
+        self._ask(Action.APPLY_INVENTORY, ())
+        self._add(ApplyInventory(tuple(scopes), tuple(gone)))
 
     def delete_machines(self, machines: Iterable[MachineRef], *, force: bool = False) -> EventId:
         """Delete machines, with their notice."""

@@ -10,6 +10,7 @@ from typing import NamedTuple, assert_never
 
 from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.fleet import Observation
+from fairwarning.core.inventory import InventoryScope
 from fairwarning.core.model import (
     ApprovalSettings,
     EventId,
@@ -42,6 +43,13 @@ class AddMachines(NamedTuple):
     eviction: EvictionPolicy | None = None
     tags: tuple[tuple[str, str], ...] | None = None
     by: str = "operator"
+
+
+class ApplyInventory(NamedTuple):
+    """Bring scopes in step with an inventory, and remove scopes that it does not have."""
+
+    scopes: tuple[InventoryScope, ...] = ()
+    gone: tuple[ScopeId, ...] = ()
 
 
 class DeleteScopes(NamedTuple):
@@ -164,6 +172,7 @@ class StopRollout(NamedTuple):
 Command = (
     CreateSet
     | AddMachines
+    | ApplyInventory
     | DeleteScopes
     | Schedule
     | Approve
@@ -186,6 +195,9 @@ def concerns(command: Command) -> frozenset[ScopeId]:
     match command:
         case CreateSet(blueprint=blueprint):
             return frozenset((ScopeId(in_group(blueprint.group, blueprint.name)), *scope_ids(blueprint)))
+        case ApplyInventory(scopes=inventory, gone=gone):
+            sets = (ScopeId(scope.facts.set_id) for scope in inventory)
+            return frozenset((*sets, *(scope.facts.id for scope in inventory), *gone))
         case DeleteScopes(scopes=scopes) | Tick(scopes=scopes) | ChangeModel(scopes=scopes):
             return frozenset(scopes)
         case Schedule(machines=machines) | Upgrade(machines=machines):

@@ -38,6 +38,7 @@ from fairwarning.core.changes import (
 )
 from fairwarning.core.commands import (
     AddMachines,
+    ApplyInventory,
     Approve,
     Cancel,
     ChangeModel,
@@ -58,6 +59,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.errors import NameTakenError, UnknownEventError
 from fairwarning.core.fleet import FleetState, is_overdue, shown_to
 from fairwarning.core.impact import record_outcomes
+from fairwarning.core.inventory import apply_inventory
 from fairwarning.core.lifecycle import Signal, advance
 from fairwarning.core.model import (
     Event,
@@ -118,6 +120,8 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Chan
             return _create_set(fleet, command, now)
         case AddMachines():
             return scaleset.add_machines(fleet, command)
+        case ApplyInventory():
+            return apply_inventory(fleet, command.scopes, command.gone)
         case DeleteScopes():
             return _delete_scopes(fleet, command, now)
         case Schedule():

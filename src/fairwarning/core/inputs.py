@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from ipaddress import IPv6Address, ip_address
 
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.formats import durations
@@ -19,6 +20,21 @@ def parse_duration(text: str, field: str = "duration") -> timedelta:
         return durations.parse(text)
     except ValueError as problem:
         raise InvalidError(field, str(problem)) from None
+
+
+def parse_address(text: str) -> str:
+    """Return an IP address in its canonical spelling; an IPv4-mapped IPv6 address becomes IPv4.
+
+    Raises:
+        InvalidError: ``text`` is not an IP address.
+    """
+    try:
+        parsed = ip_address(text)
+    except ValueError:
+        raise InvalidError("address", f"{text!r} is not an IP address") from None
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(parsed)
 
 
 @contextmanager

@@ -34,6 +34,8 @@ class _SharedFields(NamedTuple):
     model: MachineModel
     protected: bool
     tags: tuple[tuple[str, str], ...]
+    size: str
+    location: str
 
 
 _get_shared_fields = attrgetter(*_SharedFields._fields)

@@ -147,6 +147,9 @@ class Machine:
     model: MachineModel = MachineModel()
     protected: bool = False
     tags: tuple[tuple[str, str], ...] = ()
+    #: What an inventory says; empty if the management API or a default says it.
+    size: str = ""
+    location: str = ""
 
     @property
     def ref(self) -> MachineRef:

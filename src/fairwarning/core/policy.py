@@ -153,6 +153,7 @@ class Action(StrEnum):
     CREATE = "create"
     CHANGE = "change"
     ADD_MACHINES = "add machines"
+    APPLY_INVENTORY = "apply inventory"
     DELETE = "delete"
     SET_POWER = "set power"
     UPGRADE = "upgrade"
@@ -170,7 +171,7 @@ class Action(StrEnum):
 #: The actions that each kind of caller may ask for; a guest only in its own scope (R-18).
 PERMISSIONS: Mapping[PrincipalKind, frozenset[Action]] = {
     PrincipalKind.GUEST: frozenset({Action.POLL, Action.APPROVE}),
-    PrincipalKind.OPERATOR: frozenset(Action) - {Action.POLL, Action.STORE_TEXTS},
+    PrincipalKind.OPERATOR: frozenset(Action) - {Action.POLL, Action.STORE_TEXTS, Action.APPLY_INVENTORY},
     PrincipalKind.MANAGEMENT: frozenset(
         {
             Action.APPROVE,

@@ -144,6 +144,11 @@ class Engine:
         """Return the names of all machines."""
         return (ref for scope in self.scopes().values() for ref in scope.refs())
 
+    def has_machine(self, ref: MachineRef) -> bool:
+        """Whether there is such a machine."""
+        scope = self._replica.find_scope(ref.scope)
+        return scope is not None and ref.name in scope.machines
+
     def machine(self, ref: MachineRef) -> Machine:
         """Return a machine."""
         return self._home(ref).machines[ref.name]

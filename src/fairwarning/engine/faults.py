@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 
-from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
+from fairwarning.core.document.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.inputs import parse_duration

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from fairwarning.control.control import Control
+from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.document.render import EVENTS_PATH, Json, compact_json
 from fairwarning.core.document.versions import IMDS_VERSIONS, DocumentShape, well_formed
-from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import Profile

@@ -8,10 +8,11 @@ unknown.
 """
 
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address
 from socket import inet_aton, inet_ntoa
 
 from fairwarning.core.errors import InvalidError
+from fairwarning.core.inputs import parse_address
 from fairwarning.core.model import MachineRef
 from fairwarning.metadata.machine_numbers import MachineNumbers
 
@@ -48,7 +49,7 @@ class Inventory:
         """
         reserved = []
         for machine, text in addresses.items():
-            address = canonical(text)
+            address = parse_address(text)
             number = _number(address)
             owner = None if number is None else self._numbers.owner(number)
             if number is not None and owner is None:
@@ -80,7 +81,7 @@ class Inventory:
     def identify(self, peer: tuple[str, int]) -> MachineRef | None:
         """Return the machine that calls from an address."""
         address, _ = peer
-        return self._owner(canonical(address) if ":" in address else address)
+        return self._owner(parse_address(address) if ":" in address else address)
 
     def address(self, machine: MachineRef) -> str | None:
         """Return the address of an active machine; there are more numbers than addresses."""
@@ -109,14 +110,3 @@ def _number(address: str) -> int | None:
         return None
     number = int.from_bytes(inet_aton(address), "big") - _FIRST
     return number if 0 <= number <= _LAST - _FIRST else None
-
-
-def canonical(address: str) -> str:
-    """Return an address in its canonical spelling; an IPv4-mapped IPv6 address becomes IPv4."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        raise InvalidError("address", f"{address!r} is not an IP address") from None
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(parsed)

@@ -9,14 +9,14 @@ from fairwarning.core.model import MachineRef
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import LaggingError, Subscription
 from fairwarning.formats.log_messages import LogMessage
-from fairwarning.metadata.listeners import Listeners
+from fairwarning.metadata.listeners import MachineListeners
 
 log = logging.getLogger("fairwarning.metadata")
 
 
 async def sync_listeners(
     engine: Engine,
-    listeners: Listeners,
+    listeners: MachineListeners,
     forget: Callable[[MachineRef], None],
     subscription: Subscription,
 ) -> None:
@@ -30,7 +30,7 @@ async def sync_listeners(
 
 
 async def _changed_machines(
-    engine: Engine, listeners: Listeners, subscription: Subscription
+    engine: Engine, listeners: MachineListeners, subscription: Subscription
 ) -> Iterable[MachineRef]:
     try:
         entry = await subscription.next()
@@ -46,7 +46,7 @@ async def _changed_machines(
 
 
 async def _sync_machine(
-    engine: Engine, listeners: Listeners, forget: Callable[[MachineRef], None], machine: MachineRef
+    engine: Engine, listeners: MachineListeners, forget: Callable[[MachineRef], None], machine: MachineRef
 ) -> None:
     scope = engine.scopes().get(machine.scope)
     if scope is not None and machine.name in scope.machines:

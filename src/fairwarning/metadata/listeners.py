@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
+from typing import Protocol
 from urllib.parse import quote
 
 from fairwarning.core.document import snippets
@@ -69,6 +70,38 @@ class _OpenListener:
     urls: tuple[str, ...]
 
 
+class MachineListeners(Protocol):
+    """What a server needs of its listeners for machines."""
+
+    async def open_shared(self) -> None:
+        """Open the listeners that all machines share."""
+        ...
+
+    async def open(self, machines: Iterable[MachineRef]) -> None:
+        """Open the listeners of machines that have none yet; return once all are open."""
+        ...
+
+    async def close(self, machine: MachineRef) -> None:
+        """Close the listeners of a machine, with their connections."""
+        ...
+
+    def url(self, machine: MachineRef) -> str | None:
+        """Return the base URL of the metadata service of a machine."""
+        ...
+
+    def alternatives(self, machine: MachineRef) -> tuple[str, ...]:
+        """Return the other ways to reach the metadata service of a machine: URLs, curl options, sockets."""
+        ...
+
+    def shared_urls(self) -> tuple[str, ...]:
+        """Return the base URLs of the listeners that all machines share."""
+        ...
+
+    def machines(self) -> frozenset[MachineRef]:
+        """Return the machines that have listeners of their own, or that are answered by shared ones."""
+        ...
+
+
 class Listeners:
     """Opens and closes listeners as machines come and go."""
 
@@ -116,7 +149,7 @@ class Listeners:
 
     def shared_urls(self) -> tuple[str, ...]:
         """Return the base URLs of the listeners that all machines share."""
-        return tuple(_url(listener.address) for listener in self._shared)
+        return tuple(base_url(listener.address) for listener in self._shared)
 
     def machines(self) -> frozenset[MachineRef]:
         """Return the machines that are answered."""
@@ -132,7 +165,7 @@ class Listeners:
         return (
             urls
             if address is None
-            else (_url(self._shared[0].address), snippets.interface_option(address), *urls)
+            else (base_url(self._shared[0].address), snippets.interface_option(address), *urls)
         )
 
     async def _load(self) -> None:
@@ -166,7 +199,7 @@ class Listeners:
 
     async def _open_socket(self, folder: Path, machine: MachineRef, own: _OpenListener) -> None:
         path = folder / socket_name(folder, machine)
-        with _named(str(path)):
+        with named_in_errors(str(path)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             own.listeners.append(await self._server.listen_unix(path, machine))
         own.urls += (f"unix:{path}",)
@@ -178,13 +211,13 @@ class Listeners:
         if sys.platform == "linux" and base:
             addresses.append((f"127.0.10.{number + 1}", base))
         for host, port in addresses:
-            with _named(f"{host}:{port}"):
+            with named_in_errors(f"{host}:{port}"):
                 listener = await self._server.listen_tcp(host, port, lambda peer: machine)
             own.listeners.append(listener)
-            own.urls += (_url(listener.address),)
+            own.urls += (base_url(listener.address),)
 
     async def _open_shared(self, host: str, port: int) -> None:
-        with _named(_address((host, port))):
+        with named_in_errors(address_text((host, port))):
             self._shared.append(await self._server.listen_tcp(host, port, self._inventory.identify))
 
 
@@ -202,17 +235,19 @@ def socket_name(folder: Path, machine: MachineRef) -> str:
     return f"{plain}.sock"
 
 
-def _url(address: tuple[str, int]) -> str:
-    return f"http://{_address(address)}"
+def base_url(address: tuple[str, int]) -> str:
+    """Return the base URL of a listener."""
+    return f"http://{address_text(address)}"
 
 
-def _address(address: tuple[str, int]) -> str:
+def address_text(address: tuple[str, int]) -> str:
+    """Return an address and a port as they are written."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @contextmanager
-def _named(address: str) -> Iterator[None]:
+def named_in_errors(address: str) -> Iterator[None]:
     """Name the address in errors of the block."""
     try:
         yield

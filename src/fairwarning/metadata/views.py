@@ -15,9 +15,9 @@ from math import inf
 from typing import Protocol
 
 from fairwarning.control.control import Control
+from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.document.render import render_document
 from fairwarning.core.document.versions import DocumentShape
-from fairwarning.core.endpoint_faults import EndpointFault
 from fairwarning.core.errors import UnknownScopeError
 from fairwarning.core.fleet import visible_events
 from fairwarning.core.model import EventId, MachineRef, Scope, VmName, guest

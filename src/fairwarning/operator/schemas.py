@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.fleet import MachineState
 from fairwarning.core.model import EventSource, EventStatus, EventType, EvictionPolicy, PowerState, ScopeKind
 from fairwarning.engine.membership import NotReadyReason

@@ -13,7 +13,7 @@ from fairwarning.console.context import ConsoleContext
 from fairwarning.console.formatting import enable_notification_command, lacks_notification
 from fairwarning.console.page import Fields, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
-from fairwarning.core.endpoint_faults import EndpointFault
+from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.fleet import MachineState, machine_states
 from fairwarning.core.model import Machine, Scope, ScopeId
 

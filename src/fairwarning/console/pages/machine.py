@@ -14,7 +14,7 @@ from fairwarning.control.results import Announced
 from fairwarning.core.announce import is_deletion_announced
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.document import snippets
-from fairwarning.core.endpoint_faults import FAULT_DESCRIPTIONS
+from fairwarning.core.document.endpoint_faults import FAULT_DESCRIPTIONS
 from fairwarning.core.errors import InvalidError, UnknownMachineError
 from fairwarning.core.fleet import FleetState, machine_state
 from fairwarning.core.model import Machine, MachineRef, PowerState

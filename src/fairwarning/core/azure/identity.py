@@ -2,7 +2,8 @@
 
 The management API and ``/metadata/instance`` both read this module, so they cannot differ. Most of these
 facts are in the documents that clients of the management API have stored: that of the machine, or that of
-its scale set. A machine that no client has described has the defaults below.
+its scale set; an inventory may give a machine's size and location. A machine that neither has described has
+the defaults below.
 """
 
 from collections.abc import Callable
@@ -81,12 +82,14 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
             get_path(own, "properties", "osProfile", "computerName"), _computer_name(machine, scope, profile)
         ),
         location=_text(
+            machine.location,
             get_path(own, "location"),
             get_path(model, "location"),
             get_path(find(group_id(group)), "location"),
             DEFAULT_LOCATION,
         ),
         size=_text(
+            machine.size,
             get_path(own, "properties", "hardwareProfile", "vmSize"),
             get_path(model, "sku", "name"),
             DEFAULT_SIZE,

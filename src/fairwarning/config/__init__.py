@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.inventory import InventoryScope
+from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import PROFILES, Profile, Retention
 from fairwarning.service_manager import ServiceManager
 
@@ -55,6 +57,34 @@ class ListenerLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """The certificates of the operator and the management API: files, or a generated authority."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    #: Where the generated authority is kept, if there are no files.
+    directory: Path | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSettings:
+    """The settings that only ``fairwarning serve`` has."""
+
+    node: str
+    #: The PostgreSQL database; None if the data is in a directory.
+    dsn: str | None = field(default=None, repr=False)
+    migrate: bool = False
+    inventory: tuple[InventoryScope, ...] = ()
+    #: The machine at each source address that a guest may call from.
+    guests: Mapping[str, MachineRef] = field(default_factory=lambda: MappingProxyType({}))
+    #: The secret of clients of the management API.
+    management_token: str | None = field(default=None, repr=False)
+    tls: TlsSettings | None = None
+    operator_tls: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of a server."""
 
@@ -70,7 +100,7 @@ class Settings:
     operator: tuple[str, int] | None = None
     #: The address of the management API; None leaves it out.
     arm: tuple[str, int] | None = None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     listen: tuple[tuple[str, int], ...] = ()
     addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     sockets: Path | None = None
@@ -81,6 +111,13 @@ class Settings:
     retention: Retention | None = None
     #: Recordings to replay, by the name of the machine that sees them.
     replays: Mapping[str, "MachineRecording"] = field(default_factory=lambda: MappingProxyType({}))
+    #: None for the emulator.
+    serve: ServeSettings | None = None
+
+    @property
+    def management_token(self) -> str | None:
+        """The secret that clients of the management API send to get tokens."""
+        return self.token if self.serve is None else self.serve.management_token
 
     @property
     def metadata_port(self) -> int:
@@ -134,6 +171,11 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     # Without compiled modules, every az call takes seconds longer.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**inherited, **more}
+
+
+def variables() -> Mapping[str, str]:
+    """Return the environment of this process."""
+    return MappingProxyType(os.environ)
 
 
 def holds(variables: Mapping[str, str]) -> bool:

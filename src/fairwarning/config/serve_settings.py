@@ -1,0 +1,275 @@
+"""Turns the file of ``fairwarning serve`` into the settings of a server.
+
+Everything is checked before anything is opened, and all problems are reported at once. Secrets come from
+files of their own that no other user can read; a file whose mode allows that is refused.
+"""
+
+import re
+import socket
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from fairwarning.config import (
+    SHORTEST_TOKEN,
+    ListenerLimits,
+    ServeSettings,
+    Settings,
+    TlsSettings,
+    is_token,
+    loopback,
+)
+from fairwarning.config.inventory import MachineInventory, read_inventory
+from fairwarning.config.read_file import ConfigError, place, read_file
+from fairwarning.config.serve_file import PostgresTable, ServeFile, SqliteTable
+from fairwarning.core.policy import PROFILES, Profile, Retention
+from fairwarning.formats import durations, sizes
+from fairwarning.formats.counts import format_count
+
+T = TypeVar("T")
+
+#: The modes that give a secret to other users.
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+_TLS_HINT = "add the table [tls], or plain_http = true if another program terminates TLS"
+
+_PASSWORD = re.compile(r"(?:^|\s)password\s*=", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedFile:
+    """A file that is free of problems, and the settings that follow from it."""
+
+    path: Path
+    file: ServeFile
+    settings: Settings
+
+
+def load(path: Path, variables: Mapping[str, str]) -> LoadedFile:
+    """Return the settings that a file asks for, without opening a store or a listener.
+
+    Raises:
+        ConfigError: the file cannot be used; names every problem.
+    """
+    file = read_file(path, variables)
+    reader = _SettingsReader(file, path.parent)
+    settings = reader.settings()
+    if reader.problems:
+        raise ConfigError(path, reader.problems)
+    return LoadedFile(path=path, file=file, settings=settings)
+
+
+class _SettingsReader:
+    """Reads the tables one by one, and collects the problems."""
+
+    def __init__(self, file: ServeFile, folder: Path) -> None:
+        self._file = file
+        self._folder = folder
+        self.problems: list[str] = []
+
+    def settings(self) -> Settings:
+        """Return the settings; they are incomplete if there are problems."""
+        file = self._file
+        store = file.store
+        operator = self._address("operator", "listen", file.operator.listen)
+        token = self._token("operator", file.operator.token_file)
+        self._check_access("operator", operator, token)
+        management = None
+        if file.management is not None:
+            management = self._address("management", "listen", file.management.listen)
+        inventory = read_inventory(file, self._folder)
+        self.problems += inventory.problems
+        return Settings(
+            profile=self._profile(),
+            driver=file.driver,
+            data=self._path(store.path) if isinstance(store, SqliteTable) else None,
+            operator=operator,
+            arm=management,
+            token=token,
+            listen=tuple(self._metadata_listeners(inventory)),
+            sockets=self._path(file.metadata.sockets) if file.metadata and file.metadata.sockets else None,
+            limits=self._limits(),
+            retention=self._retention(),
+            serve=self._serve_settings(inventory, operator, management),
+        )
+
+    def _serve_settings(
+        self,
+        inventory: MachineInventory,
+        operator: tuple[str, int],
+        management: tuple[str, int] | None,
+    ) -> ServeSettings:
+        file = self._file
+        store = file.store
+        tls = self._tls()
+        operator_tls = tls is not None and not file.operator.plain_http
+        if not loopback(operator[0]) and not operator_tls and not file.operator.plain_http:
+            self._complain("operator", "listen", f"{operator[0]} is not loopback and has no TLS: {_TLS_HINT}")
+        secret = None
+        if file.management is not None and management is not None:
+            secret = self._token("management", file.management.token_file)
+            self._check_access("management", management, secret)
+            if tls is None and not isinstance(store, SqliteTable):
+                self._complain("management", "", "needs the table [tls]")
+        return ServeSettings(
+            node=file.node.name or socket.gethostname(),
+            dsn=self._dsn(store) if isinstance(store, PostgresTable) else None,
+            migrate=isinstance(store, PostgresTable) and store.migrate,
+            inventory=inventory.scopes,
+            guests=inventory.addresses,
+            management_token=secret,
+            tls=tls,
+            operator_tls=operator_tls,
+        )
+
+    def _profile(self) -> Profile:
+        metadata = self._file.metadata
+        azure = PROFILES["azure"]
+        if metadata is None:
+            return azure
+        if metadata.identity_tokens and self._file.management is None:
+            self._complain("metadata", "identity_tokens", "needs the table [management]")
+        return replace(
+            azure,
+            requests_per_second=metadata.requests_per_second,
+            burst=metadata.burst,
+            identity_tokens=metadata.identity_tokens,
+        )
+
+    def _metadata_listeners(self, inventory: MachineInventory) -> Iterator[tuple[str, int]]:
+        metadata = self._file.metadata
+        if metadata is None:
+            return
+        if not metadata.listen and not metadata.sockets:
+            self._complain("metadata", "", "has neither listen nor sockets")
+        if metadata.listen and not inventory.addresses:
+            self._complain("metadata", "listen", "no machine has an address, so no guest is known")
+        for text in metadata.listen:
+            yield self._address("metadata", "listen", text)
+
+    def _retention(self) -> Retention | None:
+        table = self._file.retention
+        age = self._duration("retention", "age", table.age) if table.age else None
+        size = self._size("retention", "size", table.size) if table.size else None
+        return None if age is None and size is None else Retention(age=age, size=size)
+
+    def _limits(self) -> ListenerLimits:
+        table = self._file.limits
+        return ListenerLimits(
+            connections=table.connections,
+            streams=table.streams,
+            request_bytes=self._size("limits", "request_size", table.request_size),
+            head=self._duration("limits", "head_timeout", table.head_timeout),
+            body=self._duration("limits", "body_timeout", table.body_timeout),
+            unread=self._duration("limits", "unread_timeout", table.unread_timeout),
+        )
+
+    def _tls(self) -> TlsSettings | None:
+        table = self._file.tls
+        if table is None:
+            return None
+        if bool(table.certificate) != bool(table.key):
+            self._complain("tls", "", "certificate and key belong together")
+        if bool(table.certificate) == bool(table.directory):
+            self._complain("tls", "", "needs either certificate and key, or directory")
+        for key, text in (("certificate", table.certificate), ("key", table.key)):
+            if text:
+                self._readable("tls", key, self._path(text), secret=key == "key")
+        return TlsSettings(
+            certificate=self._path(table.certificate) if table.certificate else None,
+            key=self._path(table.key) if table.key else None,
+            directory=self._path(table.directory) if table.directory else None,
+            names=tuple(table.names),
+        )
+
+    def _dsn(self, table: PostgresTable) -> str:
+        self._complain("store", "kind", "postgres is not available yet")
+        if bool(table.dsn) == bool(table.dsn_file):
+            self._complain("store", "", "needs either dsn or dsn_file")
+        if table.dsn_file:
+            return self._secret("store", "dsn_file", self._path(table.dsn_file))
+        if _has_password(table.dsn):
+            self._complain(
+                "store", "dsn", "contains a password: put the DSN into a file, and name it in dsn_file"
+            )
+        return table.dsn
+
+    def _token(self, table: str, text: str) -> str | None:
+        """Return the token in a file; None if no file is named."""
+        if not text:
+            return None
+        path = self._path(text)
+        token = self._secret(table, "token_file", path)
+        if token and not is_token(token):
+            self._complain(
+                table, "token_file", f"{path} does not contain one line of printable ASCII characters"
+            )
+        elif token and len(token) < SHORTEST_TOKEN:
+            length = format_count(len(token), "character")
+            self._complain(
+                table, "token_file", f"the token in {path} has {length}; it needs at least {SHORTEST_TOKEN}"
+            )
+        return token
+
+    def _check_access(self, table: str, address: tuple[str, int], token: str | None) -> None:
+        if token is None and not loopback(address[0]):
+            self._complain(table, "token_file", f"is required, because {address[0]} is not loopback")
+
+    def _secret(self, table: str, key: str, path: Path) -> str:
+        """Return the secret in a file that only its owner may read."""
+        if not self._readable(table, key, path, secret=True):
+            return ""
+        text = path.read_bytes().decode("latin-1").strip()
+        if not text:
+            self._complain(table, key, f"{path} is empty")
+        return text
+
+    def _readable(self, table: str, key: str, path: Path, *, secret: bool) -> bool:
+        try:
+            with path.open("rb"):
+                mode = path.stat().st_mode
+        except OSError as problem:
+            self._complain(table, key, f"{path} cannot be read: {problem.strerror}")
+            return False
+        if secret and mode & _OTHERS:
+            octal = f"{stat.S_IMODE(mode):04o}"
+            self._complain(table, key, f"other users can read {path} (mode {octal}): chmod 600 {path}")
+            return False
+        return True
+
+    def _address(self, table: str, key: str, text: str) -> tuple[str, int]:
+        host, _, port = text.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            self._complain(table, key, f"invalid address {text!r} (expected e.g. 127.0.0.1:8080)")
+            return "127.0.0.1", 0
+        return host.strip("[]"), int(port)
+
+    def _duration(self, table: str, key: str, text: str) -> timedelta:
+        return self._parsed(durations.parse, table, key, text) or timedelta(0)
+
+    def _size(self, table: str, key: str, text: str) -> int:
+        return self._parsed(sizes.parse, table, key, text) or 0
+
+    def _parsed(self, parse: Callable[[str], T], table: str, key: str, text: str) -> T | None:
+        try:
+            return parse(text)
+        except ValueError as problem:
+            self._complain(table, key, str(problem))
+            return None
+
+    def _complain(self, table: str, key: str, problem: str) -> None:
+        self.problems.append(f"{place(table, key)}: {problem}")
+
+    def _path(self, text: str) -> Path:
+        return self._folder / text
+
+
+def _has_password(dsn: str) -> bool:
+    if "://" in dsn:
+        parts = urlsplit(dsn)
+        return parts.password is not None or "password=" in parts.query
+    return _PASSWORD.search(dsn) is not None

@@ -1,0 +1,211 @@
+"""``serve`` in a process of its own: a real clock, machines from the inventory, guests by source address."""
+
+import json
+import os
+import signal
+import sqlite3
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.cli.server import Done, Process, call, free_port, until
+from tests.config.files import secret
+from tests.forked import Forked
+
+EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
+
+FLEET = """
+[store]
+kind = "sqlite"
+path = "data"
+[operator]
+listen = "127.0.0.1:0"
+[metadata]
+listen = ["127.0.0.1:0"]
+[[set]]
+name = "web"
+[[machine]]
+name = "w1"
+set = "web"
+address = "127.77.0.1"
+host = "rack1"
+size = "large"
+location = "north"
+[[machine]]
+name = "w2"
+set = "web"
+address = "127.77.0.2"
+"""
+
+
+class Serving:
+    """A running ``serve``, from outside."""
+
+    def __init__(self, process: Process, ready: Mapping[str, str], folder: Path) -> None:
+        self.process = process
+        self.url = ready["operator"]
+        self.ready = ready
+        self._folder = folder
+
+    def command(self, *words: str) -> Done:
+        """Run a command against this server."""
+        return call(*words, url=self.url)
+
+    def tell(self, *words: str) -> list[dict[str, str]]:
+        """Return what a command answers; it must succeed."""
+        done = self.command(*words, "--json")
+        assert done.code == 0, done.stderr
+        answer: list[dict[str, str]] = json.loads(done.stdout)
+        return answer
+
+    def guest(self, source: str) -> httpx2.Client:
+        """Return a client that calls the metadata API from an address."""
+        transport = httpx2.HTTPTransport(local_address=source)
+        shared = json.loads((self._folder / "ready.json").read_text())["shared"][0]
+        return httpx2.Client(transport=transport, base_url=shared, headers={"Metadata": "true"})
+
+    def logged(self) -> list[str]:
+        """Return the names of the log lines."""
+        lines = (self._folder / "stderr").read_text().splitlines()
+        return [json.loads(line)["event"] for line in lines if line.startswith("{")]
+
+
+@contextmanager
+def serving(folder: Path, text: str = FLEET) -> Iterator[Serving]:
+    """Run ``serve`` with a file during the block."""
+    path, ready = folder / "fleet.toml", folder / "ready.json"
+    path.write_text(text)
+    words = ["serve", "--config", str(path), "--ready-file", str(ready)]
+    process = Forked(words, folder / "stdout", folder / "stderr")
+    try:
+        until(lambda: ready.exists() or process.poll() is not None, "serve is ready")
+        assert process.poll() is None, (folder / "stderr").read_text()
+        yield Serving(process, json.loads(ready.read_text()), folder)
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """Give one server to all tests that leave it as it was."""
+    with serving(tmp_path_factory.mktemp("serve")) as running:
+        yield running
+
+
+def test_a_guest_is_known_by_its_source_address(server: Serving) -> None:
+    with server.guest("127.77.0.1") as guest:
+        compute = guest.get("/metadata/instance/compute?api-version=2021-02-01").json()
+
+    assert (compute["name"], compute["vmSize"], compute["location"]) == ("w1", "large", "north")
+
+
+def test_an_address_that_no_machine_has_is_refused(server: Serving) -> None:
+    with server.guest("127.77.0.9") as stranger:
+        answer = stranger.get(EVENTS)
+
+    assert answer.status_code == 403
+
+
+def test_an_event_goes_from_the_warning_to_the_report_of_your_own_tools(server: Serving) -> None:
+    with server.guest("127.77.0.2") as guest:
+        guest.get(EVENTS)
+        (event,) = server.tell("cause", "restart", "w2")
+        document = guest.get(EVENTS).json()
+        approval = guest.post(EVENTS, json={"StartRequests": [{"EventId": event["id"]}]})
+        (started,) = server.tell("events")
+        done = server.command("complete", event["id"])
+
+    assert document["Events"][0]["Resources"] == ["w2"]
+    assert approval.status_code == 200
+    assert started["status"] == "Started"
+    assert done.code == 0
+    assert server.tell("events") == []
+
+
+def test_the_next_start_follows_a_changed_inventory(tmp_path: Path) -> None:
+    changed = FLEET.replace('name = "w1"', 'name = "w3"')
+    with serving(tmp_path):
+        pass
+
+    with serving(tmp_path, changed) as server:
+        names = [machine["name"] for machine in server.tell("vms")]
+
+    assert names == ["w2", "w3"]
+    assert "inventory_applied" in server.logged()
+
+
+def test_a_start_after_sigterm_writes_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        first = server.tell("history")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=20) == 0
+
+    with serving(tmp_path) as server:
+        assert server.tell("history") == first
+    assert server.logged() == ["server_started", "server_stopping"]
+    with closing(sqlite3.connect(tmp_path / "data" / "fairwarning.db")) as data:
+        keys = {key for (key,) in data.execute("SELECT key FROM note")}
+    assert keys == {"arm-key", "console-secret"}
+
+
+def test_an_operator_api_off_loopback_has_tls_and_a_token(tmp_path: Path) -> None:
+    secret(tmp_path)
+    text = FLEET.replace(
+        'listen = "127.0.0.1:0"\n', f'listen = "0.0.0.0:{free_port()}"\ntoken_file = "token"\n', 1
+    )
+
+    with serving(tmp_path, f'{text}[tls]\ndirectory = "tls"\n') as server:
+        url = server.url.replace("0.0.0.0", "127.0.0.1")
+        trusted = ssl.create_default_context(cafile=tmp_path / "tls" / "ca.pem")
+        with httpx2.Client(base_url=url, verify=trusted, trust_env=False) as client:
+            without = client.get("/fleet/v1/machines")
+            bearer = {"Authorization": "Bearer 0123456789abcdef"}
+            allowed = client.get("/fleet/v1/machines", headers=bearer)
+
+    assert (url.partition(":")[0], without.status_code, allowed.status_code) == ("https", 401, 200)
+
+
+@pytest.mark.parametrize("option", ["--config", "--check"])
+def test_a_file_with_problems_is_a_usage_error(tmp_path: Path, option: str) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text('[store]\nkind = "sqlite"\npath = "data"\n[operator]\nlisten = "x"\n[tls]\n')
+
+    done = call("serve", option, str(path))
+
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        f"error: {path}: [operator] listen: invalid address 'x' (expected e.g. 127.0.0.1:8080)",
+        f"error: {path}: [tls]: needs either certificate and key, or directory",
+    ]
+    assert os.listdir(tmp_path) == ["fleet.toml"]
+
+
+@pytest.mark.parametrize("words", [[], ["--schema", "--check", __file__]], ids=["nothing", "two things"])
+def test_exactly_one_thing_is_asked_of_serve(words: list[str]) -> None:
+    done = call("serve", *words)
+
+    assert done.code == 2
+    assert "exactly one of --config, --check and --schema is needed" in done.stderr
+
+
+def test_the_schema_is_printed() -> None:
+    printed = json.loads(call("serve", "--schema").stdout)
+
+    assert printed == json.loads((Path(__file__).parents[2] / "docs" / "serve.schema.json").read_text())
+
+
+def test_an_address_in_use_is_named(tmp_path: Path, server: Serving) -> None:
+    address = server.url.removeprefix("http://")
+    path = tmp_path / "fleet.toml"
+    path.write_text(f'[store]\nkind = "sqlite"\npath = "data"\n[operator]\nlisten = "{address}"\n')
+    process = Forked(["serve", "--config", str(path)], tmp_path / "stdout", tmp_path / "stderr")
+
+    code = process.wait(timeout=20)
+
+    assert code == 1
+    assert f"error: cannot listen on {address}: address already in use" in (tmp_path / "stderr").read_text()

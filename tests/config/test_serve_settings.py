@@ -1,0 +1,462 @@
+"""The file of ``serve``: what it means, and everything that is refused before a server starts."""
+
+import json
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+
+from fairwarning.config import TlsSettings
+from fairwarning.config.read_file import ConfigError
+from fairwarning.config.serve_file import schema
+from fairwarning.config.serve_settings import load
+from fairwarning.core.model import MachineRef, ScopeId, ScopeKind, VmName
+from fairwarning.core.policy import DEFAULT_RETENTION, Retention
+from tests.config.files import SQLITE, loaded, secret, write
+
+ROOT = Path(__file__).parents[2]
+
+
+def problems(folder: Path, text: str, variables: dict[str, str] | None = None) -> list[str]:
+    """Return what is wrong with a file, without the path of its folder."""
+    with pytest.raises(ConfigError) as refused:
+        load(write(folder, text), variables or {})
+    return [problem.replace(f"{folder}/", "") for problem in refused.value.problems]
+
+
+def test_the_least_file_serves_operators_on_loopback(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, SQLITE), {}).settings
+
+    assert settings.operator == ("127.0.0.1", 8080)
+    assert (settings.arm, settings.listen, settings.token) == (None, (), None)
+    assert settings.data == tmp_path / "data"
+    assert (settings.driver, settings.retention) == ("external", DEFAULT_RETENTION)
+    assert settings.serve is not None
+    assert settings.serve.inventory == ()
+
+
+def test_machines_of_a_set_share_a_scope_and_others_are_standalone(tmp_path: Path) -> None:
+    text = """
+    [[set]]
+    name = "web"
+    terminate_notice = "10m"
+    [[machine]]
+    name = "w1"
+    set = "web"
+    host = "rack1"
+    update_domain = 2
+    address = "10.0.0.1"
+    [[machine]]
+    name = "db"
+    address = ["10.0.0.2", "::ffff:10.0.0.3"]
+    size = "large"
+    location = "north"
+    tags = { team = "data" }
+    """
+
+    serve = loaded(tmp_path, text).settings.serve
+
+    assert serve is not None
+    web, db = serve.inventory
+    assert (web.facts.id, web.facts.kind, web.facts.update_domains) == ("web", ScopeKind.AVAILABILITY_SET, 5)
+    assert web.facts.model.terminate_notice == timedelta(minutes=10)
+    assert [(one.name, one.host, one.update_domain) for one in web.machines] == [("w1", "rack1", 2)]
+    assert (db.facts.kind, db.machines[0].size, db.machines[0].location) == (
+        ScopeKind.STANDALONE,
+        "large",
+        "north",
+    )
+    assert db.machines[0].tags == (("team", "data"),)
+    db_ref = MachineRef(ScopeId("db"), VmName("db"))
+    assert serve.guests == {"10.0.0.1": web.machines[0].ref, "10.0.0.2": db_ref, "10.0.0.3": db_ref}
+
+
+def test_the_machines_of_each_zone_share_a_scope(tmp_path: Path) -> None:
+    text = """
+    [[set]]
+    name = "web"
+    kind = "scale-set"
+    group = "prod"
+    [[machine]]
+    name = "web_0"
+    set = "web"
+    zone = "1"
+    [[machine]]
+    name = "web_7"
+    set = "web"
+    zone = "2"
+    """
+
+    serve = loaded(tmp_path, text).settings.serve
+
+    assert serve is not None
+    assert [(scope.facts.id, scope.facts.zone) for scope in serve.inventory] == [
+        ("prod/web.zone1", "1"),
+        ("prod/web.zone2", "2"),
+    ]
+    assert [scope.machines[0].instance for scope in serve.inventory] == ["0", "7"]
+
+
+def test_a_csv_file_lists_machines(tmp_path: Path) -> None:
+    rows = "name,address,set,fault_domain,spot,tags\n"
+    write(tmp_path, rows + "w1,10.0.0.1 10.0.0.2,web,1,,a=1;b=2\nbatch,,,,true,\n", "machines.csv")
+    text = '[inventory]\nfile = "machines.csv"\n[[set]]\nname = "web"'
+
+    serve = loaded(tmp_path, text).settings.serve
+
+    assert serve is not None
+    web, batch = serve.inventory
+    assert web.machines[0].fault_domain == 1
+    assert web.machines[0].tags == (("a", "1"), ("b", "2"))
+    assert batch.machines[0].spot
+    assert sorted(serve.guests) == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_the_machines_of_a_set_can_be_numbered(tmp_path: Path) -> None:
+    serve = loaded(tmp_path, '[[set]]\nname = "app"\ncount = 2').settings.serve
+
+    assert serve is not None
+    assert [one.name for scope in serve.inventory for one in scope.machines] == ["app-0", "app-1"]
+
+
+def test_a_machine_keeps_its_domain_when_other_machines_come_and_go(tmp_path: Path) -> None:
+    def domains(*names: str) -> dict[str, tuple[int, int]]:
+        tables = "".join(f'[[machine]]\nname = "{name}"\nset = "web"\n' for name in names)
+        serve = loaded(tmp_path, f'[[set]]\nname = "web"\n{tables}').settings.serve
+        assert serve is not None
+        return {one.name: (one.update_domain, one.fault_domain) for one in serve.inventory[0].machines}
+
+    assert domains("a", "m7", "z")["m7"] == domains("m7")["m7"] == (2, 1)
+    assert domains("a", "z")["z"] == domains("z")["z"]
+
+
+def test_variables_replace_keys_of_the_file(tmp_path: Path) -> None:
+    variables = {
+        "FAIRWARNING__DRIVER": "simulated",
+        "FAIRWARNING_OPERATOR__LISTEN": "127.0.0.1:9000",
+        "FAIRWARNING_METADATA__LISTEN": "127.0.0.1:80, 127.0.0.2:80",
+        "FAIRWARNING_LIMITS__STREAMS": "7",
+        "FAIRWARNING_RETENTION__SIZE": "",
+        "FAIRWARNING_URL": "http://elsewhere",
+    }
+
+    settings = loaded(tmp_path, '[[machine]]\nname = "a"\naddress = "10.0.0.1"', variables).settings
+
+    assert (settings.driver, settings.operator) == ("simulated", ("127.0.0.1", 9000))
+    assert settings.listen == (("127.0.0.1", 80), ("127.0.0.2", 80))
+    assert settings.limits.streams == 7
+    assert settings.retention == Retention(age=timedelta(days=30))
+
+
+def test_tokens_and_certificates_are_files_beside_the_file(tmp_path: Path) -> None:
+    secret(tmp_path, "operator.token", "operator-token-of-32-characters.\n")
+    secret(tmp_path, "management.token", "management-token-of-32-character")
+    write(tmp_path, "pem", "chain.pem")
+    secret(tmp_path, "key.pem", "pem")
+    text = """
+    [operator]
+    listen = "0.0.0.0:8080"
+    token_file = "operator.token"
+    [management]
+    listen = "[::]:8443"
+    token_file = "management.token"
+    [tls]
+    certificate = "chain.pem"
+    key = "key.pem"
+    """
+
+    settings = loaded(tmp_path, text).settings
+
+    assert settings.token == "operator-token-of-32-characters."
+    assert settings.arm == ("::", 8443)
+    assert settings.serve is not None
+    assert settings.management_token == settings.serve.management_token == "management-token-of-32-character"
+    assert settings.serve.tls == TlsSettings(certificate=tmp_path / "chain.pem", key=tmp_path / "key.pem")
+    assert settings.serve.operator_tls
+    assert "operator-token" not in repr(settings)
+    assert "management-token" not in repr(settings)
+
+
+REFUSED = [
+    pytest.param("x = [", "fleet.toml: is not TOML: Invalid value (at end of document)", id="no TOML"),
+    pytest.param("", "fleet.toml: [store]: is missing", id="no store"),
+    pytest.param(
+        '[store]\nkind = "sqlite"', "fleet.toml: [store] path: is missing", id="SQLite without a path"
+    ),
+    pytest.param(
+        '[store]\nkind = "sqlit"',
+        "fleet.toml: [store] kind: invalid value 'sqlit' (expected sqlite or postgres)",
+        id="a store of an unknown kind",
+    ),
+    pytest.param(
+        f'{SQLITE}dsn = "x"',
+        'fleet.toml: [store] dsn: is a key of kind = "postgres"',
+        id="a key of the other kind of store",
+    ),
+    pytest.param(
+        f"drivr = 1\n{SQLITE}",
+        "fleet.toml: unknown key drivr (did you mean driver?)",
+        id="an unknown key above all tables",
+    ),
+    pytest.param(
+        f"{SQLITE}[operator]\nlisten_on = 1",
+        "fleet.toml: [operator]: unknown key listen_on (did you mean listen?)",
+        id="an unknown key of a table",
+    ),
+    pytest.param(
+        f'{SQLITE}[[machine]]\nname = "a"\nadress = "10.0.0.1"',
+        "fleet.toml: [[machine]] a: unknown key adress (did you mean address?)",
+        id="an unknown key of a machine",
+    ),
+    pytest.param(
+        f"{SQLITE}[[machine]]\nspot = true",
+        "fleet.toml: [[machine]] number 1 name: is missing",
+        id="a machine without a name",
+    ),
+    pytest.param(
+        f'{SQLITE}[limits]\nconnections = "many"',
+        "fleet.toml: [limits] connections: expected `int`, got `str`",
+        id="a text in place of a number",
+    ),
+    pytest.param(
+        f'{SQLITE}[log]\nlevel = "loud"',
+        "fleet.toml: [log] level: invalid enum value 'loud' (expected debug or error or info or warning)",
+        id="an unknown log level",
+    ),
+    pytest.param(
+        f'{SQLITE}[operator]\nlisten = "8080"',
+        "fleet.toml: [operator] listen: invalid address '8080' (expected e.g. 127.0.0.1:8080)",
+        id="a port without an address",
+    ),
+    pytest.param(
+        f'{SQLITE}[operator]\nlisten = "0.0.0.0:8080"\nplain_http = true',
+        "fleet.toml: [operator] token_file: is required, because 0.0.0.0 is not loopback",
+        id="no token off loopback",
+    ),
+    pytest.param(
+        f'{SQLITE}[operator]\nlisten = "0.0.0.0:8080"\ntoken_file = "token"',
+        "fleet.toml: [operator] listen: 0.0.0.0 is not loopback and has no TLS: "
+        "add the table [tls], or plain_http = true if another program terminates TLS",
+        id="no TLS off loopback",
+    ),
+    pytest.param(
+        f'{SQLITE}[management]\nlisten = "10.0.0.1:8443"',
+        "fleet.toml: [management] token_file: is required, because 10.0.0.1 is not loopback",
+        id="no secret for the management API off loopback",
+    ),
+    pytest.param(
+        f'{SQLITE}[operator]\ntoken_file = "readable"',
+        "fleet.toml: [operator] token_file: other users can read readable (mode 0644): chmod 600 readable",
+        id="a token that other users can read",
+    ),
+    pytest.param(
+        f'{SQLITE}[operator]\ntoken_file = "short"',
+        "fleet.toml: [operator] token_file: the token in short has 5 characters; it needs at least 16",
+        id="a short token",
+    ),
+    pytest.param(
+        f'{SQLITE}[operator]\ntoken_file = "empty"',
+        "fleet.toml: [operator] token_file: empty is empty",
+        id="an empty token",
+    ),
+    pytest.param(
+        f'{SQLITE}[operator]\ntoken_file = "absent"',
+        "fleet.toml: [operator] token_file: absent cannot be read: No such file or directory",
+        id="a token file that does not exist",
+    ),
+    pytest.param(
+        f'{SQLITE}[tls]\ncertificate = "token"\nkey = "readable"',
+        "fleet.toml: [tls] key: other users can read readable (mode 0644): chmod 600 readable",
+        id="a key that other users can read",
+    ),
+    pytest.param(
+        f"{SQLITE}[tls]",
+        "fleet.toml: [tls]: needs either certificate and key, or directory",
+        id="TLS without certificates",
+    ),
+    pytest.param(
+        '[store]\nkind = "postgres"\ndsn = "postgresql://ann:secret@db/fleet"',
+        "fleet.toml: [store] dsn: contains a password: put the DSN into a file, and name it in dsn_file",
+        id="a password in the file",
+    ),
+    pytest.param(
+        '[store]\nkind = "postgres"\ndsn = "host=db password = secret"',
+        "fleet.toml: [store] dsn: contains a password: put the DSN into a file, and name it in dsn_file",
+        id="a password among keywords",
+    ),
+    pytest.param(
+        '[store]\nkind = "postgres"\ndsn_file = "readable"',
+        "fleet.toml: [store] dsn_file: other users can read readable (mode 0644): chmod 600 readable",
+        id="a DSN that other users can read",
+    ),
+    pytest.param(
+        '[store]\nkind = "postgres"',
+        "fleet.toml: [store]: needs either dsn or dsn_file",
+        id="PostgreSQL without a DSN",
+    ),
+    pytest.param(
+        f"{SQLITE}[metadata]",
+        "fleet.toml: [metadata]: has neither listen nor sockets",
+        id="a metadata API that nobody can reach",
+    ),
+    pytest.param(
+        f'{SQLITE}[metadata]\nlisten = ["127.0.0.1:80"]',
+        "fleet.toml: [metadata] listen: no machine has an address, so no guest is known",
+        id="listeners that know no guest",
+    ),
+    pytest.param(
+        f'{SQLITE}[metadata]\nsockets = "s"\nidentity_tokens = true',
+        "fleet.toml: [metadata] identity_tokens: needs the table [management]",
+        id="identity tokens that no API accepts",
+    ),
+    pytest.param(
+        f'{SQLITE}[retention]\nage = "long"',
+        "fleet.toml: [retention] age: invalid duration 'long' (expected e.g. 30s, 15m, 1h30m, 2d or PT5M)",
+        id="an invalid duration",
+    ),
+    pytest.param(
+        f'{SQLITE}[retention]\nsize = "big"',
+        "fleet.toml: [retention] size: invalid size 'big' (expected e.g. 500MB, 1GB)",
+        id="an invalid size",
+    ),
+    pytest.param(
+        f'{SQLITE}[[machine]]\nname = "a"\nset = "wep"\n[[set]]\nname = "web"',
+        "fleet.toml: [[machine]] a set: there is no [[set]] wep (did you mean web?)",
+        id="an unknown set",
+    ),
+    pytest.param(
+        f'{SQLITE}[[machine]]\nname = "a"\naddress = "10.0.0.1"\n'
+        '[[machine]]\nname = "b"\naddress = "10.0.0.1"',
+        "fleet.toml: [[machine]] b address: 10.0.0.1 belongs to a/a already",
+        id="two machines at one address",
+    ),
+    pytest.param(
+        f'{SQLITE}[[machine]]\nname = "a"\n[[machine]]\nname = "a"',
+        "fleet.toml: [[machine]] a name: a is listed twice",
+        id="two standalone machines of one name",
+    ),
+    pytest.param(
+        f'{SQLITE}[[set]]\nname = "s"\n' + '[[machine]]\nname = "a"\nset = "s"\n' * 2,
+        "fleet.toml: [[machine]] a name: s has two machines of this name",
+        id="two machines of one name in a set",
+    ),
+    pytest.param(
+        f'{SQLITE}[[set]]\nname = "a"\n[[machine]]\nname = "a"',
+        "fleet.toml: [[machine]] a name: a is listed twice",
+        id="a standalone machine with the name of a set",
+    ),
+    pytest.param(
+        f'{SQLITE}[[set]]\nname = "s"\n[[set]]\nname = "s"',
+        "fleet.toml: [[set]] s: is listed twice",
+        id="two sets of one name",
+    ),
+    pytest.param(
+        f'{SQLITE}[[machine]]\nname = "a"\naddress = "here"',
+        "fleet.toml: [[machine]] a address: 'here' is not an IP address",
+        id="a name in place of an address",
+    ),
+    pytest.param(
+        f'{SQLITE}[[machine]]\nname = "a b"',
+        "fleet.toml: [[machine]] a b name: 'a b' must be letters, digits, dot, dash or underscore",
+        id="an invalid name",
+    ),
+    pytest.param(
+        f'{SQLITE}[[set]]\nname = "web"\nkind = "scale-set"\n[[machine]]\nname = "a"\nset = "web"',
+        "fleet.toml: [[machine]] a name: the machines of a scale-set are named after it, like web_0",
+        id="a machine of a scale set with a name of its own",
+    ),
+    pytest.param(
+        f'{SQLITE}[[set]]\nname = "s"\n[[machine]]\nname = "a"\nset = "s"\nzone = "1"',
+        "fleet.toml: [[machine]] a zone: an availability-set has no zones",
+        id="a zone in an availability set",
+    ),
+    pytest.param(
+        f'{SQLITE}[[machine]]\nname = "a"\nterminate_notice = "1m"',
+        "fleet.toml: [[machine]] a terminate_notice: must be between 5 and 15 minutes, not 0:01:00",
+        id="a terminate notice that is too short",
+    ),
+    pytest.param(
+        f'{SQLITE}[inventory]\nfile = "absent.csv"',
+        "fleet.toml: [inventory] file: absent.csv cannot be read: No such file or directory",
+        id="an inventory that does not exist",
+    ),
+    pytest.param(
+        f'{SQLITE}[inventory]\nfile = "columns.csv"',
+        "fleet.toml: columns.csv: unknown column adress (did you mean address?)",
+        id="an unknown column",
+    ),
+    pytest.param(
+        f'{SQLITE}[inventory]\nfile = "cells.csv"',
+        "fleet.toml: cells.csv line 2: has more cells than the first line",
+        id="a line with too many cells",
+    ),
+    pytest.param(
+        f'{SQLITE}[inventory]\nfile = "numbers.csv"',
+        "fleet.toml: numbers.csv line 2: invalid literal for int() with base 10: 'x'",
+        id="a text in a column of numbers",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), REFUSED)
+def test_a_file_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    secret(tmp_path)
+    secret(tmp_path, "readable", mode=0o644)
+    secret(tmp_path, "short", "short")
+    secret(tmp_path, "empty", "\n")
+    write(tmp_path, "name,adress\na,10.0.0.1\n", "columns.csv")
+    write(tmp_path, "name\na,b\n", "cells.csv")
+    write(tmp_path, "name,update_domain\na,x\n", "numbers.csv")
+
+    assert problem in problems(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [
+        pytest.param(
+            "FAIRWARNING_NODE__NAM",
+            "x",
+            "fleet.toml: the variable FAIRWARNING_NODE__NAM names no key of the file "
+            "(did you mean FAIRWARNING_NODE__NAME?)",
+            id="an unknown key",
+        ),
+        pytest.param(
+            "FAIRWARNING_LIMITS__STREAMS",
+            "many",
+            "fleet.toml: the variable FAIRWARNING_LIMITS__STREAMS has an invalid value for [limits] streams",
+            id="a text for a number",
+        ),
+        pytest.param(
+            "FAIRWARNING_OPERATOR__PLAIN_HTTP",
+            "yes",
+            "fleet.toml: the variable FAIRWARNING_OPERATOR__PLAIN_HTTP has an invalid value for "
+            "[operator] plain_http",
+            id="a text for a truth value",
+        ),
+    ],
+)
+def test_a_variable_is_refused(tmp_path: Path, variable: str, value: str, problem: str) -> None:
+    assert problems(tmp_path, SQLITE, {variable: value}) == [problem]
+
+
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
+    text = f'{SQLITE}[operator]\nlisten = "0.0.0.0:1"\n[[machine]]\nname = "a b"\n[[machine]]\nname = "é"'
+
+    assert len(problems(tmp_path, text)) == 4
+
+
+def test_the_schema_is_kept_beside_the_documentation() -> None:
+    kept = (ROOT / "docs/serve.schema.json").read_text()
+
+    assert kept == json.dumps(schema(), indent=2) + "\n"
+
+
+def test_the_schema_accepts_a_file_and_refuses_an_unknown_key() -> None:
+    document = tomllib.loads(f'{SQLITE}[[machine]]\nname = "a"\naddress = "10.0.0.1"')
+
+    jsonschema_rs.validate(schema(), document)
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schema(), {**document, "drivr": "external"})
