@@ -37,8 +37,8 @@ from tests.store.gate import Gate
 TOKEN = "correct horse battery"
 
 
-class SharedMemory(Gate):
-    """The way from a node to a store in memory that several nodes share; it can be held up and cut."""
+class StoreLink(Gate):
+    """The way from a node to a store that several nodes share; it can be held up and cut."""
 
     state = StoreState.READY
 
@@ -81,7 +81,7 @@ class SharedMemory(Gate):
 class Node:
     """One node, and a client of each of its APIs."""
 
-    store: SharedMemory
+    store: StoreLink
     fleet: FleetHarness
     operator: OperatorTestClient
     console: ConsoleTestClient
@@ -97,7 +97,7 @@ class Node:
 
 def start_node(inner: Store, *, token: str | None = None, clock: ManualClock | None = None) -> Node:
     """Start a node on a store that it shares with others."""
-    store = SharedMemory(inner)
+    store = StoreLink(inner)
     fleet, wall, shutdown = FleetHarness(store=store, clock=clock), WallClock(), asyncio.Event()
     control = Control(fleet.engine)
     secret = bytes.fromhex(run(stored_secret(store, "console-secret")))
@@ -121,11 +121,19 @@ def start_node(inner: Store, *, token: str | None = None, clock: ManualClock | N
 
 
 def two_nodes(*blueprints: Blueprint, token: str | None = None) -> tuple[Node, Node]:
-    """Start two nodes that know the same fleet."""
-    store, clock = MemoryStore(), ManualClock(NOON)
+    """Start two nodes that know the same fleet, on a store in memory."""
+    store = MemoryStore()
+    return two_nodes_on(store, store, *blueprints, token=token)
+
+
+def two_nodes_on(
+    first: Store, second: Store, *blueprints: Blueprint, token: str | None = None, start: datetime = NOON
+) -> tuple[Node, Node]:
+    """Start two nodes that know the same fleet, on two connections to one store."""
+    clock = ManualClock(start)
     for blueprint in blueprints:
-        FleetHarness(store=store).make(blueprint)
-    return start_node(store, token=token, clock=clock), start_node(store, token=token, clock=clock)
+        FleetHarness(store=first, clock=clock).make(blueprint)
+    return start_node(first, token=token, clock=clock), start_node(second, token=token, clock=clock)
 
 
 @asynccontextmanager
