@@ -43,7 +43,7 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Driver, SharedStore, Store
+from fairwarning.engine.ports import Driver, Store, is_shared
 from fairwarning.engine.retention import Pruner
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.log_messages import LogMessage
@@ -194,7 +194,7 @@ class FleetServer:
         self._stack.push_async_callback(engine.close)
         await self._join(engine)
         await engine.open()
-        if isinstance(store, SharedStore):
+        if is_shared(store):
             await self._run_in_background(engine.follow())
         return engine
 
@@ -202,7 +202,7 @@ class FleetServer:
         """Become one of the nodes of a shared store; a store of this process alone has one node."""
         membership = engine.membership
         membership.name, membership.release = socket.gethostname(), fairwarning.__version__
-        if isinstance(engine.store, SharedStore):
+        if is_shared(engine.store):
             await membership.join(engine.store)
             await self._run_in_background(membership.run())
 

@@ -24,7 +24,7 @@ from fairwarning.engine.follower import Follower
 from fairwarning.engine.leases import LeaseHolder, Leases, SoleHolder
 from fairwarning.engine.membership import Membership, NotReadyReason, Problem
 from fairwarning.engine.polls import Polls
-from fairwarning.engine.ports import Batch, Driver, Entry, SharedStore, Store
+from fairwarning.engine.ports import Batch, Driver, Entry, Store, is_shared
 from fairwarning.engine.reconciler import Reconciler
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, View, no_note
@@ -80,7 +80,7 @@ class Engine:
         self._checked_at = float("-inf")
 
     def _open_leases(self) -> Leases:
-        if isinstance(self.store, SharedStore):
+        if is_shared(self.store):
             return LeaseHolder(self.store, self.membership.id, self.membership.store_time)
         return SoleHolder(self.membership.id, self.clock.now)
 

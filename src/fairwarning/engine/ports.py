@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, 
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from fairwarning.core.changes import Change, PollsRecorded, TextChanged
 from fairwarning.core.errors import FairWarningError
@@ -281,7 +281,6 @@ class Heartbeat(NamedTuple):
 GONE_AFTER = timedelta(seconds=3)
 
 
-@runtime_checkable
 class SharedStore(Store, Protocol):
     """A store that several nodes use at the same time."""
 
@@ -297,6 +296,11 @@ class SharedStore(Store, Protocol):
     async def leave(self, node: str) -> None:
         """Remove a node that ends, by its id: the others need not wait until it counts as gone."""
         ...
+
+
+def is_shared(store: Store) -> TypeGuard[SharedStore]:
+    """Whether several nodes use the store at the same time."""
+    return hasattr(store, "heartbeat")
 
 
 class GapError(Exception):

@@ -11,7 +11,7 @@ def http_date(when: datetime) -> str:
     """Return an instant as HTTP writes it, such as ``Mon, 19 Sep 2016 18:29:47 GMT``."""
     utc = when.astimezone(UTC)
     day, month = _DAYS[utc.weekday()], _MONTHS[utc.month - 1]
-    return f"{day}, {utc.day:02} {month} {utc.year:04} {utc:%H:%M:%S} GMT"
+    return f"{day}, {utc.day:02} {month} {utc.year:04} {utc.hour:02}:{utc.minute:02}:{utc.second:02} GMT"
 
 
 def iso_milliseconds(when: datetime) -> str:

@@ -75,7 +75,11 @@ class ServerState(Generic[C]):
         self._routes = routes
         self._connections: dict[C | None, int] = {}
         self._accounts: dict[C, Account] = {}
-        self._unknown_accounts = tuple(self._new_account() for _ in range(_UNKNOWN_ACCOUNTS))
+
+    @cached_property
+    def _unknown_accounts(self) -> tuple[Account, ...]:
+        """The accounts of unknown callers."""
+        return tuple(self._new_account() for _ in range(_UNKNOWN_ACCOUNTS))
 
     @cached_property
     def wakeups(self) -> Wakeups:

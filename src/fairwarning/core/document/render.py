@@ -103,12 +103,12 @@ def _not_before(event: Event, shape: DocumentShape, kind: ScopeKind) -> Json:
 
 _FIELDS: Mapping[str, _Field] = {
     "EventId": lambda event, shape, kind: event.id,
-    "EventStatus": lambda event, shape, kind: event.status.value,
-    "EventType": lambda event, shape, kind: event.kind.value,
+    "EventStatus": lambda event, shape, kind: event.status,
+    "EventType": lambda event, shape, kind: event.kind,
     "ResourceType": lambda event, shape, kind: "VirtualMachine",
     "Resources": _resources,
     "NotBefore": _not_before,
     "Description": lambda event, shape, kind: event.description,
-    "EventSource": lambda event, shape, kind: event.source.value,
+    "EventSource": lambda event, shape, kind: event.source,
     "DurationInSeconds": lambda event, shape, kind: event.duration,
 }
