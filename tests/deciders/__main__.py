@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.deciders.history import SETTINGS, play
-from tests.deciders.stores import STORES
+from tests.deciders.stores import IN_PROCESS
 
 
 def main() -> int:
@@ -16,7 +16,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.deciders", description=__doc__)
     parser.add_argument("seeds", type=int, help="how many seeds to try")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
-    parser.add_argument("--store", choices=STORES, default="memory", help="the store (memory)")
+    parser.add_argument("--store", choices=IN_PROCESS, default="memory", help="the store (memory)")
     asked = parser.parse_args()
     total: Counter[str] = Counter()
     for seed in range(asked.first, asked.first + asked.seeds):

@@ -19,7 +19,7 @@ from fairwarning.store import following
 from tests.deciders.asking import fixed
 from tests.deciders.cluster import Cluster, approve, on_host, open_cluster, ref, restart
 from tests.deciders.link import Weather
-from tests.deciders.stores import STORES
+from tests.deciders.stores import STORES, new_loop
 from tests.deciders.virtual_time import run
 
 WEB = ScopeId("web")
@@ -38,7 +38,7 @@ def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Tell:
         finally:
             await nodes.store.close()
 
-    return lambda story: run(told(story))
+    return lambda story: run(told(story), new_loop(request.param))
 
 
 def noted(command: Approve, error: FairWarningError) -> CommandRefused:

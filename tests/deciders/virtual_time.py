@@ -52,9 +52,24 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
 
-def run(story: Coroutine[object, object, T]) -> T:
-    """Run a story to its end in virtual time, and return its result; what still runs then is cancelled."""
-    loop = VirtualLoop()
+class RealLoop(asyncio.SelectorEventLoop):
+    """An event loop in real time that begins at 0, for a store in another process."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        super().__init__()
+        self._began = super().time()
+
+    def time(self) -> float:
+        return super().time() - self._began
+
+
+def run(story: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop | None = None) -> T:
+    """Run a story to its end, in virtual time unless told, and return its result.
+
+    What still runs then is cancelled.
+    """
+    loop = loop or VirtualLoop()
     try:
         return loop.run_until_complete(asyncio.wait_for(story, LONGEST))
     finally:

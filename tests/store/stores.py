@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -66,6 +66,16 @@ async def opened(kind: str, directory: Path) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
+
+
+@asynccontextmanager
+async def postgres_nodes(dsn: str, number: int = 2) -> AsyncIterator[list[PostgresStore]]:
+    """Open the store of one database for several nodes."""
+    async with AsyncExitStack() as stack:
+        stores = [await PostgresStore.open(dsn) for _ in range(number)]
+        for store in stores:
+            stack.push_async_callback(store.close)
+        yield stores
 
 
 class Node:

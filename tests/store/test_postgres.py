@@ -1,8 +1,6 @@
 """What only the store in PostgreSQL does: several nodes, migrations, partitions, and a lost past."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -29,20 +27,10 @@ from fairwarning.store.postgres.connection import check_server
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.rows import KINDS
 from tests.postgres import empty_database, execute, migrated_template, new_database
-from tests.store.stores import Node, made
+from tests.store.stores import Node, made, postgres_nodes
 from tests.store.stories import happened
 
 REPORT = NodeReport("n1", "alpha", "http://10.0.0.1:8080", 7, timedelta(milliseconds=-3), "0.1")
-
-
-@asynccontextmanager
-async def nodes(dsn: str, number: int = 2) -> AsyncIterator[list[PostgresStore]]:
-    """Open the store of one database for several nodes."""
-    async with AsyncExitStack() as stack:
-        stores = [await PostgresStore.open(dsn) for _ in range(number)]
-        for store in stores:
-            stack.push_async_callback(store.close)
-        yield stores
 
 
 def text(number: int) -> TextChanged:
@@ -54,7 +42,7 @@ def text(number: int) -> TextChanged:
 
 def test_a_node_hears_of_the_batches_of_another_at_once() -> None:
     async def story() -> None:
-        async with nodes(empty_database()) as (one, other):
+        async with postgres_nodes(empty_database()) as (one, other):
             pages = other.follow(0)
             waiting = asyncio.ensure_future(anext(pages))
             while other._listener is None or not other._followers._waiting:
@@ -70,7 +58,7 @@ def test_a_node_hears_of_the_batches_of_another_at_once() -> None:
 
 def test_of_two_batches_that_meet_one_is_stored() -> None:
     async def story() -> None:
-        async with nodes(empty_database()) as stores:
+        async with postgres_nodes(empty_database()) as stores:
             batches = [Node().decide(made("web", str(number))) for number in range(2)]
 
             outcomes = await asyncio.gather(
@@ -87,7 +75,7 @@ def test_of_two_batches_that_meet_one_is_stored() -> None:
 
 def test_a_batch_is_recognised_whichever_node_sends_it_again() -> None:
     async def story() -> None:
-        async with nodes(empty_database()) as (one, other):
+        async with postgres_nodes(empty_database()) as (one, other):
             batch = Node().decide(made("web", "a"))
             kept = await one.commit(batch)
 
@@ -99,7 +87,7 @@ def test_a_batch_is_recognised_whichever_node_sends_it_again() -> None:
 def test_a_batch_is_forgotten_after_a_day() -> None:
     async def story() -> None:
         dsn = empty_database()
-        async with nodes(dsn, 1) as (store,):
+        async with postgres_nodes(dsn, 1) as (store,):
             node = Node()
             await store.commit(first := node.decide((text(1),)))
             await store.commit(second := node.decide((text(2),)))
@@ -116,7 +104,7 @@ def test_a_batch_is_forgotten_after_a_day() -> None:
 def test_nodes_see_each_other_until_they_leave_or_their_heartbeats_end() -> None:
     async def story() -> None:
         dsn = empty_database()
-        async with nodes(dsn, 1) as (store,):
+        async with postgres_nodes(dsn, 1) as (store,):
             other = REPORT._replace(id="n2", name="beta")
             first = await store.heartbeat(REPORT)
             both = await store.heartbeat(other)
@@ -138,7 +126,7 @@ def test_nodes_see_each_other_until_they_leave_or_their_heartbeats_end() -> None
 
 def test_what_was_decided_in_the_future_is_refused() -> None:
     async def story() -> None:
-        async with nodes(empty_database(), 1) as (store,):
+        async with postgres_nodes(empty_database(), 1) as (store,):
             batch = Node().decide((text(1),))
             late, soon = (
                 batch._replace(
@@ -160,7 +148,7 @@ def test_what_was_decided_in_the_future_is_refused() -> None:
 def test_a_commit_whose_caller_gives_up_is_stored() -> None:
     async def story() -> None:
         dsn = empty_database()
-        async with nodes(dsn) as (store, other):
+        async with postgres_nodes(dsn) as (store, other):
             await store.last()
             caller = asyncio.create_task(store.commit(Node().decide((text(1),))))
             while not store._writer._jobs:
@@ -182,7 +170,7 @@ def test_partitions_are_added_before_they_are_needed_and_dropped_when_they_are_e
     async def story() -> None:
         dsn = new_database(migrated_template())
         execute(dsn, "UPDATE ledger SET partition_lines = 10")
-        async with nodes(dsn, 1) as (store,):
+        async with postgres_nodes(dsn, 1) as (store,):
             node = Node()
             execute(dsn, "UPDATE ledger SET last = 99994")
             await store.commit(node.decide((*made("web", "a"), happened(1))))
@@ -214,12 +202,12 @@ def partitions(dsn: str) -> list[object]:
 def test_a_missing_line_is_a_gap() -> None:
     async def story() -> None:
         dsn = empty_database()
-        async with nodes(dsn, 1) as (store,):
+        async with postgres_nodes(dsn, 1) as (store,):
             await store.commit(Node().decide((text(1), text(2))))
             execute(dsn, "DELETE FROM journal WHERE seq = 1")
             await store.close()
 
-        async with nodes(dsn, 1) as (store,):
+        async with postgres_nodes(dsn, 1) as (store,):
             with pytest.raises(GapError):
                 await anext(store.follow(0))
 
@@ -240,7 +228,7 @@ HANG_UP = """
 def test_after_the_database_has_lost_lines_a_snapshot_replaces_what_is_known(written: int) -> None:
     async def story() -> None:
         dsn = new_database(migrated_template())
-        async with nodes(dsn) as (store, other):
+        async with postgres_nodes(dsn) as (store, other):
             node = Node()
             await store.commit(node.decide((text(1),)))
             await store.commit(node.decide((text(2),)))
@@ -273,7 +261,7 @@ def test_after_the_database_has_lost_lines_a_snapshot_replaces_what_is_known(wri
 def test_a_kind_of_line_that_a_newer_version_wrote_stops_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         dsn = empty_database()
-        async with nodes(dsn) as (store, other):
+        async with postgres_nodes(dsn) as (store, other):
             await store.commit(Node().decide((text(1),)))
             monkeypatch.delitem(KINDS, "TextChanged")
 
@@ -328,7 +316,7 @@ def test_a_database_that_only_a_newer_version_can_read_is_refused() -> None:
 def test_a_node_learns_with_a_heartbeat_that_it_has_become_too_old() -> None:
     async def story() -> None:
         dsn = new_database(migrated_template())
-        async with nodes(dsn, 1) as (store,):
+        async with postgres_nodes(dsn, 1) as (store,):
             execute(dsn, "UPDATE meta SET schema = 99, readable_from = 98")
 
             with pytest.raises(IncompatibleStoreError):

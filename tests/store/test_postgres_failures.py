@@ -1,0 +1,225 @@
+"""What the store in PostgreSQL does when the database hangs, restarts, refuses writes or loses answers."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager, suppress
+from random import Random
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from fairwarning.core.changes import TextChanged
+from fairwarning.core.errors import StorageError
+from fairwarning.engine.ports import Batch, Entry, StoreState
+from fairwarning.store.errors import AnswerLostError, DatabaseAwayError, DatabaseReadOnlyError
+from fairwarning.store.postgres import connection as connections
+from fairwarning.store.postgres import store as stores
+from fairwarning.store.postgres.address import Address
+from fairwarning.store.postgres.store import PostgresStore, migrate_database
+from tests.postgres import (
+    Server,
+    empty_database,
+    execute,
+    find_programs,
+    migrated_template,
+    new_database,
+    new_server,
+)
+from tests.store.stores import Node, postgres_nodes
+
+#: The number of commits that wait for the ledger.
+WAITING = """
+    SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%commit_batch%'
+"""
+
+
+def texts(*keys: str) -> Batch:
+    """Return a batch that stores texts under new keys."""
+    return Node().decide([TextChanged(key=key, text="") for key in keys])
+
+
+async def send(store: PostgresStore, batch: Batch) -> list[Entry]:
+    """Commit a batch as a node does: after a lost answer the same batch is sent again."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return list(await store.commit(batch))
+            except StorageError:
+                await asyncio.sleep(0.01)
+
+
+@contextmanager
+def locked_ledger(dsn: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    """Let all commits wait during the block, as a frozen server does."""
+    with psycopg.connect(dsn) as holder:
+        holder.execute("SELECT FROM ledger FOR UPDATE")
+        yield holder
+
+
+async def waiting_commits(dsn: str, number: int) -> None:
+    """Return once so many commits wait for the ledger."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%commit_batch%'"
+    )
+    async with asyncio.timeout(30):
+        while execute(dsn, waiting) != [(number,)]:
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for answers and for a connection for a fraction of a second."""
+    monkeypatch.setattr(stores, "ANSWER_WITHIN", 0.3)
+    monkeypatch.setattr(connections, "PATIENCE", 0.3)
+
+
+def test_every_outcome_is_known_when_connections_are_cut_at_random_moments() -> None:
+    async def story() -> None:
+        dsn, chance, lost = empty_database(), Random(1), 0
+        async with postgres_nodes(dsn, 1) as (store,):
+            for number in range(60):
+                batch = texts(f"key {number}")
+                await store._writer.query("SELECT")
+                session = store._writer._session
+                assert session is not None
+                timer = asyncio.get_running_loop().call_later(chance.random() * 0.004, session._hang_up)
+                try:
+                    (line,) = await store.commit(batch)
+                except AnswerLostError:
+                    lost += 1
+                    (line,) = await send(store, batch)
+                timer.cancel()
+                assert (line.seq, line.stamp) == (number + 1, batch.stamp)
+            lines = await store.journal()
+
+            assert [line.change for line in lines] == [
+                TextChanged(key=f"key {one}", text="") for one in range(60)
+            ]
+            assert lost > 5
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_server_that_does_not_answer_is_hung_up_on_and_the_batch_is_stored_once() -> None:
+    async def story() -> None:
+        dsn = new_database(migrated_template())
+        async with postgres_nodes(dsn, 1) as (store,):
+            batch = texts("a")
+            with locked_ledger(dsn):
+                with pytest.raises(AnswerLostError) as problem:
+                    await store.commit(batch)
+                state = store.state
+
+            (line,) = await send(store, batch)
+
+            assert problem.value.outcome_unknown
+            assert state is StoreState.AWAY
+            assert (line.seq, await store.last(), store.state) == (1, 1, StoreState.READY)
+
+    asyncio.run(story())
+
+
+def test_a_commit_that_waits_is_stored_although_its_caller_gives_up() -> None:
+    async def story() -> None:
+        dsn = new_database(migrated_template())
+        async with postgres_nodes(dsn, 1) as (store,):
+            with locked_ledger(dsn):
+                caller = asyncio.create_task(store.commit(texts("a")))
+                await waiting_commits(dsn, 1)
+
+                caller.cancel()
+
+                await asyncio.wait([caller])
+                assert caller.cancelled()
+
+        assert execute(dsn, "SELECT last FROM ledger") == [(1,)]
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_read_only_database_is_a_state_that_ends_when_writes_are_accepted_again() -> None:
+    async def story() -> None:
+        dsn = new_database(migrated_template())
+        ((name,),) = execute(dsn, "SELECT current_database()")
+        async with postgres_nodes(dsn, 1) as (store,):
+            await store._writer.query("SET default_transaction_read_only = on")
+            execute(dsn, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+
+            with pytest.raises(DatabaseReadOnlyError) as problem:
+                await store.commit(texts("a"))
+            state = store.state
+            writing = make_conninfo(dsn, options="-c default_transaction_read_only=off")
+            execute(writing, f"ALTER DATABASE {name} RESET ALL")
+
+            assert not problem.value.outcome_unknown
+            assert state is StoreState.READ_ONLY
+            assert len(await store.commit(texts("a"))) == 1
+            assert store.state is StoreState.READY
+
+    asyncio.run(story())
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server for this test alone."""
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("there are no programs to start a server with")
+    server = new_server(programs)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_server_that_restarts_is_away_for_a_while_and_followers_go_on(server: Server) -> None:
+    async def story() -> None:
+        dsn = server.dsn()
+        await migrate_database(Address(dsn))
+        async with postgres_nodes(dsn) as (store, other):
+            await store.commit(texts("a"))
+            seen: list[Entry] = []
+            following = asyncio.create_task(follow(other, seen))
+
+            server.stop()
+            with pytest.raises(DatabaseAwayError):
+                await store.last()
+            state = store.state
+            server.start()
+            (line,) = await send(store, texts("b"))
+
+            async with asyncio.timeout(30):
+                while len(seen) < 2:
+                    await asyncio.sleep(0.01)
+            following.cancel()
+            assert state is StoreState.AWAY
+            assert store.state is StoreState.READY
+            assert [entry.seq for entry in seen] == [1, 2]
+            assert seen[1] == line
+
+    asyncio.run(story())
+
+
+async def follow(store: PostgresStore, seen: list[Entry]) -> None:
+    """Follow a journal as a node does: after an error it begins again where it was."""
+    while True:
+        with suppress(StorageError):
+            async with aclosing(store.follow(len(seen))) as pages:
+                async for page in pages:
+                    seen += page
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_database_that_was_never_there_is_away_and_its_password_is_not_shown() -> None:
+    with pytest.raises(DatabaseAwayError) as problem:
+        asyncio.run(PostgresStore.open("host=/nowhere user=fw password=geheim"))
+
+    assert "geheim" not in str(problem.value)
+    assert "/nowhere" in str(problem.value)
+    assert problem.value.problem == "the database does not answer"
