@@ -10,6 +10,7 @@ from fairwarning.arm.tokens import load_tokens
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.engine import engine
+from fairwarning.engine.ports import StoreState
 from fairwarning.store.memory import MemoryStore
 from tests.arm.arm_client import ONE, WallClock
 from tests.arm.cloud import resource, template
@@ -172,6 +173,21 @@ def test_a_store_that_does_not_answer_delays_what_is_not_found_for_a_bounded_tim
     store.silent = True
 
     assert node.operator.refused("GET", "/machines/nothing").status == 404
+
+
+def test_a_store_that_is_away_is_not_asked() -> None:
+    node = start_node(CountingStore(MemoryStore()))
+    run(node.engine.membership.join(node.store))
+    counting = node.store.inner
+    assert isinstance(counting, CountingStore)
+    counting.asked = 0
+
+    node.store.state = StoreState.AWAY
+    away = node.operator.refused("GET", "/machines/nothing").status, counting.asked
+    node.store.state = StoreState.READY
+    back = node.operator.refused("GET", "/machines/nothing").status, counting.asked
+
+    assert (away, back) == ((404, 0), (404, 1))
 
 
 def test_a_request_to_read_writes_nothing() -> None:

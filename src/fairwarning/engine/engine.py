@@ -24,7 +24,7 @@ from fairwarning.engine.follower import Follower
 from fairwarning.engine.leases import LeaseHolder, Leases, SoleHolder
 from fairwarning.engine.membership import Membership, NotReadyReason, Problem
 from fairwarning.engine.polls import Polls
-from fairwarning.engine.ports import Batch, Driver, Entry, Store, is_shared
+from fairwarning.engine.ports import Batch, Driver, Entry, Store, StoreState, is_shared
 from fairwarning.engine.reconciler import Reconciler
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result, View, no_note
@@ -97,8 +97,11 @@ class Engine:
         """Apply what was stored before the call; return whether the state is newer than at the call.
 
         A reader calls this before it says that something is unknown: another node may have just stored it. It
-        is an attempt: the state stays as it is if the journal cannot be read within a second.
+        is an attempt: the state stays as it is if the journal cannot be read within a second. A store that is
+        known not to answer is not asked.
         """
+        if self.membership.store_state is StoreState.AWAY:
+            return False
         before = self.position
         with suppress(TimeoutError, StorageError):
             async with asyncio.timeout(CATCH_UP):
