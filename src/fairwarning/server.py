@@ -106,6 +106,7 @@ class FleetServer:
         self._replayed = replayed
         self._bind_guests = bind or bind_tcp
         self._bind_operators = bind or partial(bind_tcp, dual_stack=True)
+        self._tls: ssl.SSLContext | None = None
         self._stack = AsyncExitStack()
         self._throttle = Throttle()
         self._shares = share_descriptors(raise_descriptor_limit())
@@ -201,12 +202,19 @@ class FleetServer:
     async def _join(self, engine: Engine) -> None:
         """Become one of the nodes of a shared store; a store of this process alone has one node."""
         membership = engine.membership
-        membership.name, membership.release = socket.gethostname(), fairwarning.__version__
+        serve = self._settings.serve
+        membership.name = socket.gethostname() if serve is None else serve.node
+        membership.release = fairwarning.__version__
         if is_shared(engine.store):
             await membership.join(engine.store)
             await self._run_in_background(membership.run())
 
     async def _open_store(self) -> Store:
+        serve = self._settings.serve
+        if serve is not None and serve.dsn is not None:
+            from fairwarning.store.postgres import open_postgres
+
+            return await open_postgres(serve.dsn, migrate=serve.migrate)
         if self._settings.data is None:
             return MemoryStore()
         from fairwarning.store.sqlite import SqliteStore
@@ -237,6 +245,26 @@ class FleetServer:
                 self.notes += _difference_notes(blueprint, existing)
             else:
                 await Control(self.engine).create_set(OPERATOR, blueprint)
+
+    async def reload(self, load: Callable[[], Settings]) -> None:
+        """Follow a changed inventory and changed certificates; a failure leaves everything as it was.
+
+        Other settings hold from the next start on.
+        """
+        try:
+            settings = await asyncio.to_thread(load)
+            if settings.serve is None:
+                return
+            await self._apply_inventory(settings.serve)
+            if isinstance(self.listeners, AddressedListeners):
+                self.listeners.set_guests(settings.serve.guests)
+            if self._tls is not None:
+                certificates = await asyncio.to_thread(self._load_certificates)
+                self._tls.load_cert_chain(certificates.chain, certificates.key)
+        except (FairWarningError, OSError) as problem:
+            log.error(LogMessage("reload_failed", problem=problem))
+        else:
+            log.info(LogMessage("reloaded", guests=len(settings.serve.guests)))
 
     async def _apply_inventory(self, serve: ServeSettings) -> None:
         """Bring the fleet in step with the inventory; another node may do the same meanwhile."""
@@ -424,11 +452,11 @@ class FleetServer:
         return context
 
     async def _tls_context(self) -> ssl.SSLContext:
-        """Return the TLS settings; the operator API and the management API have the same certificate."""
-        if self.ca is None:
+        """Return the TLS settings, which the operator API and the management API share."""
+        if self._tls is None:
             self._certificates = await asyncio.to_thread(self._load_certificates)
-            self.ca = self._certificates.ca
-        return self._certificates.context()
+            self.ca, self._tls = self._certificates.ca, self._certificates.context()
+        return self._tls
 
     def _load_certificates(self) -> "Certificates":
         from fairwarning.arm.tls import Certificates, certificates

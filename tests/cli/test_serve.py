@@ -15,6 +15,7 @@ import pytest
 from tests.cli.server import Done, Process, call, free_port, until
 from tests.config.files import secret
 from tests.forked import Forked
+from tests.postgres import new_database
 
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
 
@@ -26,6 +27,8 @@ path = "data"
 listen = "127.0.0.1:0"
 [metadata]
 listen = ["127.0.0.1:0"]
+requests_per_second = 1000
+burst = 1000
 [[set]]
 name = "web"
 [[machine]]
@@ -209,3 +212,45 @@ def test_an_address_in_use_is_named(tmp_path: Path, server: Serving) -> None:
 
     assert code == 1
     assert f"error: cannot listen on {address}: address already in use" in (tmp_path / "stderr").read_text()
+
+
+def test_sighup_follows_a_changed_inventory(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        (tmp_path / "fleet.toml").write_text(FLEET.replace('name = "w1"', 'name = "w3"'))
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: "reloaded" in server.logged(), "serve has read the file again")
+        with server.guest("127.77.0.1") as guest:
+            name = guest.get("/metadata/instance/compute/name?api-version=2021-02-01&format=text").text
+
+    assert name == "w3"
+
+
+def test_sighup_with_a_wrong_file_changes_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        (tmp_path / "fleet.toml").write_text("drivr = 1")
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: "reload_failed" in server.logged(), "serve has refused the file")
+        names = [machine["name"] for machine in server.tell("vms")]
+
+    assert names == ["w1", "w2"]
+
+
+def test_two_nodes_share_a_database_and_one_goes_on_alone(tmp_path: Path) -> None:
+    secret(tmp_path, "dsn", new_database())
+    text = FLEET.replace(
+        'kind = "sqlite"\npath = "data"', 'kind = "postgres"\ndsn_file = "../dsn"\nmigrate = true'
+    )
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+
+    with serving(tmp_path / "a", text) as first, serving(tmp_path / "b", text) as second:
+        with first.guest("127.77.0.2") as guest:
+            guest.get(EVENTS)
+            (event,) = second.tell("cause", "restart", "w2", "--notice", "2s")
+            until(lambda: event["id"] in guest.get(EVENTS).text, "a guest of the first node sees the event")
+        first.process.kill()
+        first.process.wait(timeout=20)
+        until(lambda: second.tell("events")[0]["status"] == "Started", "the second node starts the event")
+        done = second.command("complete", event["id"])
+
+    assert done.code == 0

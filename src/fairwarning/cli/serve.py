@@ -21,6 +21,7 @@ from fairwarning.logs.output import LogFormat, LogLevel, log_written_to
 
 if TYPE_CHECKING:
     from fairwarning.config.serve_settings import LoadedFile
+    from fairwarning.server import FleetServer
 
 _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
@@ -57,7 +58,8 @@ def serve(
 
     The file lists the machines and says where the data is, which APIs listen where, and which files hold the
     secrets. Unlike `up`, the server has a real clock and nothing of the emulator: machines come from the
-    inventory alone, and your own tools act on them. The log is on stderr.
+    inventory alone, and your own tools act on them. SIGHUP reads the machines and the certificates again. The
+    log is on stderr.
 
     \b
     Example:
@@ -78,7 +80,7 @@ def serve(
         with _failures():
             log = loaded.file.log
             with log_written_to(sys.stderr, LogLevel(log.level), LogFormat(log.format)):
-                asyncio.run(_serve(loaded.settings, ready_file))
+                asyncio.run(_serve(loaded.path, loaded.settings, ready_file))
 
 
 def _check(path: Path, json_: bool) -> None:
@@ -114,14 +116,15 @@ def _failures() -> Iterator[None]:
         raise FailureError(str(problem)) from problem
 
 
-async def _serve(settings: config.Settings, ready_file: Path | None) -> None:
+async def _serve(path: Path, settings: config.Settings, ready_file: Path | None) -> None:
     # Imported modules live as long as the process: collecting garbage meanwhile finds none.
     gc.disable()
     from fairwarning.server import FleetServer
 
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop, reload = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number, event in ((signal.SIGINT, stop), (signal.SIGTERM, stop), (signal.SIGHUP, reload)):
+        loop.add_signal_handler(number, event.set)
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)
     async with FleetServer(settings) as server:
@@ -130,4 +133,16 @@ async def _serve(settings: config.Settings, ready_file: Path | None) -> None:
         for note in server.notes:
             print_note(note)
         with published(ready_file, {**addresses(server), "shared": [*server.shared_urls()]}):
+            reloading = asyncio.create_task(_reload(server, path, reload))
             await stop.wait()
+            reloading.cancel()
+
+
+async def _reload(server: "FleetServer", path: Path, asked: asyncio.Event) -> None:
+    """Read the file again whenever this is asked for, until cancelled."""
+    from fairwarning.config.serve_settings import load
+
+    while True:
+        await asked.wait()
+        asked.clear()
+        await server.reload(lambda: load(path, config.variables()).settings)

@@ -104,6 +104,9 @@ class LimitsTable(_Table, frozen=True, kw_only=True):
     head_timeout: Annotated[str, Meta(description="time for the head of a request")] = "10s"
     body_timeout: Annotated[str, Meta(description="time for the body of a request")] = "60s"
     unread_timeout: Annotated[str, Meta(description="how long a response waits for its reader")] = "30s"
+    stop_timeout: Annotated[
+        str, Meta(description="how long requests under way may take when the server ends")
+    ] = "10s"
 
 
 class LogTable(_Table, frozen=True, kw_only=True):

@@ -35,6 +35,9 @@ T = TypeVar("T")
 #: The modes that give a secret to other users.
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
+#: How long idle connections of guests have for one more request when the server ends.
+LINGER = timedelta(seconds=1)
+
 _TLS_HINT = "add the table [tls], or plain_http = true if another program terminates TLS"
 
 _PASSWORD = re.compile(r"(?:^|\s)password\s*=", re.IGNORECASE)
@@ -93,6 +96,7 @@ class _SettingsReader:
             listen=tuple(self._metadata_listeners(inventory)),
             sockets=self._path(file.metadata.sockets) if file.metadata and file.metadata.sockets else None,
             limits=self._limits(),
+            linger=LINGER,
             retention=self._retention(),
             serve=self._serve_settings(inventory, operator, management),
         )
@@ -166,6 +170,7 @@ class _SettingsReader:
             head=self._duration("limits", "head_timeout", table.head_timeout),
             body=self._duration("limits", "body_timeout", table.body_timeout),
             unread=self._duration("limits", "unread_timeout", table.unread_timeout),
+            grace=self._duration("limits", "stop_timeout", table.stop_timeout),
         )
 
     def _tls(self) -> TlsSettings | None:
@@ -187,7 +192,6 @@ class _SettingsReader:
         )
 
     def _dsn(self, table: PostgresTable) -> str:
-        self._complain("store", "kind", "postgres is not available yet")
         if bool(table.dsn) == bool(table.dsn_file):
             self._complain("store", "", "needs either dsn or dsn_file")
         if table.dsn_file:
