@@ -341,7 +341,15 @@ class Control:
             count = left_out()
             return None if count is None else refusal_note(principal, request.draft.subject, error, count)
 
-        result = await self.engine.submit(request.caller, request.build, note)
+        refused = False
+        try:
+            result = await self.engine.submit(request.caller, request.build, note)
+        except FairWarningError as error:
+            refused = not isinstance(error, ContendedError | StorageError)
+            raise
+        finally:
+            if not refused and left_out.cache_info().currsize:
+                self._refusals.take_back(principal, left_out())
         return request.filled, result
 
     async def _announce(

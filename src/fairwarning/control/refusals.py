@@ -7,7 +7,7 @@ choose has a limited length and no hidden characters.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from fairwarning.core.errors import FairWarningError
@@ -18,6 +18,8 @@ from fairwarning.formats.hidden_characters import escape_hidden
 
 #: The shortest time between two notes about the same guest.
 NOTE_AGAIN = timedelta(minutes=1)
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 #: The most guests whose last note is remembered.
 MOST_GUESTS = 10_000
@@ -64,6 +66,16 @@ class Refusals:
         if len(self._guests) > MOST_GUESTS:
             del self._guests[next(iter(self._guests))]
         return 0 if last is None else last.left_out
+
+    def take_back(self, principal: Principal, left_out: int | None) -> None:
+        """Undo ``left_out``, given what it returned: a later try of the request was not refused."""
+        last = None if principal.machine is None else self._guests.get(principal.machine)
+        if last is None:
+            return
+        if left_out is None:
+            last.left_out = max(0, last.left_out - 1)
+        else:
+            last.at, last.left_out = _LONG_AGO, last.left_out + left_out
 
 
 def refusal_note(
