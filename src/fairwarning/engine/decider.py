@@ -66,6 +66,9 @@ PATIENCE = 5.0
 SEND_AGAIN = 0.05
 
 
+#: The number of batches that are remembered as this node's own.
+MOST_SENT = 10_000
+
 #: How long a batch may take before the node counts as stuck, in seconds.
 STUCK_AFTER = 60.0
 
@@ -145,6 +148,12 @@ class Decider:
         self._gathered: list[_Request] = []
         self._worker: asyncio.Task[None] | None = None
         self._batch_began = 0.0
+        #: The stamps of the newest batches, in the order in which they were sent.
+        self._sent: dict[int, None] = {}
+
+    def has_sent(self, stamp: int) -> bool:
+        """Whether a batch is one of the newest of this node."""
+        return stamp in self._sent
 
     @property
     def stuck(self) -> bool:
@@ -231,6 +240,9 @@ class Decider:
     async def _send(self, batch: Batch) -> Sequence[Entry]:
         """Store a batch and install it; if the answer is lost, send the same batch again."""
         self._follower.in_flight = batch
+        self._sent[batch.stamp] = None
+        if len(self._sent) > MOST_SENT:
+            del self._sent[next(iter(self._sent))]
         unknown: StorageError | None = None
         until = float("inf")
         while True:

@@ -156,6 +156,10 @@ class Engine:
         """Return a machine."""
         return self._home(ref).machines[ref.name]
 
+    def is_own(self, entry: Entry) -> bool:
+        """Whether this node has written a new line of the journal, and not another node."""
+        return not is_shared(self.store) or self._decider.has_sent(entry.stamp)
+
     # -- what is wrong
 
     @property

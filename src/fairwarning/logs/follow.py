@@ -1,13 +1,14 @@
-"""Logs the journal as it is committed.
+"""Logs the journal as it is committed: what this node has written, on request or because it was due.
 
 Nothing happens, and nothing is subscribed to, unless the logger is enabled for the level of these lines.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
+from itertools import groupby
 
 from fairwarning.core.changes import Change
 from fairwarning.core.model import ScopeId
@@ -78,11 +79,19 @@ class JournalLog:
     def _log(self, entries: Sequence[Entry]) -> None:
         if entries:
             self._check_gap(entries)
-        for line in lines_of(entries, self._known):
+        for is_own, lines in groupby(entries, self._engine.is_own):
+            if is_own:
+                self._log_lines(lines_of(lines, self._known))
+            else:
+                for entry in lines:
+                    self._known.learn(entry.change)
+        self._known.refresh(_touched(entries), self._engine.scopes())
+
+    def _log_lines(self, lines: Iterable[LogLine]) -> None:
+        for line in lines:
             if log.isEnabledFor(line.level):
                 # log.log() would look for its caller in the stack.
                 log.handle(log.makeRecord(log.name, line.level, "", 0, self._dated(line), (), None))
-        self._known.refresh(_touched(entries), self._engine.scopes())
 
     def _check_gap(self, entries: Sequence[Entry]) -> None:
         first = entries[0].seq
