@@ -43,7 +43,7 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
 from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Driver, Store, is_shared
+from fairwarning.engine.ports import Driver, IncompatibleStoreError, Store, is_shared
 from fairwarning.engine.retention import Pruner
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.log_messages import LogMessage
@@ -108,6 +108,8 @@ class FleetServer:
         self._bind_operators = bind or partial(bind_tcp, dual_stack=True)
         self._tls: ssl.SSLContext | None = None
         self._stack = AsyncExitStack()
+        #: Tasks without which a node must not go on.
+        self._essential: list[asyncio.Task[None]] = []
         self._throttle = Throttle()
         self._shares = share_descriptors(raise_descriptor_limit())
         self._http_listeners: list[HttpListener] = []
@@ -138,6 +140,15 @@ class FleetServer:
     def shared_urls(self) -> tuple[str, ...]:
         """Return the base URLs of the listeners that know machines by their source address."""
         return self.listeners.shared_urls()
+
+    async def run_until(self, stop: asyncio.Event) -> None:
+        """Return once ``stop`` is set; raise the error that keeps this node from going on."""
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait([stopped, *self._essential], return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        for task in self._essential:
+            if task.done():
+                await task
 
     async def position(self) -> int:
         """Return the number of the newest journal line."""
@@ -196,7 +207,7 @@ class FleetServer:
         await self._join(engine)
         await engine.open()
         if is_shared(store):
-            await self._run_in_background(engine.follow())
+            self._essential.append(await self._run_in_background(engine.follow()))
         return engine
 
     async def _join(self, engine: Engine) -> None:
@@ -207,7 +218,7 @@ class FleetServer:
         membership.release = fairwarning.__version__
         if is_shared(engine.store):
             await membership.join(engine.store)
-            await self._run_in_background(membership.run())
+            self._essential.append(await self._run_in_background(membership.run()))
 
     async def _open_store(self) -> Store:
         serve = self._settings.serve
@@ -483,15 +494,17 @@ class FleetServer:
         except FairWarningError as error:
             log.error(LogMessage("listener_not_opened", problem=error))
 
-    async def _run_in_background(self, work: Coroutine[object, None, None]) -> None:
+    async def _run_in_background(self, work: Coroutine[object, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
 
         async def end() -> None:
             task.cancel()
-            with suppress(asyncio.CancelledError):
+            # ``run_until`` has raised what keeps a node from going on.
+            with suppress(asyncio.CancelledError, IncompatibleStoreError):
                 await task
 
         self._stack.push_async_callback(end)
+        return task
 
 
 def _driver(settings: Settings) -> Driver:

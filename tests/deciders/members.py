@@ -98,8 +98,9 @@ class MemberNode(Node):
     async def start(self) -> None:
         await self.membership.join(self.shared)
         await self.open()
-        for work in (self.follow(), self.membership.run(), timer.run(self, self.clock)):
-            self._run(work)
+        self.heartbeats = self._run(self.membership.run())
+        self._run(self.follow())
+        self._run(timer.run(self, self.clock))
 
     def kill(self) -> None:
         """End the node as SIGKILL does: nothing is told to anybody."""
@@ -114,8 +115,9 @@ class MemberNode(Node):
             task.cancel()
         await self.close()
 
-    def _run(self, work: Coroutine[object, None, None]) -> None:
+    def _run(self, work: Coroutine[object, None, None]) -> asyncio.Task[None]:
         self._tasks.append(asyncio.create_task(work))
+        return self._tasks[-1]
 
 
 class Members(Cluster):

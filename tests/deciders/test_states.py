@@ -9,7 +9,15 @@ import pytest
 from fairwarning.core.errors import StorageError
 from fairwarning.core.model import EventStatus
 from fairwarning.engine.membership import NotReadyReason
-from fairwarning.engine.ports import Entry, FleetSnapshot, GapError, StoreState
+from fairwarning.engine.ports import (
+    Entry,
+    FleetSnapshot,
+    GapError,
+    Heartbeat,
+    IncompatibleStoreError,
+    NodeReport,
+    StoreState,
+)
 from tests.deciders.cluster import ref, restart
 from tests.deciders.link import NotReachedError
 from tests.deciders.members import SECOND, MemberNode, Members, SharedLink, open_members
@@ -175,5 +183,30 @@ def test_a_node_that_leaves_is_not_ready() -> None:
         await node.membership.leave()
 
         assert reasons(node) == [NotReadyReason.LEAVING]
+
+    run(story())
+
+
+class UpgradedStore(SharedLink):
+    """A link to a store that a newer version has changed."""
+
+    is_newer = False
+
+    async def heartbeat(self, report: NodeReport) -> Heartbeat:
+        if self.is_newer:
+            raise IncompatibleStoreError("use a newer version")
+        return await super().heartbeat(report)
+
+
+def test_a_node_that_cannot_use_the_store_any_more_says_so() -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        node = await cluster.join(link=UpgradedStore)
+        assert isinstance(node.link, UpgradedStore)
+
+        node.link.is_newer = True
+
+        with pytest.raises(IncompatibleStoreError, match="use a newer version"):
+            await asyncio.wait_for(node.heartbeats, 5)
 
     run(story())

@@ -134,8 +134,10 @@ async def _serve(path: Path, settings: config.Settings, ready_file: Path | None)
             print_note(note)
         with published(ready_file, {**addresses(server), "shared": [*server.shared_urls()]}):
             reloading = asyncio.create_task(_reload(server, path, reload))
-            await stop.wait()
-            reloading.cancel()
+            try:
+                await server.run_until(stop)
+            finally:
+                reloading.cancel()
 
 
 async def _reload(server: "FleetServer", path: Path, asked: asyncio.Event) -> None:

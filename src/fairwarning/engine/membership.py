@@ -216,13 +216,19 @@ class Membership:
         self._store = store
 
     async def run(self) -> None:
-        """Send a heartbeat every second, and log changes of state, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            # A heartbeat may wait for a long time for a database that is away.
-            tasks.create_task(self._log_states())
+        """Send a heartbeat every second, and log changes of state, until cancelled.
+
+        Raises:
+            IncompatibleStoreError: only a newer version can use the store.
+        """
+        # A heartbeat may wait for a long time for a database that is away.
+        logging_states = asyncio.create_task(self._log_states())
+        try:
             while True:
                 await asyncio.sleep(EVERY)
                 await self.beat()
+        finally:
+            logging_states.cancel()
 
     async def beat(self) -> None:
         """Send a heartbeat, and take note of the answer; a failure leaves what is known as it is."""
