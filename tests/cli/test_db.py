@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.server import call, up
 from tests.database.editing import edit, run
+from tests.postgres import empty_database
 from tests.store.damage import Sample, closed
 from tests.store.test_old_databases import RELEASE
 
@@ -64,6 +65,106 @@ def test_an_old_database_is_migrated_once(tmp_path: Path) -> None:
     assert "hint: to migrate it: fairwarning db migrate" in refused.stderr
     assert migrated.stdout == "migrated from schema 3 to schema 6\n"
     assert json.loads(again.stdout) == {"from": 6, "to": 6}
+
+
+@pytest.fixture
+def dsn_file(tmp_path: Path) -> Path:
+    file = tmp_path / "dsn"
+    file.write_text(f"{empty_database()}\n")
+    file.chmod(0o600)
+    return file
+
+
+def test_a_fleet_moves_to_postgresql(sample: Sample, tmp_path: Path, dsn_file: Path) -> None:
+    file, dsn = str(tmp_path / "fleet.backup"), ("--dsn-file", str(dsn_file))
+    call("db", "backup", file, "--data", str(sample.directory))
+
+    migrated = call("db", "migrate", *dsn)
+    restored = call("db", "restore", file, *dsn)
+    checked = call("db", "check", *dsn)
+    backed_up = call("db", "backup", file, "--overwrite", *dsn)
+    finished = call("db", "migrate", "--finish", *dsn)
+
+    assert migrated.stdout.endswith("is up to date\n")
+    assert "restored 16 machines with 12 events pending" in restored.stdout
+    assert checked.stdout.splitlines()[0].endswith("68 journal lines checked: no findings")
+    assert backed_up.code == 0
+    assert finished.stdout.startswith("from now on a node has to know schema")
+
+
+def test_an_address_is_read_only_from_a_private_file(tmp_path: Path, dsn_file: Path) -> None:
+    dsn_file.chmod(0o640)
+
+    open_to_others = call("db", "check", "--dsn-file", str(dsn_file))
+    missing = call("db", "check", "--dsn-file", str(tmp_path / "none"))
+    dsn_file.chmod(0o600)
+    dsn_file.write_text("password=secret nonsense")
+    unreadable = call("db", "check", "--dsn-file", str(dsn_file))
+
+    assert (open_to_others.code, missing.code, unreadable.code) == (1, 1, 1)
+    assert f"hint: chmod 600 {dsn_file}" in open_to_others.stderr
+    assert "cannot be read: No such file or directory" in missing.stderr
+    assert "the address of the database cannot be read" in unreadable.stderr
+    assert "secret" not in unreadable.stderr
+
+
+def test_a_database_that_does_not_answer_is_an_error_without_the_password(dsn_file: Path) -> None:
+    dsn_file.write_text("postgresql://me:secret@127.0.0.1:1/fleet")
+
+    done = call("db", "check", "--dsn-file", str(dsn_file))
+
+    assert done.code == 1
+    assert "the database does not answer" in done.stderr
+    assert "secret" not in done.stderr
+
+
+CONFIG = """
+driver = "external"
+[operator]
+listen = "127.0.0.1:0"
+[metadata]
+listen = ["127.0.0.1:0"]
+[[machine]]
+name = "db"
+address = "127.0.0.1"
+[store]
+"""
+
+
+def test_the_file_of_a_server_names_its_database(sample: Sample, tmp_path: Path, dsn_file: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    file.write_text(f'{CONFIG}kind = "sqlite"\npath = "{sample.directory}"\n')
+    sqlite = call("db", "check", "--config", str(file))
+    file.write_text(f'{CONFIG}kind = "postgres"\ndsn_file = "{dsn_file}"\n')
+    postgres = call("db", "check", "--config", str(file))
+    file.write_text(CONFIG)
+    invalid = call("db", "check", "--config", str(file))
+
+    assert "66 journal lines checked: no findings" in sqlite.stdout
+    assert "0 journal lines checked: no findings" in postgres.stdout
+    assert invalid.code == 2
+
+
+def test_the_environment_names_a_database_if_no_option_does(
+    sample: Sample, dsn_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWARNING_DSN_FILE", str(dsn_file))
+
+    assert "0 journal lines" in call("db", "check").stdout
+    assert "66 journal lines" in call("db", "check", "--data", str(sample.directory)).stdout
+
+
+def test_a_data_directory_has_nothing_to_finish(sample: Sample) -> None:
+    done = call("db", "migrate", "--finish", "--data", str(sample.directory))
+
+    assert done.code == 1
+    assert "has nothing to finish" in done.stderr
+
+
+def test_a_database_is_named_once(sample: Sample, dsn_file: Path) -> None:
+    directory = str(sample.directory)
+
+    assert call("db", "check", "--data", directory, "--dsn-file", str(dsn_file)).code == 2
 
 
 def test_a_database_has_to_be_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import tracemalloc
+import zlib
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -126,13 +127,20 @@ def test_a_truncated_backup_is_refused_before_anything_is_written(backup: Path, 
 
 def test_a_backup_with_a_flipped_bit_is_refused(backup: Path, tmp_path: Path) -> None:
     content, changed = backup.read_bytes(), tmp_path / "changed"
-    # The first ten bytes are the header of gzip: its time and its operating system mean nothing.
-    for place in range(10, len(content), 41):
+    for place in range(0, len(content), 41):
         flipped = bytearray(content)
         flipped[place] ^= 1 << place % 8
         changed.write_bytes(flipped)
 
-        assert refused(changed, tmp_path), place
+        assert means_the_same(bytes(flipped), content) or refused(changed, tmp_path), place
+
+
+def means_the_same(one: bytes, other: bytes) -> bool:
+    """Whether two gzip files have the same content; a few of their bits have no meaning."""
+    try:
+        return gzip.decompress(one) == gzip.decompress(other)
+    except (OSError, EOFError, zlib.error):
+        return False
 
 
 def rewritten(backup: Path, change: dict[str, str]) -> bytes:
@@ -187,6 +195,7 @@ class ManyRows:
     """Tables with many machines that are made while they are read."""
 
     last_line = 0
+    behind = timedelta(0)
     machines = 10_000
 
     def rows(self, table: str) -> Iterator[StoredRow]:

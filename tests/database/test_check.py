@@ -20,9 +20,10 @@ from fairwarning.core.changes import (
 from fairwarning.core.model import EventStatus, ScopeId, VmName
 from fairwarning.database.check import CheckReport
 from fairwarning.database.data_directory import DataDirectory
-from fairwarning.database.errors import NoDatabaseError, OldSchemaError
+from fairwarning.database.errors import NoDatabaseError
 from fairwarning.database.findings import MOST_FINDINGS
 from fairwarning.database.operations import check_database
+from fairwarning.store.errors import OlderDatabaseError
 from fairwarning.store.marker import MARKER
 from fairwarning.store.migrate import NewerDatabaseError, migrations
 from fairwarning.store.sqlite import DATABASE, SqliteStore
@@ -438,7 +439,7 @@ def test_a_directory_of_the_first_release_is_sound_after_its_migration(tmp_path:
     shutil.copytree(RELEASE.parent, tmp_path / "old")
     database = DataDirectory(tmp_path / "old")
 
-    with pytest.raises(OldSchemaError):
+    with pytest.raises(OlderDatabaseError):
         check_database(database)
 
     assert database.migrate() == (3, len(migrations()))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fairwarning.core.changes import EventChanged, EventMilestone, PollsRecorded, Published, TextChanged
 from fairwarning.core.model import Event, Machine, Scope, ScopeId
-from fairwarning.engine.ports import Entry, FleetSnapshot, Lease
+from fairwarning.engine.ports import Entry, FleetSnapshot, Lease, Store
 from fairwarning.store.checks import select_rows
 from fairwarning.store.rows import read_leases
 from fairwarning.store.sqlite import DATABASE, SqliteStore
@@ -32,7 +32,7 @@ class State(NamedTuple):
     snapshot: FleetSnapshot
 
 
-async def fill(store: SqliteStore, rounds: int) -> None:
+async def fill(store: Store, rounds: int) -> None:
     """Store scopes, machines, events, polls, texts, values, leases and a journal, in many batches."""
     node = Node()
     for name in ("web", "db"):

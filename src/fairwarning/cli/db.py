@@ -5,29 +5,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
+from stat import S_IRWXG, S_IRWXO
 from typing import TYPE_CHECKING
 
 import click
 
 from fairwarning.cli.options import OutputFile, json_option
 from fairwarning.cli.output import FailureError, print_json, print_note, print_table
-from fairwarning.config import PROGRAM
+from fairwarning.config import DSN_FILE_VARIABLE, PROGRAM, default_dsn_file
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.timestamps import for_people
 
 if TYPE_CHECKING:
-    from fairwarning.core.document.render import Json
     from fairwarning.database.check import CheckReport
     from fairwarning.database.operations import FleetDatabase
     from fairwarning.database.tables import Progress
+
+_PATH = click.Path(path_type=Path)
 
 #: How many findings are printed; --json prints all that were kept.
 MOST_PRINTED = 50
 
 #: What helps, by the name of the error.
 HINTS = {
-    "OldSchemaError": (f"to migrate it: {PROGRAM} db migrate",),
+    "OlderDatabaseError": (f"to migrate it: {PROGRAM} db migrate",),
     "NewerDatabaseError": ("a database cannot go back to an earlier schema",),
     "DatabaseNotSoundError": (f"to see everything that is wrong: {PROGRAM} db check",),
     "BackupExistsError": ("choose another name, or give --overwrite",),
@@ -37,29 +40,77 @@ HINTS = {
         "give --jump: more than any document has changed since the backup was taken",
     ),
     "DataDirectoryInUseError": ("stop the server first",),
+    "NodesRunningError": ("stop these nodes first",),
+    "DatabaseAwayError": ("look at the address in the file, and whether PostgreSQL runs",),
 }
 
 
 def with_database(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that name a database, and give the command the database; None if there are none."""
 
-    @click.option("--data", type=click.Path(path_type=Path), help="The data directory of a server.")
+    @click.option("--data", type=_PATH, help="The data directory of a server.")
+    @click.option("--config", "config_", type=_PATH, help="The file of `serve`, which names its database.")
+    @click.option(
+        "--dsn-file",
+        type=_PATH,
+        help="A file with the address of a PostgreSQL database, which only its owner can read."
+        f"  [env var: {DSN_FILE_VARIABLE}]",
+    )
     @wraps(command)
-    def with_options(*arguments: object, data: Path | None, **options: object) -> None:
-        command(*arguments, database=_database(data), **options)
+    def with_options(
+        *arguments: object, data: Path | None, config_: Path | None, dsn_file: Path | None, **options: object
+    ) -> None:
+        if [data, config_, dsn_file].count(None) < 2:
+            raise click.UsageError("Give one of --data, --config and --dsn-file.")
+        command(*arguments, database=_database(data, config_, dsn_file), **options)
 
     return with_options
 
 
-def _database(data: Path | None) -> "FleetDatabase | None":
-    from fairwarning.database.data_directory import DataDirectory
+def _database(data: Path | None, config_: Path | None, dsn_file: Path | None) -> "FleetDatabase | None":
+    if config_ is not None:
+        from fairwarning.cli.serve import load_config
 
-    return None if data is None else DataDirectory(data)
+        settings = load_config(config_).settings
+        if settings.serve is not None and settings.serve.dsn is not None:
+            return _postgres(settings.serve.dsn)
+        data = settings.data
+    if data is not None:
+        from fairwarning.database.data_directory import DataDirectory
+
+        return DataDirectory(data)
+    dsn_file = dsn_file or default_dsn_file()
+    return None if dsn_file is None else _postgres(_read_secret(dsn_file))
+
+
+def _postgres(dsn: str) -> "FleetDatabase":
+    try:
+        from fairwarning.database.postgres import PostgresDatabase
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] != "psycopg":
+            raise
+        hint = "install it with: pip install 'fairwarning[postgres]'"
+        raise FailureError("PostgreSQL needs psycopg", hint) from problem
+    with _failures():
+        return PostgresDatabase(dsn)
+
+
+def _read_secret(path: Path) -> str:
+    """Return the text of a file that only its owner can read."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
+        raise FailureError(f"{path} cannot be read: {reason}") from None
+    if mode & (S_IRWXG | S_IRWXO):
+        raise FailureError(f"other users can read {path}", f"chmod 600 {path}")
+    return text
 
 
 def _required(database: "FleetDatabase | None") -> "FleetDatabase":
     if database is None:
-        raise click.UsageError("Missing option '--data'.")
+        raise click.UsageError("Missing option '--data', '--config' or '--dsn-file'.")
     return database
 
 
@@ -67,39 +118,55 @@ def _required(database: "FleetDatabase | None") -> "FleetDatabase":
 def db() -> None:
     """Check, back up, restore and migrate the database of a server.
 
+    The database is a data directory (SQLite) or a PostgreSQL database.
+
     \b
     Example:
       fairwarning db check --data ./state
       fairwarning db backup fleet.backup --data ./state
-      fairwarning db restore fleet.backup --data ./new-state
+      fairwarning db restore fleet.backup --dsn-file ./dsn
     """
 
 
 @db.command()
 @with_database
+@click.option("--finish", is_flag=True, help="Lock out nodes of earlier releases (PostgreSQL).")
 @json_option
-def migrate(database: "FleetDatabase | None", json_: bool) -> None:
+def migrate(database: "FleetDatabase | None", finish: bool, json_: bool) -> None:
     """Bring a database to the schema of this version.
 
-    A server with a data directory does this when it starts. There is no way back to an earlier schema.
+    There is no way back to an earlier schema. A server with a data directory migrates it when it starts.
+
+    On PostgreSQL, migrate first: nodes of the release before go on with the new schema. Then replace the
+    nodes one after the other. Once none of the release before is left, --finish locks that release out, and
+    what is new is used from then on.
 
     \b
     Example:
       fairwarning db migrate --data ./state
+      fairwarning db migrate --dsn-file ./dsn
+      fairwarning db migrate --dsn-file ./dsn --finish
     """
     with _failures():
-        before, after = _required(database).migrate()
+        if finish:
+            readable_from = _required(database).finish()
+            facts: dict[str, Json] = {"readable_from": readable_from}
+            text = f"from now on a node has to know schema {readable_from}"
+        else:
+            before, after = _required(database).migrate()
+            facts = {"from": before, "to": after}
+            text = f"migrated from schema {before} to schema {after}"
+            if before == after:
+                text = f"schema {after} is up to date"
     if json_:
-        print_json({"from": before, "to": after})
-    elif before == after:
-        click.echo(f"schema {after} is up to date")
+        print_json(facts)
     else:
-        click.echo(f"migrated from schema {before} to schema {after}")
+        click.echo(text)
 
 
 @db.command()
 @with_database
-@click.option("--backup", type=click.Path(path_type=Path), help="Check this backup instead of a database.")
+@click.option("--backup", type=_PATH, help="Check this backup instead of a database.")
 @json_option
 def check(database: "FleetDatabase | None", backup: Path | None, json_: bool) -> None:
     """Check every row of a database, and compare the rows with the journal.
@@ -156,7 +223,7 @@ def backup(file: Path, database: "FleetDatabase | None", overwrite: bool) -> Non
 
 
 @db.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=_PATH)
 @with_database
 @click.option(
     "--jump",
@@ -213,7 +280,7 @@ def _proved(report: "CheckReport") -> str:
     )
 
 
-def _as_json(report: "CheckReport") -> "Json":
+def _as_json(report: "CheckReport") -> Json:
     return {
         "sound": not report.findings.total,
         "findings": [dict(finding._asdict()) for finding in report.findings.kept],

@@ -76,7 +76,7 @@ def serve(
     elif check_ is not None:
         _check(check_, json_)
     elif config_ is not None:
-        loaded = _load(config_)
+        loaded = load_config(config_)
         with _failures():
             log = loaded.file.log
             with log_written_to(sys.stderr, LogLevel(log.level), LogFormat(log.format)):
@@ -86,7 +86,7 @@ def serve(
 def _check(path: Path, json_: bool) -> None:
     from fairwarning.config.describe import describe
 
-    topics = dict(describe(_load(path)))
+    topics = dict(describe(load_config(path)))
     if json_:
         print_json(
             {"file": str(path), **{topic.lower().replace(" ", "_"): text for topic, text in topics.items()}}
@@ -95,7 +95,8 @@ def _check(path: Path, json_: bool) -> None:
     print_table(("", f"{path} is valid"), topics.items())
 
 
-def _load(path: Path) -> "LoadedFile":
+def load_config(path: Path) -> "LoadedFile":
+    """Return what a file says; a file with problems is a failure that names all of them."""
     from fairwarning.config.read_file import ConfigError
     from fairwarning.config.serve_settings import load
 

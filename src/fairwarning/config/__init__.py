@@ -28,6 +28,8 @@ SHORTEST_TOKEN = 16
 DRIVERS = "simulated", "external"
 #: The variables that replace the options --log-level and --log-format of ``up``.
 LOG_LEVEL_VARIABLE, LOG_FORMAT_VARIABLE = "FAIRWARNING_LOG_LEVEL", "FAIRWARNING_LOG_FORMAT"
+#: The variable that is used if no option of ``db`` names a database.
+DSN_FILE_VARIABLE = "FAIRWARNING_DSN_FILE"
 #: How the user calls the commands: ``./dev`` sets the variable in a checkout.
 PROGRAM = os.environ.get("FAIRWARNING_PROGRAM") or "fairwarning"
 
@@ -147,6 +149,12 @@ def loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def default_dsn_file() -> Path | None:
+    """Return the file with the address of the database that the environment names."""
+    text = os.environ.get(DSN_FILE_VARIABLE)
+    return Path(text) if text else None
 
 
 def server_url() -> str:

@@ -26,7 +26,7 @@ LIFETIME = timedelta(hours=12)
 MOST_ENDED = 1000
 
 #: The keys of the texts that name the ended sessions, and of the text that says when all were ended.
-_ENDED, _ALL_ENDED = "console-session:", "console-sessions-ended"
+_ENDED, ALL_ENDED = "console-session:", "console-sessions-ended"
 
 #: scrypt's parameters: the cost of one guess at the token behind a session value.
 _COST, _BLOCK = 2**14, 8
@@ -43,7 +43,7 @@ class EndedSessions:
 
     def __contains__(self, claim: str) -> bool:
         texts = self._control.engine.texts()
-        all_ended = texts.get(_ALL_ENDED)
+        all_ended = texts.get(ALL_ENDED)
         if all_ended is not None and _expiry(claim) - LIFETIME < datetime.fromisoformat(all_ended):
             return True
         return f"{_ENDED}{claim}" in texts
@@ -54,7 +54,7 @@ class EndedSessions:
         expired = [key for key in known if _expiry(key.removeprefix(_ENDED)) <= now]
         texts: dict[str, str | None] = {**dict.fromkeys(expired), f"{_ENDED}{claim}": "ended"}
         if len(known) - len(expired) >= MOST_ENDED:
-            texts = {**dict.fromkeys(known), _ALL_ENDED: now.isoformat()}
+            texts = {**dict.fromkeys(known), ALL_ENDED: now.isoformat()}
         await self._control.carry_out(PLATFORM, lambda draft: draft.put_texts(texts), "logout")
 
 

@@ -13,7 +13,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -47,7 +47,7 @@ class BackupHeader(msgspec.Struct, frozen=True, kw_only=True):
 
     format: str
     version: int
-    #: Read from the clock before the database was read.
+    #: Read from the clock before the database was read; earlier by the delay of a standby.
     taken_at: datetime
     release: str
     last_line: int
@@ -78,7 +78,11 @@ def write_backup(
     for finding in tables.problems():
         raise DatabaseNotSoundError(f"{finding.where}: {finding.problem}")
     header = BackupHeader(
-        format=FORMAT, version=VERSION, taken_at=taken_at, release=release, last_line=tables.last_line
+        format=FORMAT,
+        version=VERSION,
+        taken_at=taken_at - tables.behind,
+        release=release,
+        last_line=tables.last_line,
     )
     with (
         _new_file(path, overwrite=overwrite) as file,
@@ -146,6 +150,7 @@ class BackupTables:
         self._digest = hashlib.sha256()
         self._counts = dict.fromkeys(ORDER, 0)
         self._next: list[str | int | None] | None = None
+        self.behind = timedelta(0)
         with self._reading():
             self.header = _read_header(self._line())
             if self.header.format != FORMAT:

@@ -225,7 +225,7 @@ class _Check:
         if not facts.line:
             return
         self._check_stamp(name, row.stamp, facts.stamp, facts.line)
-        if row.version != facts.version:
+        if facts.version not in (None, row.version):
             problem = f"has version {row.version}; the journal leads to {facts.version}"
             self._add(FindingKind.SCOPE, name, problem)
         if facts.incarnation not in (None, row.incarnation):

@@ -4,16 +4,22 @@ import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
-from fairwarning.database.errors import NoDatabaseError, check_schema
+from fairwarning.database.errors import NoDatabaseError, NothingToFinishError
 from fairwarning.database.findings import DatabaseFinding, FindingKind
 from fairwarning.database.restore import RestoredTables
-from fairwarning.database.tables import StoredRow
+from fairwarning.database.tables import ORDERED, StoredRow
 from fairwarning.store.checks import check_structure, read_header, select_rows
 from fairwarning.store.connection import connect, transaction, translate_errors
-from fairwarning.store.errors import DatabaseNotEmptyError, UnreadableRowError, WrongDatabaseError
+from fairwarning.store.errors import (
+    DatabaseNotEmptyError,
+    OlderDatabaseError,
+    UnreadableRowError,
+    WrongDatabaseError,
+)
 from fairwarning.store.marker import MARKER, Marker, read_marker
 from fairwarning.store.migrate import (
     ChangedMigrationError,
@@ -26,12 +32,11 @@ from fairwarning.store.rows import COLUMNS
 from fairwarning.store.sqlite import DATABASE, READING, SqliteStore, check_identity, check_presence
 from fairwarning.store.writing import is_empty
 
-#: The tables whose rows have an order.
-ORDERED = frozenset({"scope", "machine", "event", "document"})
-
 
 class SqliteTables:
     """All tables of a SQLite database at one moment."""
+
+    behind = timedelta(0)
 
     def __init__(self, path: Path, database: sqlite3.Connection, marker: Marker | None) -> None:
         self._path = path
@@ -71,14 +76,18 @@ class DataDirectory:
 
         Raises:
             NoDatabaseError: the directory has no database.
-            OldSchemaError, NewerDatabaseError: the schema is not the one of this version.
+            OlderDatabaseError, NewerDatabaseError: the schema is not the one of this version.
             DatabaseDamagedError: the database cannot be read at all.
         """
         with translate_errors(self._path):
             marker = read_marker(self._directory)  # first: a server writes it after its commits
             check_presence(self._path, marker)
             with self._open() as database:
-                check_schema(schema(database), len(migrations()))
+                found, known = schema(database), len(migrations())
+                if found > known:
+                    raise NewerDatabaseError(found, known)
+                if found < known:
+                    raise OlderDatabaseError(found, known)
                 with transaction(database, "BEGIN"):
                     yield SqliteTables(self._path, database, marker)
 
@@ -131,6 +140,14 @@ class DataDirectory:
         if found < known:
             asyncio.run(migrate())
         return found, known
+
+    def finish(self) -> int:
+        """Do nothing: a data directory has one server, and no earlier release to lock out.
+
+        Raises:
+            NothingToFinishError: always.
+        """
+        raise NothingToFinishError(self.name)
 
     def _exists(self) -> bool:
         return self._path.exists() and self._path.stat().st_size > 0

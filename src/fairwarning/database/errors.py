@@ -2,7 +2,8 @@
 
 FairWarningError
 ├── NoDatabaseError          there is no database
-├── OldSchemaError           the database has to be migrated first
+├── NodesRunningError        nodes use the database that must not
+├── NothingToFinishError     the migration of a data directory needs no second step
 ├── DatabaseNotSoundError    a damaged database is not backed up
 ├── BackupExistsError        the file of a new backup exists already
 ├── UnusableBackupError      the file is no complete, unchanged backup
@@ -10,12 +11,12 @@ FairWarningError
 └── IncarnationsUsedUpError  an incarnation would not fit into 32 bits
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.timestamps import for_people
-from fairwarning.store.migrate import NewerDatabaseError
 
 
 class NoDatabaseError(FairWarningError):
@@ -27,13 +28,24 @@ class NoDatabaseError(FairWarningError):
         super().__init__(f"{where} has no database")
 
 
-class OldSchemaError(FairWarningError):
-    """The database has an earlier schema."""
+class NodesRunningError(FairWarningError):
+    """Nodes use the database that must not."""
 
     status_hint = 409
 
-    def __init__(self, found: int, known: int) -> None:
-        super().__init__(f"the database has schema {found}, this version works with schema {known}")
+    def __init__(self, where: str, nodes: Sequence[tuple[str, str]]) -> None:
+        """Take the name of the database, and the name and release of each node."""
+        names = ", ".join(f"{name} (release {release})" for name, release in nodes)
+        super().__init__(f"{where} is in use by {names}")
+
+
+class NothingToFinishError(FairWarningError):
+    """The database has no migration that could be finished."""
+
+    status_hint = 400
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where} has nothing to finish: only one server uses it")
 
 
 class DatabaseNotSoundError(FairWarningError):
@@ -83,16 +95,3 @@ class IncarnationsUsedUpError(FairWarningError):
             f"{where}: incarnation {incarnation} and a jump of {jump} exceed {most}, the largest number that"
             " every guest can read"
         )
-
-
-def check_schema(found: int, known: int) -> None:
-    """Check that a database has the schema of this version.
-
-    Raises:
-        NewerDatabaseError: a newer version wrote the database.
-        OldSchemaError: the database has to be migrated first.
-    """
-    if found > known:
-        raise NewerDatabaseError(found, known)
-    if found < known:
-        raise OldSchemaError(found, known)

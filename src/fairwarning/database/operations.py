@@ -40,6 +40,10 @@ class FleetDatabase(Protocol):
         """Bring the database to the schema of this version; return its schema before and after."""
         ...
 
+    def finish(self) -> int:
+        """Lock out earlier releases; return the oldest schema that a node has to know from now on."""
+        ...
+
 
 class Restored(NamedTuple):
     """What a restore has written."""
@@ -129,7 +133,7 @@ def restore(
             if backup.finish() != trailer:
                 raise UnusableBackupError(path, "it has changed while it was read")
 
-        database.fill(tables(), plan.line)
+        database.fill(tables(), plan.last_line)
     return Restored(plan, trailer.rows["scope"], trailer.rows["machine"], trailer.rows["event"])
 
 

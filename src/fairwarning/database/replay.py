@@ -46,7 +46,7 @@ class ScopeFacts:
 
     line: int
     stamp: int
-    version: int = 0
+    version: int | None = None
     #: Whether its creation was replayed: then everything about it is known.
     complete: bool = False
     exists: bool = True
@@ -125,8 +125,7 @@ class JournalReplay:
         for scope_id, version in self._versions.items():
             scope = self.scopes[scope_id]
             before = 0 if scope_id in self._made else scope.version
-            known = scope.complete or before
-            if scope.exists and known and version != before + 1:
+            if scope.exists and before is not None and version != before + 1:
                 problem = f"scope {scope_id} goes from version {before} to {version}"
                 self._report(FindingKind.VERSION, f"journal line {scope.line}", problem)
             scope.version = version

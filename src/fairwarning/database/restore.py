@@ -1,10 +1,13 @@
 """The rows that a restore writes: those of the backup, with new stamps and with incarnations moved forward.
 
-Leases are over and keep only their fence, moved forward, too. One line of the journal records the restore.
+Leases are over and keep only their fence, moved forward, too. All sessions of the console end: the backup
+does not know which of them were ended after it was taken. Two lines of the journal say so.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
+from fairwarning.console.sessions import ALL_ENDED
+from fairwarning.core.changes import TextChanged
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import ANY_SET, OPERATOR
 from fairwarning.database.columns import (
@@ -17,7 +20,7 @@ from fairwarning.database.columns import (
 )
 from fairwarning.database.restores import RESTORES, Restore, moved, read_restores, restores_text
 from fairwarning.database.tables import ORDER, Progress, StoredRow, Tables, counted, row_name
-from fairwarning.engine.ports import Entry, Lease
+from fairwarning.engine.ports import Entry, Lease, Line
 from fairwarning.store.leases import LONG_AGO, NO_OWNER
 from fairwarning.store.rows import Row, claim_row, journal_row, with_checksum
 
@@ -55,7 +58,7 @@ class _Rewriting:
             if key == RESTORES:
                 earlier = read_restores(value)
             else:
-                yield _texts(row)
+                yield _as_texts(row)
         yield with_checksum(RESTORES, restores_text((*earlier, self._restore)))
 
     def _journal(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
@@ -63,10 +66,20 @@ class _Rewriting:
         restore = self._restore
         detail = f"a backup taken at {restore.taken_at.isoformat()}; incarnations moved on by {restore.jump}"
         note = ActionNote(deed=OperatorAction.RESTORED, detail=detail, by=str(OPERATOR))
-        line = restore.line
-        yield journal_row(
-            Entry(seq=line, at=restore.restored_at, version=0, change=note, stamp=self._stamp, ends=line)
-        )
+        sessions = TextChanged(key=ALL_ENDED, text=restore.restored_at.isoformat())
+        lines: tuple[Line, ...] = note, sessions
+        for seq, line in enumerate(lines, restore.line):
+            yield journal_row(
+                Entry(
+                    seq=seq,
+                    at=restore.restored_at,
+                    version=0,
+                    change=line,
+                    request="restore",
+                    stamp=self._stamp,
+                    ends=restore.last_line,
+                )
+            )
 
     def _sets(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
         floor = 0
@@ -88,7 +101,10 @@ class _Rewriting:
 
     def _texts(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
         for row in rows:
-            yield with_checksum(*read_columns(row, TextColumns)._replace(stamp=self._stamp))
+            columns = read_columns(row, TextColumns)
+            if columns.key != ALL_ENDED:
+                yield with_checksum(*columns._replace(stamp=self._stamp))
+        yield with_checksum(ALL_ENDED, self._restore.restored_at.isoformat(), self._stamp)
 
     def _leases(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
         for row in rows:
@@ -101,8 +117,8 @@ class _Rewriting:
 
 
 def _unchanged(rows: Iterator[StoredRow]) -> Iterator[Row]:
-    return map(_texts, rows)
+    return map(_as_texts, rows)
 
 
-def _texts(row: StoredRow) -> Row:
+def _as_texts(row: StoredRow) -> Row:
     return tuple(value.decode() if isinstance(value, bytes) else value for value in row)

@@ -32,12 +32,17 @@ CLOCK_TOLERANCE = timedelta(minutes=10)
 
 
 class Restore(msgspec.Struct, frozen=True, kw_only=True):
-    """A restore: the line that records it, and the jump of the incarnations."""
+    """A restore: the line that records it, and the jump of the incarnations and fences."""
 
     line: int
     jump: int
     taken_at: datetime
     restored_at: datetime
+
+    @property
+    def last_line(self) -> int:
+        """The last line that the restore adds to the journal."""
+        return self.line + 1
 
 
 def jump_since(taken_at: datetime, now: datetime) -> int:

@@ -5,6 +5,7 @@ backup has the same rows in the same order, and is read in the same way.
 """
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Protocol
 from zlib import crc32
 
@@ -20,6 +21,9 @@ Progress = Callable[[str, int], None]
 #: says what the other tables contain.
 ORDER = ("note", "journal", "fleet_set", "scope", "machine", "event", "poll", "document", "claim")
 
+#: The tables whose rows have an order of their own.
+ORDERED = frozenset({"scope", "machine", "event", "document"})
+
 #: How many rows are done between two calls of ``Progress``.
 STRIDE = 10_000
 
@@ -29,6 +33,8 @@ class Tables(Protocol):
 
     #: The number of the last line that was stored.
     last_line: int
+    #: How far the tables may be behind the database that servers write: a standby follows later.
+    behind: timedelta
 
     def rows(self, table: str) -> Iterator[StoredRow]:
         """Yield the rows of a table in order of creation; the tables are read once, in ``ORDER``."""

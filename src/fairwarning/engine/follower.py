@@ -11,6 +11,7 @@ from contextlib import aclosing
 from itertools import groupby
 
 from fairwarning.core.errors import StorageError
+from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.engine.ports import Batch, Entry, GapError, IncompatibleStoreError, Store
 from fairwarning.engine.replica import Replica
@@ -100,6 +101,8 @@ class Follower:
         if own is not None and own.stamp == last.stamp:
             self._replica.install(own, last.seq)
             self._installed(entries, own.after)
+        elif any(_is_restore(entry) for entry in entries):
+            raise GapError  # a restore changes more than its lines say
         else:
             self._installed(entries, self._replica.apply(entries))
 
@@ -130,6 +133,10 @@ class Follower:
                         return
         except GapError:
             await self.reload()
+
+
+def _is_restore(entry: Entry) -> bool:
+    return isinstance(entry.change, ActionNote) and entry.change.deed is OperatorAction.RESTORED
 
 
 def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
