@@ -236,6 +236,23 @@ def test_a_node_whose_clock_runs_five_seconds_behind_announces_nothing() -> None
     run(story())
 
 
+@pytest.mark.rule("L-05")
+def test_a_clock_that_is_set_back_is_noticed_before_the_next_heartbeat() -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        ahead = timedelta(0)
+        node = await cluster.join(ahead=lambda: ahead)
+        await cluster.create(node, "web")
+        await asyncio.sleep(1.5)
+
+        ahead = timedelta(minutes=-10)
+
+        with pytest.raises(StorageError, match=r"600\.000 s behind the database's"):
+            await cluster.do(node, Schedule(id=derive_id("web"), cause="restart", machines=(ref("web_0"),)))
+
+    run(story())
+
+
 @pytest.mark.parametrize("offset", [5 * SECOND, -5 * SECOND])
 def test_the_other_nodes_do_not_wait_for_a_node_whose_clock_is_wrong(offset: timedelta) -> None:
     async def story() -> None:

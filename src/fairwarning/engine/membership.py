@@ -6,7 +6,8 @@ alone, or does not know the others yet, has rank 0. A wrong list of nodes costs 
 correctness: the store compares stamps.
 
 A heartbeat returns the time by the store's clock, which was read between the call and its return. The known
-offset stands as long as the new measurement allows it, so a slow answer is no reason to doubt the clock.
+offset stands as long as the new measurement allows it, so a slow answer is no reason to doubt the clock. A
+clock that is set between two heartbeats is noticed at once: the event loop's own clock is not set with it.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from fairwarning.core.errors import FairWarningError, StorageError
 from fairwarning.core.model import ScopeId
@@ -101,6 +102,24 @@ class ClockOffError(FairWarningError):
         self.offset = offset
 
 
+class _Measurement(NamedTuple):
+    """How far the clock was ahead at an instant, and that instant on the loop's clock, which never jumps."""
+
+    ahead: timedelta
+    clock: datetime
+    loop: float
+
+    @classmethod
+    def make(cls, now: datetime, ahead: timedelta) -> Self:
+        """Return the measurement of an offset when the clock says ``now``."""
+        return cls(ahead, now, asyncio.get_running_loop().time())
+
+    def offset(self, now: datetime) -> timedelta:
+        """Return how far the clock is ahead, now that it says ``now``."""
+        passed = timedelta(seconds=asyncio.get_running_loop().time() - self.loop)
+        return self.ahead + (now - self.clock - passed)
+
+
 class Membership:
     """The nodes of a store, as one of them sees the others; alone until it has joined."""
 
@@ -114,8 +133,6 @@ class Membership:
         """Take the clock and the position of the node, and what to call after every heartbeat."""
         self.id = node_id
         self.members: tuple[Member, ...] = ()
-        #: How far this node's clock is ahead of the store's.
-        self.offset = timedelta(0)
         #: Whether requests are welcome: not while the node starts, and not while it ends.
         self.serving = self.leaving = False
         #: The URL of the operator API, once it listens.
@@ -128,6 +145,7 @@ class Membership:
         self._beating = asyncio.Lock()
         #: The nodes that act, without this one.
         self._others: tuple[str, ...] = ()
+        self._measurement: _Measurement | None = None
 
     # -- what it means for the work
 
@@ -140,6 +158,11 @@ class Membership:
     def store_state(self) -> StoreState:
         """What the shared store can do; a store of this process alone is always ready."""
         return StoreState.READY if self._store is None else self._store.state
+
+    @property
+    def offset(self) -> timedelta:
+        """How far this node's clock is ahead of the store's, also if it was set since the last heartbeat."""
+        return timedelta(0) if self._measurement is None else self._measurement.offset(self._clock.now())
 
     @property
     def clock_state(self) -> ClockState:
@@ -209,7 +232,8 @@ class Membership:
         for _ in range(MEASUREMENTS):
             before, beat, after = await self._beat(store)
             if fastest is None or after - before < fastest:
-                fastest, self.offset = after - before, before + (after - before) / 2 - beat.now
+                fastest = after - before
+                self._measurement = _Measurement.make(after, before + fastest / 2 - beat.now)
         if abs(self.offset) > MOST_OFFSET:
             await store.leave(self.id)
             raise ClockOffError(self.offset)
@@ -237,7 +261,8 @@ class Membership:
                 # The state of the store says what is wrong.
                 with suppress(StorageError):
                     before, beat, after = await self._beat(self._store)
-                    self.offset = min(max(self.offset, before - beat.now), after - beat.now)
+                    offset = min(max(self.offset, before - beat.now), after - beat.now)
+                    self._measurement = _Measurement.make(after, offset)
                     self._beaten()
 
     async def leave(self) -> None:
