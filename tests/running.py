@@ -102,7 +102,7 @@ def running(data: Path, *blueprints: Blueprint) -> Iterator[Running]:
             httpx2.Client(base_url=service.arm_url or "", verify=trust, trust_env=False) as arm,
             httpx2.Client(trust_env=False) as guests,
         ):
-            arm.headers["Authorization"] = f"Bearer {_token(arm)}"
+            arm.headers["Authorization"] = f"Bearer {arm_token(arm)}"
             yield Running(service, operator, arm, guests)
     finally:
         in_thread(service.__aexit__(None, None, None))
@@ -113,7 +113,8 @@ def in_thread(work: Coroutine[object, None, T]) -> T:
     return THREAD.run(work)
 
 
-def _token(arm: httpx2.Client) -> str:
+def arm_token(arm: httpx2.Client) -> str:
+    """Return a token of the management API."""
     form = {"grant_type": "client_credentials", "client_id": "dev", "client_secret": "dev"}
     answer = arm.post("/adfs/oauth2/token", data=form)
     token: str = answer.json()["access_token"]

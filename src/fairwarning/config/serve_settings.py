@@ -133,6 +133,7 @@ class _SettingsReader:
     def _profile(self) -> Profile:
         metadata = self._file.metadata
         azure = PROFILES["azure"]
+        azure = replace(azure, policy=replace(azure.policy, emulator=False))
         if metadata is None:
             return azure
         if metadata.identity_tokens and self._file.management is None:

@@ -1,7 +1,7 @@
 """The console as an ASGI app."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from fairwarning.console.access import LOGIN, ConsoleGate
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.handlers import PageHandlers
 from fairwarning.console.journal import JournalCache
+from fairwarning.console.page import FormAction, Page
 from fairwarning.console.pages.routes import ACTIONS, PAGES
 from fairwarning.console.sessions import EndedSessions, Sessions
 from fairwarning.control.control import Control
@@ -70,9 +71,12 @@ def create_app(
 
 
 def _starlette(context: ConsoleContext, sessions: Sessions, throttle: Throttle) -> Starlette:
-    handlers = PageHandlers(context, sessions, throttle, PAGES)
+    emulator = context.engine.policy.emulator
+    pages = tuple(page for page in PAGES if emulator or not page.emulator)
+    actions = tuple(action for action in ACTIONS if emulator or not action.emulator)
+    handlers = PageHandlers(context, sessions, throttle, pages)
     app = Starlette(
-        routes=_routes(handlers),
+        routes=_routes(handlers, pages, actions),
         middleware=[Middleware(ConsoleGate, sessions=sessions, throttle=throttle)],
         exception_handlers=dict.fromkeys(
             (FairWarningError, HTTPException, ClientDisconnect, Exception), handlers.show_error
@@ -82,15 +86,15 @@ def _starlette(context: ConsoleContext, sessions: Sessions, throttle: Throttle) 
     return app
 
 
-def _routes(handlers: PageHandlers) -> list[BaseRoute]:
+def _routes(handlers: PageHandlers, pages: Sequence[Page], actions: Sequence[FormAction]) -> list[BaseRoute]:
     return [
         Mount("/static", StaticFiles(directory=FILES)),
         Route(LOGIN, handlers.show_login, methods=["GET"]),
         Route(LOGIN, handlers.login, methods=["POST"]),
         Route("/logout", handlers.logout, methods=["POST"]),
         Route("/live", handlers.stream, methods=["GET"]),
-        *(Route(action.path, handlers.for_action(action), methods=["POST"]) for action in ACTIONS),
-        *(Route(page.path, handlers.for_page(page), methods=["GET"]) for page in PAGES),
+        *(Route(action.path, handlers.for_action(action), methods=["POST"]) for action in actions),
+        *(Route(page.path, handlers.for_page(page), methods=["GET"]) for page in pages),
     ]
 
 

@@ -104,7 +104,11 @@ class PageHandlers:
         show, name = self._find_page(path)
         session, authorization = _session(request), request.headers.getlist("authorization")
         page_request = PageRequest(
-            path=path, name=name, query=parse_fields(page_query), csrf=self._sessions.csrf_token(session)
+            path=path,
+            name=name,
+            query=parse_fields(page_query),
+            csrf=self._sessions.csrf_token(session),
+            emulator=context.engine.policy.emulator,
         )
 
         async def fragments() -> Sequence[Fragment]:
@@ -187,6 +191,7 @@ class PageHandlers:
             name=str(request.path_params.get("name", "")),
             query=parse_fields(request.url.query),
             csrf=self._sessions.csrf_token(_session(request)),
+            emulator=self._context.engine.policy.emulator,
         )
 
     @staticmethod

@@ -20,6 +20,9 @@ MENU: Mapping[str, str] = {
     "/clock": "Clock",
 }
 
+#: The entries that only the emulator has.
+EMULATOR_MENU = frozenset({"/create", "/clock"})
+
 #: The menu entry of pages that have none of their own.
 _MENU_ENTRIES: Mapping[str, str] = {"scopes": "/", "machines": "/"}
 
@@ -55,7 +58,7 @@ def render_page(
         **view.values,
         "title": view.title,
         "request": request,
-        "menu": MENU,
+        "menu": {path: name for path, name in MENU.items() if request.emulator or path not in EMULATOR_MENU},
         "menu_entry": _menu_entry(request.path),
         "flash": flash,
         "can_log_out": can_log_out,

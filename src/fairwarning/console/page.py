@@ -74,6 +74,8 @@ class PageRequest:
     problems: tuple[FormProblem, ...] = ()
     #: The token that every form has to contain.
     csrf: str = ""
+    #: Whether the server is the emulator: machines can be created, and time can be moved.
+    emulator: bool = True
 
     def problem(self, name: str) -> str:
         """Return the problem of a field; empty if there is none."""
@@ -143,6 +145,8 @@ class Page:
 
     path: str
     show: Show
+    #: Only the emulator has it.
+    emulator: bool = False
 
     def at(self, name: str) -> str:
         """Return the path of the page about ``name``."""
@@ -156,3 +160,5 @@ class FormAction:
     path: str
     act: Act
     page: Page
+    #: Only the emulator has it.
+    emulator: bool = False

@@ -36,7 +36,7 @@ from fairwarning.core.model import (
     Principal,
     ScopeId,
 )
-from fairwarning.core.policy import Action
+from fairwarning.core.policy import Action, Policy
 from fairwarning.engine.clock import new_request_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
@@ -289,7 +289,7 @@ class Control:
 
     async def poll(self, principal: Principal, machine: MachineRef) -> None:
         """Record a poll of a machine."""
-        authorise(principal, Action.POLL, machine.scope)
+        authorise(principal, Action.POLL, self.engine.policy, machine.scope)
         await self.engine.poll(machine)
 
     async def set_fault(
@@ -330,7 +330,7 @@ class Control:
         self, principal: Principal, asked: str, fill: Callable[[Draft], T]
     ) -> tuple[T, Result]:
         """Carry out a request; return what ``fill`` returned in its last try, and the result."""
-        request = _Request(Caller(principal, new_request_id()), asked, fill)
+        request = _Request(Caller(principal, new_request_id()), self.engine.policy, asked, fill)
 
         @cache
         def left_out() -> int | None:
@@ -360,7 +360,7 @@ class Control:
 
     def _announced(self, events: Iterable[Event]) -> Announced:
         announced = tuple(events)
-        return Announced(announced, unpolled_hint(self.engine.scopes(), announced))
+        return Announced(announced, unpolled_hint(self.engine.scopes(), announced, self.engine.policy))
 
     async def _report(self, principal: Principal, fill: Callable[[Draft], Event]) -> Event:
         event, result = await self._carry_out(principal, Action.REPORT, fill)
@@ -392,7 +392,7 @@ class Control:
         """Authorise an action without commands, and note a refusal of it."""
         scope = machines[0].scope if machines else NO_SCOPE
         try:
-            authorise(principal, action, scope or None)
+            authorise(principal, action, self.engine.policy, scope or None)
             yield
         except (ContendedError, StorageError):
             raise
@@ -407,18 +407,19 @@ class Control:
 class _Request(Generic[T]):
     """A request and its last try: the draft, and what ``fill`` returned."""
 
-    __slots__ = ("_asked", "_fill", "caller", "draft", "filled")
+    __slots__ = ("_asked", "_fill", "_policy", "caller", "draft", "filled")
 
     draft: Draft
     filled: T
 
-    def __init__(self, caller: Caller, asked: str, fill: Callable[[Draft], T]) -> None:
+    def __init__(self, caller: Caller, policy: Policy, asked: str, fill: Callable[[Draft], T]) -> None:
         self.caller = caller
+        self._policy = policy
         self._asked = asked
         self._fill = fill
 
     def build(self, view: View) -> Plan:
         """Make the plan of one try."""
-        self.draft = Draft(self.caller, view, self._asked)
+        self.draft = Draft(self.caller, view, self._policy, self._asked)
         self.filled = self._fill(self.draft)
         return self.draft.plan()

@@ -47,7 +47,7 @@ from fairwarning.core.model import (
     VmName,
     in_group,
 )
-from fairwarning.core.policy import Action, Policy, may
+from fairwarning.core.policy import Action, Policy, check_available, may
 from fairwarning.engine.requests import Caller, Plan, Texts, View, derived_id
 
 #: Returns texts to store with a request, given what it changes.
@@ -57,21 +57,25 @@ TextsAfter = Callable[[tuple[Change, ...]], Texts]
 Reported = Callable[[Impact, str | None], Observation]
 
 
-def authorise(principal: Principal, action: Action, target: ScopeId | None = None) -> None:
-    """Refuse what the caller may not do.
+def authorise(principal: Principal, action: Action, policy: Policy, target: ScopeId | None = None) -> None:
+    """Refuse what the caller may not do, and what this server does not do.
 
     Raises:
         ForbiddenError: the caller may not do this.
+        EmulatorOnlyError: only the emulator can do this.
+        MachinesListedError: only the inventory creates machines.
     """
     if not may(principal, action, target):
         raise ForbiddenError(principal, action)
+    check_available(action, policy)
 
 
 class Draft:
     """The commands of one request, and the texts to store with them."""
 
-    def __init__(self, caller: Caller, view: View, asked: str = "request") -> None:
+    def __init__(self, caller: Caller, view: View, policy: Policy, asked: str = "request") -> None:
         self.view = view
+        self._policy = policy
         self.subject = Subject(asked=asked)
         self._caller = caller
         self._commands: list[Command] = []
@@ -285,7 +289,7 @@ class Draft:
 
     def put_texts_after(self, texts: TextsAfter) -> None:
         """Store texts that depend on what the request changes."""
-        authorise(self._caller.principal, Action.STORE_TEXTS)
+        authorise(self._caller.principal, Action.STORE_TEXTS, self._policy)
         self._texts.append(texts)
 
     def new_id(self, purpose: str) -> EventId:
@@ -310,7 +314,7 @@ class Draft:
 
     def _authorise(self, action: Action, scopes: Iterable[ScopeId]) -> None:
         for scope in tuple(scopes) or (None,):
-            authorise(self._caller.principal, action, scope)
+            authorise(self._caller.principal, action, self._policy, scope)
 
     def _add(self, command: Command) -> None:
         self._commands.append(command)

@@ -83,7 +83,7 @@ def events_caused_by(first: EventId, changes: Sequence[Change]) -> list[Event]:
     return [changed[event_id] for event_id in ids if event_id in changed]
 
 
-def unpolled_hint(scopes: Mapping[ScopeId, Scope], events: Iterable[Event]) -> str | None:
+def unpolled_hint(scopes: Mapping[ScopeId, Scope], events: Iterable[Event], policy: Policy) -> str | None:
     """Return a hint that names the events' scopes without a polling guest; None if there are none."""
     unpolled = {
         event.scope: event
@@ -95,7 +95,8 @@ def unpolled_hint(scopes: Mapping[ScopeId, Scope], events: Iterable[Event]) -> s
     waits = any(event.waiting for event in unpolled.values())
     outcome = "will happen without warning" if waits else "happened at once"
     names = ", ".join(unpolled)
-    return f"no guest polls {names}: the action {outcome}; hint: poll first, or up --start-enabled"
+    hint = "poll first, or up --start-enabled" if policy.emulator else "poll first"
+    return f"no guest polls {names}: the action {outcome}; hint: {hint}"
 
 
 def _check_event_type(request: Announcement, cause: Cause) -> None:

@@ -17,6 +17,8 @@
     ├── TooManyUserEventsError   the scope has as many user events as its profile allows
     ├── NotSpotError             only Spot machines can be evicted
     ├── NotRunningError          a stopped machine cannot be restarted, moved or evicted
+    ├── EmulatorOnlyError        only the emulator can do this
+    ├── MachinesListedError      the machines of this server are those of its inventory
     ├── SpotIsNotWarnedError     Spot machines get no terminate notice
     ├── RolloutUnderWayError     the scope already has a rollout
     ├── ContendedError           other requests kept changing what this one rests on; try again
@@ -211,6 +213,28 @@ class NotRunningError(FairWarningError):
     def __init__(self, machine: VmName) -> None:
         super().__init__(f"{machine} is stopped")
         self.machine = machine
+
+
+class EmulatorOnlyError(FairWarningError):
+    """Only the emulator can do this; the server has real machines and a real clock."""
+
+    status_hint = 404
+
+    def __init__(self, action: str) -> None:
+        super().__init__(f"{action} is a feature of the emulator (fairwarning up), not of fairwarning serve")
+        self.action = action
+
+
+class MachinesListedError(FairWarningError):
+    """The machines of this server are those of its inventory; no request creates others."""
+
+    status_hint = 409
+
+    def __init__(self, action: str) -> None:
+        super().__init__(
+            f"cannot {action}: machines come from the inventory of fairwarning serve; add them to its file"
+        )
+        self.action = action
 
 
 class SpotIsNotWarnedError(FairWarningError):

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
+from fairwarning.core.errors import (
+    EmulatorOnlyError,
+    InvalidError,
+    MachinesListedError,
+    SpotIsNotWarnedError,
+)
 from fairwarning.core.model import EventType, Principal, PrincipalKind, ScopeId, replace
 
 #: L-05: the default notice of each event type; a terminate profile may set another one for Terminate (T-02).
@@ -49,6 +54,8 @@ class Policy:
     one_update_domain: bool = True
     terminate_requires_enabled: bool = True
     start_enabled: bool = False
+    #: Whether machines are made up and time may be moved; False for a server of real machines.
+    emulator: bool = True
 
     def shorten(self, duration: timedelta) -> timedelta:
         """Return how long ``duration`` lasts at this clock speed."""
@@ -188,6 +195,28 @@ PERMISSIONS: Mapping[PrincipalKind, frozenset[Action]] = {
     ),
     PrincipalKind.PLATFORM: frozenset(Action),
 }
+
+
+#: What only the emulator can do: endpoints that misbehave, and a clock that callers control.
+EMULATOR_ACTIONS = frozenset({Action.SET_FAULT, Action.CLEAR_FAULT, Action.MOVE_CLOCK, Action.SET_SPEED})
+
+#: What creates machines; on a server of real machines, only its inventory does.
+CREATING_ACTIONS = frozenset({Action.CREATE, Action.ADD_MACHINES})
+
+
+def check_available(action: Action, policy: Policy) -> None:
+    """Refuse what a server of real machines does not do.
+
+    Raises:
+        EmulatorOnlyError: only the emulator can do this.
+        MachinesListedError: the action would create a machine that no inventory lists.
+    """
+    if policy.emulator:
+        return
+    if action in EMULATOR_ACTIONS:
+        raise EmulatorOnlyError(action)
+    if action in CREATING_ACTIONS:
+        raise MachinesListedError(action)
 
 
 def may(principal: Principal, action: Action, target: ScopeId | None = None) -> bool:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from fairwarning.control.control import Control
-from fairwarning.core.errors import FairWarningError
+from fairwarning.core.errors import EmulatorOnlyError, FairWarningError
 from fairwarning.core.model import MachineRef
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.operator.access import OperatorAccess
@@ -84,7 +84,10 @@ def _endpoint(
 ) -> Callable[[Request], Awaitable[ASGIApp]]:
     async def endpoint(request: Request) -> ASGIApp:
         if request.method not in ("GET", "HEAD"):
-            return await methods[request.method].serve(context, request)
+            operation = methods[request.method]
+            if not operation.is_offered(context.engine.policy):
+                raise EmulatorOnlyError(f"{operation.method} {request.url.path}")
+            return await operation.serve(context, request)
         return await context.control.look_up(lambda: methods["GET"].serve(context, request))
 
     return endpoint

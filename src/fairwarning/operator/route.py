@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from fairwarning.core.policy import Policy
 from fairwarning.operator.context import OperatorContext
 from fairwarning.operator.problems import BadRequestError, malformed
 
@@ -37,6 +38,12 @@ class OperatorRoute:
     headers: tuple[str, ...] = ()
     #: Answers for one more release; the OpenAPI document says so.
     deprecated: bool = False
+    #: Only the emulator has it.
+    emulator: bool = False
+
+    def is_offered(self, policy: Policy) -> bool:
+        """Whether a server with this policy has the route."""
+        return policy.emulator or not self.emulator
 
 
 def route(
@@ -49,6 +56,7 @@ def route(
     status: int = 200,
     *,
     deprecated: bool = False,
+    emulator: bool = False,
 ) -> OperatorRoute:
     """Return the row of a handler that takes a typed request and returns a typed body."""
 
@@ -65,6 +73,7 @@ def route(
         status=status,
         serve=serve,
         deprecated=deprecated,
+        emulator=emulator,
     )
 
 

@@ -28,7 +28,8 @@ async def _metrics(context: OperatorContext, request: Request) -> ASGIApp:
 
 async def _openapi(context: OperatorContext, request: Request) -> ASGIApp:
     await decode(request, schemas.EmptyRequest)
-    return Response(compact_json(openapi.document(ROUTES)), media_type="application/json")
+    routes = [operation for operation in ROUTES if operation.is_offered(context.engine.policy)]
+    return Response(compact_json(openapi.document(routes)), media_type="application/json")
 
 
 _Empty, _Actor, _Delete = schemas.EmptyRequest, schemas.ActorRequest, schemas.DeleteRequest
@@ -82,6 +83,7 @@ ROUTES: tuple[OperatorRoute, ...] = (
         fleet.set_fault,
         schemas.FaultRequest,
         _Machine,
+        emulator=True,
     ),
     route(
         "DELETE",
@@ -90,6 +92,7 @@ ROUTES: tuple[OperatorRoute, ...] = (
         fleet.clear_fault,
         _Actor,
         _Machine,
+        emulator=True,
     ),
     route("GET", _MACHINE, "one machine", fleet.machine, _Empty, _Machine),
     route("DELETE", _MACHINE, "delete a machine", events.delete_machine, _Delete, _Announced, 202),
@@ -155,6 +158,7 @@ ROUTES: tuple[OperatorRoute, ...] = (
         clock.advance,
         schemas.AdvanceRequest,
         _Clock,
+        emulator=True,
     ),
     route(
         "POST",
@@ -163,6 +167,7 @@ ROUTES: tuple[OperatorRoute, ...] = (
         clock.next_deadline,
         _Actor,
         _Clock,
+        emulator=True,
     ),
     route(
         "PUT",
@@ -171,6 +176,7 @@ ROUTES: tuple[OperatorRoute, ...] = (
         clock.set_speed,
         schemas.SpeedRequest,
         _Clock,
+        emulator=True,
     ),
     route(
         "GET",

@@ -128,6 +128,7 @@ def _fragments(
     fault = context.engine.faults.kind_of(machine.ref, asyncio.get_running_loop().time())
     body = context.document(machine.ref, context.versions[version])
     events = [event for event in scope.events.values() if machine.name in event.resources]
+    faults = (macros.fragment("fault", "machine-fault", machine=machine, fault=fault),)
     return (
         macros.fragment("head", "machine-head", machine=machine, state=machine_state(scope, machine),
                         fault=fault),
@@ -137,7 +138,7 @@ def _fragments(
         macros.fragment("document", "machine-document", body=body.decode(), indented=_indented(body)),
         macros.fragment("events", "machine-events", events=events),
         macros.fragment("power", "machine-power", machine=machine),
-        macros.fragment("fault", "machine-fault", machine=machine, fault=fault),
+        *(faults if request.emulator else ()),
     )  # fmt: skip
 
 

@@ -5,9 +5,9 @@ from fairwarning.console.pages import clock, create, events, fleet, history, mac
 
 _MACHINE = Page("/machines/{name:path}", machine.show)
 _DELETION = Page("/machines/{name:path}/delete", machine.confirm_delete)
-_CLOCK = Page("/clock", clock.show)
+_CLOCK = Page("/clock", clock.show, emulator=True)
 _EVENT = Page("/events/{name:path}", events.show_event)
-_CREATE = Page("/create/{name:path}", create.show)
+_CREATE = Page("/create/{name:path}", create.show, emulator=True)
 _MAINTENANCE = Page("/maintenance", maintenance.show)
 
 #: A longer path comes before its prefix, because names may contain slashes.
@@ -20,7 +20,7 @@ PAGES: tuple[Page, ...] = (
     _MACHINE,
     Page("/events", events.show),
     _EVENT,
-    Page("/create", create.show_choices),
+    Page("/create", create.show_choices, emulator=True),
     _CREATE,
     _MAINTENANCE,
     Page("/history", history.show),
@@ -33,14 +33,14 @@ ACTIONS: tuple[FormAction, ...] = (
     FormAction("/machines/{name:path}/delete", machine.delete, _DELETION),
     FormAction("/machines/{name:path}/cause", machine.cause, _MACHINE),
     FormAction("/machines/{name:path}/power", machine.set_power, _MACHINE),
-    FormAction("/machines/{name:path}/fault", machine.set_fault, _MACHINE),
-    FormAction("/machines/{name:path}/heal", machine.clear_fault, _MACHINE),
+    FormAction("/machines/{name:path}/fault", machine.set_fault, _MACHINE, emulator=True),
+    FormAction("/machines/{name:path}/heal", machine.clear_fault, _MACHINE, emulator=True),
     FormAction("/events/{name:path}/approve", events.approve, _EVENT),
     FormAction("/events/{name:path}/cancel", events.cancel, _EVENT),
-    FormAction("/create/{name:path}", create.create, _CREATE),
+    FormAction("/create/{name:path}", create.create, _CREATE, emulator=True),
     FormAction("/maintenance", maintenance.start, _MAINTENANCE),
     FormAction("/maintenance/{name:path}/stop", maintenance.stop, _MAINTENANCE),
-    FormAction("/clock/advance", clock.advance, _CLOCK),
-    FormAction("/clock/next", clock.next_deadline, _CLOCK),
-    FormAction("/clock/speed", clock.set_speed, _CLOCK),
+    FormAction("/clock/advance", clock.advance, _CLOCK, emulator=True),
+    FormAction("/clock/next", clock.next_deadline, _CLOCK, emulator=True),
+    FormAction("/clock/speed", clock.set_speed, _CLOCK, emulator=True),
 )
