@@ -7,9 +7,12 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 
 from fairwarning.core.errors import StorageError
-from fairwarning.core.model import EventStatus
+from fairwarning.core.model import EventStatus, ScopeId
+from fairwarning.engine.decider import PATIENCE
+from fairwarning.engine.feed import LaggingError
 from fairwarning.engine.membership import NotReadyReason
 from fairwarning.engine.ports import (
+    Batch,
     Entry,
     FleetSnapshot,
     GapError,
@@ -208,5 +211,88 @@ def test_a_node_that_cannot_use_the_store_any_more_says_so() -> None:
 
         with pytest.raises(IncompatibleStoreError, match="use a newer version"):
             await asyncio.wait_for(node.heartbeats, 5)
+
+    run(story())
+
+
+class PatientLink(SharedLink):
+    """A link that waits for a database that is away, as long as a decider waits."""
+
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
+        try:
+            return await super().commit(batch)
+        except NotReachedError:
+            await asyncio.sleep(PATIENCE)
+            raise
+
+
+def test_no_request_waits_longer_for_its_database_than_a_decider_is_patient() -> None:
+    async def story() -> list[float]:
+        cluster = await open_members()
+        node = await cluster.join(link=PatientLink)
+        cluster.table.state = StoreState.AWAY
+        loop = asyncio.get_running_loop()
+
+        async def ask(number: int) -> float:
+            await asyncio.sleep(number / 10)
+            begun = loop.time()
+            with pytest.raises(StorageError):
+                await cluster.create(node, f"set{number}")
+            return loop.time() - begun
+
+        return await asyncio.gather(*map(ask, range(100)))
+
+    assert max(run(story())) < PATIENCE + 0.1
+
+
+def test_a_node_ends_at_once_although_its_database_is_away() -> None:
+    async def story() -> float:
+        cluster = await open_members()
+        node = await cluster.join(link=PatientLink)
+        await node.leases.hold("prune")
+        cluster.table.state = StoreState.AWAY
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        await node.end()
+        return loop.time() - begun
+
+    assert run(story()) < 1
+
+
+class LossyLink(SharedLink):
+    """A link to a database that falls back to a copy without the newest lines."""
+
+    copy: FleetSnapshot | None = None
+
+    async def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+        async for page in super().follow(after):
+            if self.copy is not None:
+                raise GapError
+            yield page
+
+    async def snapshot(self) -> FleetSnapshot:
+        return await super().snapshot() if self.copy is None else self.copy
+
+
+def test_a_replica_that_is_ahead_of_its_database_is_replaced_and_readers_start_over() -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        a, b = await cluster.join(), await cluster.join(link=LossyLink)
+        await cluster.create(a, "web")
+        copy = await cluster.store.snapshot()
+        await cluster.create(a, "lost")
+        await asyncio.sleep(1)
+        assert ScopeId("lost") in b.scopes()
+        assert isinstance(b.link, LossyLink)
+        b.link.copy = copy._replace(history=1)
+
+        with b.feed.subscribe() as subscription:
+            await cluster.create(a, "next")
+            await asyncio.sleep(1)
+            with pytest.raises(LaggingError):
+                await subscription.next()
+
+        assert set(b.scopes()) == {ScopeId("web")}
+        assert b.position == copy.position
 
     run(story())

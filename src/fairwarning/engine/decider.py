@@ -48,6 +48,8 @@ from fairwarning.engine.ports import (
     Part,
     StaleBatchError,
     Store,
+    StoreState,
+    is_shared,
 )
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Result, Texts
@@ -186,7 +188,7 @@ class Decider:
                     again = await self._carry_out(batch)
                 except Exception as problem:  # no caller may wait for ever
                     self._note_problem(problem, len(batch))
-                    for request in batch:
+                    for request in batch + self._take_hopeless():
                         request.fail(problem)
                 else:
                     self._gathered[:0] = again
@@ -210,6 +212,13 @@ class Decider:
         for request in losers:
             request.lost = False
         return batch
+
+    def _take_hopeless(self) -> list[_Request]:
+        """Remove and return what has gathered while the store let its patience run out."""
+        if not is_shared(self._store) or self._store.state is StoreState.READY:
+            return []
+        hopeless, self._gathered = self._gathered, []
+        return hopeless
 
     async def _carry_out(self, requests: list[_Request]) -> list[_Request]:
         """Decide, store, install and answer requests; return those that have to be decided again."""

@@ -113,8 +113,10 @@ class Engine:
         if self._check is not None:
             self._check.cancel()
         await self.reconciler.close()
-        await self.leases.release_all()
-        await self.flush_polls()
+        # Nothing of this is worth waiting for a database that is away.
+        if self.membership.store_state is StoreState.READY:
+            await self.leases.release_all()
+            await self.flush_polls()
         await self._decider.idle()
 
     # -- the state

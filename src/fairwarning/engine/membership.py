@@ -141,6 +141,7 @@ class Membership:
         self._clock = clock
         self._position = position
         self._beaten = beaten
+        #: The store that the nodes share, once this node has joined them.
         self._store: SharedStore | None = None
         self._beating = asyncio.Lock()
         #: The nodes that act, without this one.
@@ -257,7 +258,7 @@ class Membership:
     async def beat(self) -> None:
         """Send a heartbeat, and take note of the answer; a failure leaves what is known as it is."""
         async with self._beating:
-            if self._store is not None:
+            if self._store is not None and not self.leaving:
                 # The state of the store says what is wrong.
                 with suppress(StorageError):
                     before, beat, after = await self._beat(self._store)
@@ -270,11 +271,10 @@ class Membership:
         self.leaving = True
         # A heartbeat that is still under way must not come after the farewell.
         async with self._beating:
-            store, self._store = self._store, None
-            if store is not None:
+            if self._store is not None and self.store_state is StoreState.READY:
                 # The others find out by themselves, a little later.
                 with suppress(StorageError):
-                    await store.leave(self.id)
+                    await self._store.leave(self.id)
 
     async def _beat(self, store: SharedStore) -> tuple[datetime, Heartbeat, datetime]:
         before = self._clock.now()

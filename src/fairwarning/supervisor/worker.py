@@ -153,6 +153,8 @@ class Worker:
                         launch.variable: assignment.encode(),
                         "NOTIFY_SOCKET": str(self._notify_path),
                         "WATCHDOG_USEC": str(launch.silence // timedelta(microseconds=1)),
+                        # The watchdog of the supervisor names the supervisor's process.
+                        "WATCHDOG_PID": "",
                     }
                 ),
                 stdin=asyncio.subprocess.DEVNULL,
