@@ -16,12 +16,14 @@ import functools
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -128,6 +130,34 @@ class Server:
                 time.sleep(0.02)
             else:
                 return
+
+    def standby(self) -> "Server":
+        """Return a standby of this server that has not started yet."""
+        other = Server(self.programs, new_directory())
+        run(
+            self.programs / "pg_basebackup",
+            "-d",
+            self.dsn(),
+            "-D",
+            other.data,
+            "-R",
+            "-c",
+            "fast",
+            "--no-sync",
+        )
+        return other
+
+    def promote(self) -> None:
+        """Make a standby accept writes."""
+        run(self.programs / "pg_ctl", "promote", "-D", self.data, "-w")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all processes of the server, which dies or freezes with it as a machine does."""
+        postmaster = (self.data / "postmaster.pid").read_text().split()[0]
+        listed = subprocess.run(["ps", "--ppid", postmaster, "-o", "pid="], capture_output=True, check=False)
+        for pid in (postmaster, *listed.stdout.decode().split()):
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), number)
 
     def stop(self) -> None:
         """End the server at once; it can be started again."""

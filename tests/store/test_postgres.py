@@ -1,6 +1,8 @@
 """What only the store in PostgreSQL does: several nodes, migrations, partitions, and a lost past."""
 
 import asyncio
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -371,3 +373,24 @@ def test_the_store_says_that_it_is_ready() -> None:
         await store.close()
 
     asyncio.run(story())
+
+
+#: Says whether a server loads psycopg, and what happens to a server that needs it and does not have it.
+WITHOUT_PSYCOPG = """
+import asyncio, sys
+import fairwarning.server
+print("psycopg" in sys.modules)
+sys.modules["psycopg"] = None
+from fairwarning.store.postgres import open_postgres
+try:
+    asyncio.run(open_postgres("host=x"))
+except Exception as problem:
+    print(problem)
+"""
+
+
+def test_psycopg_is_loaded_only_for_postgresql_and_its_absence_is_explained() -> None:
+    command = [sys.executable, "-c", WITHOUT_PSYCOPG]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+
+    assert done.stdout == "False\nPostgreSQL needs psycopg: install fairwarning[postgres]\n"

@@ -197,8 +197,8 @@ class PostgresConnection:
     async def work(self, job: Callable[[Session], Awaitable[Result]], *, commit: bool = False) -> Result:
         """Do a job, in a task that goes on if the caller is cancelled.
 
-        A job whose connection is lost is done again, for up to ``PATIENCE``. A commit is not: its caller has
-        to know that it may be stored.
+        A job whose connection is lost is done again, for up to ``PATIENCE`` after the loss. A commit is not:
+        its caller has to know that it may be stored.
         """
         task = asyncio.create_task(self._work(job, commit))
         self._jobs.add(task)
@@ -221,13 +221,15 @@ class PostgresConnection:
             task.exception()  # a caller that was cancelled does not look at it
 
     async def _work(self, job: Callable[[Session], Awaitable[Result]], commit: bool) -> Result:
-        until = asyncio.get_running_loop().time() + PATIENCE
+        until: float | None = None
         async with self._free:
             while True:
                 try:
                     return await self._try(job, commit)
                 except (DatabaseAwayError, DatabaseReadOnlyError) as problem:
-                    if problem.outcome_unknown or asyncio.get_running_loop().time() > until:
+                    now = asyncio.get_running_loop().time()
+                    until = until or now + PATIENCE
+                    if problem.outcome_unknown or now > until:
                         raise
                     await asyncio.sleep(REST)
 
