@@ -41,6 +41,7 @@ def test_a_restart_is_announced_and_guests_see_it_before_the_response() -> None:
         source=made.source,
         status=made.status,
         resources=["web_0"],
+        undone=["web_0"],
         description="Virtual machine is going to be restarted as requested by authorized user.",
         duration=-1,
         created_at=NOON,

@@ -56,6 +56,15 @@ def test_an_event_is_over_when_each_of_its_machines_was_reported() -> None:
     assert report(client, event, "complete", machines=["app/app-1"]).status == "Gone"
 
 
+def test_an_event_lists_the_machines_that_have_not_been_reported() -> None:
+    client = fleet()
+    event = started(client)
+
+    halfway = report(client, event, "complete", machines=["app-0"])
+
+    assert (halfway.resources, halfway.undone) == (["app-0", "app-1"], ["app-1"])
+
+
 def test_completing_twice_changes_nothing_while_the_event_is_pending_and_is_unknown_afterwards() -> None:
     client = fleet()
     event = started(client)

@@ -91,6 +91,7 @@ def event_body(event: Event) -> schemas.EventBody:
         source=event.source,
         status=event.status,
         resources=list(event.resources),
+        undone=list(event.undone),
         description=event.description,
         duration=event.duration,
         created_at=event.created_at,

@@ -276,6 +276,8 @@ class EventBody(Struct, frozen=True, kw_only=True):
     source: EventSource
     status: EventStatus
     resources: list[str]
+    #: The machines that have not had the event's impact.
+    undone: list[str]
     description: str
     duration: int
     created_at: datetime
