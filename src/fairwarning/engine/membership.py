@@ -269,12 +269,12 @@ class Membership:
     async def leave(self) -> None:
         """Tell the others that this node ends."""
         self.leaving = True
+        if self._store is None or self.store_state is not StoreState.READY:
+            return  # the others find out by themselves, a little later
         # A heartbeat that is still under way must not come after the farewell.
         async with self._beating:
-            if self._store is not None and self.store_state is StoreState.READY:
-                # The others find out by themselves, a little later.
-                with suppress(StorageError):
-                    await self._store.leave(self.id)
+            with suppress(StorageError):
+                await self._store.leave(self.id)
 
     async def _beat(self, store: SharedStore) -> tuple[datetime, Heartbeat, datetime]:
         before = self._clock.now()

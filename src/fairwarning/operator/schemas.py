@@ -398,7 +398,7 @@ class ReadyBody(Struct, frozen=True, kw_only=True):
 
 
 class NodeBody(Struct, frozen=True, kw_only=True):
-    """A server of the fleet; ``this`` is the one that answers.
+    """A server of the fleet, as of its last heartbeat; ``this`` is the one that answers.
 
     ``position`` is the last line of the journal that the node knows, ``lag`` the number of lines that another
     node knows and this one does not, ``clock_offset`` the seconds by which its clock is ahead of the store's.
