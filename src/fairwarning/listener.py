@@ -24,7 +24,8 @@ from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample
 
 if TYPE_CHECKING:
     import uvicorn
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Send
+    from starlette.types import Scope as ASGIScope
     from uvicorn._types import ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, Scope
     from uvicorn.protocols.http.h11_impl import H11Protocol
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -64,6 +65,22 @@ _EXPLANATIONS = {
     Reason.TOO_LARGE: "the request is too large",
 }
 _WARNING_REASONS = frozenset({Reason.FULL, Reason.UNREAD, Reason.TOO_LARGE})
+
+
+class ReplaceableApp:
+    """An ASGI app that can be made anew while it serves: requests under way keep the one they began with."""
+
+    def __init__(self, make: "Callable[[], ASGIApp]") -> None:
+        self._make = make
+        self._app = make()
+
+    def renew(self) -> None:
+        """Serve the next requests with a new app."""
+        self._app = self._make()
+
+    async def __call__(self, scope: "ASGIScope", receive: "Receive", send: "Send") -> None:
+        """Answer one request."""
+        await self._app(scope, receive, send)
 
 
 class HttpListener:

@@ -15,7 +15,7 @@ import logging
 import socket
 import ssl
 import tempfile
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -34,10 +34,11 @@ from fairwarning.config import (
     loopback,
     service_manager,
 )
+from fairwarning.config.start_notes import clock_ahead_note, difference_notes, stored_fleet_note
 from fairwarning.control.control import Control
-from fairwarning.core.blueprint import Blueprint, scope_ids
+from fairwarning.core.blueprint import scope_ids
 from fairwarning.core.errors import FairWarningError, InvalidError
-from fairwarning.core.model import OPERATOR, PLATFORM, EventId, MachineRef, Scope
+from fairwarning.core.model import OPERATOR, PLATFORM, EventId, MachineRef
 from fairwarning.drivers.external import ExternalDriver
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
@@ -48,11 +49,10 @@ from fairwarning.engine.retention import Pruner
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.formats.prometheus import MetricFamily
-from fairwarning.formats.timestamps import for_people
 from fairwarning.http1.limits import Limits, raise_descriptor_limit, share_descriptors
 from fairwarning.http1.server import Bind, HttpServer
 from fairwarning.http1.sockets import bind_tcp, bind_unix
-from fairwarning.listener import HttpListener, families
+from fairwarning.listener import HttpListener, ReplaceableApp, families
 from fairwarning.logs.follow import JournalLog
 from fairwarning.metadata.addressed import AddressedListeners
 from fairwarning.metadata.app import Identity, MetadataApp
@@ -107,6 +107,7 @@ class FleetServer:
         self._bind_guests = bind or bind_tcp
         self._bind_operators = bind or partial(bind_tcp, dual_stack=True)
         self._tls: ssl.SSLContext | None = None
+        self._apps: list[ReplaceableApp] = []
         self._stack = AsyncExitStack()
         #: Tasks without which a node must not go on.
         self._essential: list[asyncio.Task[None]] = []
@@ -166,7 +167,12 @@ class FleetServer:
             asyncio.get_running_loop().create_future()
         )
         self.engine = await self._open_engine()
-        await (self._populate() if settings.serve is None else self._apply_inventory(settings.serve))
+        if settings.serve is None:
+            await self._populate()
+        else:
+            await self._apply_inventory(settings.serve)
+            # The fleet has the machines now; a large list takes much memory.
+            self._settings = replace(settings, serve=replace(settings.serve, inventory=()))
         self._tokens = await self._open_tokens()
         self._console_secret = bytes.fromhex(await stored_secret(self.engine.store, "console-secret"))
         await self._open_metadata()
@@ -198,7 +204,7 @@ class FleetServer:
             clock = ManualClock(manual_time)
             await store.put_value("clock", manual_time.isoformat())
         elif manual_time > clock.now():
-            self.notes += (_clock_ahead_note(manual_time),)
+            self.notes += (clock_ahead_note(manual_time),)
         engine = Engine(store, clock, _driver(settings), settings.profile.policy)
         # What the engine commits while it opens and closes is logged, too.
         self._journal_log = JournalLog(engine)
@@ -248,17 +254,17 @@ class FleetServer:
         # An empty fleet with a history was deleted on purpose: the default fleet stays away.
         is_new = not stored and not self.engine.position
         if not is_new:
-            self.notes += (_stored_fleet_note(stored.values(), settings.data),)
+            self.notes += (stored_fleet_note(stored.values(), settings.data),)
         for blueprint in settings.blueprints + (settings.default_blueprints if is_new else ()):
             scopes = self.engine.scopes()
             existing = [scopes[scope_id] for scope_id in scope_ids(blueprint) if scope_id in scopes]
             if existing:
-                self.notes += _difference_notes(blueprint, existing)
+                self.notes += difference_notes(blueprint, existing)
             else:
                 await Control(self.engine).create_set(OPERATOR, blueprint)
 
     async def reload(self, load: Callable[[], Settings]) -> None:
-        """Follow a changed inventory and changed certificates; a failure leaves everything as it was.
+        """Follow changed machines, addresses, tokens and certificates; a failure is logged.
 
         Other settings hold from the next start on.
         """
@@ -266,20 +272,35 @@ class FleetServer:
             settings = await asyncio.to_thread(load)
             if settings.serve is None:
                 return
-            await self._apply_inventory(settings.serve)
-            if isinstance(self.listeners, AddressedListeners):
-                self.listeners.set_guests(settings.serve.guests)
-            if self._tls is not None:
-                certificates = await asyncio.to_thread(self._load_certificates)
-                self._tls.load_cert_chain(certificates.chain, certificates.key)
+            await self._reload(settings, settings.serve)
         except (FairWarningError, OSError) as problem:
             log.error(LogMessage("reload_failed", problem=problem))
         else:
             log.info(LogMessage("reloaded", guests=len(settings.serve.guests)))
 
+    async def _reload(self, settings: Settings, serve: ServeSettings) -> None:
+        before = self._settings
+        self._settings = replace(before, token=settings.token, serve=replace(serve, inventory=()))
+        try:
+            if self._tls is not None:
+                certificates = await asyncio.to_thread(self._load_certificates)
+                certificates.context()  # refuses what does not fit together
+                self._tls.load_cert_chain(certificates.chain, certificates.key)
+            await self._apply_inventory(serve)
+        except BaseException:
+            self._settings = before
+            raise
+        if isinstance(self.listeners, AddressedListeners):
+            self.listeners.set_guests(serve.guests)
+        self._tokens = await self._open_tokens()
+        for replaceable in self._apps:
+            replaceable.renew()
+
     async def _apply_inventory(self, serve: ServeSettings) -> None:
         """Bring the fleet in step with the inventory; another node may do the same meanwhile."""
-        sync = await Control(self.engine).apply_inventory(PLATFORM, serve.inventory)
+        sync = await Control(self.engine).apply_inventory(
+            PLATFORM, serve.inventory, remove_most=serve.remove_most
+        )
         if sync.written or sync.removed:
             log.info(LogMessage("inventory_applied", written=sync.written, removed=sync.removed))
         if sync.kept:
@@ -342,20 +363,23 @@ class FleetServer:
         # Streams hold their connection, so a quarter of the connections is left for other requests.
         self._streams = Streams(min(listener.limits.streams, listener.limits.connections * 3 // 4))
         self._metric_sources.append(self._streams.families)
-        app = create_app(
-            control,
-            endpoints=self.listeners.url,
-            alternatives=self.listeners.alternatives,
-            token=self._settings.token,
-            throttle=self._throttle,
-            loopback=loopback(host),
-            shutdown=shutdown,
-            management=lambda: asyncio.shield(self._management),
-            metric_sources=self._metric_sources,
-            streams=self._streams,
-        )
-        with_console = LazyMount(app, lambda: self._console_app(shutdown, control))
-        self.operator_url = await self._serve(listener, with_console, host, port)
+
+        def make_app() -> "ASGIApp":
+            app = create_app(
+                control,
+                endpoints=self.listeners.url,
+                alternatives=self.listeners.alternatives,
+                token=self._settings.token,
+                throttle=self._throttle,
+                loopback=loopback(host),
+                shutdown=shutdown,
+                management=lambda: asyncio.shield(self._management),
+                metric_sources=self._metric_sources,
+                streams=self._streams,
+            )
+            return LazyMount(app, lambda: self._console_app(shutdown, control))
+
+        self.operator_url = await self._serve(listener, self._replaceable(make_app), host, port)
         self._stack.callback(shutdown.set)
         self.engine.membership.address = self.operator_url
 
@@ -408,6 +432,11 @@ class FleetServer:
         await self._stack.enter_async_context(listener.serve(app, bound))
         return url
 
+    def _replaceable(self, make: "Callable[[], ASGIApp]") -> ReplaceableApp:
+        app = ReplaceableApp(make)
+        self._apps.append(app)
+        return app
+
     async def _open_tokens(self) -> "Tokens":
         from fairwarning.arm.tokens import load_tokens
 
@@ -433,9 +462,12 @@ class FleetServer:
 
         base_url = f"https://{_url_host(host)}:{port}"
         context = await self._open_arm_context()
-        app = create_app(context, base_url=base_url, tokens=self._tokens, throttle=self._throttle)
+
+        def make_app() -> "ASGIApp":
+            return create_app(context, base_url=base_url, tokens=self._tokens, throttle=self._throttle)
+
         listener = self._http_listener("management", self._shares.management, tls)
-        self.arm_url = await self._serve(listener, app, host, port)
+        self.arm_url = await self._serve(listener, self._replaceable(make_app), host, port)
         return ManagementEndpoint(
             url=self.arm_url,
             ca=self._certificates.ca,
@@ -526,32 +558,6 @@ def _check_token(api: str, address: tuple[str, int] | None, token: str | None) -
     if token is not None and len(token) < SHORTEST_TOKEN:
         length = format_count(len(token), "character")
         raise InvalidError("token", f"has {length}; it needs at least {SHORTEST_TOKEN}")
-
-
-def _clock_ahead_note(manual_time: datetime) -> str:
-    return (
-        f"the manual clock of this data directory is at {for_people(manual_time)}, ahead of real time: "
-        "events due after that will be late; hint: up --clock manual"
-    )
-
-
-def _stored_fleet_note(scopes: Collection[Scope], data: Path | None) -> str:
-    if not scopes:
-        return f"no machines are left in {data}; hint: create some with --scale-set web=3"
-    machines = sum(len(scope.machines) for scope in scopes)
-    sets = len({scope.facts.set_id for scope in scopes})
-    return f"{format_count(machines, 'machine')} in {format_count(sets, 'set')} from {data}"
-
-
-def _difference_notes(blueprint: Blueprint, scopes: Sequence[Scope]) -> tuple[str, ...]:
-    """Return how the scopes of an existing set differ from its blueprint."""
-    kind, count = scopes[0].facts.kind, sum(len(scope.machines) for scope in scopes)
-    machines = format_count(count, "machine")
-    if kind is not blueprint.kind:
-        return (f"{blueprint.name} already exists, as {kind} with {machines}",)
-    if count != (sum(number for _, number in blueprint.roles) or blueprint.count):
-        return (f"{blueprint.name} already exists, with {machines}",)
-    return ()
 
 
 def _machine_addresses(engine: Engine, addresses: Mapping[str, str]) -> dict[MachineRef, str]:

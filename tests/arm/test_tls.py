@@ -83,6 +83,15 @@ def test_a_server_that_is_started_years_later_has_a_certificate_of_that_day(tmp_
     assert leaf(files).not_valid_after_utc == later + LIFE
 
 
+def test_processes_that_share_a_directory_load_one_certificate(tmp_path: Path) -> None:
+    first = certificates(tmp_path, ("a.test",), NOON).chain.read_bytes()
+    second = certificates(tmp_path, ("a.test",), NOON + timedelta(hours=23)).chain.read_bytes()
+    another = certificates(tmp_path, ("b.test",), NOON).chain.read_bytes()
+
+    assert first == second
+    assert another != first
+
+
 def test_an_authority_that_would_run_out_first_is_replaced(tmp_path: Path) -> None:
     before = certificates(tmp_path, ["127.0.0.1"], NOON).ca.read_bytes()
 

@@ -7,11 +7,13 @@ import sqlite3
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from fairwarning.arm.tls import certificates
 from tests.cli.server import Done, Process, call, free_port, until
 from tests.config.files import secret
 from tests.forked import Forked
@@ -223,6 +225,39 @@ def test_sighup_follows_a_changed_inventory(tmp_path: Path) -> None:
             name = guest.get("/metadata/instance/compute/name?api-version=2021-02-01&format=text").text
 
     assert name == "w3"
+
+
+def test_sighup_follows_a_changed_token_and_changed_certificates(tmp_path: Path) -> None:
+    token = secret(tmp_path)
+    text = FLEET.replace('listen = "127.0.0.1:0"\n', 'listen = "127.0.0.1:0"\ntoken_file = "token"\n', 1)
+    own = '[tls]\ncertificate = "server.pem"\nkey = "key.pem"\n'
+    issue(tmp_path, "one")
+
+    with serving(tmp_path, f"{text}{own}") as server:
+        before = status(server, tmp_path / "one" / "ca.pem", "0123456789abcdef")
+        token.write_text("a second token of enough length")
+        issue(tmp_path, "two")
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: "reloaded" in server.logged(), "serve has read the file again")
+        old = status(server, tmp_path / "two" / "ca.pem", "0123456789abcdef")
+        new = status(server, tmp_path / "two" / "ca.pem", "a second token of enough length")
+
+    assert (before, old, new) == (200, 401, 200)
+
+
+def issue(folder: Path, authority: str) -> None:
+    """Put a certificate of an authority into the folder, as an operator would."""
+    files = certificates(folder / authority, (), datetime.now(UTC))
+    (folder / "server.pem").write_bytes(files.chain.read_bytes())
+    secret(folder, "key.pem", files.key.read_text())
+
+
+def status(server: Serving, ca: Path, token: str) -> int:
+    """Return the status of a request with a token, from a client that trusts an authority."""
+    trust = ssl.create_default_context(cafile=ca)
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx2.Client(base_url=server.url, verify=trust, headers=headers, trust_env=False) as client:
+        return client.get("/fleet/v1/machines").status_code
 
 
 def test_sighup_with_a_wrong_file_changes_nothing(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.control.control import Control
 from fairwarning.control.inventory import MOST_AT_ONCE, InventorySync, inventory_requests
-from fairwarning.core.errors import InvalidError
+from fairwarning.core.errors import InvalidError, MassRemovalError
 from fairwarning.core.inventory import InventoryScope
 from fairwarning.core.model import (
     PLATFORM,
@@ -146,6 +146,18 @@ def test_a_scope_of_another_kind_is_refused() -> None:
 
     with pytest.raises(InvalidError, match="web exists as availability-set; the inventory says standalone"):
         apply(fleet, scope("web", "a", kind=ScopeKind.STANDALONE))
+
+
+def test_an_inventory_that_lacks_most_machines_is_refused() -> None:
+    fleet = FleetHarness()
+    names = [f"m{number}" for number in range(30)]
+    apply(fleet, scope("web", *names))
+
+    with pytest.raises(MassRemovalError, match="the inventory lacks 16 of the 30 machines of the fleet"):
+        apply(fleet, scope("web", *names[:14]))
+    run(Control(fleet.engine).apply_inventory(PLATFORM, (scope("web", *names[:14]),), remove_most=True))
+
+    assert len(fleet.machines("web")) == 14
 
 
 def test_two_nodes_apply_one_inventory_once() -> None:

@@ -3,15 +3,19 @@
 Azure's tools accept no plain HTTP, and no public authority signs certificates for loopback. So this server
 has an authority of its own, and clients are given its certificate to trust. The authority's key and
 certificate stay in the data directory: clients that trust the authority keep trusting it after a restart. The
-server's own certificate is issued anew at every start, for the names that the server has then.
+server's own certificate is issued for the names that the server has when it starts.
+
+Several processes may share the directory, one after the other: a certificate of the same day and for the same
+names is used again, so that none replaces a key which another is about to load.
 
 An authority that would expire before the certificates it signs, or whose key does not match, is replaced.
 """
 
+import fcntl
 import logging
 import os
 import ssl
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -37,6 +41,9 @@ CA_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=397)
 #: The clocks of clients may be behind the server's.
 _LEEWAY = timedelta(days=1)
+
+#: How long a certificate is used again by later starts.
+_REUSED = timedelta(days=1)
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
@@ -65,18 +72,43 @@ class _Authority:
 def certificates(directory: Path, hosts: Iterable[str], now: datetime) -> Certificates:
     """Return certificates for a server with these names, signed by the stored authority or a new one."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (directory / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _certificates(directory, dict.fromkeys((*LOCAL, *hosts)), now)
+
+
+def _certificates(directory: Path, hosts: Collection[str], now: datetime) -> Certificates:
     ca, ca_key = directory / "ca.pem", directory / "ca-key.pem"
     authority = _load_authority(ca, ca_key, now)
     if authority is None:
         authority = _new_authority(now)
         _write(ca_key, _private(authority.key))
         _write(ca, _public(authority.certificate), mode=0o644)
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _server_certificate(authority, key, dict.fromkeys((*LOCAL, *hosts)), now)
     files = Certificates(ca=ca, chain=directory / "server.pem", key=directory / "server-key.pem")
+    if _is_current(files, authority, hosts, now):
+        return files
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _server_certificate(authority, key, hosts, now)
     _write(files.key, _private(key))
     _write(files.chain, _public(certificate) + _public(authority.certificate), mode=0o644)
     return files
+
+
+def _is_current(files: Certificates, authority: _Authority, hosts: Iterable[str], now: datetime) -> bool:
+    """Whether the files have a certificate of this day for these names, by this authority."""
+    try:
+        chain = x509.load_pem_x509_certificates(files.chain.read_bytes())
+        key = load_pem_private_key(files.key.read_bytes(), None)
+        names = chain[0].extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, TypeError, x509.ExtensionNotFound):
+        return False
+    issued_at = chain[0].not_valid_before_utc + _LEEWAY
+    return (
+        chain[1:] == [authority.certificate]
+        and timedelta(0) <= now - issued_at < _REUSED
+        and list(names) == [_name(host) for host in hosts]
+        and key.public_key() == chain[0].public_key()
+    )
 
 
 def _load_authority(ca: Path, ca_key: Path, now: datetime) -> _Authority | None:

@@ -58,8 +58,8 @@ def serve(
 
     The file lists the machines and says where the data is, which APIs listen where, and which files hold the
     secrets. Unlike `up`, the server has a real clock and nothing of the emulator: machines come from the
-    inventory alone, and your own tools act on them. SIGHUP reads the machines and the certificates again. The
-    log is on stderr.
+    inventory alone, and your own tools act on them. SIGHUP reads machines, tokens and certificates again.
+    The log is on stderr.
 
     \b
     Example:

@@ -78,6 +78,8 @@ class ServeSettings:
     dsn: str | None = field(default=None, repr=False)
     migrate: bool = False
     inventory: tuple[InventoryScope, ...] = ()
+    #: Whether an inventory that lacks most of the machines removes them.
+    remove_most: bool = False
     #: The machine at each source address that a guest may call from.
     guests: Mapping[str, MachineRef] = field(default_factory=lambda: MappingProxyType({}))
     #: The secret of clients of the management API.

@@ -160,7 +160,7 @@ def _listed(file: ServeFile, folder: Path, problems: list[str]) -> Iterator[_Lis
         for number in range(table.count):
             name = f"{table.name}{mark}{number}"
             yield _Listed(entry_place("set", index, table.name), MachineEntry(name=name, set=table.name))
-    if file.inventory is not None:
+    if file.inventory.file:
         path = folder / file.inventory.file
         try:
             yield from _read_csv(path, problems)

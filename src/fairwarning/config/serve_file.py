@@ -117,11 +117,14 @@ class LogTable(_Table, frozen=True, kw_only=True):
 
 
 class InventoryTable(_Table, frozen=True, kw_only=True):
-    """Machines that are listed in another file."""
+    """Machines that are listed in another file, and how the fleet follows the list."""
 
     file: Annotated[
         str, Meta(description="a CSV file; its columns are keys of [[machine]], named in the first line")
-    ]
+    ] = ""
+    remove_most: Annotated[
+        bool, Meta(description="accept a list that lacks more than half of the machines of the fleet")
+    ] = False
 
 
 class SetTable(_Table, frozen=True, kw_only=True):
@@ -184,7 +187,7 @@ class ServeFile(_Table, frozen=True, kw_only=True):
     retention: RetentionTable = RetentionTable()
     limits: LimitsTable = LimitsTable()
     log: LogTable = LogTable()
-    inventory: InventoryTable | None = None
+    inventory: InventoryTable = InventoryTable()
     set: list[SetTable] = []
     machine: list[MachineEntry] = []
 

@@ -124,6 +124,7 @@ class _SettingsReader:
             dsn=self._dsn(store) if isinstance(store, PostgresTable) else None,
             migrate=isinstance(store, PostgresTable) and store.migrate,
             inventory=inventory.scopes,
+            remove_most=file.inventory.remove_most,
             guests=inventory.addresses,
             management_token=secret,
             tls=tls,

@@ -14,7 +14,12 @@ from functools import cache, partial
 from typing import Generic, TypeVar
 
 from fairwarning.control.draft import Draft, authorise
-from fairwarning.control.inventory import InventorySync, count_changes, inventory_requests
+from fairwarning.control.inventory import (
+    InventorySync,
+    check_removals,
+    count_changes,
+    inventory_requests,
+)
 from fairwarning.control.names import machines_or_host, members, pending_event, scopes_of
 from fairwarning.control.refusals import Refusals, Subject, refusal_note
 from fairwarning.control.results import Announced, Approved, Created, changed_events
@@ -209,9 +214,15 @@ class Control:
         return await self._create(principal, Action.ADD_MACHINES, fill)
 
     async def apply_inventory(
-        self, principal: Principal, inventory: Sequence[InventoryScope]
+        self, principal: Principal, inventory: Sequence[InventoryScope], *, remove_most: bool = False
     ) -> InventorySync:
-        """Bring the fleet in step with an inventory, in requests of limited size."""
+        """Bring the fleet in step with an inventory, in requests of limited size.
+
+        Raises:
+            MassRemovalError: most of the machines would be removed, and ``remove_most`` does not say so.
+        """
+        if not remove_most:
+            check_removals(self.engine.scopes(), inventory)
         changes: list[Change] = []
         for scopes, gone in inventory_requests(self.engine.scopes(), inventory):
             fill = partial(Draft.apply_inventory, scopes=scopes, gone=gone)

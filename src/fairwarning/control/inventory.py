@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from fairwarning.core.changes import Change, MachineChanged, MachineRemoved
+from fairwarning.core.errors import MassRemovalError
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.inventory import InventoryScope, apply_inventory, busy_machines
 from fairwarning.core.model import MachineRef, Scope, ScopeId
 
 T = TypeVar("T")
+
+#: This many machines may be removed in any case.
+FEW = 10
 
 #: A request has at most this many machines, or one scope.
 MOST_AT_ONCE = 1000
@@ -32,6 +36,21 @@ class InventorySync(NamedTuple):
     removed: int = 0
     #: Machines that are not in the inventory and stay because of a pending event.
     kept: tuple[str, ...] = ()
+
+
+def check_removals(existing: Mapping[ScopeId, Scope], inventory: Sequence[InventoryScope]) -> None:
+    """Refuse an inventory that would remove most of the machines.
+
+    Raises:
+        MassRemovalError: more than half of a fleet of some size would be removed.
+    """
+    listed = {scope.facts.id: {machine.name for machine in scope.machines} for scope in inventory}
+    machines = sum(len(scope.machines) for scope in existing.values())
+    missing = sum(
+        name not in listed.get(scope.id, ()) for scope in existing.values() for name in scope.machines
+    )
+    if missing > max(machines // 2, FEW):
+        raise MassRemovalError(missing, machines)
 
 
 def inventory_requests(

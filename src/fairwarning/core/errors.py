@@ -19,6 +19,7 @@
     ├── NotRunningError          a stopped machine cannot be restarted, moved or evicted
     ├── EmulatorOnlyError        only the emulator can do this
     ├── MachinesListedError      the machines of this server are those of its inventory
+    ├── MassRemovalError         an inventory lacks most of the machines
     ├── SpotIsNotWarnedError     Spot machines get no terminate notice
     ├── RolloutUnderWayError     the scope already has a rollout
     ├── ContendedError           other requests kept changing what this one rests on; try again
@@ -235,6 +236,20 @@ class MachinesListedError(FairWarningError):
             f"cannot {action}: machines come from the inventory of fairwarning serve; add them to its file"
         )
         self.action = action
+
+
+class MassRemovalError(FairWarningError):
+    """An inventory lacks most of the machines, perhaps because the list was cut off."""
+
+    status_hint = 409
+
+    def __init__(self, missing: int, machines: int) -> None:
+        super().__init__(
+            f"the inventory lacks {missing} of the {machines} machines of the fleet; "
+            "remove_most = true in [inventory] removes them nevertheless"
+        )
+        self.missing = missing
+        self.machines = machines
 
 
 class SpotIsNotWarnedError(FairWarningError):
