@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from enum import Enum
-from functools import cache, partial
+from functools import partial
 from typing import Generic, TypeVar
 
 from fairwarning.control.draft import Draft, authorise
@@ -341,26 +341,17 @@ class Control:
         self, principal: Principal, asked: str, fill: Callable[[Draft], T]
     ) -> tuple[T, Result]:
         """Carry out a request; return what ``fill`` returned in its last try, and the result."""
-        request = _Request(Caller(principal, new_request_id()), self.engine.policy, asked, fill)
-
-        @cache
-        def left_out() -> int | None:
-            return self._refusals.left_out(principal)
-
-        def note(error: FairWarningError) -> CommandRefused | None:
-            # However often a request is tried, it counts as one refusal.
-            count = left_out()
-            return None if count is None else refusal_note(principal, request.draft.subject, error, count)
-
+        policy, caller = self.engine.policy, Caller(principal, new_request_id())
+        request = _Request(caller, policy, asked, fill, self._refusals)
         refused = False
         try:
-            result = await self.engine.submit(request.caller, request.build, note)
+            result = await self.engine.submit(request.caller, request.build, request.note_refusal)
         except FairWarningError as error:
             refused = not isinstance(error, ContendedError | StorageError)
             raise
         finally:
-            if not refused and left_out.cache_info().currsize:
-                self._refusals.take_back(principal, left_out())
+            if not refused:
+                request.take_refusal_back()
         return request.filled, result
 
     async def _announce(
@@ -418,19 +409,48 @@ class Control:
 class _Request(Generic[T]):
     """A request and its last try: the draft, and what ``fill`` returned."""
 
-    __slots__ = ("_asked", "_fill", "_policy", "caller", "draft", "filled")
+    __slots__ = (
+        "_asked",
+        "_fill",
+        "_left_out",
+        "_policy",
+        "_refusals",
+        "_refused",
+        "caller",
+        "draft",
+        "filled",
+    )
 
     draft: Draft
     filled: T
 
-    def __init__(self, caller: Caller, policy: Policy, asked: str, fill: Callable[[Draft], T]) -> None:
+    def __init__(
+        self, caller: Caller, policy: Policy, asked: str, fill: Callable[[Draft], T], refusals: Refusals
+    ) -> None:
         self.caller = caller
         self._policy = policy
         self._asked = asked
         self._fill = fill
+        self._refusals = refusals
+        self._refused = False
+        self._left_out: int | None = None
 
     def build(self, view: View) -> Plan:
         """Make the plan of one try."""
         self.draft = Draft(self.caller, view, self._policy, self._asked)
         self.filled = self._fill(self.draft)
         return self.draft.plan()
+
+    def note_refusal(self, error: FairWarningError) -> CommandRefused | None:
+        """Return the journal's note; however often the request is tried, it counts as one refusal."""
+        principal = self.caller.principal
+        if not self._refused:
+            self._refused, self._left_out = True, self._refusals.left_out(principal)
+        if self._left_out is None:
+            return None
+        return refusal_note(principal, self.draft.subject, error, self._left_out)
+
+    def take_refusal_back(self) -> None:
+        """Do not count a refusal in an earlier try: the request was carried out, or could not be stored."""
+        if self._refused:
+            self._refusals.take_back(self.caller.principal, self._left_out)

@@ -25,7 +25,7 @@ The rules of a batch:
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -164,15 +164,15 @@ class Decider:
             return False
         return asyncio.get_running_loop().time() - self._batch_began > STUCK_AFTER
 
-    async def handle(self, caller: Caller, build: Build, note_refusal: NoteRefusal) -> Result:
-        """Decide a request and return what came of it, once that is stored and installed."""
+    def handle(self, caller: Caller, build: Build, note_refusal: NoteRefusal) -> Awaitable[Result]:
+        """Decide a request; what came of it is known once that is stored and installed."""
         loop = asyncio.get_running_loop()
         request = _Request(caller, build, note_refusal, loop.time(), self._clock.now(), loop.create_future())
         self._gathered.append(request)
         if self._worker is None:
             self._batch_began = loop.time()
             self._worker = asyncio.create_task(self._work())
-        return await request.answer
+        return request.answer
 
     async def idle(self) -> None:
         """Return once no request is waiting or being decided."""
@@ -197,9 +197,8 @@ class Decider:
 
     def _take(self) -> list[_Request]:
         """Remove and return the requests of the next batch."""
-        now = asyncio.get_running_loop().time()
         for request in self._gathered:
-            if request.tries and now - request.arrived > PATIENCE:
+            if request.tries and asyncio.get_running_loop().time() - request.arrived > PATIENCE:
                 request.fail(ContendedError())
         # A request whose caller has given up is tried once: it may have been stored by then anyway.
         waiting = [request for request in self._gathered if not request.answer.done() or not request.tries]
@@ -376,8 +375,11 @@ def _versions(decision: Decision, before: Fold) -> Mapping[ScopeId, int]:
     """Return the version of each touched scope; the version that a removed scope would have."""
     versions: dict[ScopeId, int] = {}
     for scope_id, scope in decision.after.items():
-        last = before.find_scope(scope_id)
-        versions[scope_id] = scope.version if scope is not None else 1 if last is None else last.version + 1
+        if scope is not None:
+            versions[scope_id] = scope.version
+        else:
+            last = before.find_scope(scope_id)
+            versions[scope_id] = 1 if last is None else last.version + 1
     return versions
 
 

@@ -223,8 +223,8 @@ class Engine:
         """Write a note to the journal."""
         await self._submit(Plan(notes=(note,)))
 
-    async def _submit(self, plan: Plan) -> Result:
-        return await self.submit(Caller(PLATFORM, new_request_id()), lambda view: plan)
+    def _submit(self, plan: Plan) -> Awaitable[Result]:
+        return self.submit(Caller(PLATFORM, new_request_id()), lambda view: plan)
 
     # -- polls
 
