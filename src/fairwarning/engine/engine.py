@@ -70,7 +70,7 @@ class Engine:
         self._decider = Decider(
             store, self._replica, self._follower, clock, lambda: self.policy, new_stamp, batch_size
         )
-        self._polls = Polls(self._replica, clock, lambda: self.policy.poll_refresh, self._write_polls)
+        self._polls = Polls(self._replica, clock, policy.poll_refresh, self._write_polls)
         #: The other nodes of the store; none unless this node has joined them.
         self.membership = Membership(new_node_id(), clock, lambda: self.position, self._check_soon)
         self.leases: Leases = self._open_leases()
@@ -289,6 +289,7 @@ class Engine:
     def set_speed(self, speed: float) -> None:
         """Change how fast durations pass from now on."""
         self.policy = with_speed(self.policy, speed)
+        self._polls.refresh = self.policy.poll_refresh
         self.reconciler.note_all_scopes()
 
     def _installed(self, entries: Sequence[Entry], scopes: Mapping[ScopeId, Scope | None]) -> None:

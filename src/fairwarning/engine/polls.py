@@ -27,12 +27,13 @@ class Polls:
         self,
         replica: Replica,
         clock: Clock,
-        refresh: Callable[[], timedelta],
+        refresh: timedelta,
         write: Callable[[PollsRecorded], Awaitable[None]],
     ) -> None:
         self._replica = replica
         self._clock = clock
-        self._refresh = refresh
+        #: How old the stored instant of a poll may become.
+        self.refresh = refresh
         self._write = write
         self._latest: dict[ScopeId, datetime] = {}
         #: The scopes whose last poll should be written, in order.
@@ -48,7 +49,7 @@ class Polls:
     def stale_at(self, facts: ScopeProperties) -> datetime | None:
         """Return when the stored poll becomes too old; None if no poll is stored."""
         stored = self._stored(facts)
-        return None if stored is None else stored + self._refresh()
+        return None if stored is None else stored + self.refresh
 
     def record(self, scope_id: ScopeId, now: datetime) -> None:
         """Record a poll in memory."""
@@ -58,7 +59,7 @@ class Polls:
         """Record a poll in memory, and in the journal if the stored instant is too old."""
         self._latest[facts.id] = now
         stored = self._stored(facts)
-        if stored is not None and now - stored >= self._refresh():
+        if stored is not None and now - stored >= self.refresh:
             self._due[facts.id] = None
             if self._writing is None:
                 self._writing = asyncio.create_task(self._write_soon())
