@@ -182,7 +182,15 @@ def test_nothing_may_follow_the_trailer(backup: Path, tmp_path: Path) -> None:
     assert refused(file, tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b"no JSON\n"), gzip.compress(b"{}\n")])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="an empty file"),
+        pytest.param(b"no gzip", id="a text"),
+        pytest.param(gzip.compress(b"no JSON\n"), id="a compressed text"),
+        pytest.param(gzip.compress(b"{}\n"), id="an empty object"),
+    ],
+)
 def test_what_is_no_backup_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "other"
     file.write_bytes(content)
