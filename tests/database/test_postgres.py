@@ -95,7 +95,7 @@ def test_a_sound_database_has_no_findings(dsn: str) -> None:
             "CREATE TABLE journal_x PARTITION OF journal FOR VALUES FROM (900000) TO (900001)",
             ("partition", "journal_x"),
         ),
-        ("UPDATE migration SET checksum = 'x'", ("structure", "migration")),
+        ("UPDATE migration SET checksum = 'x' WHERE number = 1", ("structure", "migration")),
     ],
 )
 def test_every_kind_of_damage_is_one_finding(dsn: str, statement: str, expected: tuple[str, str]) -> None:

@@ -26,11 +26,13 @@ from fairwarning.store.migrate import ChangedMigrationError, NewerDatabaseError
 from fairwarning.store.postgres import open_postgres
 from fairwarning.store.postgres.address import Address
 from fairwarning.store.postgres.connection import check_server
-from fairwarning.store.postgres.store import PostgresStore
+from fairwarning.store.postgres.schema import steps
+from fairwarning.store.postgres.store import PostgresStore, finish_migration
 from fairwarning.store.rows import KINDS
 from tests.postgres import empty_database, execute, migrated_template, new_database
 from tests.store.stores import Node, made, postgres_nodes
-from tests.store.stories import happened
+from tests.store.stories import NOON, gone, happened
+from tests.store.test_pruning import at_hours
 
 REPORT = NodeReport("n1", "alpha", "http://10.0.0.1:8080", 7, timedelta(milliseconds=-3), "0.1")
 
@@ -192,6 +194,33 @@ def test_partitions_are_added_before_they_are_needed_and_dropped_when_they_are_e
     asyncio.run(story())
 
 
+def test_a_partition_whose_lines_are_all_too_old_is_dropped_at_once() -> None:
+    async def story() -> None:
+        dsn = new_database(migrated_template())
+        execute(dsn, "UPDATE ledger SET partition_lines = 10, last = 100000")
+        execute(dsn, "UPDATE pruning SET mark = 100000")
+        async with postgres_nodes(dsn, 1) as (store,):
+            node = Node()
+            first = [*made("web", "a"), *(happened(number) for number in range(18))]
+            batches = [node.decide(first), node.decide([text(1)] * 20), node.decide([text(2)] * 5)]
+            for hours, batch in enumerate(batches):
+                await store.commit(at_hours(batch, hours))
+            empty = await store.size()
+            young = await store.prune(NOON + timedelta(minutes=90), 7, ())
+            kept = partitions(dsn)
+            await store.commit(node.decide([gone(number) for number in range(18)]))
+            dropped = await store.prune(NOON + timedelta(minutes=90), 7, ())
+            rest = [line.seq for line in await store.journal()]
+
+            assert (young, kept) == (7, list(range(100001, 100051, 10)))
+            assert (dropped, await store.pruned()) == (7, 100040)
+            assert rest == list(range(100041, 100064))
+            assert partitions(dsn) == [100041, 100051, 100061]
+            assert await store.size() < empty
+
+    asyncio.run(story())
+
+
 def partitions(dsn: str) -> list[object]:
     listed = [first for (first,) in execute(dsn, "SELECT first FROM journal_partition ORDER BY first")]
     found = execute(
@@ -313,6 +342,19 @@ def test_a_database_that_only_a_newer_version_can_read_is_refused() -> None:
 
     with pytest.raises(NewerDatabaseError, match="the database has schema 98"):
         opening(dsn)
+
+
+def test_a_finished_migration_locks_out_what_does_not_know_it() -> None:
+    known, dsn = len(steps()), new_database(migrated_template())
+    before = execute(dsn, "SELECT schema, readable_from FROM meta")
+
+    asyncio.run(finish_migration(Address(dsn)))
+
+    assert before == [(known, 1)]
+    assert execute(dsn, "SELECT schema, readable_from FROM meta") == [(known, known)]
+    opening(dsn)
+    with pytest.raises(OlderDatabaseError):
+        asyncio.run(finish_migration(Address(new_database())))
 
 
 def test_a_node_learns_with_a_heartbeat_that_it_has_become_too_old() -> None:

@@ -64,9 +64,10 @@ async def migrate(session: Session, known: Sequence[Migration]) -> None:
         await session.query(f"SELECT pg_advisory_unlock({LOCK})")
 
 
-async def finish(session: Session) -> None:
+async def finish(session: Session, known: Sequence[Migration]) -> None:
     """Lock out nodes that do not know the newest migration; what is new may be used from now on."""
-    await session.query("UPDATE meta SET readable_from = schema")
+    await check_schema(session, known)
+    await session.query(f"UPDATE meta SET readable_from = greatest(readable_from, {len(known)})")
 
 
 async def _read_meta(session: Session) -> tuple[int, int, Mapping[str, str]]:
