@@ -158,7 +158,9 @@ def test_a_start_after_sigterm_writes_nothing(tmp_path: Path) -> None:
     assert keys == {"arm-key", "console-secret"}
 
 
-def test_an_operator_api_off_loopback_has_tls_and_a_token(tmp_path: Path) -> None:
+def test_an_operator_api_off_loopback_has_tls_and_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret(tmp_path)
     text = FLEET.replace(
         'listen = "127.0.0.1:0"\n', f'listen = "0.0.0.0:{free_port()}"\ntoken_file = "token"\n', 1
@@ -171,8 +173,14 @@ def test_an_operator_api_off_loopback_has_tls_and_a_token(tmp_path: Path) -> Non
             without = client.get("/fleet/v1/machines")
             bearer = {"Authorization": "Bearer 0123456789abcdef"}
             allowed = client.get("/fleet/v1/machines", headers=bearer)
+        monkeypatch.setenv("FAIRWARNING_TOKEN", "0123456789abcdef")
+        stranger = call("vms", url=url)
+        monkeypatch.setenv("FAIRWARNING_CA", str(tmp_path / "tls" / "ca.pem"))
+        commanded = call("vms", url=url)
 
     assert (url.partition(":")[0], without.status_code, allowed.status_code) == ("https", 401, 200)
+    assert (stranger.code, commanded.code) == (1, 0)
+    assert f"the certificate of {url} is not trusted" in stranger.stderr
 
 
 @pytest.mark.parametrize("option", ["--config", "--check"])

@@ -96,6 +96,7 @@ def cli() -> None:
     Environment:
       FAIRWARNING_URL     address of the server  [default: http://127.0.0.1:8080]
       FAIRWARNING_TOKEN   token of the server, if it requires one
+      FAIRWARNING_CA      file with the authority that signed the server's certificate
 
     \b
     Exit codes:

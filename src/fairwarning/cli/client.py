@@ -20,6 +20,8 @@ from fairwarning.config import PROGRAM
 from fairwarning.core.document.render import Json
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
 T = TypeVar("T")
@@ -214,8 +216,16 @@ def decode(body: bytes | str, shape: type[T]) -> T:
 class OperatorClient:
     """The operator API of one server."""
 
-    def __init__(self, url: str, token: str | None = None, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        timeout: float | None = None,
+        trust: "ssl.SSLContext | None" = None,
+    ) -> None:
+        """Take the address, the token, a time limit in seconds, and the authorities to trust."""
         self.url = url
+        self._trust: ssl.SSLContext | bool = True if trust is None else trust
         self._timeout = timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._stack = ExitStack()
@@ -226,7 +236,13 @@ class OperatorClient:
 
         timeout = httpx2.Timeout(self._timeout or CONNECT_TIMEOUT, read=self._timeout or READ_TIMEOUT)
         return self._stack.enter_context(
-            httpx2.Client(base_url=self.url, headers=self._headers, trust_env=False, timeout=timeout)
+            httpx2.Client(
+                base_url=self.url,
+                headers=self._headers,
+                trust_env=False,
+                timeout=timeout,
+                verify=self._trust,
+            )
         )
 
     def close(self) -> None:
@@ -270,7 +286,7 @@ class OperatorClient:
             # The error quotes the header at fault, which may be the token.
             raise FailureError("the request has an invalid header") from None
         except httpx2.TransportError as error:
-            raise UnreachableError(self.url, str(error)) from error
+            raise _unreachable(self.url, str(error)) from error
         if response.is_error:
             raise _refusal(response)
         if response.content and not _is_json(response):
@@ -318,7 +334,7 @@ class OperatorClient:
                     elif message.data:
                         yield message.data
         except httpx2.TransportError as error:
-            raise UnreachableError(self.url, str(error)) from error
+            raise _unreachable(self.url, str(error)) from error
 
 
 def open_client(timeout: float | None = None) -> OperatorClient:
@@ -336,7 +352,20 @@ def open_client(timeout: float | None = None) -> OperatorClient:
     except (ValueError, httpx2.InvalidURL) as error:
         expected = f"(expected e.g. {config.DEFAULT_URL})"
         raise click.UsageError(f"FAIRWARNING_URL is not a URL: {url!r} {expected}") from error
-    return OperatorClient(url, token, timeout)
+    return OperatorClient(url, token, timeout, _trust(config.server_ca()))
+
+
+def _trust(path: str | None) -> "ssl.SSLContext | None":
+    if path is None:
+        return None
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=path)
+    except OSError as problem:
+        raise FailureError(
+            f"FAIRWARNING_CA: {path} cannot be read: {problem.strerror or problem}"
+        ) from problem
 
 
 def connect() -> OperatorClient:
@@ -344,6 +373,13 @@ def connect() -> OperatorClient:
     client = open_client()
     click.get_current_context().call_on_close(client.close)
     return client
+
+
+def _unreachable(url: str, reason: str) -> FailureError:
+    if "CERTIFICATE_VERIFY_FAILED" not in reason:
+        return UnreachableError(url, reason)
+    hint = "set FAIRWARNING_CA to a file with the authority that signed it, such as ca.pem of the server"
+    return FailureError(f"the certificate of {url} is not trusted: {reason}", hint)
 
 
 def _check_url(url: str) -> None:

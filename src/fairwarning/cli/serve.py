@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +16,20 @@ from fairwarning.cli.doctor import DATA_HINTS
 from fairwarning.cli.options import OutputFile, json_option
 from fairwarning.cli.output import FailureError, print_json, print_note, print_table
 from fairwarning.cli.up import addresses, published
+from fairwarning.config import PROGRAM
 from fairwarning.core.errors import FairWarningError
 from fairwarning.logs.output import LogFormat, LogLevel, log_written_to
 
 if TYPE_CHECKING:
     from fairwarning.config.serve_settings import LoadedFile
     from fairwarning.server import FleetServer
+
+#: What may help, by the name of the error.
+_HINTS: Mapping[str, tuple[str, ...]] = {
+    "OlderDatabaseError": (f"{PROGRAM} db migrate --config FILE, or migrate = true in [store]",),
+    "DataDirectoryInUseError": ("stop the other server: SQLite is for one node",),
+    **DATA_HINTS,
+}
 
 _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
@@ -112,7 +120,7 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except FairWarningError as problem:
-        raise FailureError(str(problem), *DATA_HINTS.get(type(problem).__name__, ())) from problem
+        raise FailureError(str(problem), *_HINTS.get(type(problem).__name__, ())) from problem
     except OSError as problem:
         raise FailureError(str(problem)) from problem
 

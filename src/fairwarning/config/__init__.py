@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.inventory import InventoryScope
-from fairwarning.core.model import MachineRef
 from fairwarning.core.policy import PROFILES, Profile, Retention
-from fairwarning.service_manager import ServiceManager
 
 if TYPE_CHECKING:
     from fairwarning.core.document.recording import MachineRecording
+    from fairwarning.core.inventory import InventoryScope
+    from fairwarning.core.model import MachineRef
+    from fairwarning.service_manager import ServiceManager
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
@@ -77,11 +77,11 @@ class ServeSettings:
     #: The PostgreSQL database; None if the data is in a directory.
     dsn: str | None = field(default=None, repr=False)
     migrate: bool = False
-    inventory: tuple[InventoryScope, ...] = ()
+    inventory: "tuple[InventoryScope, ...]" = ()
     #: Whether an inventory that lacks most of the machines removes them.
     remove_most: bool = False
     #: The machine at each source address that a guest may call from.
-    guests: Mapping[str, MachineRef] = field(default_factory=lambda: MappingProxyType({}))
+    guests: "Mapping[str, MachineRef]" = field(default_factory=lambda: MappingProxyType({}))
     #: The secret of clients of the management API.
     management_token: str | None = field(default=None, repr=False)
     tls: TlsSettings | None = None
@@ -171,8 +171,10 @@ def state_directory() -> Path:
     return state / "fairwarning"
 
 
-def service_manager() -> ServiceManager:
+def service_manager() -> "ServiceManager":
     """Return the service manager that has started this process."""
+    from fairwarning.service_manager import ServiceManager
+
     return ServiceManager(os.environ)
 
 
@@ -196,6 +198,11 @@ def holds(variables: Mapping[str, str]) -> bool:
 def is_token(text: str) -> bool:
     """Whether a text can be sent as a bearer token."""
     return bool(text) and text.isascii() and text.isprintable()
+
+
+def server_ca() -> str | None:
+    """Return the file with the certificates that commands trust; None to trust those of the system."""
+    return os.environ.get("FAIRWARNING_CA", "").strip() or None
 
 
 def server_token() -> str | None:
