@@ -25,11 +25,19 @@ class ControlledServer(Server):
 
     def receive(self) -> float:
         """Return the result of the last call."""
+        return self._receive()[0]
+
+    def finished(self) -> float:
+        """Return when the last call was carried out."""
+        return self._receive()[1]
+
+    def _receive(self) -> tuple[float, float]:
         assert self.child.stdout is not None
         line = self.child.stdout.readline()
         if not line:
             raise UnansweredError(f"{self.name} has ended")
-        return float(line)
+        result, at = map(float, line.split())
+        return result, at
 
     def call(self, call: str, number: int = 0, times: int = 1) -> float:
         """Send a call and return its result."""

@@ -54,6 +54,7 @@ class Goal:
 _NGINX = "nginx's ÷ ours"
 _EXPONENT = "exponent"
 _QUIET = "× without abuse"
+_NOTIFY = "× a LISTEN/NOTIFY round trip"
 
 GOALS: Mapping[str, Goal] = {
     "G1": Goal("CPU per poll, keep-alive", _NGINX, Better.MORE, 0.80, 0.95),
@@ -91,4 +92,8 @@ GOALS: Mapping[str, Goal] = {
     "G23a": Goal("operator API during abuse, p99", _QUIET, Better.LESS, 3.0),
     "G23b": Goal("management API during abuse, p99", _QUIET, Better.LESS, 3.0),
     "G23c": Goal("lateness of the server's timer during abuse, p99", "ms", Better.LESS, 10.0),
+    "G24a": Goal("durable approvals through PostgreSQL, 32 callers, rate", "× SQLite's", Better.MORE, 0.8),
+    "G24b": Goal("event stored → seen by a guest of another node, p50", _NOTIFY, Better.LESS, 3.0),
+    "G24d": Goal("catching up with the journal of other nodes", "lines/s", Better.MORE, 10_000.0),
+    "G24e": Goal("memory of a node with 100,000 machines", "MB", Better.LESS, 200.0),
 }

@@ -1,4 +1,4 @@
-"""The calls of ``bench.server_under_test``: a line on standard input, the result on standard output."""
+"""The calls of ``bench.server_under_test``: a line on standard input; the result, and when, on output."""
 
 import asyncio
 import gc
@@ -25,7 +25,8 @@ async def serve_calls(engine: Engine, url: str) -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
     while line := await reader.readline():
         call, number, times = line.decode().split()
-        _write_line(await CALLS[call](engine, ScopeId(f"set{number}"), int(times)))
+        result = await CALLS[call](engine, ScopeId(f"set{number}"), int(times))
+        _write_line(f"{result} {time.monotonic()}")
 
 
 def _write_line(text: str) -> None:

@@ -51,7 +51,7 @@ _METHOD = """\
 * A figure is the median of its rounds, with the lowest and the highest in brackets. A ratio is *noisy* if
   its reference varied by more than 30 %. Growth is the slope of cost against size, both logarithmic: 0 is
   no growth, 1 is in proportion.
-* Everything runs over loopback. Not measured: networks, several server processes, PostgreSQL."""
+* Everything runs over loopback. Not measured: networks, several server computers."""
 
 
 def write(

@@ -45,6 +45,12 @@ def _store(quick: bool) -> report.Section:
     return store.suite(store.QUICK if quick else store.USUAL, RESULTS)
 
 
+def _cluster(quick: bool) -> report.Section:
+    from bench import cluster
+
+    return cluster.suite(cluster.QUICK if quick else cluster.USUAL, RESULTS)
+
+
 def _start(quick: bool) -> report.Section:
     from bench import start
 
@@ -76,6 +82,7 @@ SUITES: Mapping[str, Callable[[bool], report.Section]] = {
     "watch": _watch,
     "scale": _scale,
     "store": _store,
+    "cluster": _cluster,
     "start": _start,
     "soak": _soak,
     "agent": _agent,

@@ -1,9 +1,10 @@
 """Our metadata API alone in a process, without a rate limit.
 
-``python -m bench.server_under_test PORT SETS MACHINES [portable] [calls] [data=DIR]`` answers on one
-listener, which knows machines by their source address. The fleet is in memory or in a directory; a new fleet
-has one pending event per set. With ``calls``, the server prints its URL once it is ready (port 0 is any free
-port) and takes the calls of ``bench.operator_calls`` on standard input.
+``python -m bench.server_under_test PORT SETS MACHINES [portable] [calls] [data=DIR] [dsn=DSN]`` answers on
+one listener, which knows machines by their source address. The fleet is in memory, in a directory, or in a
+PostgreSQL that other nodes may use, too; a new fleet has one pending event per set. With ``calls``, the
+server prints its URL once it is ready (port 0 is any free port) and takes the calls of
+``bench.operator_calls`` on standard input.
 """
 
 import asyncio
@@ -61,18 +62,22 @@ async def opened(store: Store) -> Engine:
     return engine
 
 
-async def _store(folder: str | None) -> Store:
-    if folder is None:
-        return MemoryStore()
-    from fairwarning.store.sqlite import SqliteStore
+async def _store(options: Mapping[str, str]) -> Store:
+    if "dsn" in options:
+        from fairwarning.store.postgres.store import PostgresStore
 
-    return await SqliteStore.open(Path(folder))
+        return await PostgresStore.open(options["dsn"], migrate=True)
+    if "data" in options:
+        from fairwarning.store.sqlite import SqliteStore
+
+        return await SqliteStore.open(Path(options["data"]))
+    return MemoryStore()
 
 
 async def serve(port: int, sets: int, machines: int, options: Mapping[str, str]) -> None:
     """Answer polls until SIGTERM."""
     gc.disable()  # as `fairwarning up`: the fleet stays, so it is frozen before the first collection
-    store = await _store(options.get("data"))
+    store = await _store(options)
     engine = await opened(store)
     if not engine.scopes():
         await populate(engine, sets, machines)
@@ -91,6 +96,8 @@ async def serve(port: int, sets: int, machines: int, options: Mapping[str, str])
     gc.freeze()
     gc.enable()
     work: list[Coroutine[object, None, None]] = [timer.run(engine, SystemClock())]
+    if "dsn" in options:
+        work.append(engine.follow())
     if "calls" in options:
         from bench.operator_calls import serve_calls
 

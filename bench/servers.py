@@ -135,9 +135,9 @@ def first_answer(child: subprocess.Popen[bytes], address: Address, path: str = P
     raise UnansweredError(f"{child.args!r} does not answer at {address}; exit status {child.poll()}")
 
 
-def appears(child: subprocess.Popen[bytes], file: Path) -> None:
+def appears(child: subprocess.Popen[bytes], file: Path, within: float = PATIENCE) -> None:
     """Wait until a starting server has written a file."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + within
     while not file.exists():
         if child.poll() is not None or time.monotonic() > end:
             raise UnansweredError(f"{child.args!r} does not write {file}; exit status {child.poll()}")

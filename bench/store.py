@@ -135,20 +135,20 @@ async def _round(folder: Path, effort: Effort) -> Round:
     store = await SqliteStore.open(folder)
     try:
         wanted = effort.alone + effort.one_by_one + effort.together
-        approvals = iter(await _prepare(store, wanted))
+        approvals = iter(await prepare(store, wanted))
         return Round(
             _median_sync(folder, effort.syncs),
-            await _trial(store, 1, list(islice(approvals, effort.alone))),
-            await _trial(store, CALLERS, list(islice(approvals, effort.one_by_one)), batch_size=1),
-            await _trial(store, CALLERS, list(islice(approvals, effort.together))),
+            await trial(store, 1, list(islice(approvals, effort.alone))),
+            await trial(store, CALLERS, list(islice(approvals, effort.one_by_one)), batch_size=1),
+            await trial(store, CALLERS, list(islice(approvals, effort.together))),
         )
     finally:
         await store.close()
 
 
-async def _prepare(store: Store, wanted: int) -> list[Approve]:
+async def prepare(store: Store, wanted: int) -> list[Approve]:
     """Schedule an event for each approval; return the approvals."""
-    engine = await _engine(store)
+    engine = await open_engine(store)
     sets = [Blueprint(name=f"set{number}", count=MACHINES) for number in range(-(-wanted // MACHINES))]
     await asyncio.gather(*(engine.handle(CreateSet(seed="bench", blueprint=blueprint)) for blueprint in sets))
     machines = [machine for scope in engine.scopes().values() for machine in scope.machines.values()]
@@ -163,17 +163,19 @@ async def _schedule(engine: Engine, machine: Machine) -> Approve:
     return Approve(scope=machine.scope, ids=(event,), machine=machine.name, by=machine.name)
 
 
-async def _engine(store: Store, batch_size: int = BATCH_SIZE) -> Engine:
+async def open_engine(store: Store, batch_size: int = BATCH_SIZE) -> Engine:
+    """Return an open engine on a store."""
     policy = Policy(start_enabled=True)
     engine = Engine(store, SystemClock(), SimulatedDriver(), policy, batch_size=batch_size)
     await engine.open()
     return engine
 
 
-async def _trial(
+async def trial(
     store: Store, callers: int, approvals: Sequence[Approve], batch_size: int = BATCH_SIZE
 ) -> Trial:
-    engine = await _engine(store, batch_size)
+    """Let callers approve one event after the other."""
+    engine = await open_engine(store, batch_size)
     gc.freeze()  # as a server does with its loaded fleet
     left = iter(approvals)
     waits: list[float] = []

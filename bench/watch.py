@@ -3,10 +3,11 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bench.controlled_server import ControlledServer, controlled_server
 from bench.guests import Guests, answered, at_rest
-from bench.load import POLL, ClientConnections
+from bench.load import POLL, Address, ClientConnections
 from bench.measure import cores, memory, percentile, pinned
 from bench.report import Figure, Section, claim
 from bench.servers import LOOPBACK, module, process, sources
@@ -74,6 +75,13 @@ class WatcherRound:
     def quickest(self) -> Wake:
         """The quickest wake: other users of the machine only add to its time."""
         return min(self.wakes, key=lambda wake: wake.last)
+
+
+class Seen(NamedTuple):
+    """How long after the call that made a change, and after its answer, a waiting guest saw the change."""
+
+    since_call: float
+    since_answer: float
 
 
 def efforts(quick: bool) -> Effort:
@@ -192,20 +200,23 @@ def _warm_up(server: ControlledServer) -> None:
     at_rest(server.pid)
 
 
-def _seen(server: ControlledServer, times: int) -> list[float]:
-    """Return the delays until a waiting guest sees each of some changes."""
-    delays = []
-    with ClientConnections(server.address) as connections:
+def seen(server: ControlledServer, times: int, address: Address | None = None) -> list[Seen]:
+    """Return when a guest that waits, on this or another server, sees each of some changes."""
+    changes = []
+    with ClientConnections(address or server.address) as connections:
         guests = Guests(connections, sources([0]))
         for number in range(times):
             guests.wait()
             time.sleep(0.005)  # the request must arrive before the event
-            begun = time.monotonic()
+            called = time.monotonic()
             server.send(_CALLS[number % 2])
             (woken,) = guests.woken()
-            delays.append(woken - begun)
-            server.receive()
-    return delays
+            changes.append(Seen(woken - called, woken - server.finished()))
+    return changes
+
+
+def _seen(server: ControlledServer, times: int) -> list[float]:
+    return [change.since_call for change in seen(server, times)]
 
 
 def _seen_while_busy(server: ControlledServer, times: int) -> list[float]:

@@ -4,6 +4,7 @@ import pytest
 
 LONGEST = (
     "docs/test_readme.py",
+    "cluster/test_chaos.py",
     "browser/test_pages.py",
     "browser/test_story.py",
     "agent/test_end_to_end.py",

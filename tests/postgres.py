@@ -40,6 +40,7 @@ DSN = "FAIRWARNING_TEST_PG_DSN"
 
 CACHE = Path(__file__).parent.parent / ".cache"
 NOBODY = 65534
+SHORT = Path("/tmp")
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
 #: Durability costs time and is of no use to a test.
@@ -173,17 +174,17 @@ class Server:
             self.process = None
 
 
-def new_directory() -> Path:
-    """Return a new directory with a short path, which a server may use."""
-    directory = Path(tempfile.mkdtemp(prefix="fwpg-", dir="/tmp"))
+def new_directory(parent: Path = SHORT) -> Path:
+    """Return a new directory that a server may use; the path of its socket must not be long."""
+    directory = Path(tempfile.mkdtemp(prefix="fwpg-", dir=parent))
     if os.geteuid() == 0:
         os.chown(directory, NOBODY, NOBODY)
     return directory
 
 
-def new_server(programs: Path) -> Server:
-    """Return a server with a new cluster that has not started yet."""
-    server = Server(programs, new_directory())
+def new_server(programs: Path, parent: Path = SHORT) -> Server:
+    """Return a server with a new cluster that has not started yet, in a directory below ``parent``."""
+    server = Server(programs, new_directory(parent))
     subprocess.run(["cp", "-a", _template(programs), server.data], check=True)
     return server
 

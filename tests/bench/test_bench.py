@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import agent, fairness, growth, pending, poll, report, scale, soak, start, store, watch
+from bench import agent, cluster, fairness, growth, pending, poll, report, scale, soak, start, store, watch
 from bench.guests import scheduled, tag
 from bench.load import UnansweredError, answer_length
 from bench.measure import (
@@ -152,6 +152,23 @@ def test_the_store_is_claimed_by_rates_and_by_waits_in_syncs() -> None:
     }
 
 
+def test_a_cluster_is_claimed_against_sqlite_and_a_notification_there_and_back() -> None:
+    slow, fast = store.Trial(2.0, 0.5, [0.002] * 100), store.Trial(1.0, 0.5, [0.002] * 100)
+
+    seen = watch.Seen(since_call=0.005, since_answer=0.002)
+
+    section = cluster.section([cluster.Round(fast, slow, 5000.0, [0.001], [seen])], cluster.MACHINES, 10**8)
+
+    assert {(claim.goal, claim.against): claim.values for claim in section.claims} == {
+        ("G24a", "SQLite"): (0.5,),
+        ("G24b", "LISTEN/NOTIFY"): (2.0,),
+    }
+    assert {figure.goal: figure.values for figure in section.figures if figure.goal} == {
+        "G24d": (5000.0,),
+        "G24e": (100.0,),
+    }
+
+
 def test_a_start_is_compared_with_the_references_that_are_there() -> None:
     ours, theirs = start.Started(0.2, 0.1), start.Started(0.1, 0.1)
 
@@ -273,6 +290,7 @@ def test_every_suite_measures_something(tmp_path: Path, noon: datetime) -> None:
         watch.suite(watch.Effort(rounds=1, wakes=2, watchers=500, seen=5)),
         scale.suite(fleets, tmp_path),
         store.suite(store.Effort(rounds=1, alone=10, one_by_one=40, together=80, syncs=10), tmp_path),
+        cluster.suite(cluster.Effort(rounds=1, approvals=80, seen=5, machines=1000), tmp_path),
         start.suite(1),
         soak.suite(3, tmp_path),
         agent.suite(1, 1.0),
@@ -282,7 +300,7 @@ def test_every_suite_measures_something(tmp_path: Path, noon: datetime) -> None:
     page = report.save(tmp_path, sections, report.machine(), noon)
 
     assert "| keep-alive | uvicorn raw ASGI |" in page.read_text()
-    large = {"G10", "G17", "G18"}
+    large = {"G10", "G17", "G18", "G24e"}
     against_nginx = set() if nginx_path() else {"G1", "G2", "G3", "G4a", "G4b", "G6a", "G6b"}
     unmeasured = {result.id for result in report.judge(sections) if result.spread is None}
     assert unmeasured == large | against_nginx
