@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from fairwarning.database.operations import check_database
+from fairwarning.database.postgres import PostgresDatabase
 from fairwarning.engine.ports import Entry, FleetSnapshot
 from fairwarning.store.postgres.store import PostgresStore
 from tests import postgres
@@ -80,6 +82,8 @@ async def run(folder: Path, seconds: float, seed: str) -> Report:
     report.lines = len(journal)
     report.violations += Audit(report.answers, journal, _stored_at(dsn)).violations()
     report.violations += compare_with_rows(journal, snapshot)
+    check = await asyncio.to_thread(check_database, PostgresDatabase(dsn))
+    report.violations += [f"{found.where}: {found.problem}" for found in check.findings.kept]
     return report
 
 

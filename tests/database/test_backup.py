@@ -204,12 +204,12 @@ class ManyRows:
 
     last_line = 0
     behind = timedelta(0)
-    machines = 10_000
+    machines = 3_000
 
     def rows(self, table: str) -> Iterator[StoredRow]:
         if table == "machine":
             for number in range(self.machines):
-                columns = "web", f"web_{number}", f"<{number:0200}>"
+                columns = "web", f"web_{number}", f"<{number:02000}>"
                 yield (*(text.encode() for text in columns), row_checksum(*columns))
 
     def problems(self) -> Iterator[DatabaseFinding]:

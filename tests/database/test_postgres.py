@@ -136,7 +136,7 @@ def test_a_fleet_moves_from_postgresql_to_sqlite_and_back(dsn: str, tmp_path: Pa
     assert (own_texts(after), after.polled) == (own_texts(before), before.polled)
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(HISTORIES)
 def test_any_history_survives_the_way_to_postgresql_and_back(history: Sequence[Step]) -> None:
     with TemporaryDirectory() as folder:

@@ -172,7 +172,7 @@ def check(database: "FleetDatabase | None", backup: Path | None, json_: bool) ->
     """Check every row of a database, and compare the rows with the journal.
 
     Checks checksums, the numbers and batches of the journal, and whether replaying the journal gives the
-    stored scopes, machines, events, sets and texts. The journal is pruned: of what was created before its
+    stored scopes, machines, events, sets and texts. The journal may be pruned: of what is older than its
     first line, only what has changed since can be compared, and the output says how much that is. Nothing
     is changed, and a server may run. The exit code is 1 if anything is wrong.
 

@@ -61,7 +61,8 @@ class CheckReport:
     rows: dict[str, int] = field(default_factory=dict)
     #: The line after which the journal is complete.
     complete_after: int = 0
-    #: Scopes that the journal proves completely, and scopes of which it proves only what changed since.
+    #: Scopes that the journal proves completely, scopes of which it proves what changed since it begins, and
+    #: scopes of which it proves only the pending events.
     proved: int = 0
     partly_proved: int = 0
     unproved: int = 0
@@ -114,10 +115,12 @@ class _Check:
                 self._skip(table, row)
                 continue
             try:
-                yield name, read_columns(row, columns)
+                values = read_columns(row, columns)
             except ValueError as problem:
                 self._add(FindingKind.UNREADABLE, name, str(problem))
                 self._skip(table, row)
+            else:
+                yield name, values
 
     def _skip(self, table: str, row: Iterable[object]) -> None:
         """Forget what is expected of a row that was reported already."""
