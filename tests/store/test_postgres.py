@@ -19,13 +19,20 @@ from fairwarning.engine.ports import (
 from fairwarning.store.errors import (
     AnswerLostError,
     ClockAheadError,
+    DatabaseAwayError,
     DatabaseUnsuitableError,
     OlderDatabaseError,
 )
 from fairwarning.store.migrate import ChangedMigrationError, NewerDatabaseError
 from fairwarning.store.postgres import open_postgres
 from fairwarning.store.postgres.address import Address
-from fairwarning.store.postgres.connection import check_server
+from fairwarning.store.postgres.connection import (
+    PATIENCE,
+    DatabaseServer,
+    PostgresConnection,
+    Session,
+    check_server,
+)
 from fairwarning.store.postgres.schema import steps
 from fairwarning.store.postgres.store import PostgresStore, finish_migration
 from fairwarning.store.rows import KINDS
@@ -436,3 +443,25 @@ def test_psycopg_is_loaded_only_for_postgresql_and_its_absence_is_explained() ->
     done = subprocess.run(command, check=True, capture_output=True, text=True)
 
     assert done.stdout == "False\nPostgreSQL needs psycopg: install fairwarning[postgres]\n"
+
+
+# -- the end
+
+
+def test_a_connection_that_is_closed_no_longer_waits_for_a_database_that_is_away() -> None:
+    async def connected(session: Session) -> None:
+        raise AssertionError("there is no database")
+
+    async def story() -> None:
+        connection = PostgresConnection(DatabaseServer(Address("host=/nowhere"), connected))
+        jobs = [asyncio.create_task(connection.query("SELECT")) for _ in range(3)]
+        await asyncio.sleep(0)
+
+        async with asyncio.timeout(PATIENCE / 2):
+            await connection.close()
+
+        for job in jobs:
+            with pytest.raises(DatabaseAwayError):
+                await job
+
+    asyncio.run(story())

@@ -193,6 +193,7 @@ class PostgresConnection:
         self._session: Session | None = None
         self._free = asyncio.Lock()
         self._jobs: set[asyncio.Task[object]] = set()
+        self._closing = False
 
     async def work(self, job: Callable[[Session], Awaitable[Result]], *, commit: bool = False) -> Result:
         """Do a job, in a task that goes on if the caller is cancelled.
@@ -210,7 +211,8 @@ class PostgresConnection:
         return await self.work(lambda session: session.query(statement, *values))
 
     async def close(self) -> None:
-        """Finish the jobs, then close the connection."""
+        """Finish the jobs, except those that wait for a database that is away; then close the connection."""
+        self._closing = True
         if self._jobs:
             await asyncio.wait(self._jobs)
         await self._drop()
@@ -229,7 +231,7 @@ class PostgresConnection:
                 except (DatabaseAwayError, DatabaseReadOnlyError) as problem:
                     now = asyncio.get_running_loop().time()
                     until = until or now + PATIENCE
-                    if problem.outcome_unknown or now > until:
+                    if problem.outcome_unknown or now > until or self._closing:
                         raise
                     await asyncio.sleep(REST)
 
