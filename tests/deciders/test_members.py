@@ -253,6 +253,32 @@ def test_a_clock_that_is_set_back_is_noticed_before_the_next_heartbeat() -> None
     run(story())
 
 
+@pytest.mark.rule("L-05")
+def test_a_clock_that_is_set_back_while_a_request_waits_announces_nothing() -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        ahead = timedelta(0)
+        node = await cluster.join(ahead=lambda: ahead)
+        await cluster.create(node, "web")
+        node.link.weather = Weather(delay=0.5)
+        first, second = (
+            cluster.do(node, Schedule(id=derive_id(cause), cause=cause, machines=(ref("web_0"),)))
+            for cause in ("restart", "freeze")
+        )
+        being_stored = asyncio.create_task(first)
+        await asyncio.sleep(0.001)
+        waiting = asyncio.create_task(second)
+        await asyncio.sleep(0)
+
+        ahead = timedelta(minutes=-10)
+        await being_stored
+
+        with pytest.raises(StorageError, match=r"600\.000 s behind the database's"):
+            await waiting
+
+    run(story())
+
+
 @pytest.mark.parametrize("offset", [5 * SECOND, -5 * SECOND])
 def test_the_other_nodes_do_not_wait_for_a_node_whose_clock_is_wrong(offset: timedelta) -> None:
     async def story() -> None:

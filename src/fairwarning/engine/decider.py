@@ -134,6 +134,7 @@ class Decider:
         replica: Replica,
         follower: Follower,
         clock: Clock,
+        check_clock: Callable[[], None],
         policy: Callable[[], Policy],
         new_stamp: Callable[[], int],
         batch_size: int,
@@ -144,6 +145,7 @@ class Decider:
         self._replica = replica
         self._follower = follower
         self._clock = clock
+        self._check_clock = check_clock
         self._policy = policy
         self._new_stamp = new_stamp
         self._batch_size = batch_size
@@ -224,6 +226,8 @@ class Decider:
         start, fold = self._replica.position, Fold(self._replica)
         expected: dict[Aggregate, int] = {}
         await self._decide_all(requests, fold, expected)
+        # The clock may have been set since the requests came, or while they were decided.
+        self._check_clock()
         writers = [request for request in requests if request.lines]
         if not writers:
             return await self._answer_if_current(requests, start)

@@ -67,12 +67,19 @@ class Engine:
         self._scopes = self._replica.scopes
         self.directory = self._replica.directory
         self._follower = Follower(store, self._replica, self._installed, self._reloaded)
-        self._decider = Decider(
-            store, self._replica, self._follower, clock, lambda: self.policy, new_stamp, batch_size
-        )
-        self._polls = Polls(self._replica, clock, policy.poll_refresh, self._write_polls)
         #: The other nodes of the store; none unless this node has joined them.
         self.membership = Membership(new_node_id(), clock, lambda: self.position, self._check_soon)
+        self._decider = Decider(
+            store,
+            self._replica,
+            self._follower,
+            clock,
+            self.membership.check_clock,
+            lambda: self.policy,
+            new_stamp,
+            batch_size,
+        )
+        self._polls = Polls(self._replica, clock, policy.poll_refresh, self._write_polls)
         self.leases: Leases = self._open_leases()
         self.reconciler = Reconciler(self, driver)
         self._new_stamp = new_stamp
