@@ -172,6 +172,11 @@ class Connection(Generic[C]):
         if self._request is None:
             self._close(moment)
 
+    @property
+    def caller(self) -> C | None:
+        """Whoever the listener took the connection for."""
+        return self._caller
+
     def abort(self) -> None:
         """Close the connection at once."""
         self._transport.abort()

@@ -9,7 +9,7 @@ through all of them.
 import asyncio
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -62,6 +62,12 @@ class Listener(Generic[Address]):
         for connection in tuple(connections.open):
             connection.finish(moment)
         await connections.wait_closed()
+
+    def disconnect(self, callers: Collection[object]) -> None:
+        """Abort the connections of some callers: the next connection is identified anew."""
+        for connection in tuple(self._connections.open):
+            if connection.caller in callers:
+                connection.abort()
 
     async def close(self) -> None:
         """Stop accepting, and abort the connections."""

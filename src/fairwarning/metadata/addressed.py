@@ -5,7 +5,7 @@ Nothing is stored, so every node that has the inventory knows the same guests. W
 machine has a unix socket too.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from fairwarning.core.document import snippets
@@ -32,10 +32,13 @@ class AddressedListeners:
         self._exists = exists
         self._shared: list[Listener[tuple[str, int]]] = []
         self._sockets: dict[MachineRef, tuple[Path, Listener[Path]]] = {}
+        self._machine_at: Mapping[str, MachineRef] = {}
         self.set_guests(guests)
 
     def set_guests(self, guests: Mapping[str, MachineRef]) -> None:
-        """Know guests by these addresses from now on."""
+        """Know guests by these addresses from now on, also those that are connected."""
+        moved = {machine for address, machine in self._machine_at.items() if guests.get(address) != machine}
+        self._disconnect({*moved, None})
         self._machine_at = guests
         self._address_of: dict[MachineRef, str] = {}
         for address, machine in guests.items():
@@ -59,7 +62,8 @@ class AddressedListeners:
                     self._sockets[machine] = path, await self._server.listen_unix(path, machine)
 
     async def close(self, machine: MachineRef) -> None:
-        """Close the socket of a machine, with its connections."""
+        """Close the socket of a machine, and all its connections."""
+        self._disconnect({machine})
         opened = self._sockets.pop(machine, None)
         if opened is not None:
             await opened[1].close()
@@ -85,6 +89,10 @@ class AddressedListeners:
     def machines(self) -> frozenset[MachineRef]:
         """Return the machines that have a socket."""
         return frozenset(self._sockets)
+
+    def _disconnect(self, callers: Collection[MachineRef | None]) -> None:
+        for listener in self._shared:
+            listener.disconnect(callers)
 
     def _urls(self, machine: MachineRef) -> tuple[str, ...]:
         sockets = (f"unix:{self._sockets[machine][0]}",) if machine in self._sockets else ()
