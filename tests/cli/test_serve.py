@@ -5,7 +5,7 @@ import os
 import signal
 import sqlite3
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,6 +47,10 @@ address = "127.77.0.2"
 """
 
 
+#: Starts the program with arguments and files for its output.
+Start = Callable[[list[str], Path, Path], Process]
+
+
 class Serving:
     """A running ``serve``, from outside."""
 
@@ -80,12 +84,12 @@ class Serving:
 
 
 @contextmanager
-def serving(folder: Path, text: str = FLEET) -> Iterator[Serving]:
+def serving(folder: Path, text: str = FLEET, start: Start = Forked) -> Iterator[Serving]:
     """Run ``serve`` with a file during the block."""
     path, ready = folder / "fleet.toml", folder / "ready.json"
     path.write_text(text)
     words = ["serve", "--config", str(path), "--ready-file", str(ready)]
-    process = Forked(words, folder / "stdout", folder / "stderr")
+    process = start(words, folder / "stdout", folder / "stderr")
     try:
         until(lambda: ready.exists() or process.poll() is not None, "serve is ready")
         assert process.poll() is None, (folder / "stderr").read_text()

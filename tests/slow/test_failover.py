@@ -170,6 +170,7 @@ async def check(engines: list[Engine], tally: Tally) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("ps")
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "freezes"])
 def test_nothing_acknowledged_is_lost_or_doubled_when_the_primary(
     end: signal.Signals, servers: tuple[Server, Server], capsys: pytest.CaptureFixture[str]

@@ -33,8 +33,7 @@ from fairwarning.store.postgres.connection import (
     Session,
     check_server,
 )
-from fairwarning.store.postgres.schema import steps
-from fairwarning.store.postgres.store import PostgresStore, finish_migration
+from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.rows import KINDS
 from tests.postgres import empty_database, execute, migrated_template, new_database
 from tests.store.stores import Node, made, postgres_nodes
@@ -349,19 +348,6 @@ def test_a_database_that_only_a_newer_version_can_read_is_refused() -> None:
 
     with pytest.raises(NewerDatabaseError, match="the database has schema 98"):
         opening(dsn)
-
-
-def test_a_finished_migration_locks_out_what_does_not_know_it() -> None:
-    known, dsn = len(steps()), new_database(migrated_template())
-    before = execute(dsn, "SELECT schema, readable_from FROM meta")
-
-    asyncio.run(finish_migration(Address(dsn)))
-
-    assert before == [(known, 1)]
-    assert execute(dsn, "SELECT schema, readable_from FROM meta") == [(known, known)]
-    opening(dsn)
-    with pytest.raises(OlderDatabaseError):
-        asyncio.run(finish_migration(Address(new_database())))
 
 
 def test_a_node_learns_with_a_heartbeat_that_it_has_become_too_old() -> None:

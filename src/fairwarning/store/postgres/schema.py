@@ -2,8 +2,8 @@
 
 ``meta`` says which migrations the database has run (``schema``) and the oldest schema that a node has to know
 to use it (``readable_from``). A new release migrates first: a migration never disturbs the nodes of the
-release before. Once no such node is left, ``finish`` raises ``readable_from``, and what is new is used from
-then on.
+release before. Once no such node is left, ``db migrate --finish`` raises ``readable_from``, and what is new
+is used from then on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,12 +62,6 @@ async def migrate(session: Session, known: Sequence[Migration]) -> None:
             await _run(session, step)
     finally:
         await session.query(f"SELECT pg_advisory_unlock({LOCK})")
-
-
-async def finish(session: Session, known: Sequence[Migration]) -> None:
-    """Lock out nodes that do not know the newest migration; what is new may be used from now on."""
-    await check_schema(session, known)
-    await session.query(f"UPDATE meta SET readable_from = greatest(readable_from, {len(known)})")
 
 
 async def _read_meta(session: Session) -> tuple[int, int, Mapping[str, str]]:

@@ -11,7 +11,7 @@ new *history* begins: all followers get a ``GapError``, and the next snapshot re
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -41,7 +41,7 @@ from fairwarning.store.migrate import NewerDatabaseError
 from fairwarning.store.postgres.address import Address
 from fairwarning.store.postgres.batch import encode_batch, number_from_one, read_answer
 from fairwarning.store.postgres.connection import ANSWER_WITHIN, DatabaseServer, PostgresConnection, Session
-from fairwarning.store.postgres.schema import check_schema, finish, migrate, steps
+from fairwarning.store.postgres.schema import check_schema, migrate, steps
 from fairwarning.store.rows import (
     COLUMNS,
     ScopeReader,
@@ -394,26 +394,13 @@ class PostgresStore:
 
 async def migrate_database(address: Address) -> None:
     """Bring a database to the schema of this version; nodes of the release before go on."""
-    await _change_schema(address, lambda session: migrate(session, steps()))
 
-
-async def finish_migration(address: Address) -> None:
-    """Lock out the nodes that do not know the schema of this version, and let the others use what is new.
-
-    Raises:
-        OlderDatabaseError: the database has to be migrated first.
-        NewerDatabaseError: only a newer version can use the database.
-    """
-    await _change_schema(address, lambda session: finish(session, steps()))
-
-
-async def _change_schema(address: Address, change: Callable[[Session], Awaitable[None]]) -> None:
     async def nothing(session: Session) -> None:
         pass
 
     connection = PostgresConnection(DatabaseServer(address, nothing))
     try:
-        await connection.work(change)
+        await connection.work(lambda session: migrate(session, steps()))
     finally:
         await connection.close()
 
