@@ -397,6 +397,12 @@ REFUSED = [
         "fleet.toml: numbers.csv line 2: invalid literal for int() with base 10: 'x'",
         id="a text in a column of numbers",
     ),
+    pytest.param(
+        f'{SQLITE}[workers]\nstatus = "0.0.0.0:9464"\nplain_http = true',
+        "fleet.toml: [workers] status: 0.0.0.0 is not loopback: this needs plain_http = true, and a token in"
+        " [operator]",
+        id="the status of workers for everybody, without a token",
+    ),
 ]
 
 

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -95,7 +95,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """Run a supervisor until the block ends; a start that fails raises its error."""
     fleet = Running(folder, *mode, workers=workers, silence=silence)
-    work = asyncio.create_task(fleet.supervisor.run(fleet.stop, fleet.reload, fleet))
+    work = asyncio.create_task(fleet.supervisor.run(fleet.stop, fleet.reload, fleet, nullcontext()))
     ready = asyncio.create_task(fleet.all_ready.wait())
     try:
         await asyncio.wait((work, ready), return_when=asyncio.FIRST_COMPLETED)
@@ -191,7 +191,7 @@ def test_a_reload_that_fails_leaves_the_workers_as_they_are(
             assert await fleet.ask_all() == before
 
     run(scenario())
-    assert caplog.messages == ['reload_failed worker=0 problem="ended with exit code 3"']
+    assert caplog.messages == ['worker_not_replaced worker=0 problem="ended with exit code 3"']
 
 
 def test_a_stop_lets_a_request_finish_before_the_address_is_free(tmp_path: Path) -> None:

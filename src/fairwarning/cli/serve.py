@@ -4,8 +4,10 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +19,11 @@ from fairwarning.cli.options import OutputFile, json_option
 from fairwarning.cli.output import FailureError, print_json, print_note, print_table
 from fairwarning.cli.up import addresses, published
 from fairwarning.config import PROGRAM
+from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.logs.output import LogFormat, LogLevel, log_written_to
+from fairwarning.supervisor.assignment import Assignment, InheritedSockets, end_with_supervisor
+from fairwarning.supervisor.supervisor import ListenAddress
 
 if TYPE_CHECKING:
     from fairwarning.config.serve_settings import LoadedFile
@@ -32,6 +37,9 @@ _HINTS: Mapping[str, tuple[str, ...]] = {
 }
 
 _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+#: As many nodes as one database is meant for.
+MOST_WORKERS = 32
 
 
 class ConfigurationError(FailureError):
@@ -58,9 +66,19 @@ class ConfigurationError(FailureError):
     type=OutputFile(writable=False),
     help="Write the addresses to this JSON file when the server is ready.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MOST_WORKERS),
+    help="Run several nodes on this host, as processes of one supervisor; PostgreSQL only.",
+)
 @json_option
 def serve(
-    config_: Path | None, check_: Path | None, schema: bool, ready_file: Path | None, json_: bool
+    config_: Path | None,
+    check_: Path | None,
+    schema: bool,
+    ready_file: Path | None,
+    workers: int | None,
+    json_: bool,
 ) -> None:
     """Run a server for a fleet of real machines.
 
@@ -69,10 +87,14 @@ def serve(
     inventory alone, and your own tools act on them. SIGHUP reads machines, tokens and certificates again.
     The log is on stderr.
 
+    With --workers, each guest stays with one worker, and a worker that dies is started again. SIGHUP replaces
+    the workers one after the other, with the file as it is then; only the addresses stay.
+
     \b
     Example:
       fairwarning serve --check fleet.toml
       fairwarning serve --config fleet.toml
+      fairwarning serve --config fleet.toml --workers 4
       FAIRWARNING_LOG__LEVEL=debug fairwarning serve --config fleet.toml
     """
     if [config_ is not None, check_ is not None, schema].count(True) != 1:
@@ -82,19 +104,33 @@ def serve(
 
         print_json(schema_of_file())
     elif check_ is not None:
-        _check(check_, json_)
+        _check(check_, workers, json_)
     elif config_ is not None:
-        loaded = load_config(config_)
-        with _failures():
-            log = loaded.file.log
-            with log_written_to(sys.stderr, LogLevel(log.level), LogFormat(log.format)):
-                asyncio.run(_serve(loaded.path, loaded.settings, ready_file))
+        _run(load_config(config_), workers, ready_file)
 
 
-def _check(path: Path, json_: bool) -> None:
+def _run(loaded: "LoadedFile", workers: int | None, ready_file: Path | None) -> None:
+    given = config.worker_assignment()
+    assignment = None if given is None else Assignment.decode(given)
+    worker = None if assignment is None else assignment.worker
+    log = loaded.file.log
+    with _failures(), log_written_to(sys.stderr, LogLevel(log.level), LogFormat(log.format), worker):
+        if assignment is not None:
+            end_with_supervisor(assignment)
+            asyncio.run(_serve(loaded.path, _worker_settings(loaded.settings, assignment), None, assignment))
+        elif workers is not None:
+            asyncio.run(_supervise(loaded, workers, ready_file))
+        else:
+            asyncio.run(_serve(loaded.path, loaded.settings, ready_file))
+
+
+def _check(path: Path, workers: int | None, json_: bool) -> None:
     from fairwarning.config.describe import describe
 
-    topics = dict(describe(load_config(path)))
+    loaded = load_config(path)
+    if workers is not None:
+        _check_shareable(loaded)
+    topics = dict(describe(loaded))
     if json_:
         print_json(
             {"file": str(path), **{topic.lower().replace(" ", "_"): text for topic, text in topics.items()}}
@@ -125,7 +161,9 @@ def _failures() -> Iterator[None]:
         raise FailureError(str(problem)) from problem
 
 
-async def _serve(path: Path, settings: config.Settings, ready_file: Path | None) -> None:
+async def _serve(
+    path: Path, settings: config.Settings, ready_file: Path | None, assignment: Assignment | None = None
+) -> None:
     # Imported modules live as long as the process: collecting garbage meanwhile finds none.
     gc.disable()
     from fairwarning.server import FleetServer
@@ -136,7 +174,9 @@ async def _serve(path: Path, settings: config.Settings, ready_file: Path | None)
         loop.add_signal_handler(number, event.set)
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)
-    async with FleetServer(settings) as server:
+    bind = None if assignment is None else InheritedSockets(assignment).bind
+    internal = None if assignment is None else assignment.internal
+    async with FleetServer(settings, bind=bind, internal=internal) as server:
         gc.freeze()
         gc.enable()
         for note in server.notes:
@@ -157,3 +197,66 @@ async def _reload(server: "FleetServer", path: Path, asked: asyncio.Event) -> No
         await asked.wait()
         asked.clear()
         await server.reload(lambda: load(path, config.variables()).settings)
+
+
+def _worker_settings(settings: config.Settings, assignment: Assignment) -> config.Settings:
+    """Return the settings of one worker: a node with a name of its own."""
+    assert settings.serve is not None
+    node = f"{settings.serve.node}-{assignment.worker}"
+    return replace(settings, serve=replace(settings.serve, node=node))
+
+
+async def _supervise(loaded: "LoadedFile", workers: int, ready_file: Path | None) -> None:
+    from fairwarning.supervisor.run import Supervision, supervise
+
+    settings = loaded.settings
+    serve = settings.serve
+    assert serve is not None
+    _check_shareable(loaded)
+    guests = [ListenAddress(host, port) for host, port in settings.listen]
+    operators = [
+        ListenAddress(*address, dual_stack=True)
+        for address in (settings.operator_address, settings.arm)
+        if address is not None
+    ]
+
+    def published_addresses(bound: Sequence[tuple[str, int]]) -> AbstractContextManager[None]:
+        shared, (operator, *management, status) = bound[: len(guests)], bound[len(guests) :]
+        ready: dict[str, Json] = {
+            "operator": _url("https" if serve.operator_tls else "http", operator),
+            "arm": _url("https", management[0]) if management else None,
+            "shared": [_url("http", address) for address in shared],
+            "status": _url("http", status),
+        }
+        return published(ready_file, ready)
+
+    plan = Supervision(
+        workers=workers,
+        command=(sys.executable, "-P", "-m", "fairwarning", "serve", "--config", str(loaded.path)),
+        environment=config.environment,
+        variable=config.WORKER_VARIABLE,
+        addresses=[*guests, *operators],
+        status=serve.status,
+        token=settings.token,
+        # The APIs stop one after the other, and then the store.
+        drain=3 * settings.limits.grace + timedelta(seconds=15),
+    )
+    await supervise(plan, config.service_manager(), published_addresses)
+
+
+def _check_shareable(loaded: "LoadedFile") -> None:
+    """Refuse what several processes cannot have in common."""
+    settings, problems = loaded.settings, []
+    if settings.data is not None:
+        problems.append(
+            '--workers needs PostgreSQL ([store] kind = "postgres"): one process alone can use an SQLite file'
+        )
+    if settings.sockets is not None:
+        problems.append(f"--workers: {loaded.path}: [metadata] sockets cannot be shared by several processes")
+    if problems:
+        raise ConfigurationError(tuple(problems))
+
+
+def _url(scheme: str, address: tuple[str, int]) -> str:
+    host, port = address
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairwarning.service_manager import ServiceManager
 
 DEFAULT_URL = "http://127.0.0.1:8080"
-OPERATOR_PORT, METADATA_PORT, ARM_PORT = 8080, 8100, 8443
+OPERATOR_PORT, METADATA_PORT, ARM_PORT, STATUS_PORT = 8080, 8100, 8443, 9464
 #: The management API listens this far above the port base, beyond the ports of machines.
 ARM_OFFSET = 443
 #: The minimum length of a server's token; a shorter token could be guessed.
@@ -30,6 +30,8 @@ DRIVERS = "simulated", "external"
 LOG_LEVEL_VARIABLE, LOG_FORMAT_VARIABLE = "FAIRWARNING_LOG_LEVEL", "FAIRWARNING_LOG_FORMAT"
 #: The variable that is used if no option of ``db`` names a database.
 DSN_FILE_VARIABLE = "FAIRWARNING_DSN_FILE"
+#: What a supervisor tells a worker.
+WORKER_VARIABLE = "FAIRWARNING_WORKER"
 #: How the user calls the commands: ``./dev`` sets the variable in a checkout.
 PROGRAM = os.environ.get("FAIRWARNING_PROGRAM") or "fairwarning"
 
@@ -86,6 +88,8 @@ class ServeSettings:
     management_token: str | None = field(default=None, repr=False)
     tls: TlsSettings | None = None
     operator_tls: bool = False
+    #: Where the supervisor of several workers answers.
+    status: tuple[str, int] = ("127.0.0.1", STATUS_PORT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +187,11 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     # Without compiled modules, every az call takes seconds longer.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**inherited, **more}
+
+
+def worker_assignment() -> str | None:
+    """Return what the supervisor has assigned to this process; None if this process is no worker."""
+    return os.environ.get(WORKER_VARIABLE)
 
 
 def variables() -> Mapping[str, str]:

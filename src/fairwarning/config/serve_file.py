@@ -109,6 +109,17 @@ class LimitsTable(_Table, frozen=True, kw_only=True):
     ] = "10s"
 
 
+class WorkersTable(_Table, frozen=True, kw_only=True):
+    """The supervisor of ``serve --workers``."""
+
+    status: Annotated[
+        Listen, Meta(description="where the supervisor answers /metrics, /healthz and /readyz of all workers")
+    ] = "127.0.0.1:9464"
+    plain_http: Annotated[
+        bool, Meta(description="answer off loopback, too; /metrics then needs the operator's token")
+    ] = False
+
+
 class LogTable(_Table, frozen=True, kw_only=True):
     """The log, on stderr."""
 
@@ -186,6 +197,7 @@ class ServeFile(_Table, frozen=True, kw_only=True):
     metadata: MetadataTable | None = None
     retention: RetentionTable = RetentionTable()
     limits: LimitsTable = LimitsTable()
+    workers: WorkersTable = WorkersTable()
     log: LogTable = LogTable()
     inventory: InventoryTable = InventoryTable()
     set: list[SetTable] = []

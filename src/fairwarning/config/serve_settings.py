@@ -35,8 +35,8 @@ T = TypeVar("T")
 #: The modes that give a secret to other users.
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
-#: How long idle connections of guests have for one more request when the server ends.
-LINGER = timedelta(seconds=1)
+#: How long idle connections of guests have for one more request when the server ends; most poll every second.
+LINGER = timedelta(seconds=2)
 
 _TLS_HINT = "add the table [tls], or plain_http = true if another program terminates TLS"
 
@@ -98,14 +98,23 @@ class _SettingsReader:
             limits=self._limits(),
             linger=LINGER,
             retention=self._retention(),
-            serve=self._serve_settings(inventory, operator, management),
+            serve=self._serve_settings(inventory, operator, management, self._status(token)),
         )
+
+    def _status(self, token: str | None) -> tuple[str, int]:
+        table = self._file.workers
+        status = self._address("workers", "status", table.status)
+        if not loopback(status[0]) and (token is None or not table.plain_http):
+            needed = "plain_http = true, and a token in [operator]"
+            self._complain("workers", "status", f"{status[0]} is not loopback: this needs {needed}")
+        return status
 
     def _serve_settings(
         self,
         inventory: MachineInventory,
         operator: tuple[str, int],
         management: tuple[str, int] | None,
+        status: tuple[str, int],
     ) -> ServeSettings:
         file = self._file
         store = file.store
@@ -129,6 +138,7 @@ class _SettingsReader:
             management_token=secret,
             tls=tls,
             operator_tls=operator_tls,
+            status=status,
         )
 
     def _profile(self) -> Profile:

@@ -7,17 +7,22 @@ outlives its process: a guest reaches the same index after a restart or a reload
 - A reload starts a second process in each place, one place after the other. Both accept on the same socket
   until the new one is ready and the old one drains, so no connection is refused.
 - A stop closes the sockets here first: new connections are refused while the workers drain.
+
+    FairWarningError
+    └── CannotShareError   an address cannot be bound; names the address
 """
 
 import asyncio
 import logging
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from itertools import compress, count
 from operator import not_
 from typing import NamedTuple, Protocol
 
+from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.http1.reuseport import ListenerGroup
 from fairwarning.service_manager import ServiceManager
@@ -43,6 +48,18 @@ class ListenAddress(NamedTuple):
     port: int
     #: Whether ``::`` serves IPv4, too.
     dual_stack: bool = False
+
+
+class CannotShareError(FairWarningError):
+    """An address that workers share cannot be bound."""
+
+    status_hint = 500
+
+    def __init__(self, address: ListenAddress, problem: OSError) -> None:
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        reason = problem.strerror or str(problem)
+        super().__init__(f"cannot listen on {host}:{address.port}: {reason[:1].lower()}{reason[1:]}")
+        self.address = address
 
 
 class Observer(Protocol):
@@ -140,20 +157,20 @@ class WorkerSupervisor:
         """Open the sockets.
 
         Raises:
-            OSError: an address cannot be bound.
+            CannotShareError: an address cannot be bound.
         """
         self._launch = launch
         self._numbers = count(1)
         self._processes: list[Worker] = []
         self._groups: list[tuple[ListenAddress, ListenerGroup]] = []
-        try:
-            for address in addresses:
-                host, port, dual_stack = address
+        for address in addresses:
+            host, port, dual_stack = address
+            try:
                 group = ListenerGroup(host, port, workers, dual_stack=dual_stack)
-                self._groups.append((address, group))
-        except OSError:
-            self._close_sockets()
-            raise
+            except OSError as problem:
+                self._close_sockets()
+                raise CannotShareError(address, problem) from problem
+            self._groups.append((address, group))
         self.places = [Place(index, self._new_worker, self._direct, observer) for index in range(workers)]
 
     @property
@@ -166,14 +183,20 @@ class WorkerSupervisor:
         self._processes = [worker for worker in self._processes if worker.state is not WorkerState.ENDED]
         return list(self._processes)
 
-    async def run(self, stop: asyncio.Event, reload: asyncio.Event, manager: ServiceManager) -> None:
+    async def run(
+        self,
+        stop: asyncio.Event,
+        reload: asyncio.Event,
+        manager: ServiceManager,
+        while_ready: AbstractContextManager[None],
+    ) -> None:
         """Start the workers, keep them running and reload them on request, until ``stop`` is set.
 
         Raises:
             WorkerNotReadyError: a worker could not start when all of them were started.
         """
         stopped = asyncio.create_task(stop.wait())
-        work = asyncio.create_task(self._work(reload, manager))
+        work = asyncio.create_task(self._work(reload, manager, while_ready))
         try:
             await asyncio.wait((stopped, work), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -185,11 +208,17 @@ class WorkerSupervisor:
             await asyncio.gather(stopped, work, return_exceptions=True)
             await self._stop()
 
-    async def _work(self, reload: asyncio.Event, manager: ServiceManager) -> None:
+    async def _work(
+        self, reload: asyncio.Event, manager: ServiceManager, while_ready: AbstractContextManager[None]
+    ) -> None:
         # One after the other: the first may have to prepare the store.
         for place in self.places:
             await place.start()
         manager.ready(self._summary())
+        with while_ready:
+            await self._keep(reload, manager)
+
+    async def _keep(self, reload: asyncio.Event, manager: ServiceManager) -> None:
         async with asyncio.TaskGroup() as tasks:
             for place in self.places:
                 tasks.create_task(place.keep())
@@ -217,7 +246,7 @@ class WorkerSupervisor:
             try:
                 await place.replace()
             except WorkerNotReadyError as problem:
-                log.error(LogMessage("reload_failed", worker=place.index, problem=problem.problem))
+                log.error(LogMessage("worker_not_replaced", worker=place.index, problem=problem.problem))
                 return
         log.info(LogMessage("workers_reloaded", workers=len(self.places)))
 
