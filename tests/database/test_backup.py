@@ -20,11 +20,12 @@ from fairwarning.database.findings import DatabaseFinding
 from fairwarning.database.operations import back_up, check_backup, restore
 from fairwarning.database.tables import ORDER, StoredRow, quiet
 from fairwarning.engine.clock import ManualClock
+from fairwarning.store.marker import MARKER
 from fairwarning.store.rows import row_checksum
-from fairwarning.store.sqlite import SqliteStore
+from fairwarning.store.sqlite import DATABASE, SqliteStore
 from tests.conftest import NOON
 from tests.database.editing import run
-from tests.store.damage import Sample, closed, fill
+from tests.store.damage import WAL, Sample, closed, fill, killed, read
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +229,14 @@ def test_rows_stream_through_little_memory_into_a_file_and_out_of_it(tmp_path: P
 
     assert rows["machine"] == ManyRows.machines
     assert peak < 2_000_000
+
+
+def test_a_backup_of_a_killed_server_has_its_last_commits_and_changes_nothing(tmp_path: Path) -> None:
+    left = killed(tmp_path / "state")
+    before = {name: (left.directory / name).read_bytes() for name in (DATABASE, WAL, MARKER)}
+
+    back_up(DataDirectory(left.directory), tmp_path / "backup")
+    restore(DataDirectory(tmp_path / "new"), tmp_path / "backup")
+
+    assert {name: (left.directory / name).read_bytes() for name in before} == before
+    assert asyncio.run(read(tmp_path / "new")).lines[:-2] == left.state.lines

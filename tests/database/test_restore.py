@@ -70,6 +70,7 @@ def test_machines_events_texts_and_polls_are_those_of_the_backup(sample: Sample,
     assert state.value == sample.state.value
 
 
+@pytest.mark.rule("L-11")
 def test_every_incarnation_moves_forward_by_more_than_a_day_can_use(sample: Sample, state: State) -> None:
     before, after = sample.state.snapshot, state.snapshot
 
