@@ -111,7 +111,7 @@ def test_a_deployment_of_a_node_that_dies_is_carried_on_by_another_once_its_leas
 
     assert (status, at_once, state(second)) == (503, "Running", "Succeeded")
     assert [len(written(second, f"{NET}/{name}")) for name in NETS] == [1, 1, 1]
-    assert len(written(second, DEPLOYMENT)) == 2
+    assert len(written(second, DEPLOYMENT)) == len(["begun", "taken over", "ended"])
 
 
 def test_a_deployment_that_a_node_works_on_is_left_to_it() -> None:
@@ -162,7 +162,40 @@ def test_a_suspended_node_undoes_nothing_that_came_after_the_end_of_its_deployme
 
     assert (ended, status) == ("Succeeded", 409)
     assert second.management.send("GET", f"{NET}/one{VERSION}").json()["tags"] == tags
-    assert len(written(second, DEPLOYMENT)) == 2
+    assert len(written(second, DEPLOYMENT)) == len(["begun", "taken over", "ended"])
+
+
+def test_a_suspended_node_undoes_nothing_while_another_carries_its_deployment_on() -> None:
+    first, second = two_nodes()
+    third = start_node(first.store.inner, clock=first.fleet.clock)
+    make_group(first)
+    tags: Json = {"by": "the client"}
+    request = run(begin(first))
+    let_leases_end(second)
+    follow(second)
+
+    async def carry_on() -> asyncio.Task[None]:
+        second.store.open = False
+        second.store.batches.clear()
+        resting = asyncio.create_task(second.upkeep.rest())
+        for number in range(1, 3):
+            await second.store.let_through()
+            while len(second.store.batches) <= number:
+                await turns()
+        return resting
+
+    async def finish(resting: asyncio.Task[None]) -> None:
+        second.store.open = True
+        await second.store.let_through()
+        await resting
+
+    resting = run(carry_on())
+    third.management.send("PUT", f"{NET}/one{VERSION}", {"location": "westeurope", "tags": tags})
+    status = run(go_on(first, request))
+    run(finish(resting))
+
+    assert (status, state(second)) == (409, "Succeeded")
+    assert third.management.send("GET", f"{NET}/one{VERSION}").json()["tags"] == tags
 
 
 def test_one_node_at_a_time_cleans_up_and_another_takes_over_when_it_is_gone() -> None:

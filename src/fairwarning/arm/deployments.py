@@ -4,8 +4,9 @@ The PUT deploys the whole template before it is answered. Its document is stored
 ``result`` at the end. Meanwhile the template and its parameters are stored apart from it (``_keep_work``). A
 server that stops in between leaves a deployment without a result; ``upkeep`` then deploys the template again,
 from the start: putting a resource twice has the effect of putting it once. A node that works on a deployment
-has a lease on it. Every step is stored only if the deployment has no result yet, so a node that was suspended
-and lost its lease cannot undo what came after the end of the deployment.
+has a lease on it. A node that carries a deployment on puts its mark into the document (``worker``), and every
+step is stored only with the mark of its own node, before there is a result: a node that was suspended and
+lost its lease cannot undo what came later.
 
 The resources of a template may have started operations (see ``operations``). The deployment is ``Running``
 until all of them have ended, and fails if one of them did.
@@ -168,8 +169,15 @@ async def resume(context: ArmContext, key: str) -> bool:
 
 
 async def _resume(context: ArmContext, key: str) -> bool:
+    def take_over(edit: Edit) -> Document | None:
+        document = edit.state.document(key)
+        if document is not None and is_running(document) and not is_part_of_running(edit.state, key):
+            document = {**document, "worker": edit.draft.new_id("worker")}
+            edit.put({key: document})
+        return document
+
     # The document may be stored without being in the committed state yet; the answer to a request is certain.
-    document = await context.change(ANONYMOUS, lambda edit: edit.state.document(key))
+    document = await context.change(ANONYMOUS, take_over)
     if document is None or not is_running(document):
         return True
     if is_part_of_running(context.committed(), key):
@@ -189,7 +197,7 @@ async def _deploy(context: ArmContext, request: ArmRequest, document: Document, 
 
     def is_current(state: ArmState) -> bool:
         current = state.document(key)
-        return current is not None and is_running(current) and _correlation(current) == _correlation(document)
+        return current is not None and is_running(current) and _try(current) == _try(document)
 
     def check(state: ArmState) -> None:
         if not is_current(state):
@@ -203,7 +211,8 @@ async def _deploy(context: ArmContext, request: ArmRequest, document: Document, 
         result = await deploy(context, request, document, work, PUTS)
     except AzureError as problem:
         result = {"error": deployment_failed([problem.body()["error"]]), "duration": "PT0S"}
-    done: Document = {name: value for name, value in document.items() if name != "work"} | {"result": result}
+    kept = {name: value for name, value in document.items() if name not in ("work", "worker")}
+    done: Document = {**kept, "result": result}
 
     def fill(edit: Edit) -> None:
         if is_current(edit.state):
@@ -418,6 +427,11 @@ def _require(context: ArmContext, request: ArmRequest) -> Document:
 
 def _deployment_id(group: Document, name: str) -> str:
     return f"{group['id']}/providers/{DEPLOYMENT}/{name}"
+
+
+def _try(document: Document) -> tuple[str, Json]:
+    """Return what tells the tries of a deployment apart: a new request, and a node that carries it on."""
+    return _correlation(document), document.get("worker")
 
 
 def _correlation(document: Document) -> str:
