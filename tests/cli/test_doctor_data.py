@@ -72,7 +72,7 @@ def test_a_flipped_bit_in_the_journal_is_found(whole: Sample) -> None:
 
     assert found["verdict"] == "wrong"
     assert "does not match its checksum" in found["says"]
-    assert "put a copy of the whole directory in its place" in found["hint"]
+    assert "restore a backup with fairwarning db restore" in found["hint"]
 
 
 def test_a_missing_database_is_found(whole: Sample) -> None:

@@ -196,6 +196,16 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "event",
         "event web/E0",
     ),
+    "machines in another order": (
+        lambda at: run(at, "UPDATE machine SET position = position + 100 WHERE name = 'web_3'"),
+        "order",
+        "machine web/web_3",
+    ),
+    "events in another order": (
+        lambda at: run(at, "UPDATE event SET position = position + 100 WHERE id = 'E3'"),
+        "order",
+        "event web/E3",
+    ),
     "a poll that differs": (
         lambda at: edit(at, "poll", "scope = 'web'", at="2026-11-18T12:00:00.000000+00:00"),
         "poll",

@@ -108,6 +108,14 @@ def test_every_kind_of_damage_is_one_finding(dsn: str, statement: str, expected:
         execute(dsn, f"UPDATE migration SET checksum = '{checksum}' WHERE number = 1")
 
 
+def test_a_partition_may_be_full(dsn: str) -> None:
+    execute(dsn, "UPDATE journal_partition SET until = 67")
+    try:
+        assert found(dsn) == []
+    finally:
+        execute(dsn, "UPDATE journal_partition SET until = 100001")
+
+
 def test_a_database_is_read_as_it_was_at_one_moment(dsn: str) -> None:
     with PostgresDatabase(dsn).read() as tables:
         execute(dsn, "DELETE FROM machine")

@@ -41,14 +41,18 @@ TRIAL = 65_536
 FEW_BYTES = 10_000_000
 
 _OTHER_DIRECTORY = "choose a directory that you may write to"
-_COPY = "put a copy of the whole directory in its place, or choose another --data directory"
+_RESTORE = f"restore a backup with {PROGRAM} db restore, or choose another --data directory"
 _EXAMINE = f"{PROGRAM} doctor --data DIR"
 
 #: What helps when something is wrong with a data directory, by the name of the error.
 DATA_HINTS: Mapping[str, tuple[str, ...]] = {
-    "DatabaseDamagedError": (f"{_EXAMINE} checks all of it", _COPY),
-    "WrongDatabaseError": (_COPY, "to keep using what is there, remove fairwarning.json from the directory"),
-    "ChangedMigrationError": (_COPY,),
+    "DatabaseDamagedError": (f"{_EXAMINE} checks all of it", _RESTORE),
+    "WrongDatabaseError": (
+        _RESTORE,
+        "to keep using what is there, remove fairwarning.json from the directory",
+    ),
+    "ChangedMigrationError": (_RESTORE,),
+    "OlderDatabaseError": (f"migrate it with: {PROGRAM} db migrate",),
     "StoreFailedError": (f"{_EXAMINE} checks whether its disk can be written",),
     "DataDirectoryUnusableError": ("choose a directory that you may write to, on a disk with free space",),
 }

@@ -25,7 +25,7 @@ from fairwarning.database.columns import (
     ValueColumns,
     read_columns,
 )
-from fairwarning.database.findings import FindingKind, Findings
+from fairwarning.database.findings import FindingKind, Findings, Report
 from fairwarning.database.journal import JournalCheck
 from fairwarning.database.replay import Expected, JournalReplay, ScopeFacts, properties_hash
 from fairwarning.database.restores import RESTORES, read_restores
@@ -75,6 +75,25 @@ def check_tables(tables: Tables, progress: Progress = quiet) -> CheckReport:
         check.report.findings.add(*finding)
     check.run()
     return check.report
+
+
+class _OrderCheck:
+    """Reports rows that do not come in the order in which the journal creates them, once per scope."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        #: The keys of each scope that may still come; None after a report.
+        self._left: dict[str, Iterator[str] | None] = {}
+
+    def add(self, name: str, scope_id: str, key: str, created: Iterable[str]) -> None:
+        """Take a row, given the keys of its scope in order of creation."""
+        if scope_id not in self._left:
+            self._left[scope_id] = iter(tuple(created))
+        left = self._left[scope_id]
+        # Looking for the key drops those before it from the iterator: rows that are missing.
+        if left is not None and key not in left:
+            self._report(FindingKind.ORDER, name, "is not in the order of creation")
+            self._left[scope_id] = None
 
 
 class _Check:
@@ -238,7 +257,7 @@ class _Check:
             self._add(FindingKind.SCOPE, name, _differs(facts.properties))
 
     def _check_machines(self) -> None:
-        scopes = self._replay.scopes
+        scopes, order = self._replay.scopes, _OrderCheck(self._add)
         for name, row in self._rows("machine", MachineColumns):
             machine = self._decode(name, row.body, _machine)
             if machine is None or not self._belongs(name, row.scope):
@@ -250,6 +269,8 @@ class _Check:
                 continue
             facts = scopes.get(machine.scope)
             if facts is not None and facts.exists:
+                if facts.complete and machine.name in facts.machines:
+                    order.add(name, machine.scope, machine.name, facts.machines)
                 expected = facts.machines.pop(machine.name, None)
                 self._compare(FindingKind.MACHINE, name, expected, hash(machine), facts.complete)
         for scope_id, facts in scopes.items():
@@ -257,7 +278,7 @@ class _Check:
                 self._report_missing(FindingKind.MACHINE, f"machine {scope_id}", facts.machines)
 
     def _check_events(self) -> None:
-        replay = self._replay
+        replay, order = self._replay, _OrderCheck(self._add)
         for name, row in self._rows("event", EventColumns):
             event = self._decode(name, row.body, _event)
             if event is None or not self._belongs(name, row.scope):
@@ -266,7 +287,10 @@ class _Check:
             columns = event.scope, event.id, event.status.value, instant(event.not_before), event.barrier
             if columns != row[:-1]:
                 self._add(FindingKind.COLUMN, name, "a column is not what its body says")
-            expected = replay.events.get(event.scope, {}).pop(event.id, None)
+            known = replay.events.get(event.scope, {})
+            if event.id in known:
+                order.add(name, event.scope, event.id, known)
+            expected = known.pop(event.id, None)
             self._compare(FindingKind.EVENT, name, expected, hash(event), replay.events_complete)
         for scope_id, events in replay.events.items():
             if scope_id in self._scopes:

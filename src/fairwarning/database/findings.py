@@ -24,6 +24,8 @@ class FindingKind(StrEnum):
     COLUMN = "column"
     #: A row belongs to a scope that does not exist.
     ORPHAN = "orphan"
+    #: The machines or events of a scope are not in order of creation.
+    ORDER = "order"
     #: A line of the journal is missing.
     GAP = "gap"
     #: The journal does not end with the line that was stored last.

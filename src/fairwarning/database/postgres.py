@@ -59,7 +59,7 @@ FALSE_RECEIPTS = """
 """
 #: Lines of the journal that no partition has room for: between two partitions, or after the last one.
 MISSING_PARTITIONS = """
-    SELECT until FROM journal_partition part, pruning, ledger WHERE until > mark AND until <= last + 1
+    SELECT until FROM journal_partition part, pruning, ledger WHERE until > mark AND until <= last
         AND NOT EXISTS (SELECT FROM journal_partition next WHERE next.first = part.until)
     ORDER BY until
 """
