@@ -36,6 +36,9 @@ TURN = timedelta(seconds=1)
 #: The offset of the clock that is worth a warning, and the largest with which a node acts.
 NOTABLE_OFFSET, MOST_OFFSET = timedelta(milliseconds=250), timedelta(seconds=1)
 
+#: How long a node may lack a line that another node has before it counts as behind, in seconds.
+BEHIND_AFTER = 5.0
+
 #: The number of measurements at the start; the fastest counts.
 MEASUREMENTS = 5
 
@@ -66,6 +69,8 @@ class NotReadyReason(StrEnum):
     DATABASE_AWAY = "database_away"
     DATABASE_READ_ONLY = "database_read_only"
     CLOCK_WRONG = "clock_wrong"
+    #: Other nodes know journal lines that this one should have applied long ago.
+    BEHIND = "behind"
     #: The last change could not be stored.
     STORAGE = "storage"
 
@@ -147,6 +152,9 @@ class Membership:
         #: The nodes that act, without this one.
         self._others: tuple[str, ...] = ()
         self._measurement: _Measurement | None = None
+        #: A journal line that another node had, and since when this node lacks it; None if it does not.
+        self._goal = 0
+        self._lacking_since: float | None = None
 
     # -- what it means for the work
 
@@ -198,6 +206,16 @@ class Membership:
             yield _DATABASE_PROBLEMS[self.store_state]
         if self.clock_state in WRONG:
             yield Problem(NotReadyReason.CLOCK_WRONG, f"{self.clock_warning}: changes are not made")
+
+        if self.behind:
+            yield Problem(NotReadyReason.BEHIND, "this node lacks changes that other nodes have made")
+
+    @property
+    def behind(self) -> bool:
+        """Whether this node has lacked a line for too long that another node has."""
+        if self._lacking_since is None or self._position() >= self._goal:
+            return False
+        return asyncio.get_running_loop().time() - self._lacking_since > BEHIND_AFTER
 
     def store_time(self) -> datetime:
         """Return the time by the store's clock, as this node reckons it."""
@@ -281,12 +299,22 @@ class Membership:
         beat = await store.heartbeat(self.report())
         after = self._clock.now()
         self.members = beat.members
+        self._compare_positions(max(member.report.position for member in beat.members))
         self._others = tuple(
             member.report.id
             for member in beat.members
             if member.report.id != self.id and _acts(member.report)
         )
         return before, beat, after
+
+    def _compare_positions(self, newest: int) -> None:
+        # A database that has lost lines may make the goal unreachable.
+        self._goal = min(self._goal, newest)
+        if self._position() >= self._goal:
+            self._goal = newest
+            self._lacking_since = None
+        if self._lacking_since is None and self._position() < self._goal:
+            self._lacking_since = asyncio.get_running_loop().time()
 
     async def _log_states(self) -> None:
         """Log every change of the states, once a second at most."""
