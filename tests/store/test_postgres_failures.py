@@ -12,7 +12,12 @@ from psycopg.conninfo import make_conninfo
 from fairwarning.core.changes import TextChanged
 from fairwarning.core.errors import StorageError
 from fairwarning.engine.ports import Batch, Entry, StoreState
-from fairwarning.store.errors import AnswerLostError, DatabaseAwayError, DatabaseReadOnlyError
+from fairwarning.store.errors import (
+    AnswerLostError,
+    DatabaseAwayError,
+    DatabaseBusyError,
+    DatabaseReadOnlyError,
+)
 from fairwarning.store.postgres import connection as connections
 from fairwarning.store.postgres import store as stores
 from fairwarning.store.postgres.address import Address
@@ -117,6 +122,24 @@ def test_a_server_that_does_not_answer_is_hung_up_on_and_the_batch_is_stored_onc
             assert problem.value.outcome_unknown
             assert state is StoreState.AWAY
             assert (line.seq, await store.last(), store.state) == (1, 1, StoreState.READY)
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_commit_that_others_keep_from_the_ledger_is_tried_again_and_then_refused() -> None:
+    async def story() -> None:
+        dsn = new_database(migrated_template())
+        ((name,),) = execute(dsn, "SELECT current_database()")
+        execute(dsn, f"ALTER DATABASE {name} SET lock_timeout = '20ms'")
+        async with postgres_nodes(dsn, 1) as (store,):
+            batch = texts("a")
+            with locked_ledger(dsn), pytest.raises(DatabaseBusyError) as problem:
+                await store.commit(batch)
+
+            assert not problem.value.outcome_unknown
+            assert store.state is StoreState.READY
+            assert len(await store.commit(batch)) == 1
 
     asyncio.run(story())
 

@@ -14,6 +14,7 @@ FairWarningError
     │   └── UnknownOutcomeError the commit failed so late that the change may be stored
     ├── DatabaseAwayError       the database does not answer; nothing was stored
     │   └── AnswerLostError     the answer to a commit was lost: the change may be stored
+    ├── DatabaseBusyError       other transactions were in the way, again and again
     ├── DatabaseReadOnlyError   the database is a standby, or set to read only
     ├── DatabaseRefusedError    the database refused a statement, its disk is full, …
     └── ClockAheadError         the clock of this node is ahead of the database's
@@ -128,6 +129,13 @@ class AnswerLostError(DatabaseAwayError):
     """The answer of the database to a commit was lost; it is unknown whether the change was stored."""
 
     outcome_unknown = True
+
+
+class DatabaseBusyError(StorageError):
+    """Other transactions were in the way of a statement; nothing was stored."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the database is busy: {problem}", "the database is busy")
 
 
 class DatabaseReadOnlyError(StorageError):

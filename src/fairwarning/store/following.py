@@ -35,7 +35,7 @@ class Followers:
                 if page:
                     after = page[-1].seq
                     yield page
-                else:
+                if len(page) < PAGE:
                     await woken.wait()
         finally:
             self._waiting.discard(woken)

@@ -24,6 +24,7 @@ from fairwarning.engine.ports import StoreState
 from fairwarning.store.errors import (
     AnswerLostError,
     DatabaseAwayError,
+    DatabaseBusyError,
     DatabaseDamagedError,
     DatabaseReadOnlyError,
     DatabaseRefusedError,
@@ -54,8 +55,8 @@ SETUP = """
             THEN set_config('synchronous_commit', 'on', false) END
 """
 
-#: Errors after which the same statement may succeed on the same connection: nothing was stored.
-REPEAT = frozenset({"40001", "40P01", "55P03"})
+#: Serialization failure, deadlock, lock timeout: nothing was stored, and the same statement may succeed.
+BUSY = frozenset({"40001", "40P01", "55P03"})
 
 
 class BytesLoader(Loader):
@@ -76,6 +77,11 @@ class Session:
     def broken(self) -> bool:
         """Whether the connection can no longer be used."""
         return self._connection.closed
+
+    @property
+    def pid(self) -> int:
+        """The number of the server's process, which its notifications carry."""
+        return self._connection.info.backend_pid
 
     async def query(self, statement: str, *values: object, within: float = ANSWER_WITHIN) -> Rows:
         """Run a statement and return its rows; hang up if there is no answer in time."""
@@ -103,11 +109,12 @@ class Session:
             if not self.broken:
                 await self.query("ROLLBACK")
 
-    async def notified(self, within: float) -> None:
-        """Return at the next notification, or after a time; raise if the connection is lost."""
-        async for _ in self._connection.notifies(timeout=within, stop_after=1):
-            return
-        await self.query("SELECT")
+    async def notified(self, within: float, own: int | None) -> bool:
+        """Wait for a notification; False if only the session ``own`` has sent some. Raise if disconnected."""
+        senders = [one.pid async for one in self._connection.notifies(timeout=within, stop_after=1)]
+        if not senders:
+            await self.query("SELECT")
+        return not senders or any(sender != own for sender in senders)
 
     async def close(self) -> None:
         """Close the connection."""
@@ -174,6 +181,8 @@ class DatabaseServer:
         if code == "25006":
             self.state = StoreState.READ_ONLY
             return DatabaseReadOnlyError()
+        if code in BUSY:
+            return DatabaseBusyError(_one_line(problem))
         if is_lost(problem):
             return self._away(problem, AnswerLostError if commit else DatabaseAwayError)
         return DatabaseRefusedError(f"{_one_line(problem)} (SQLSTATE {code or 'unknown'})")
@@ -206,6 +215,11 @@ class PostgresConnection:
         task.add_done_callback(self._done)
         return await asyncio.shield(task)
 
+    @property
+    def pid(self) -> int | None:
+        """The number of the server's process; None while there is no connection."""
+        return None if self._session is None or self._session.broken else self._session.pid
+
     async def query(self, statement: str, *values: object) -> Rows:
         """Run one statement and return its rows."""
         return await self.work(lambda session: session.query(statement, *values))
@@ -228,7 +242,7 @@ class PostgresConnection:
             while True:
                 try:
                     return await self._try(job, commit)
-                except (DatabaseAwayError, DatabaseReadOnlyError) as problem:
+                except (DatabaseAwayError, DatabaseBusyError, DatabaseReadOnlyError) as problem:
                     now = asyncio.get_running_loop().time()
                     until = until or now + PATIENCE
                     if problem.outcome_unknown or now > until or self._closing:
@@ -239,20 +253,14 @@ class PostgresConnection:
         if self._session is None or self._session.broken:
             self._session = await self._server.connect()
         try:
-            while True:
-                try:
-                    result = await job(self._session)
-                except psycopg.Error as problem:
-                    if problem.sqlstate not in REPEAT:
-                        raise
-                else:
-                    self._server.state = StoreState.READY
-                    return result
+            result = await job(self._session)
         except UnreadableRowError as problem:
             raise DatabaseDamagedError(str(self._server.address), str(problem)) from problem
         except psycopg.Error as problem:
             await self._drop()
             raise self._server.translate(problem, commit=commit) from problem
+        self._server.state = StoreState.READY
+        return result
 
     async def _drop(self) -> None:
         session, self._session = self._session, None

@@ -323,7 +323,8 @@ class PostgresStore:
             polled: dict[ScopeId, datetime] = {}
             async for rows in session.slices(_select("poll")):
                 polled.update(read_polls(rows, scopes.scopes))
-        self._note_line(last, stamp or 0)
+        if stamp is not None:
+            self._note_line(last, stamp)
         return FleetSnapshot(
             position=last,
             scopes=MappingProxyType(scopes.scopes),
@@ -383,9 +384,11 @@ class PostgresStore:
                 session = await self._server.connect()
                 try:
                     await session.query("LISTEN fairwarning")
+                    self._followers.wake()
                     while True:
-                        self._followers.wake()
-                        await session.notified(LOOK_EVERY)
+                        # The batches of this node are announced by their commit.
+                        if await session.notified(LOOK_EVERY, self._writer.pid):
+                            self._followers.wake()
                 finally:
                     await session.close()
             self._followers.wake()
