@@ -87,8 +87,11 @@ class Answers:
         """Return the writes of a kind that were answered as done."""
         return (write for write in self.writes if write.kind == kind and write.outcome is Outcome.DONE)
 
-    def saw(self, guest: str, process: str, incarnation: int) -> None:
-        """Record a document: with one process it never goes back, elsewhere for at most five seconds."""
+    def saw(self, guest: str, process: str, incarnation: int, *, cut_off: bool) -> None:
+        """Record a document: with one process it never goes back, elsewhere for at most five seconds.
+
+        A node that is cut off from the database answers from memory; only the time after that counts.
+        """
         now, before = time.monotonic(), self._seen.get(guest)
         if before is not None and before.process == process and incarnation < before.incarnation:
             self.complain(f"{guest} was shown {incarnation} after {before.incarnation} by {process}")
@@ -98,6 +101,8 @@ class Answers:
             self._highest[guest] = incarnation
             self._behind_since.pop(guest, None)
             return
+        if cut_off:
+            self._behind_since[guest] = now
         behind = now - self._behind_since.setdefault(guest, now)
         self.behind = max(self.behind, behind)
         if behind > STALE.total_seconds():

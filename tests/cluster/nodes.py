@@ -14,7 +14,7 @@ import httpx2
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.cli.server import FAIRWARNING, free_port
-from tests.cluster.database_link import DatabaseLink
+from tests.cluster.database_link import DatabaseLink, LinkState
 from tests.cluster.players import HOST
 from tests.cluster.skewed_clock import SkewedClock
 
@@ -99,6 +99,11 @@ class Node:
     def process(self) -> str:
         """The name of the node and the number of its start."""
         return f"{self.name}#{self.starts}"
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the node cannot read what other nodes write."""
+        return self.link.state is not LinkState.UP
 
     @property
     def log(self) -> str:

@@ -46,6 +46,11 @@ class ClusterNode(Protocol):
         ...
 
     @property
+    def cut_off(self) -> bool:
+        """Whether the node cannot read what other nodes write."""
+        ...
+
+    @property
     def metadata(self) -> str:
         """The URL at which guests are known by their source address."""
         ...
@@ -119,7 +124,8 @@ class Players:
                 if answer.status_code == 200:
                     tag = answer.headers["etag"]
                     document = json.loads(answer.content)
-                    self.answers.saw(machine, process, document["DocumentIncarnation"])
+                    incarnation = document["DocumentIncarnation"]
+                    self.answers.saw(machine, process, incarnation, cut_off=node.cut_off)
                     await self._heed(client, node, machine, document["Events"])
                 await asyncio.sleep(self.chance.uniform(0.05, 0.3))
 
