@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -10,13 +9,16 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 
 from bench.controlled_server import controlled_server
-from bench.measure import memory, percentile
+from bench.load import MODES, ClientConnections
+from bench.measure import descriptors, family, memory, percentile
 from bench.report import Figure, Section, claim
-from bench.servers import appears, free_port, module, process, sources
+from bench.serve_node import serve_node
+from bench.servers import Server, cost, sources
 from bench.store import CALLERS, Trial, open_engine, prepare, trial
 from bench.watch import Seen, seen
 from fairwarning.engine.engine import Engine
@@ -30,51 +32,23 @@ Connection = psycopg.AsyncConnection[tuple[object, ...]]
 #: The database syncs every commit to the disk, as in production.
 DURABLE = "fsync=on", "full_page_writes=on"
 
-#: The machines of the node whose memory has a goal, in sets of this size.
-MACHINES, PER_SET = 100_000, 1_000
+#: The machines of the node whose memory has a goal.
+MACHINES = 100_000
 
-_FILE = """
-driver = "simulated"
-
-[store]
-kind = "postgres"
-dsn = "{dsn}"
-migrate = true
-
-[operator]
-listen = "127.0.0.1:{operator}"
-
-[management]
-listen = "127.0.0.1:{management}"
-
-[metadata]
-listen = ["127.0.0.1:{metadata}"]
-
-[tls]
-directory = "{folder}/tls"
-
-[inventory]
-file = "{folder}/machines.csv"
-"""
-_SET = """
-[[set]]
-name = "set{number}"
-kind = "scale-set"
-"""
-
-#: How long the start of a large node may take, in seconds.
-START = 300.0
+#: The guests that poll one node and two workers, each from its own address.
+SOURCES = 1_000
 
 _READING = (
     "Rate: PostgreSQL's ÷ SQLite's; more is better. Seen: from the answer to the call that makes or cancels "
     "an event on one node until a guest that waits on another node has the new document ÷ a LISTEN/NOTIFY "
-    "round trip; less is better."
+    "round trip; less is better. CPU: two workers' ÷ one node's; less is better."
 )
 _NOTES = (
     "Both databases sync every commit to the same disk. An approval is a command to the engine, answered "
     "once it is on disk.",
     "A round trip is a notification from one connection to another and one back; all connections are in one "
     "process.",
+    f"Two workers are `serve --workers 2`, with {SOURCES:,} sources of one connection each.",
     "Catching up: a node that has read the fleet before the approvals follows the journal of all of them.",
     "Memory is the private memory of a whole node that has read its machines from the database and knows the "
     "address of each.",
@@ -92,6 +66,14 @@ class Effort:
 
 
 QUICK, USUAL = Effort(3, 1000, 100, MACHINES), Effort(5, 4000, 300, MACHINES)
+
+
+class WorkerRounds(NamedTuple):
+    """µs of CPU per poll of one node and of two workers, and the smaller worker's share of the sources."""
+
+    one: Sequence[float]
+    two: Sequence[float]
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +98,26 @@ def suite(effort: Effort, folder: Path) -> Section:
                 rounds.append(_round(effort, Path(fresh), databases))
         with tempfile.TemporaryDirectory(dir=folder, prefix="cluster-") as fresh:
             used = _memory(next(databases), effort.machines, Path(fresh))
-        return section(rounds, effort.machines, used)
+            workers = _compare_workers(next(databases), effort.rounds, Path(fresh))
+        return section(rounds, workers, effort.machines, used)
 
 
-def section(rounds: Sequence[Round], machines: int, used: int) -> Section:
+def section(rounds: Sequence[Round], workers: WorkerRounds, machines: int, used: int) -> Section:
     """Return the section of the report."""
     ours = _figure(f"PostgreSQL, {CALLERS} callers", "approvals/s", (one.postgres.rate for one in rounds))
     theirs = _figure(f"SQLite, {CALLERS} callers", "approvals/s", (one.sqlite.rate for one in rounds))
     trips = _figure("LISTEN/NOTIFY, p50", "ms", (_ms(one.round_trips, 0.50) for one in rounds))
     seen = _figure("seen on another node, p50", "ms", (_ms(_since_answer(one), 0.50) for one in rounds))
     since_call = ([change.since_call for change in one.seen] for one in rounds)
+    one = _figure("poll, one node", "µs CPU", iter(workers.one))
+    two = _figure("poll, two workers", "µs CPU", iter(workers.two))
     return Section(
         title="cluster: several nodes on PostgreSQL",
         reading=_READING,
         claims=(
             claim(f"rate, {CALLERS} callers", "SQLite", ours, theirs, reference=theirs, goal="G24a"),
             claim("seen on another node", "LISTEN/NOTIFY", seen, trips, reference=trips, goal="G24b"),
+            claim("CPU per poll, two workers", "one node", two, one, reference=one, goal="G24c"),
         ),
         figures=(
             ours,
@@ -144,6 +130,9 @@ def section(rounds: Sequence[Round], machines: int, used: int) -> Section:
             seen,
             _figure("seen on another node, p99", "ms", (_ms(_since_answer(one), 0.99) for one in rounds)),
             _figure("called → seen on another node, p50", "ms", (_ms(calls, 0.50) for calls in since_call)),
+            one,
+            two,
+            _figure("smaller share of two workers", "% of sources", iter([workers.share * 100]), "G24f"),
             _figure("catching up", "lines/s", (one.catching_up for one in rounds), goal="G24d"),
             Figure(
                 name=f"memory of a node, {machines:,} machines",
@@ -251,32 +240,34 @@ def _seen(dsn: str, times: int) -> list[Seen]:
 
 def _memory(dsn: str, machines: int, folder: Path) -> int:
     """Return the memory of a whole node that has read its machines from the database."""
-    sets = range(machines // PER_SET)
-    names = [(f"set{number}_{instance}", f"set{number}") for number in sets for instance in range(PER_SET)]
-    rows = (
-        f"{name},{set_},{source}"
-        for (name, set_), source in zip(names, sources(range(machines)), strict=True)
-    )
-    (folder / "machines.csv").write_text("\n".join(["name,set,address", *rows]))
-    port = free_port()
-    text = _FILE.format(dsn=dsn, operator=port, management=port + 1, metadata=port + 2, folder=folder)
-    (folder / "serve.toml").write_text(text + "".join(_SET.format(number=number) for number in sets))
-    with _node(folder):
+    with serve_node(folder, dsn, machines):
         pass  # the first start writes the machines
-    with _node(folder) as node:
+    with serve_node(folder, dsn, machines) as node:
         return memory(node.pid)
 
 
-@contextmanager
-def _node(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the node of a folder during the block; it is ready when the block begins."""
-    ready = folder / "ready.json"
-    ready.unlink(missing_ok=True)
-    with process(
-        module("fairwarning", "serve", "--config", folder / "serve.toml", "--ready-file", ready)
-    ) as node:
-        appears(node, ready, within=START)
-        yield node
+def _compare_workers(dsn: str, rounds: int, folder: Path) -> WorkerRounds:
+    """Return the CPU per poll of one node and of two workers, and how the latter share the sources."""
+    callers, costs = sources(range(SOURCES)), dict[str, list[float]](one=[], two=[])
+    with (
+        serve_node(folder / "one", dsn, SOURCES) as one,
+        serve_node(folder / "two", dsn, SOURCES, "--workers", "2") as two,
+    ):
+        shares = _shares(two, callers)
+        for _ in range(rounds):
+            for name, server in (("one", one), ("two", two)):
+                costs[name].append(cost(server, callers, MODES["keep-alive"], 0.5, 2.0))
+    return WorkerRounds(costs["one"], costs["two"], min(shares))
+
+
+def _shares(server: Server, callers: Sequence[str]) -> list[float]:
+    """Return which share of the callers' connections each worker has."""
+    workers = [pid for pid in family(server.pid) if pid != server.pid]
+    before = [descriptors(pid) for pid in workers]
+    with ClientConnections(server.address) as connections:
+        connections.connect_all(callers)
+        after = [descriptors(pid) for pid in workers]
+    return [(now - then) / len(callers) for now, then in zip(after, before, strict=True)]
 
 
 @contextmanager

@@ -94,6 +94,8 @@ GOALS: Mapping[str, Goal] = {
     "G23c": Goal("lateness of the server's timer during abuse, p99", "ms", Better.LESS, 10.0),
     "G24a": Goal("durable approvals through PostgreSQL, 32 callers, rate", "× SQLite's", Better.MORE, 0.8),
     "G24b": Goal("event stored → seen by a guest of another node, p50", _NOTIFY, Better.LESS, 3.0),
+    "G24c": Goal("CPU per poll with two workers", "× one node's", Better.LESS, 1.15),
     "G24d": Goal("catching up with the journal of other nodes", "lines/s", Better.MORE, 10_000.0),
     "G24e": Goal("memory of a node with 100,000 machines", "MB", Better.LESS, 200.0),
+    "G24f": Goal("smaller share of two workers", "% of 1,000 sources", Better.MORE, 30.0),
 }

@@ -157,15 +157,21 @@ def test_a_cluster_is_claimed_against_sqlite_and_a_notification_there_and_back()
 
     seen = watch.Seen(since_call=0.005, since_answer=0.002)
 
-    section = cluster.section([cluster.Round(fast, slow, 5000.0, [0.001], [seen])], cluster.MACHINES, 10**8)
+    workers = cluster.WorkerRounds(one=[10.0], two=[11.0], share=0.45)
+
+    section = cluster.section(
+        [cluster.Round(fast, slow, 5000.0, [0.001], [seen])], workers, cluster.MACHINES, 10**8
+    )
 
     assert {(claim.goal, claim.against): claim.values for claim in section.claims} == {
         ("G24a", "SQLite"): (0.5,),
         ("G24b", "LISTEN/NOTIFY"): (2.0,),
+        ("G24c", "one node"): (1.1,),
     }
     assert {figure.goal: figure.values for figure in section.figures if figure.goal} == {
         "G24d": (5000.0,),
         "G24e": (100.0,),
+        "G24f": (45.0,),
     }
 
 
