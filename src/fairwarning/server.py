@@ -280,6 +280,9 @@ class FleetServer:
 
     async def _reload(self, settings: Settings, serve: ServeSettings) -> None:
         before = self._settings
+        # The listeners stay where they are, whatever the file says about them now.
+        _check_token("the operator API", before.operator_address, settings.token)
+        _check_token("the management API", before.arm, serve.management_token)
         self._settings = replace(before, token=settings.token, serve=replace(serve, inventory=()))
         try:
             if self._tls is not None:

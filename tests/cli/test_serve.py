@@ -282,6 +282,27 @@ def test_sighup_with_a_wrong_file_changes_nothing(tmp_path: Path) -> None:
     assert names == ["w1", "w2"]
 
 
+def test_sighup_takes_no_token_away_from_an_api_that_listens_off_loopback(tmp_path: Path) -> None:
+    secret(tmp_path)
+    tls = '[tls]\ndirectory = "tls"\n'
+    port = free_port()
+    open_address = f'[management]\nlisten = "0.0.0.0:{port}"\ntoken_file = "token"\n'
+    loopback = f'[management]\nlisten = "127.0.0.1:{port}"\n'
+    form = {"grant_type": "client_credentials", "client_id": "dev", "client_secret": "a guess"}
+
+    with serving(tmp_path, f"{FLEET}{tls}{open_address}") as server:
+        (tmp_path / "fleet.toml").write_text(f"{FLEET}{tls}{loopback}")
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: "reload" in str(server.logged()), "serve has read the file again")
+        trust = ssl.create_default_context(cafile=tmp_path / "tls" / "ca.pem")
+        with httpx2.Client(verify=trust, trust_env=False) as client:
+            answer = client.post(f"https://127.0.0.1:{port}/common/oauth2/token", data=form)
+        logged = server.logged()
+
+    assert answer.status_code == 401
+    assert "reload_failed" in logged
+
+
 def test_two_nodes_share_a_database_and_one_goes_on_alone(tmp_path: Path) -> None:
     secret(tmp_path, "dsn", new_database())
     text = FLEET.replace(
