@@ -282,7 +282,9 @@ class LossyLink(SharedLink):
         return await super().snapshot() if self.copy is None else self.copy
 
 
-def test_a_replica_that_is_ahead_of_its_database_is_replaced_and_readers_start_over() -> None:
+def test_a_replica_that_is_ahead_of_its_database_is_replaced_and_readers_start_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story() -> None:
         cluster = await open_members()
         a, b = await cluster.join(), await cluster.join(link=LossyLink)
@@ -304,3 +306,4 @@ def test_a_replica_that_is_ahead_of_its_database_is_replaced_and_readers_start_o
         assert b.position == copy.position
 
     run(story())
+    assert logged(caplog, "database_lost_lines") == ["database_lost_lines known=4 last=2"]

@@ -113,6 +113,9 @@ class Follower:
             snapshot = await self._store.snapshot()
         finally:
             self.reloading = False
+        if snapshot.history > self._replica.history:
+            known, last = self._replica.position, snapshot.position
+            log.error(LogMessage("database_lost_lines", known=known, last=last))
         if (snapshot.history, snapshot.position) >= (self._replica.history, self._replica.position):
             self._reloaded(self._replica.load(snapshot))
 
