@@ -200,7 +200,7 @@ def test_partitions_are_added_before_they_are_needed_and_dropped_when_they_are_e
     asyncio.run(story())
 
 
-def test_a_partition_whose_lines_are_all_too_old_is_dropped_at_once() -> None:
+def test_partitions_whose_lines_are_all_too_old_are_dropped_one_at_a_time() -> None:
     async def story() -> None:
         dsn = new_database(migrated_template())
         execute(dsn, "UPDATE ledger SET partition_lines = 10, last = 100000")
@@ -215,11 +215,14 @@ def test_a_partition_whose_lines_are_all_too_old_is_dropped_at_once() -> None:
             young = await store.prune(NOON + timedelta(minutes=90), 7, ())
             kept = partitions(dsn)
             await store.commit(node.decide([gone(number) for number in range(18)]))
-            dropped = await store.prune(NOON + timedelta(minutes=90), 7, ())
+            dropped = [await store.prune(NOON + timedelta(minutes=90), 7, ())]
+            fewer = partitions(dsn)
+            dropped += [await store.prune(NOON + timedelta(minutes=90), 7, ()) for _ in range(4)]
             rest = [line.seq for line in await store.journal()]
 
             assert (young, kept) == (7, list(range(100001, 100051, 10)))
-            assert (dropped, await store.pruned()) == (7, 100040)
+            assert fewer == list(range(100011, 100071, 10))
+            assert (dropped, await store.pruned()) == ([3, 7, 7, 7, 0], 100040)
             assert rest == list(range(100041, 100064))
             assert partitions(dsn) == [100041, 100051, 100061]
             assert await store.size() < empty
