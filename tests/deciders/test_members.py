@@ -13,6 +13,7 @@ from fairwarning.core.commands import Approve, Schedule
 from fairwarning.core.errors import StorageError
 from fairwarning.core.fleet import Impact, Observation, Progress
 from fairwarning.core.model import EventStatus, HostId, MachineRef, ScopeId, derive_id
+from fairwarning.engine.leases import LASTS
 from fairwarning.engine.membership import ClockOffError, ClockState
 from fairwarning.engine.ports import Lease, NodeReport, StoreState
 from tests.deciders.cluster import ref, restart
@@ -58,6 +59,14 @@ def starts(cluster: Members) -> Counter[ScopeId]:
         for change in changes
         if isinstance(change, EventChanged) and change.what is EventMilestone.STARTED
     )
+
+
+async def haunt(cluster: Members, ghosts: int) -> None:
+    """Send heartbeats of nodes that do nothing else."""
+    while True:
+        for number in range(ghosts):
+            cluster.table.beat(NodeReport(f"ghost {number}", "", "", 1, timedelta(0), ""))
+        await asyncio.sleep(1)
 
 
 def lateness(cluster: Members, scope: str = "web") -> timedelta:
@@ -138,15 +147,7 @@ def test_a_node_that_does_nothing_costs_a_second() -> None:
         cluster = await open_members()
         (node,) = await joined(cluster, 1)
         due = await announce(cluster, node, "web")
-        ghosts = [NodeReport(f"ghost {one}", "", "", 1, timedelta(0), "") for one in range(20)]
-
-        async def haunt() -> None:
-            while True:
-                for ghost in ghosts:
-                    cluster.table.beat(ghost)
-                await asyncio.sleep(1)
-
-        haunting = asyncio.create_task(haunt())
+        haunting = asyncio.create_task(haunt(cluster, 20))
         await cluster.sleep_until(due - SECOND / 2)
         rank = node.membership.rank(WEB)
         await cluster.sleep_until(due + (rank + 1) * SECOND)
@@ -430,5 +431,29 @@ def test_an_impact_whose_node_hangs_is_begun_by_another_once_the_lease_has_ended
         (lease,) = leases
         assert lease.owner == second.membership.id
         assert lease.fence > 1
+
+    run(story())
+
+
+def test_impacts_that_begin_one_after_another_do_not_put_off_each_other() -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        begun: dict[tuple[str, str], datetime] = {}
+        node = await cluster.join(driver=ActingDriver(begun, []))
+        await cluster.create(node, "web", machines=10)
+        haunting = asyncio.create_task(haunt(cluster, 5))
+        await asyncio.sleep(2.5)
+        rank, started = node.membership.rank(WEB), cluster.now()
+
+        for number in range(10):
+            await cluster.do(node, restart(f"e{number}", f"web_{number}"))
+            await cluster.do(node, Approve(scope=WEB, ids=(derive_id(f"e{number}"),)))
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(5)
+
+        haunting.cancel()
+        first = min(until - LASTS for until in begun.values())
+        assert rank > 0
+        assert first - started < (rank + 0.5) * SECOND
 
     run(story())

@@ -388,8 +388,10 @@ class Reconciler:
             return
         for scope_id in [one for one in self._unseen if self._fleet.membership.rank(one)]:
             del self._unseen[scope_id]
-            scope = self._fleet.scopes()[scope_id]
-            self._looks[scope_id] = Look(_started_events(scope), frozenset(self._impacts(scope)), now)
+            scope, look = self._fleet.scopes()[scope_id], self._looks.get(scope_id)
+            # A look that is due already is not put off by a further impact.
+            due = now if look is None or look.again_at is None else min(look.again_at, now)
+            self._looks[scope_id] = Look(_started_events(scope), frozenset(self._impacts(scope)), due)
             self._schedule(scope)
 
     def _deadline(self, scope: Scope) -> datetime | None:
