@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from fairwarning.http1.messages import Request, Response
+from fairwarning.http1.reuseport import ListenerGroup
 from fairwarning.service_manager import ServiceManager
 from fairwarning.supervisor.status import StatusApp, WorkerReports
-from fairwarning.supervisor.supervisor import ListenAddress, WorkerSupervisor
-from fairwarning.supervisor.worker import Launch, WorkerNotReadyError
+from fairwarning.supervisor.supervisor import CannotShareError, ListenAddress, WorkerSupervisor
+from fairwarning.supervisor.worker import Launch, WorkerNotReadyError, WorkerState
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
@@ -212,6 +213,21 @@ def test_a_stop_lets_a_request_finish_before_the_address_is_free(tmp_path: Path)
     run(scenario())
 
 
+def test_a_stop_during_the_start_ends_what_was_started(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fleet = Running(tmp_path)
+        work = asyncio.create_task(fleet.supervisor.run(fleet.stop, fleet.reload, fleet, nullcontext()))
+        await until(lambda: fleet.supervisor.places[0].worker.pid is not None)
+
+        fleet.stop.set()
+        await work
+
+        assert fleet.notified == ["stopping"]
+        assert fleet.supervisor.places[0].worker.state is WorkerState.ENDED
+
+    run(scenario())
+
+
 def test_a_worker_that_gives_no_sign_of_life_is_killed_and_started_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,6 +239,20 @@ def test_a_worker_that_gives_no_sign_of_life_is_killed_and_started_again(
 
     run(scenario())
     assert any(record.getMessage().startswith("worker_silent worker=0") for record in caplog.records)
+
+
+def test_an_address_that_another_server_uses_is_named(tmp_path: Path) -> None:
+    used = ListenerGroup("127.0.0.1", 0, 2)
+
+    async def scenario() -> None:
+        address = ListenAddress(*used.address)
+        launch = Launch(command=(), environment=dict, variable="WORKER", directory=tmp_path)
+        problem = f"cannot listen on 127.0.0.1:{used.address[1]}: address already in use"
+        with pytest.raises(CannotShareError, match=problem):
+            WorkerSupervisor(launch, [address], 2, WorkerReports())
+
+    run(scenario())
+    used.close()
 
 
 def test_workers_that_cannot_start_end_the_start(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ FLEET_METRICS = frozenset(
         "fairwarning_events",
         "fairwarning_overdue_impacts",
         "fairwarning_journal_lines_total",
+        "fairwarning_nodes",
     }
 )
 #: Gauges of work that the workers share.
