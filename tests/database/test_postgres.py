@@ -295,6 +295,16 @@ def test_a_migration_is_finished_only_without_nodes_of_other_releases() -> None:
     assert database.finish() == len(steps())
 
 
+def test_a_release_does_not_lock_itself_out_of_a_newer_database() -> None:
+    dsn = new_database()
+    database = PostgresDatabase(dsn)
+    database.migrate()
+    execute(dsn, "UPDATE meta SET schema = 99")
+
+    assert database.finish() == len(steps())
+    assert database.migrate() == (99, 99)
+
+
 def test_a_database_that_only_a_newer_version_can_use_is_refused() -> None:
     dsn = new_database()
     database = PostgresDatabase(dsn)

@@ -45,7 +45,7 @@ BEHIND = """
         ELSE '0'::interval END
 """
 META = "SELECT schema, readable_from FROM meta"
-FINISH = "UPDATE meta SET readable_from = schema RETURNING schema"
+FINISH = "UPDATE meta SET readable_from = greatest(readable_from, %s) RETURNING readable_from"
 MIGRATIONS = "SELECT number, checksum FROM migration"
 LIVE_NODES = "SELECT name, release FROM node WHERE beat >= clock_timestamp() - %s ORDER BY name"
 
@@ -208,9 +208,7 @@ class PostgresDatabase:
             others = [node for node in _live_nodes(connection) if node[1] != __version__]
             if others:
                 raise NodesRunningError(self.name, others)
-            ((readable_from,),) = connection.execute(
-                "UPDATE meta SET readable_from = schema RETURNING schema"
-            )
+            ((readable_from,),) = connection.execute(FINISH, (len(steps()),))
             connection.commit()
         return int(readable_from)
 
