@@ -50,7 +50,7 @@ class OperatorAccess:
         hosts = headers.getlist("host")
         if not hosts_are_loopback(hosts):
             return problem_response(403, "without a token, the Host header must name a loopback address")
-        if not same_site(headers.getlist("origin"), hosts, (scope["scheme"],)):
+        if not same_site(headers.getlist("origin"), hosts, (scope.get("scheme", "http"),)):
             return problem_response(403, "cross-origin requests are not allowed")
         return None
 
