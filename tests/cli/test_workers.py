@@ -89,6 +89,10 @@ class Serving:
         lines = (self._folder / "stderr").read_text().splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 
+    def events(self) -> set[object]:
+        """Return the names of the log lines."""
+        return {line["event"] for line in self.log()}
+
     def approve(self, source: str, event: str) -> int:
         """Approve an event, and return the status of the answer."""
         with self.guest(source) as guest:
@@ -193,7 +197,7 @@ def test_a_reload_replaces_one_worker_after_the_other_and_fails_no_request(serve
 
     server.process.send_signal(signal.SIGHUP)
     with server.guest(GUESTS[0]) as first, server.guest(GUESTS[1]) as second:
-        while not any(line["event"] == "workers_reloaded" for line in server.log()):
+        while "workers_reloaded" not in server.events():
             for guest in (first, second):
                 assert guest.get(EVENTS).status_code in (200, 429)
             server.poll(GUESTS[2 + polls % 6])
@@ -203,6 +207,24 @@ def test_a_reload_replaces_one_worker_after_the_other_and_fails_no_request(serve
     assert {worker.state for worker in server.workers()} == {"ready"}
     assert not {worker.pid for worker in server.workers()} & set(before)
     assert server.metric("fairwarning_metadata_answers_total") >= answered + polls
+
+
+@pytest.mark.slow
+def test_a_reload_with_another_address_is_refused_and_the_workers_go_on(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        before = server.workers()
+        file = tmp_path / "fleet.toml"
+        file.write_text(file.read_text().replace('["127.0.0.1:0"]', '["127.0.0.2:0"]'))
+
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: "worker_not_replaced" in server.events(), "the reload is refused")
+
+        assert server.workers() == before
+        server.poll(GUESTS[0])
+        text = (tmp_path / "stderr").read_text()
+        assert (
+            "cannot listen on 127.0.0.2:0: the supervisor has no socket for this address; restart it" in text
+        )
 
 
 @pytest.mark.slow
@@ -219,7 +241,7 @@ def test_a_stop_answers_long_polls_and_finishes_requests(tmp_path: Path) -> None
             assert poll.result(timeout=10).status_code == 304
             assert finish().startswith("HTTP/1.1 200 ")
         assert server.process.wait(timeout=20) == 0
-    assert "worker_killed" not in {line["event"] for line in server.log()}
+    assert "worker_killed" not in server.events()
 
 
 @pytest.mark.slow
