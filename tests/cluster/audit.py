@@ -15,8 +15,9 @@ from fairwarning.engine.ports import Aggregate, AggregateKind, Entry, FleetSnaps
 from fairwarning.engine.replica import Replica
 from tests.cluster.answers import Answers, Outcome
 
-#: How far ahead of the database a node's clock may be, and how long after its decision a batch may be stored.
-AHEAD, BEHIND = timedelta(seconds=1), timedelta(seconds=10)
+#: How far ahead of the database a node's clock may be, and how long after its decision a batch may be stored:
+#: its node may be frozen meanwhile, and its connection may hang before that.
+AHEAD, BEHIND = timedelta(seconds=1), timedelta(seconds=15)
 
 #: Milestones that an event reaches at most once.
 _ONCE = (

@@ -43,7 +43,7 @@ class DatabaseLink:
     @asynccontextmanager
     async def serve(self) -> AsyncIterator["DatabaseLink"]:
         """Listen on a free port during the block."""
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        server = await asyncio.start_server(self.accept, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self
@@ -52,7 +52,8 @@ class DatabaseLink:
             self.cut()
             await asyncio.sleep(0)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forward a connection until one side ends it."""
         if self.state is LinkState.CUT:
             writer.transport.abort()
             return

@@ -20,11 +20,10 @@ def chaos(folder: Path, seconds: float) -> Report:
     return report
 
 
-def assert_busy(report: Report) -> None:
-    """The run tested something: everything that could be lost existed."""
-    done = {write.kind for write in report.answers.writes if write.outcome is Outcome.DONE}
-    assert {"approve", "cause", "restart", "tag"} <= done
-    assert len(report.failures) > 4
+def assert_busy(report: Report, *kinds: str) -> None:
+    """The run tested something: there was something to lose, and several kinds of failures."""
+    assert set(kinds) <= {write.kind for write in report.answers.writes if write.outcome is Outcome.DONE}
+    assert len(report.failures) > 3
 
 
 @pytest.mark.timeout(120)
@@ -33,7 +32,7 @@ def test_ten_seconds_of_failures_break_no_promise(tmp_path: Path) -> None:
     report = chaos(tmp_path, 10.0)
 
     assert report.violations == []
-    assert_busy(report)
+    assert_busy(report, "approve", "cause", "tag")
 
 
 @pytest.mark.full
@@ -43,4 +42,4 @@ def test_ten_minutes_of_failures_break_no_promise(tmp_path: Path, capsys: pytest
         report = chaos(tmp_path, 600.0)
 
     assert report.violations == []
-    assert_busy(report)
+    assert_busy(report, "approve", "cancel", "cause", "restart", "rollout", "tag")

@@ -7,7 +7,7 @@ from random import Random
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from fairwarning.core.changes import TextChanged
 from fairwarning.core.errors import StorageError
@@ -22,6 +22,7 @@ from fairwarning.store.postgres import connection as connections
 from fairwarning.store.postgres import store as stores
 from fairwarning.store.postgres.address import Address
 from fairwarning.store.postgres.store import PostgresStore, migrate_database
+from tests.cluster.database_link import DatabaseLink, LinkState
 from tests.postgres import (
     Server,
     empty_database,
@@ -158,6 +159,38 @@ def test_a_commit_that_waits_is_stored_although_its_caller_gives_up() -> None:
                 assert caller.cancelled()
 
         assert execute(dsn, "SELECT last FROM ledger") == [(1,)]
+
+    asyncio.run(story())
+
+
+class ReturningLink(DatabaseLink):
+    """A link that is up again once it has refused a connection."""
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        refused = self.state is LinkState.CUT
+        await super().accept(reader, writer)
+        if refused:
+            self.state = LinkState.UP
+
+
+def test_a_database_that_comes_back_between_two_tries_is_not_taken_for_read_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 0.0)
+
+    async def story() -> None:
+        dsn = empty_database()
+        server = conninfo_to_dict(dsn)
+        link = ReturningLink(str(server["host"]), int(server.get("port") or 5432))
+        async with link.serve():
+            store = await PostgresStore.open(make_conninfo(dsn, host="127.0.0.1", port=link.port))
+            link.change(LinkState.CUT)
+
+            with suppress(StorageError):
+                await store.last()
+
+            assert store.state is not StoreState.READ_ONLY
+            await store.close()
 
     asyncio.run(story())
 

@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.commands import Command, ReportOutcomes, Tick
-from fairwarning.core.errors import StorageError
+from fairwarning.core.errors import ContendedError, StorageError
 from fairwarning.core.fleet import (
     Impact,
     Observation,
@@ -236,7 +236,7 @@ class Reconciler:
         problem = None if task.cancelled() else task.exception()
         # A full disk fails many scopes at once; the log needs it once.
         if isinstance(problem, Exception) and self._problem is None:
-            expected = isinstance(problem, StorageError)
+            expected = isinstance(problem, StorageError | ContendedError)
             log.error(
                 LogMessage("tick_failed", scope=scope_id, problem=problem if expected else None),
                 exc_info=None if expected else problem,

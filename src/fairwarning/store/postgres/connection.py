@@ -171,7 +171,14 @@ class DatabaseServer:
             session = await self._open("any")
         except psycopg.Error:
             return self._away(problem)
-        await session.close()
+        try:
+            ((read_only,),) = await session.query("SHOW transaction_read_only")
+        except psycopg.Error:
+            return self._away(problem)
+        finally:
+            await session.close()
+        if read_only != b"on":  # a server has come back since the first try
+            return self._away(problem)
         self.state = StoreState.READ_ONLY
         return DatabaseReadOnlyError()
 
