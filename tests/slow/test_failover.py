@@ -43,6 +43,9 @@ class Tally:
 
     approved: list[EventId] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
+    #: Acknowledged approvals that are not stored, and approvals that are stored twice.
+    lost: int = 0
+    doubled: int = 0
     #: The time without any acknowledged approval, at most, in seconds.
     silence: float = 0.0
     _last: float | None = None
@@ -146,11 +149,11 @@ async def play(dsn: str, tally: Tally, interrupt: Callable[[], Awaitable[None]])
 
 
 async def check(engines: list[Engine], tally: Tally) -> None:
-    """Compare the replicas and the acknowledged approvals with what is stored."""
+    """Compare the replicas and the acknowledged approvals with what is stored, and note what is lost."""
     store = engines[0].store
     last = await store.last()
     async with asyncio.timeout(60):
-        while any(engine.position < last for engine in engines):
+        while any(engine.position != last for engine in engines):
             await asyncio.sleep(0.01)
     snapshot = await store.snapshot()
     for engine in engines:
@@ -164,9 +167,21 @@ async def check(engines: list[Engine], tally: Tally) -> None:
         for line in lines
         if isinstance(line.change, EventChanged) and line.change.what is EventMilestone.APPROVED
     )
-    lost = [event for event in tally.approved if event not in stored]
-    doubled = [event for event, times in stored.items() if times > 1]
-    assert (lost, doubled) == ([], [])
+    tally.lost = len([event for event in tally.approved if event not in stored])
+    tally.doubled = len([event for event, times in stored.items() if times > 1])
+
+
+def address_of_both(primary: Server, standby: Server) -> str:
+    return make_conninfo(primary.dsn(), host=f"{primary.directory},{standby.directory}", port="5432,5432")
+
+
+def tell(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
+    """Print what happened."""
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\n{len(tally.approved)} approvals acknowledged, {tally.lost} lost, {tally.doubled} doubled; "
+            f"longest silence {tally.silence:.2f} s; refused: {dict(tally.refused)}\n"
+        )
 
 
 @pytest.mark.slow
@@ -176,7 +191,6 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_the_primary(
     end: signal.Signals, servers: tuple[Server, Server], capsys: pytest.CaptureFixture[str]
 ) -> None:
     primary, standby = servers
-    dsn = make_conninfo(primary.dsn(), host=f"{primary.directory},{standby.directory}", port="5432,5432")
     tally = Tally()
 
     async def interrupt() -> None:
@@ -185,13 +199,33 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_the_primary(
         await asyncio.to_thread(standby.promote)
 
     try:
-        asyncio.run(play(dsn, tally, interrupt))
+        asyncio.run(play(address_of_both(primary, standby), tally, interrupt))
     finally:
         primary.signal(signal.SIGKILL)
 
+    tell(tally, capsys)
+    assert (tally.lost, tally.doubled) == (0, 0)
     assert tally.silence > NOTICED_AFTER
-    with capsys.disabled():
-        sys.stdout.write(
-            f"\n{len(tally.approved)} approvals acknowledged, 0 lost, 0 doubled; "
-            f"longest silence {tally.silence:.2f} s; refused: {dict(tally.refused)}\n"
-        )
+
+
+@pytest.mark.slow
+@pytest.mark.needs("ps")
+def test_nodes_go_on_with_what_is_left_when_a_standby_lacks_the_last_changes(
+    servers: tuple[Server, Server], capsys: pytest.CaptureFixture[str]
+) -> None:
+    primary, standby = servers
+    tally = Tally()
+
+    async def interrupt() -> None:
+        for server, setting in ((primary, "synchronous_standby_names"), (standby, "primary_conninfo")):
+            execute(server.dsn(), f"ALTER SYSTEM SET {setting} = ''")
+            execute(server.dsn(), "SELECT pg_reload_conf()")
+        await acknowledged(tally, len(tally.approved) + 100)
+        primary.signal(signal.SIGKILL)
+        await asyncio.to_thread(standby.promote)
+
+    asyncio.run(play(address_of_both(primary, standby), tally, interrupt))
+
+    tell(tally, capsys)
+    assert tally.lost >= 50
+    assert tally.doubled == 0
