@@ -32,6 +32,9 @@ name = "pool_0"
 set = "pool"
 [[machine]]
 name = "db"
+[[machine]]
+name = "mail"
+group = "Prod"
 """
 
 #: Where clients of the management API find the machines.
@@ -177,7 +180,11 @@ def test_a_template_creates_no_machine(server: Running) -> None:
     deployment = server.manage("GET", path, version="2022-09-01")
 
     assert "inventory of fairwarning serve" in deployment.text
-    assert [one["name"] for one in server.fleet("GET", "/machines").json()["machines"]] == ["pool_0", "db"]
+    assert [one["name"] for one in server.fleet("GET", "/machines").json()["machines"]] == [
+        "pool_0",
+        "db",
+        "mail",
+    ]
 
 
 def test_a_machine_of_the_inventory_is_managed_as_ever(server: Running) -> None:
@@ -185,6 +192,13 @@ def test_a_machine_of_the_inventory_is_managed_as_ever(server: Running) -> None:
     restarted = server.manage("POST", f"{GROUP}/virtualMachines/db/restart")
 
     assert (shown.status_code, restarted.status_code) == (200, 202)
+
+
+def test_a_machine_is_found_in_the_group_that_the_inventory_names(server: Running) -> None:
+    shown = server.manage("GET", "Prod/providers/Microsoft.Compute/virtualMachines/mail")
+    group = server.manage("GET", "prod", version="2022-09-01")
+
+    assert (shown.status_code, group.status_code) == (200, 200)
 
 
 def test_the_hint_of_cause_names_nothing_of_the_emulator(server: Running) -> None:

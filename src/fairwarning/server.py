@@ -488,12 +488,16 @@ class FleetServer:
 
     async def _open_arm_context(self) -> "ArmContext":
         from fairwarning.arm.context import RETRY_AFTER, ArmContext
+        from fairwarning.arm.groups import ensure_groups
         from fairwarning.arm.upkeep import Upkeep
 
         settings = self._settings
         is_fast = settings.manual_clock or settings.profile.policy.speed > 1
         pace = ("x-ms-retry-after-ms", "100") if is_fast else RETRY_AFTER
         context = ArmContext(self.engine, open_endpoints=self._open_endpoints, retry_after=pace)
+        if settings.serve is not None:
+            scopes = self.engine.scopes().values()
+            await ensure_groups(context, sorted({scope.facts.group for scope in scopes} - {""}))
         await self._run_in_background(Upkeep(context).run())
         return context
 

@@ -1,5 +1,6 @@
 """Resource groups; deleting one deletes everything in it."""
 
+from collections.abc import Collection
 from contextlib import suppress
 
 from fairwarning.arm import operations
@@ -10,11 +11,11 @@ from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState, group_document
-from fairwarning.core.azure.identity import RESOURCE_TYPES, VMS, group_id
+from fairwarning.core.azure.identity import DEFAULT_LOCATION, RESOURCE_TYPES, VMS, group_id
 from fairwarning.core.blueprint import check_name
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError
-from fairwarning.core.model import HOME_GROUP, Scope, ScopeKind
+from fairwarning.core.model import HOME_GROUP, PLATFORM, Scope, ScopeKind
 
 _MOST_LETTERS = 90
 _ALL = "/subscriptions/{subscription}/resourceGroups"
@@ -45,6 +46,17 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         return ArmResponse(body=after)
 
     return await context.change(request.principal, fill)
+
+
+async def ensure_groups(context: ArmContext, names: Collection[str]) -> None:
+    """Create the groups that an inventory names and no client has created."""
+
+    def fill(edit: Edit) -> ArmResponse:
+        missing = [name for name in names if edit.state.find_group(name) is None]
+        edit.put({group_id(name): group_document(name, DEFAULT_LOCATION, {}) for name in missing})
+        return ArmResponse()
+
+    await context.change(PLATFORM, fill)
 
 
 async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:

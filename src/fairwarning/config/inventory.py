@@ -213,10 +213,10 @@ def _standalone(entry: MachineEntry) -> ScopeProperties:
         notice = parse_duration(entry.terminate_notice, "terminate_notice")
         check_terminate_notice(notice, spot=entry.spot)
     return ScopeProperties(
-        id=ScopeId(in_group(entry.group, entry.name)),
+        id=ScopeId(in_group(entry.group.lower(), entry.name)),
         kind=ScopeKind.STANDALONE,
         set_name=entry.name,
-        group=entry.group,
+        group=entry.group.lower(),
         zone=entry.zone,
         update_domains=updates,
         fault_domains=faults,
@@ -234,14 +234,15 @@ def _set_properties(table: SetTable, entry: MachineEntry) -> ScopeProperties:
         raise InvalidError("zone", f"an {kind} has no zones")
     if entry.zone and not entry.zone.isalnum():
         raise InvalidError("zone", "must be letters and digits")
-    set_id = in_group(table.group, table.name)
+    # The management API compares the names of groups without case.
+    set_id = in_group(table.group.lower(), table.name)
     updates, faults = DOMAINS[kind]
     notice = parse_duration(table.terminate_notice, "terminate_notice") if table.terminate_notice else None
     return ScopeProperties(
         id=ScopeId(f"{set_id}.zone{entry.zone}" if entry.zone else set_id),
         kind=kind,
         set_name=table.name,
-        group=table.group,
+        group=table.group.lower(),
         zone=entry.zone,
         update_domains=updates if table.update_domains is None else table.update_domains,
         fault_domains=faults if table.fault_domains is None else table.fault_domains,
