@@ -30,8 +30,9 @@ class Running(ServiceManager):
 
     def __init__(self, folder: Path, *mode: str, workers: int = 2, silence: float = 30.0) -> None:
         super().__init__({})
+        self.command = [sys.executable, "-m", "tests.supervisor.worker_program", *mode]
         launch = Launch(
-            command=(sys.executable, "-m", "tests.supervisor.worker_program", *mode),
+            command=self.command,
             environment=lambda more: {**os.environ, **more},
             variable="WORKER",
             directory=folder,
@@ -253,6 +254,26 @@ def test_an_address_that_another_server_uses_is_named(tmp_path: Path) -> None:
 
     run(scenario())
     used.close()
+
+
+def test_a_host_that_can_start_no_process_for_a_while_does_not_end_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as fleet:
+            place = fleet.supervisor.places[0]
+            program, fleet.command[0] = fleet.command[0], str(tmp_path / "missing")
+            place.worker.signal(signal.SIGKILL)
+            async with asyncio.timeout(PATIENCE):
+                while "worker_not_started" not in caplog.text:
+                    await asyncio.sleep(0.01)
+                fleet.command[0] = program
+                while not place.live:
+                    await asyncio.sleep(0.01)
+
+            assert [one.state for one in fleet.supervisor.processes()] == [WorkerState.READY] * 2
+
+    run(scenario())
 
 
 def test_workers_that_cannot_start_end_the_start(tmp_path: Path) -> None:

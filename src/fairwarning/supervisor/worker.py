@@ -84,9 +84,13 @@ class Worker:
         """Start the process, and return once it is ready.
 
         Raises:
-            WorkerNotReadyError: it ended, or took too long.
+            WorkerNotReadyError: it could not be started, ended, or took too long.
         """
-        self._exit = exited = await self._spawn()
+        try:
+            self._exit = exited = await self._spawn()
+        except OSError as problem:  # the host has no memory or no processes left, for the moment
+            self.state = WorkerState.ENDED
+            raise WorkerNotReadyError(self.index, f"failed ({problem.strerror or problem})") from problem
         ready = asyncio.create_task(self._ready.wait())
         try:
             await asyncio.wait(
