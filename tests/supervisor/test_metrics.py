@@ -85,6 +85,18 @@ def test_the_counters_of_ended_processes_stay_and_their_gauges_go() -> None:
     assert values(metrics) == {"answers_total": [(8, {})]}
 
 
+def test_an_answer_that_comes_after_the_end_of_its_process_counts_once() -> None:
+    metrics = CombinedMetrics()
+    metrics.report(1, 0, [counter("answers_total", 3)])
+    metrics.forget_others({2})
+
+    metrics.report(1, 0, [counter("answers_total", 3)])
+    metrics.report(2, 0, [counter("answers_total", 4)])
+    metrics.forget_others({2})
+
+    assert values(metrics) == {"answers_total": [(7, {})]}
+
+
 def test_the_newer_of_two_processes_in_a_place_gives_the_gauge() -> None:
     metrics = CombinedMetrics()
 

@@ -40,17 +40,20 @@ class CombinedMetrics:
     def __init__(self) -> None:
         #: What each process reported last, by its number, with the index of its worker.
         self._reports: dict[int, tuple[int, Sequence[MetricFamily]]] = {}
-        #: What ended processes had counted, by the name of the family.
+        #: What ended processes had counted, by the name of the family, and the numbers of these processes.
         self._past: dict[str, MetricFamily] = {}
+        self._ended: set[int] = set()
 
     def report(self, number: int, worker: int, families: Sequence[MetricFamily]) -> None:
-        """Take what a process reports now."""
-        self._reports[number] = worker, families
+        """Take what a process reports now; an answer that comes after its end would count twice."""
+        if number not in self._ended:
+            self._reports[number] = worker, families
 
     def forget_others(self, numbers: Collection[int]) -> None:
         """Drop the gauges of all processes but these; what they had counted stays in the sums."""
         for number in [number for number in self._reports if number not in numbers]:
             _, families = self._reports.pop(number)
+            self._ended.add(number)
             for family in families:
                 if _added(family):
                     past = self._past.get(family.name)

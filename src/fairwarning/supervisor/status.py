@@ -7,7 +7,7 @@ worker, and ``fairwarning_workers`` in the metrics counts them.
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
 
@@ -42,10 +42,11 @@ class WorkerReports:
         """Take what the worker has counted."""
         await self._ask(worker)
 
-    async def metrics(self, workers: Sequence[Worker]) -> list[MetricFamily]:
-        """Return the metrics of these workers and of all that have ended."""
-        await asyncio.gather(*map(self._ask, workers))
-        self._metrics.forget_others({worker.number for worker in workers})
+    async def metrics(self, workers: Callable[[], Sequence[Worker]]) -> list[MetricFamily]:
+        """Return the metrics of the workers and of all that have ended."""
+        await asyncio.gather(*map(self._ask, workers()))
+        # Some may have ended or begun meanwhile.
+        self._metrics.forget_others({worker.number for worker in workers()})
         return list(self._metrics.families())
 
     async def _ask(self, worker: Worker) -> None:
@@ -83,7 +84,7 @@ class StatusApp:
 
     async def _metrics(self) -> Response:
         supervisor = self._supervisor
-        families = await self._reports.metrics(supervisor.processes())
+        families = await self._reports.metrics(supervisor.processes)
         text = render_metrics((*_own_families(supervisor.places), *families))
         return Response(200, text.encode(), content_type=MEDIA_TYPE)
 
