@@ -102,7 +102,7 @@ def test_an_address_is_read_only_from_a_private_file(tmp_path: Path, dsn_file: P
     unreadable = call("db", "check", "--dsn-file", str(dsn_file))
 
     assert (open_to_others.code, missing.code, unreadable.code) == (1, 1, 1)
-    assert f"hint: chmod 600 {dsn_file}" in open_to_others.stderr
+    assert f"(mode 0640): chmod 600 {dsn_file}" in open_to_others.stderr
     assert "cannot be read: No such file or directory" in missing.stderr
     assert "the address of the database cannot be read" in unreadable.stderr
     assert "secret" not in unreadable.stderr

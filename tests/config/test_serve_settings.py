@@ -150,6 +150,15 @@ def test_variables_replace_keys_of_the_file(tmp_path: Path) -> None:
     assert settings.retention == Retention(age=timedelta(days=30))
 
 
+def test_a_password_may_have_any_character(tmp_path: Path) -> None:
+    secret(tmp_path, "dsn", "postgresql://ann:gr\u00fcn@db/fleet\n")
+
+    serve = load(write(tmp_path, '[store]\nkind = "postgres"\ndsn_file = "dsn"'), {}).settings.serve
+
+    assert serve is not None
+    assert serve.dsn == "postgresql://ann:gr\u00fcn@db/fleet"
+
+
 def test_tokens_and_certificates_are_files_beside_the_file(tmp_path: Path) -> None:
     secret(tmp_path, "operator.token", "operator-token-of-32-characters.\n")
     secret(tmp_path, "management.token", "management-token-of-32-character")

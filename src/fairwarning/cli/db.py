@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from stat import S_IRWXG, S_IRWXO
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ import click
 from fairwarning.cli.options import OutputFile, json_option
 from fairwarning.cli.output import FailureError, print_json, print_note, print_table
 from fairwarning.config import DSN_FILE_VARIABLE, PROGRAM, default_dsn_file
+from fairwarning.config.secret_file import read_secret
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.counts import format_count
@@ -80,7 +80,11 @@ def _database(data: Path | None, config_: Path | None, dsn_file: Path | None) ->
 
         return DataDirectory(data)
     dsn_file = dsn_file or default_dsn_file()
-    return None if dsn_file is None else _postgres(_read_secret(dsn_file))
+    if dsn_file is None:
+        return None
+    with _failures():
+        dsn = read_secret(dsn_file)
+    return _postgres(dsn)
 
 
 def _postgres(dsn: str) -> "FleetDatabase":
@@ -93,19 +97,6 @@ def _postgres(dsn: str) -> "FleetDatabase":
         raise FailureError("PostgreSQL needs psycopg", hint) from problem
     with _failures():
         return PostgresDatabase(dsn)
-
-
-def _read_secret(path: Path) -> str:
-    """Return the text of a file that only its owner can read."""
-    try:
-        mode = path.stat().st_mode
-        text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
-        raise FailureError(f"{path} cannot be read: {reason}") from None
-    if mode & (S_IRWXG | S_IRWXO):
-        raise FailureError(f"other users can read {path}", f"chmod 600 {path}")
-    return text
 
 
 def _required(database: "FleetDatabase | None") -> "FleetDatabase":

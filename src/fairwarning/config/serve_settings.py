@@ -6,8 +6,8 @@ files of their own that no other user can read; a file whose mode allows that is
 
 import re
 import socket
-import stat
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -25,15 +25,13 @@ from fairwarning.config import (
 )
 from fairwarning.config.inventory import MachineInventory, read_inventory
 from fairwarning.config.read_file import ConfigError, place, read_file
+from fairwarning.config.secret_file import UnusableFileError, check_readable, read_secret
 from fairwarning.config.serve_file import PostgresTable, ServeFile, SqliteTable
 from fairwarning.core.policy import PROFILES, Profile, Retention
 from fairwarning.formats import durations, sizes
 from fairwarning.formats.counts import format_count
 
 T = TypeVar("T")
-
-#: The modes that give a secret to other users.
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 #: How long idle connections of guests have for one more request when the server ends; most poll every second.
 LINGER = timedelta(seconds=2)
@@ -195,7 +193,8 @@ class _SettingsReader:
             self._complain("tls", "", "needs either certificate and key, or directory")
         for key, text in (("certificate", table.certificate), ("key", table.key)):
             if text:
-                self._readable("tls", key, self._path(text), secret=key == "key")
+                with self._complaints("tls", key):
+                    check_readable(self._path(text), secret=key == "key")
         return TlsSettings(
             certificate=self._path(table.certificate) if table.certificate else None,
             key=self._path(table.key) if table.key else None,
@@ -237,25 +236,17 @@ class _SettingsReader:
 
     def _secret(self, table: str, key: str, path: Path) -> str:
         """Return the secret in a file that only its owner may read."""
-        if not self._readable(table, key, path, secret=True):
-            return ""
-        text = path.read_bytes().decode("latin-1").strip()
-        if not text:
-            self._complain(table, key, f"{path} is empty")
-        return text
+        with self._complaints(table, key):
+            return read_secret(path)
+        return ""
 
-    def _readable(self, table: str, key: str, path: Path, *, secret: bool) -> bool:
+    @contextmanager
+    def _complaints(self, table: str, key: str) -> Iterator[None]:
+        """Collect what is wrong with a file that the block reads."""
         try:
-            with path.open("rb"):
-                mode = path.stat().st_mode
-        except OSError as problem:
-            self._complain(table, key, f"{path} cannot be read: {problem.strerror}")
-            return False
-        if secret and mode & _OTHERS:
-            octal = f"{stat.S_IMODE(mode):04o}"
-            self._complain(table, key, f"other users can read {path} (mode {octal}): chmod 600 {path}")
-            return False
-        return True
+            yield
+        except UnusableFileError as problem:
+            self._complain(table, key, str(problem))
 
     def _address(self, table: str, key: str, text: str) -> tuple[str, int]:
         host, _, port = text.rpartition(":")
