@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 
@@ -238,3 +238,30 @@ def test_a_snapshot_is_what_applying_all_lines_gives(play: Stage) -> None:
         assert snapshot._replace(sets={}) == folded(seen)
 
     play(story)
+
+
+def test_a_hint_at_lines_of_another_node_outlasts_a_batch_of_this_node() -> None:
+    async def story() -> None:
+        journal = [numbered(1)]
+        followers = following.Followers()
+
+        async def read(after: int, limit: int) -> tuple[Sequence[Entry], int]:
+            return [line for line in journal if line.seq > after][:limit], 0
+
+        async with aclosing(followers.follow(0, read)) as pages, asyncio.timeout(5):
+            await anext(pages)
+            waiting = asyncio.ensure_future(anext(pages))
+            await asyncio.sleep(0)
+
+            journal += [numbered(2), numbered(3)]
+            followers.wake()
+            followers.announce(journal[1:2])
+
+            assert [line.seq for line in await waiting] == [2]
+            assert [line.seq for line in await anext(pages)] == [3]
+
+    asyncio.run(story())
+
+
+def numbered(seq: int) -> Entry:
+    return Entry(seq, NOON, 0, TextChanged(key="a", text=str(seq)), stamp=seq, ends=seq)

@@ -19,11 +19,14 @@ class Followers:
         #: The newest batch, for followers that have everything before it; none if it is very long.
         self._newest: Sequence[Entry] = ()
         self._waiting: set[asyncio.Event] = set()
+        #: How often there was a hint that the journal may have more than the newest batch.
+        self._hints = 0
 
     async def follow(self, after: int, read: ReadPage) -> AsyncGenerator[Sequence[Entry], None]:
         """Yield the lines after line ``after`` as they are added, whole batches at once."""
         woken = asyncio.Event()
         self._waiting.add(woken)
+        followed = -1
         try:
             while True:
                 woken.clear()
@@ -31,11 +34,12 @@ class Followers:
                 if newest and newest[0].seq == after + 1:
                     page = newest
                 else:
+                    followed = self._hints
                     page = await _read_batches(after, read)
                 if page:
                     after = page[-1].seq
                     yield page
-                if len(page) < PAGE:
+                if len(page) < PAGE and followed == self._hints:
                     await woken.wait()
         finally:
             self._waiting.discard(woken)
@@ -44,12 +48,16 @@ class Followers:
         """Tell all followers that a batch was stored; ``loop`` is theirs if this is another thread."""
         self._newest = entries if len(entries) <= PAGE else ()
         if loop is None:
-            self.wake()
+            self._wake()
         elif self._waiting:
-            loop.call_soon_threadsafe(self.wake)
+            loop.call_soon_threadsafe(self._wake)
 
     def wake(self) -> None:
-        """Let all followers look for new lines."""
+        """Let all followers read the journal: others may have added lines."""
+        self._hints += 1
+        self._wake()
+
+    def _wake(self) -> None:
         for woken in self._waiting:
             woken.set()
 
