@@ -121,6 +121,7 @@ def test_a_server_that_does_not_answer_is_hung_up_on_and_the_batch_is_stored_onc
             (line,) = await send(store, batch)
 
             assert problem.value.outcome_unknown
+            assert str(problem.value).endswith("it is unknown whether the change was stored")
             assert state is StoreState.AWAY
             assert (line.seq, await store.last(), store.state) == (1, 1, StoreState.READY)
 

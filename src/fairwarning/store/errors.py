@@ -130,6 +130,9 @@ class AnswerLostError(DatabaseAwayError):
 
     outcome_unknown = True
 
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; it is unknown whether the change was stored")
+
 
 class DatabaseBusyError(StorageError):
     """Other transactions were in the way of a statement; nothing was stored."""
