@@ -118,6 +118,7 @@ class Server:
             env=ENVIRONMENT,
             user=user,
             group=user,
+            start_new_session=True,  # Ctrl-C and a time limit end the tests, and the tests end the server
         )
         self._wait()
 
