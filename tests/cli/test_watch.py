@@ -34,11 +34,16 @@ SENTENCES = [
         "the speed of the clock is set by operator: 60 times as fast",
         id="another speed",
     ),
+    pytest.param(
+        ActionNote(deed=OperatorAction.RESTORED, detail="a backup taken at noon", by="operator"),
+        "the database is restored by operator: a backup taken at noon",
+        id="a restore",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("note", "expected"), SENTENCES)
-def test_an_action_on_an_endpoint_or_the_clock_is_a_sentence(note: ActionNote, expected: str) -> None:
+def test_an_action_of_an_operator_is_a_sentence(note: ActionNote, expected: str) -> None:
     entry = to_history_entry(1, NOON, note)
 
     assert entry is not None

@@ -21,7 +21,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import MachineRef
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Batch, Entry, Heartbeat, Lease, NodeReport, Store, StoreState
+from fairwarning.engine.ports import Batch, Entry, Heartbeat, Lease, Member, NodeReport, Store, StoreState
 from fairwarning.metadata.app import MetadataApp
 from fairwarning.operator.app import create_app as create_operator
 from fairwarning.store.errors import StoreFailedError
@@ -67,7 +67,7 @@ class StoreLink(Gate):
         await super().release(lease)
 
     async def heartbeat(self, report: NodeReport) -> Heartbeat:
-        return Heartbeat(NOON, ())
+        return Heartbeat(NOON, (Member(report, NOON),))
 
     async def leave(self, node: str) -> None:
         pass

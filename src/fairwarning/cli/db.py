@@ -107,7 +107,7 @@ def _required(database: "FleetDatabase | None") -> "FleetDatabase":
 
 @click.group()
 def db() -> None:
-    """Check, back up, restore and migrate the database of a server.
+    """Check, back up, restore and migrate a database.
 
     The database is a data directory (SQLite) or a PostgreSQL database.
 
@@ -160,7 +160,7 @@ def migrate(database: "FleetDatabase | None", finish: bool, json_: bool) -> None
 @click.option("--backup", type=_PATH, help="Check this backup instead of a database.")
 @json_option
 def check(database: "FleetDatabase | None", backup: Path | None, json_: bool) -> None:
-    """Check every row of a database, and compare the rows with the journal.
+    """Check every row of a database against the journal.
 
     Checks checksums, the numbers and batches of the journal, and whether replaying the journal gives the
     stored scopes, machines, events, sets and texts. The journal may be pruned: of what is older than its
@@ -193,7 +193,8 @@ def check(database: "FleetDatabase | None", backup: Path | None, json_: bool) ->
 @click.argument("file", type=OutputFile())
 @with_database
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
-def backup(file: Path, database: "FleetDatabase | None", overwrite: bool) -> None:
+@json_option
+def backup(file: Path, database: "FleetDatabase | None", overwrite: bool, json_: bool) -> None:
     """Write a backup of a database to one file.
 
     The file has everything as it was at one moment; a server may run. It contains secrets, such as the key
@@ -208,9 +209,12 @@ def backup(file: Path, database: "FleetDatabase | None", overwrite: bool) -> Non
 
     with _failures(), _progress() as progress:
         trailer = back_up(_required(database), file, overwrite=overwrite, progress=progress)
-    rows, lines = trailer.rows["machine"], trailer.rows["journal"]
-    contents = f"{format_count(rows, 'machine')} and {format_count(lines, 'journal line')}"
-    click.echo(f"{file} has {contents}; {file.stat().st_size / 1e6:.1f} MB")
+    machines, lines, size = trailer.rows["machine"], trailer.rows["journal"], file.stat().st_size
+    if json_:
+        print_json({"file": str(file), "machines": machines, "lines": lines, "bytes": size})
+    else:
+        contents = f"{format_count(machines, 'machine')} and {format_count(lines, 'journal line')}"
+        click.echo(f"{file} has {contents}; {size / 1e6:.1f} MB")
 
 
 @db.command()
@@ -221,8 +225,9 @@ def backup(file: Path, database: "FleetDatabase | None", overwrite: bool) -> Non
     type=click.IntRange(min=1),
     help="How far to move all incarnations forward; by default enough for the age of the backup.",
 )
-def restore(file: Path, database: "FleetDatabase | None", jump: int | None) -> None:
-    """Restore a backup into a new data directory or an empty database.
+@json_option
+def restore(file: Path, database: "FleetDatabase | None", jump: int | None, json_: bool) -> None:
+    """Restore a backup into an empty database.
 
     The whole file is verified before anything is written. Every incarnation moves forward, so that no guest
     sees a document number again that it has seen after the backup was taken: by 1,000,000, and 100 for each
@@ -239,10 +244,14 @@ def restore(file: Path, database: "FleetDatabase | None", jump: int | None) -> N
 
     with _failures(), _progress() as progress:
         restored = restore(_required(database), file, jump=jump, progress=progress)
-    taken_at = for_people(restored.restore.taken_at)
+    taken_at, jumped = restored.restore.taken_at, restored.restore.jump
+    if json_:
+        counts: dict[str, Json] = {"machines": restored.machines, "events": restored.events}
+        print_json({**counts, "taken_at": taken_at.isoformat(), "jump": jumped})
+        return
     machines, events = format_count(restored.machines, "machine"), format_count(restored.events, "event")
-    click.echo(f"restored {machines} with {events} pending, as they were at {taken_at}")
-    click.echo(f"incarnations moved on by {restored.restore.jump}")
+    click.echo(f"restored {machines} with {events} pending, as they were at {for_people(taken_at)}")
+    click.echo(f"incarnations moved on by {jumped}")
     if restored.events:
         print_note("hint: events that are due start with the server; cancel those that are over")
 

@@ -30,6 +30,7 @@ _SENTENCES: Mapping[str, str] = {
     "healed": "the fault of the {what} is cleared by {by}",
     "advanced": "the {what} is advanced by {by}: {reason}",
     "speed": "the speed of the {what} is set by {by}: {reason}",
+    "restored": "the {what} is restored by {by}: {reason}",
 }
 
 #: How many seconds to wait before connecting again.
