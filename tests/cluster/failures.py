@@ -39,6 +39,7 @@ class Failures:
         self._deck: list[str] = []
         self._kinds: Mapping[str, Callable[[Node], Awaitable[None]]] = {
             "kill": self._kill,
+            "restart": self._restart,
             "freeze": self._freeze,
             "backends terminated": self._terminate_backends,
             "connections cut": self._cut,
@@ -73,6 +74,10 @@ class Failures:
     async def _kill(self, node: Node) -> None:
         node.kill()
         await self._pause(self._chance.choice((0.0, 0.5)))
+        await node.start()
+
+    async def _restart(self, node: Node) -> None:
+        await node.stop()
         await node.start()
 
     async def _freeze(self, node: Node) -> None:
