@@ -44,6 +44,17 @@ class Flaky(Gate):
         return entries
 
 
+class Sticky(Gate):
+    """A store that for a while removes no values."""
+
+    is_sticky = False
+
+    async def put_value(self, key: str, value: str | None) -> None:
+        if value is None and self.is_sticky:
+            raise StoreFailedError(DISK, "no space is left")
+        await super().put_value(key, value)
+
+
 def state(azure: Azure, name: str = ONE) -> Json:
     return facts(azure, "provisioningState", name=name)
 
@@ -120,6 +131,19 @@ def test_a_resource_that_cannot_be_stored_delays_its_deployment() -> None:
     assert ("Retry-After", "5") in refused.headers
     assert state(azure) == "Succeeded"
     assert azure.send("GET", NET).status == 200
+
+
+def test_what_was_kept_of_a_deployment_is_removed_later_if_it_cannot_be_removed_at_its_end() -> None:
+    store = Sticky(MemoryStore())
+    azure = deployable(store)
+    store.is_sticky = True
+    status = azure.send("PUT", ONE, SENT).status
+    store.is_sticky = False
+
+    azure.advance("1s")
+
+    assert (status, state(azure)) == (503, "Succeeded")
+    assert run(store.get_value(f"deployment:{facts(azure, 'correlationId')}")) is None
 
 
 def test_a_deployment_inside_another_is_left_to_it() -> None:

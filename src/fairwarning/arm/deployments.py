@@ -178,7 +178,10 @@ async def _resume(context: ArmContext, key: str) -> bool:
 
     # The document may be stored without being in the committed state yet; the answer to a request is certain.
     document = await context.change(ANONYMOUS, take_over)
-    if document is None or not is_running(document):
+    if document is None:
+        return True
+    if not is_running(document):
+        await _keep_work(context, document, None)
         return True
     if is_part_of_running(context.committed(), key):
         return False
