@@ -303,6 +303,17 @@ def test_sighup_takes_no_token_away_from_an_api_that_listens_off_loopback(tmp_pa
     assert "reload_failed" in logged
 
 
+def test_a_database_without_tables_is_refused_with_both_ways_to_create_them(tmp_path: Path) -> None:
+    secret(tmp_path, "dsn", new_database())
+    path = tmp_path / "fleet.toml"
+    path.write_text(FLEET.replace('kind = "sqlite"\npath = "data"', 'kind = "postgres"\ndsn_file = "dsn"'))
+
+    refused = call("serve", "--config", str(path))
+
+    assert refused.code == 1
+    assert "hint: fairwarning db migrate --config FILE, or migrate = true in [store]" in refused.stderr
+
+
 def test_two_nodes_share_a_database_and_one_goes_on_alone(tmp_path: Path) -> None:
     secret(tmp_path, "dsn", new_database())
     text = FLEET.replace(

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from fairwarning.cli.options import OutputFile, json_option
-from fairwarning.cli.output import FailureError, print_json, print_note, print_table
+from fairwarning.cli.output import FailureError, failures_explained, print_json, print_note, print_table
 from fairwarning.config import DSN_FILE_VARIABLE, PROGRAM, default_dsn_file
 from fairwarning.config.secret_file import read_secret
 from fairwarning.core.document.render import Json
-from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.timestamps import for_people
 
@@ -82,7 +81,7 @@ def _database(data: Path | None, config_: Path | None, dsn_file: Path | None) ->
     dsn_file = dsn_file or default_dsn_file()
     if dsn_file is None:
         return None
-    with _failures():
+    with failures_explained(HINTS):
         dsn = read_secret(dsn_file)
     return _postgres(dsn)
 
@@ -95,7 +94,7 @@ def _postgres(dsn: str) -> "FleetDatabase":
             raise
         hint = "install it with: pip install 'fairwarning[postgres]'"
         raise FailureError("PostgreSQL needs psycopg", hint) from problem
-    with _failures():
+    with failures_explained(HINTS):
         return PostgresDatabase(dsn)
 
 
@@ -138,7 +137,7 @@ def migrate(database: "FleetDatabase | None", finish: bool, json_: bool) -> None
       fairwarning db migrate --dsn-file ./dsn
       fairwarning db migrate --dsn-file ./dsn --finish
     """
-    with _failures():
+    with failures_explained(HINTS):
         if finish:
             readable_from = _required(database).finish()
             facts: dict[str, Json] = {"readable_from": readable_from}
@@ -176,7 +175,7 @@ def check(database: "FleetDatabase | None", backup: Path | None, json_: bool) ->
 
     if backup is not None and database is not None:
         raise click.UsageError("A database and a backup cannot be checked at once.")
-    with _failures(), _progress() as progress:
+    with failures_explained(HINTS), _progress() as progress:
         if backup is None:
             report = check_database(_required(database), progress)
         else:
@@ -207,7 +206,7 @@ def backup(file: Path, database: "FleetDatabase | None", overwrite: bool, json_:
     """
     from fairwarning.database.operations import back_up
 
-    with _failures(), _progress() as progress:
+    with failures_explained(HINTS), _progress() as progress:
         trailer = back_up(_required(database), file, overwrite=overwrite, progress=progress)
     machines, lines, size = trailer.rows["machine"], trailer.rows["journal"], file.stat().st_size
     if json_:
@@ -242,7 +241,7 @@ def restore(file: Path, database: "FleetDatabase | None", jump: int | None, json
     """
     from fairwarning.database.operations import restore
 
-    with _failures(), _progress() as progress:
+    with failures_explained(HINTS), _progress() as progress:
         restored = restore(_required(database), file, jump=jump, progress=progress)
     taken_at, jumped = restored.restore.taken_at, restored.restore.jump
     if json_:
@@ -293,17 +292,6 @@ def _as_json(report: "CheckReport") -> Json:
             "unproved": report.unproved,
         },
     }
-
-
-@contextmanager
-def _failures() -> Iterator[None]:
-    """Report why a command failed, and what may help."""
-    try:
-        yield
-    except FairWarningError as problem:
-        raise FailureError(str(problem), *HINTS.get(type(problem).__name__, ())) from problem
-    except OSError as problem:
-        raise FailureError(str(problem)) from problem
 
 
 @contextmanager

@@ -1,13 +1,15 @@
 """What the commands print: tables and JSON on stdout, everything else on stderr; plain, without colours."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 import click
 
 from fairwarning.config import PROGRAM
 from fairwarning.core.document.render import Json
+from fairwarning.core.errors import FairWarningError
 from fairwarning.formats import timestamps
 from fairwarning.formats.hidden_characters import escape_hidden, escape_hidden_json
 
@@ -39,6 +41,17 @@ class UnreachableError(FailureError):
     def __init__(self, url: str, reason: str) -> None:
         hints = f"start one with: {PROGRAM} up", "if it runs elsewhere, set FAIRWARNING_URL"
         super().__init__(f"no server answers at {url}: {reason}", *hints)
+
+
+@contextmanager
+def failures_explained(hints: Mapping[str, tuple[str, ...]]) -> Iterator[None]:
+    """Report why the block failed, and what may help, by the name of the error."""
+    try:
+        yield
+    except FairWarningError as problem:
+        raise FailureError(str(problem), *hints.get(type(problem).__name__, ())) from problem
+    except OSError as problem:
+        raise FailureError(str(problem)) from problem
 
 
 def print_note(text: str) -> None:

@@ -4,8 +4,8 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,11 +16,10 @@ import click
 from fairwarning import config
 from fairwarning.cli.doctor import DATA_HINTS
 from fairwarning.cli.options import OutputFile, json_option
-from fairwarning.cli.output import FailureError, print_json, print_note, print_table
+from fairwarning.cli.output import FailureError, failures_explained, print_json, print_note, print_table
 from fairwarning.cli.up import addresses, published
 from fairwarning.config import PROGRAM
 from fairwarning.core.document.render import Json
-from fairwarning.core.errors import FairWarningError
 from fairwarning.logs.output import LogFormat, LogLevel, log_written_to
 from fairwarning.supervisor.assignment import Assignment, InheritedSockets, end_with_supervisor
 from fairwarning.supervisor.supervisor import ListenAddress
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
 #: What may help, by the name of the error.
 _HINTS: Mapping[str, tuple[str, ...]] = {
+    **DATA_HINTS,
     "OlderDatabaseError": (f"{PROGRAM} db migrate --config FILE, or migrate = true in [store]",),
     "DataDirectoryInUseError": ("stop the other server: SQLite is for one node",),
-    **DATA_HINTS,
 }
 
 _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -114,7 +113,10 @@ def _run(loaded: "LoadedFile", workers: int | None, ready_file: Path | None) -> 
     assignment = None if given is None else Assignment.decode(given)
     worker = None if assignment is None else assignment.worker
     log = loaded.file.log
-    with _failures(), log_written_to(sys.stderr, LogLevel(log.level), LogFormat(log.format), worker):
+    with (
+        failures_explained(_HINTS),
+        log_written_to(sys.stderr, LogLevel(log.level), LogFormat(log.format), worker),
+    ):
         if assignment is not None:
             end_with_supervisor(assignment)
             asyncio.run(_serve(loaded.path, _worker_settings(loaded.settings, assignment), None, assignment))
@@ -148,17 +150,6 @@ def load_config(path: Path) -> "LoadedFile":
         return load(path, config.variables())
     except ConfigError as problem:
         raise ConfigurationError(problem.problems) from problem
-
-
-@contextmanager
-def _failures() -> Iterator[None]:
-    """Explain what the block fails with."""
-    try:
-        yield
-    except FairWarningError as problem:
-        raise FailureError(str(problem), *_HINTS.get(type(problem).__name__, ())) from problem
-    except OSError as problem:
-        raise FailureError(str(problem)) from problem
 
 
 async def _serve(
