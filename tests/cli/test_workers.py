@@ -84,6 +84,11 @@ class Serving:
         families = parse_metrics(httpx2.get(f"{self.status}/metrics").text)
         return sum(sample.value for family in families if family.name == name for sample in family.samples)
 
+    def metrics_status(self, token: str) -> int:
+        """Return the status of the answer to a request for the metrics with a token."""
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx2.get(f"{self.status}/metrics", headers=headers).status_code
+
     def log(self) -> list[dict[str, object]]:
         """Return the log lines."""
         lines = (self._folder / "stderr").read_text().splitlines()
@@ -132,10 +137,10 @@ class Serving:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Serving]:
+def serving(folder: Path, text: str = FLEET) -> Iterator[Serving]:
     """Run ``serve --workers 2`` during the block."""
     path, ready = folder / "fleet.toml", folder / "ready.json"
-    path.write_text(FLEET.format(dsn=new_database(migrated_template())))
+    path.write_text(text.format(dsn=new_database(migrated_template())))
     words = ["serve", "--config", str(path), "--ready-file", str(ready), "--workers", "2"]
     process = fresh(words, folder / "stdout", folder / "stderr")
     try:
@@ -207,6 +212,23 @@ def test_a_reload_replaces_one_worker_after_the_other_and_fails_no_request(serve
     assert {worker.state for worker in server.workers()} == {"ready"}
     assert not {worker.pid for worker in server.workers()} & set(before)
     assert server.metric("fairwarning_metadata_answers_total") >= answered + polls
+
+
+@pytest.mark.slow
+def test_a_reload_changes_the_token_for_the_metrics_of_all_workers(tmp_path: Path) -> None:
+    file, first, second = tmp_path / "token", "the first token of all", "the second token of all"
+    file.touch(0o600)
+    file.write_text(first)
+    text = FLEET.replace("[operator]\n", '[operator]\ntoken_file = "token"\n')
+
+    with serving(tmp_path, text) as server:
+        before = [server.metrics_status(token) for token in (first, second)]
+        file.write_text(second)
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: "workers_reloaded" in server.events(), "the workers are reloaded")
+        after = [server.metrics_status(token) for token in (first, second)]
+
+    assert (before, after) == ([200, 401], [401, 200])
 
 
 @pytest.mark.slow

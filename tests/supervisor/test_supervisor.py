@@ -47,6 +47,13 @@ class Running(ServiceManager):
         self.stop, self.reload, self.all_ready = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.notified: list[str] = []
 
+    async def run(self) -> None:
+        """Run the supervisor until it is stopped."""
+        await self.supervisor.run(self.stop, self.reload, self, nullcontext(), self.reloaded)
+
+    async def reloaded(self) -> None:
+        self.notified.append("reloaded")
+
     async def ask(self, guest: str, path: str = "/") -> tuple[int, int]:
         """Return the index and the process id of the worker that answers a guest."""
         reader, writer = await asyncio.open_connection(*self.address, local_addr=(guest, 0))
@@ -97,7 +104,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """Run a supervisor until the block ends; a start that fails raises its error."""
     fleet = Running(folder, *mode, workers=workers, silence=silence)
-    work = asyncio.create_task(fleet.supervisor.run(fleet.stop, fleet.reload, fleet, nullcontext()))
+    work = asyncio.create_task(fleet.run())
     ready = asyncio.create_task(fleet.all_ready.wait())
     try:
         await asyncio.wait((work, ready), return_when=asyncio.FIRST_COMPLETED)
@@ -173,6 +180,7 @@ def test_a_reload_replaces_one_worker_after_the_other_and_fails_no_request(
             assert [index for index, _ in after] == [index for index, _ in before]
             assert any(pids & old and pids & new for pids in seen)
             assert await fleet.answers() >= counted + len(after)
+            assert "reloaded" in fleet.notified
 
     run(scenario())
 
@@ -191,6 +199,7 @@ def test_a_reload_that_fails_leaves_the_workers_as_they_are(
             await until(lambda: bool(caplog.messages))
 
             assert await fleet.ask_all() == before
+            assert "reloaded" not in fleet.notified
 
     run(scenario())
     assert caplog.messages == ['worker_not_replaced worker=0 problem="ended with exit code 3"']
@@ -217,7 +226,7 @@ def test_a_stop_lets_a_request_finish_before_the_address_is_free(tmp_path: Path)
 def test_a_stop_during_the_start_ends_what_was_started(tmp_path: Path) -> None:
     async def scenario() -> None:
         fleet = Running(tmp_path)
-        work = asyncio.create_task(fleet.supervisor.run(fleet.stop, fleet.reload, fleet, nullcontext()))
+        work = asyncio.create_task(fleet.run())
         await until(lambda: fleet.supervisor.places[0].worker.pid is not None)
 
         fleet.stop.set()

@@ -20,6 +20,7 @@ from fairwarning.cli.output import FailureError, failures_explained, print_json,
 from fairwarning.cli.up import addresses, published
 from fairwarning.config import PROGRAM
 from fairwarning.core.document.render import Json
+from fairwarning.core.errors import InvalidError
 from fairwarning.logs.output import LogFormat, LogLevel, log_written_to
 from fairwarning.supervisor.assignment import Assignment, InheritedSockets, end_with_supervisor
 from fairwarning.supervisor.supervisor import ListenAddress
@@ -229,10 +230,21 @@ async def _supervise(loaded: "LoadedFile", workers: int, ready_file: Path | None
         addresses=[*guests, *operators],
         status=serve.status,
         token=settings.token,
+        read_token=lambda: _read_token(loaded.path, serve.status[0]),
         # The APIs stop one after the other, and then the store.
         drain=3 * settings.limits.grace + timedelta(seconds=15),
     )
     await supervise(plan, config.service_manager(), published_addresses)
+
+
+def _read_token(path: Path, host: str) -> str | None:
+    """Return the token that the file names now; the status stays at its host, which may need one."""
+    from fairwarning.config.serve_settings import load
+
+    token = load(path, config.variables()).settings.token
+    if token is None and not config.loopback(host):
+        raise InvalidError("token", f"a token is required to serve the status on {host}")
+    return token
 
 
 def _check_shareable(loaded: "LoadedFile") -> None:

@@ -1,6 +1,7 @@
 """Runs a supervisor as a process: its signals, its private directory, and the address of its status."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -9,12 +10,16 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fairwarning.core.errors import FairWarningError
 from fairwarning.engine.clock import SystemClock
+from fairwarning.formats.log_messages import LogMessage
 from fairwarning.http1.server import HttpServer
 from fairwarning.service_manager import ServiceManager
 from fairwarning.supervisor.status import StatusApp, WorkerReports
 from fairwarning.supervisor.supervisor import CannotShareError, ListenAddress, WorkerSupervisor
 from fairwarning.supervisor.worker import Launch
+
+log = logging.getLogger("fairwarning.supervisor")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,8 @@ class Supervision:
     #: The address at which the supervisor answers about all workers, and the token for the metrics.
     status: tuple[str, int]
     token: str | None
+    #: Reads the token again, after a reload.
+    read_token: Callable[[], str | None]
     #: How long a worker may take to stop.
     drain: timedelta
 
@@ -58,6 +65,13 @@ async def supervise(
         reports = WorkerReports()
         supervisor = WorkerSupervisor(launch, plan.addresses, plan.workers, reports)
         app = StatusApp(supervisor, reports, plan.token)
+
+        async def renew_token() -> None:
+            try:
+                app.set_token(await asyncio.to_thread(plan.read_token))
+            except (FairWarningError, OSError) as problem:
+                log.error(LogMessage("reload_failed", problem=problem))
+
         server = HttpServer[str](app.answer, SystemClock().now)
         try:
             listener = await server.listen_tcp(*plan.status, lambda peer: peer[0])
@@ -65,6 +79,6 @@ async def supervise(
             raise CannotShareError(ListenAddress(*plan.status), problem) from problem
         addresses = [*supervisor.addresses, listener.address]
         try:
-            await supervisor.run(stop, reload, manager, published(addresses))
+            await supervisor.run(stop, reload, manager, published(addresses), renew_token)
         finally:
             await server.close()

@@ -61,6 +61,10 @@ class StatusApp:
     def __init__(self, supervisor: WorkerSupervisor, reports: WorkerReports, token: str | None) -> None:
         self._supervisor = supervisor
         self._reports = reports
+        self.set_token(token)
+
+    def set_token(self, token: str | None) -> None:
+        """Ask for another token from now on."""
         self._token = None if token is None else token.encode()
 
     def answer(self, caller: str | None, request: Request) -> Reply:

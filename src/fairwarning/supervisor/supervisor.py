@@ -15,7 +15,7 @@ outlives its process: a guest reaches the same index after a restart or a reload
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from itertools import compress, count
@@ -189,14 +189,17 @@ class WorkerSupervisor:
         reload: asyncio.Event,
         manager: ServiceManager,
         while_ready: AbstractContextManager[None],
+        reloaded: Callable[[], Awaitable[None]],
     ) -> None:
         """Start the workers, keep them running and reload them on request, until ``stop`` is set.
+
+        ``reloaded`` is called when all workers are replaced.
 
         Raises:
             WorkerNotReadyError: a worker could not start when all of them were started.
         """
         stopped = asyncio.create_task(stop.wait())
-        work = asyncio.create_task(self._work(reload, manager, while_ready))
+        work = asyncio.create_task(self._work(reload, manager, while_ready, reloaded))
         try:
             await asyncio.wait((stopped, work), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -209,16 +212,22 @@ class WorkerSupervisor:
             await self._stop()
 
     async def _work(
-        self, reload: asyncio.Event, manager: ServiceManager, while_ready: AbstractContextManager[None]
+        self,
+        reload: asyncio.Event,
+        manager: ServiceManager,
+        while_ready: AbstractContextManager[None],
+        reloaded: Callable[[], Awaitable[None]],
     ) -> None:
         # One after the other: the first may have to prepare the store.
         for place in self.places:
             await place.start()
         manager.ready(self._summary())
         with while_ready:
-            await self._keep(reload, manager)
+            await self._keep(reload, manager, reloaded)
 
-    async def _keep(self, reload: asyncio.Event, manager: ServiceManager) -> None:
+    async def _keep(
+        self, reload: asyncio.Event, manager: ServiceManager, reloaded: Callable[[], Awaitable[None]]
+    ) -> None:
         async with asyncio.TaskGroup() as tasks:
             for place in self.places:
                 tasks.create_task(place.keep())
@@ -226,7 +235,9 @@ class WorkerSupervisor:
             while True:
                 await reload.wait()
                 reload.clear()
-                await self._reload()
+                if await self._replace_all():
+                    await reloaded()
+                    log.info(LogMessage("workers_reloaded", workers=len(self.places)))
 
     async def _watch(self, manager: ServiceManager) -> None:
         """Kill workers that give no sign of life, and give one to the service manager."""
@@ -240,15 +251,15 @@ class WorkerSupervisor:
     def _summary(self) -> str:
         return f"{sum(place.live for place in self.places)} of {len(self.places)} workers are ready"
 
-    async def _reload(self) -> None:
-        """Replace the workers one after the other; a worker that cannot be replaced ends the reload."""
+    async def _replace_all(self) -> bool:
+        """Replace the workers one after the other; False if one cannot be replaced, which ends the reload."""
         for place in self.places:
             try:
                 await place.replace()
             except WorkerNotReadyError as problem:
                 log.error(LogMessage("worker_not_replaced", worker=place.index, problem=problem.problem))
-                return
-        log.info(LogMessage("workers_reloaded", workers=len(self.places)))
+                return False
+        return True
 
     async def _stop(self) -> None:
         """Refuse new connections, and have all workers finish their work and end."""
