@@ -64,6 +64,21 @@ def test_manual_time_stands_still_while_the_server_is_stopped(tmp_path: Path) ->
     assert status is EventStatus.SCHEDULED
 
 
+def test_a_defect_that_a_reload_meets_is_logged_and_the_server_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def load() -> Settings:
+        raise RuntimeError
+
+    async def story() -> None:
+        async with FleetServer(Settings(port_base=0)) as server:
+            await server.reload(load)
+
+    asyncio.run(story())
+
+    assert caplog.messages == ["reload_failed problem=RuntimeError"]
+
+
 def test_the_metrics_count_responses_to_guests() -> None:
     path = "/metadata/scheduledevents?api-version=2020-07-01"
 

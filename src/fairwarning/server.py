@@ -275,6 +275,8 @@ class FleetServer:
             await self._reload(settings, settings.serve)
         except (FairWarningError, OSError) as problem:
             log.error(LogMessage("reload_failed", problem=problem))
+        except Exception as problem:  # the outermost loop: the next SIGHUP has to be followed
+            log.exception(LogMessage("reload_failed", problem=type(problem).__name__))
         else:
             log.info(LogMessage("reloaded", guests=len(settings.serve.guests)))
 
