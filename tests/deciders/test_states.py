@@ -145,6 +145,24 @@ def test_a_node_that_cannot_read_the_journal_is_not_ready_and_logs_it_once_witho
     assert len(logged(caplog, "following_failed")) == 1
 
 
+def test_a_change_that_is_stored_behind_lines_that_cannot_be_read_is_not_answered_as_lost() -> None:
+    async def story() -> None:
+        cluster = await open_members()
+        a, b = await cluster.join(), await cluster.join(link=CutJournal)
+        assert isinstance(b.link, CutJournal)
+        b.link.cut = True
+        await cluster.create(a, "web")
+
+        with pytest.raises(StorageError, match="the change is stored") as failure:
+            await cluster.create(b, "app")
+
+        assert failure.value.outcome_unknown
+        await asyncio.sleep(1)
+        assert "app" in a.scopes()
+
+    run(story())
+
+
 class PrunedJournal(SharedLink):
     """A link on which the journal does not go on, and a snapshot takes its time."""
 

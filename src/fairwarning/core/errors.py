@@ -24,6 +24,7 @@
     ├── RolloutUnderWayError     the scope already has a rollout
     ├── ContendedError           other requests kept changing what this one rests on; try again
     └── StorageError             a change could not be stored
+        └── StoredUnreadError    a change is stored, and this server cannot read the journal up to it
 
 Each error carries the HTTP status that a server should answer with. The APIs translate errors in one place,
 and the core does not depend on HTTP.
@@ -293,3 +294,13 @@ class StorageError(FairWarningError):
         """Take the message for operators, and the part of it without paths, which any client may see."""
         super().__init__(message)
         self.problem = problem
+
+
+class StoredUnreadError(StorageError):
+    """A change is stored, but the journal before it cannot be read, so the answer is unknown here."""
+
+    outcome_unknown = True
+
+    def __init__(self, line: int) -> None:
+        problem = "the change is stored, but the journal cannot be read"
+        super().__init__(f"{problem} up to line {line}", problem)

@@ -32,7 +32,7 @@ from datetime import datetime
 from fairwarning.core.changes import TextChanged
 from fairwarning.core.commands import Command, concerns
 from fairwarning.core.decide import Decision, decide
-from fairwarning.core.errors import ContendedError, FairWarningError, StorageError
+from fairwarning.core.errors import ContendedError, FairWarningError, StorageError, StoredUnreadError
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import PrincipalKind, ScopeId
 from fairwarning.core.policy import Policy
@@ -272,7 +272,7 @@ class Decider:
         if entries[0].seq == self._replica.position + 1:
             self._follower.install_batch(entries)
         else:
-            await self._reach(entries[-1].seq)
+            await self._reach_stored(entries[-1].seq)
         return entries
 
     async def _decide_all(
@@ -344,6 +344,13 @@ class Decider:
         for request in requests:
             request.lost = not request.reads.isdisjoint(conflict.stale)
         return requests
+
+    async def _reach_stored(self, number: int) -> None:
+        """Reach the last line of a batch of this node; other nodes see it, even if this node cannot."""
+        try:
+            await self._reach(number)
+        except StorageError as problem:
+            raise StoredUnreadError(number) from problem
 
     async def _reach(self, number: int) -> None:
         try:
