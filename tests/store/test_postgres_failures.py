@@ -129,11 +129,14 @@ def test_a_server_that_does_not_answer_is_hung_up_on_and_the_batch_is_stored_onc
 
 
 @pytest.mark.usefixtures("hasty")
-def test_a_commit_that_others_keep_from_the_ledger_is_tried_again_and_then_refused() -> None:
+def test_a_commit_that_others_keep_from_the_ledger_is_tried_again_and_then_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup = connections.SETUP.replace("'lock_timeout', '0'", "'lock_timeout', '20ms'")
+    monkeypatch.setattr(connections, "SETUP", setup)
+
     async def story() -> None:
         dsn = new_database(migrated_template())
-        ((name,),) = execute(dsn, "SELECT current_database()")
-        execute(dsn, f"ALTER DATABASE {name} SET lock_timeout = '20ms'")
         async with postgres_nodes(dsn, 1) as (store,):
             batch = texts("a")
             with locked_ledger(dsn), pytest.raises(DatabaseBusyError) as problem:
@@ -142,6 +145,43 @@ def test_a_commit_that_others_keep_from_the_ledger_is_tried_again_and_then_refus
             assert not problem.value.outcome_unknown
             assert store.state is StoreState.READY
             assert len(await store.commit(batch)) == 1
+
+    asyncio.run(story())
+
+
+def test_limits_that_a_database_sets_for_its_sessions_cut_no_commit() -> None:
+    async def story() -> None:
+        dsn = new_database(migrated_template())
+        ((name,),) = execute(dsn, "SELECT current_database()")
+        for limit in ("statement_timeout", "lock_timeout"):
+            execute(dsn, f"ALTER DATABASE {name} SET {limit} = '100ms'")
+        async with postgres_nodes(dsn, 1) as (store,):
+            with locked_ledger(dsn) as holder:
+                commit = asyncio.create_task(store.commit(texts("a")))
+                await waiting_commits(dsn, 1)
+                holder.execute("SET statement_timeout = 0")
+                await asyncio.to_thread(holder.execute, "SELECT pg_sleep(0.3)")
+
+            assert len(await commit) == 1
+
+    asyncio.run(story())
+
+
+def test_a_node_listens_again_when_the_schema_has_not_fitted_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stores, "LOOK_EVERY", 0.01)
+
+    async def story() -> None:
+        dsn = new_database(migrated_template())
+        async with postgres_nodes(dsn, 1) as (store,):
+            execute(dsn, "UPDATE meta SET schema = 0")
+            async with store._listen():
+                listener = store._listener
+                assert listener is not None
+                ended, _ = await asyncio.wait([listener], timeout=0.3)
+
+                assert not ended
 
     asyncio.run(story())
 

@@ -47,10 +47,14 @@ SLICE = 500
 
 OLDEST_SERVER = 150000
 
-#: Changes that were answered are on the disk, whatever the server's settings say.
+#: Whatever the settings of the server or the role say: changes that were answered are on the disk, and no
+#: limit of the server cancels a commit.
 SETUP = """
     SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
         set_config('idle_in_transaction_session_timeout', '60s', false), set_config('timezone', 'UTC', false),
+        set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false),
+        CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+            THEN set_config('transaction_timeout', '0', false) END,
         CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
             THEN set_config('synchronous_commit', 'on', false) END
 """

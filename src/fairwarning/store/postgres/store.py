@@ -19,7 +19,7 @@ from types import MappingProxyType
 import psycopg
 from psycopg.rows import TupleRow
 
-from fairwarning.core.errors import StorageError
+from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId, ScopeId
 from fairwarning.engine.ports import (
     GONE_AFTER,
@@ -380,7 +380,8 @@ class PostgresStore:
 
     async def _wake_followers(self) -> None:
         while True:
-            with suppress(psycopg.Error, StorageError):
+            # A database that this version cannot use is reported by what reads it.
+            with suppress(psycopg.Error, FairWarningError):
                 session = await self._server.connect()
                 try:
                     await session.query("LISTEN fairwarning")
