@@ -4,6 +4,7 @@ import re
 import ssl
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -199,6 +200,17 @@ def test_a_machine_is_found_in_the_group_that_the_inventory_names(server: Runnin
     group = server.manage("GET", "prod", version="2022-09-01")
 
     assert (shown.status_code, group.status_code) == (200, 200)
+
+
+def test_a_group_that_the_inventory_names_after_a_reload_is_found(server: Running, tmp_path: Path) -> None:
+    more = loaded(tmp_path, f'{FILE}[[machine]]\nname = "trial"\ngroup = "Test"\n').settings
+    before = server.manage("GET", "Test", version="2022-09-01")
+
+    in_thread(server.service.reload(lambda: more))
+    after = server.manage("GET", "Test", version="2022-09-01")
+    in_thread(server.service.reload(lambda: loaded(tmp_path, FILE).settings))
+
+    assert (before.status_code, after.status_code) == (404, 200)
 
 
 def test_the_hint_of_cause_names_nothing_of_the_emulator(server: Running) -> None:

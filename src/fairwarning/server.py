@@ -15,7 +15,7 @@ import logging
 import socket
 import ssl
 import tempfile
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -107,6 +107,7 @@ class FleetServer:
         self._bind_guests = bind or bind_tcp
         self._bind_operators = bind or partial(bind_tcp, dual_stack=True)
         self._tls: ssl.SSLContext | None = None
+        self._ensure_groups: Callable[[], Awaitable[None]] | None = None
         self._apps: list[ReplaceableApp] = []
         self._stack = AsyncExitStack()
         #: Tasks without which a node must not go on.
@@ -292,6 +293,8 @@ class FleetServer:
                 certificates.context()  # refuses what does not fit together
                 self._tls.load_cert_chain(certificates.chain, certificates.key)
             await self._apply_inventory(serve)
+            if self._ensure_groups is not None:
+                await self._ensure_groups()
         except BaseException:
             self._settings = before
             raise
@@ -498,8 +501,8 @@ class FleetServer:
         pace = ("x-ms-retry-after-ms", "100") if is_fast else RETRY_AFTER
         context = ArmContext(self.engine, open_endpoints=self._open_endpoints, retry_after=pace)
         if settings.serve is not None:
-            scopes = self.engine.scopes().values()
-            await ensure_groups(context, sorted({scope.facts.group for scope in scopes} - {""}))
+            self._ensure_groups = partial(ensure_groups, context)
+            await self._ensure_groups()
         await self._run_in_background(Upkeep(context).run())
         return context
 

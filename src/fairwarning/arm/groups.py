@@ -1,6 +1,5 @@
 """Resource groups; deleting one deletes everything in it."""
 
-from collections.abc import Collection
 from contextlib import suppress
 
 from fairwarning.arm import operations
@@ -48,8 +47,9 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     return await context.change(request.principal, fill)
 
 
-async def ensure_groups(context: ArmContext, names: Collection[str]) -> None:
+async def ensure_groups(context: ArmContext) -> None:
     """Create the groups that an inventory names and no client has created."""
+    names = sorted({scope.facts.group for scope in context.engine.scopes().values()} - {""})
 
     def fill(edit: Edit) -> ArmResponse:
         missing = [name for name in names if edit.state.find_group(name) is None]
