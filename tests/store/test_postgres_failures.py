@@ -236,6 +236,37 @@ def test_a_database_that_comes_back_between_two_tries_is_not_taken_for_read_only
     asyncio.run(story())
 
 
+def test_reads_wait_for_a_database_that_is_away_together_and_only_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 1.0)
+
+    async def story() -> None:
+        dsn = empty_database()
+        server = conninfo_to_dict(dsn)
+        link = DatabaseLink(str(server["host"]), int(server.get("port") or 5432))
+        clock = asyncio.get_running_loop().time
+        async with link.serve():
+            store = await PostgresStore.open(make_conninfo(dsn, host="127.0.0.1", port=link.port))
+            await store.journal()
+            link.change(LinkState.CUT)
+
+            began = clock()
+            first = await asyncio.gather(*(store.journal() for _ in range(20)), return_exceptions=True)
+            waited = clock() - began
+            second = await asyncio.gather(*(store.journal() for _ in range(20)), return_exceptions=True)
+            waited_again = clock() - began - waited
+            link.change(LinkState.UP)
+
+            assert {type(problem) for problem in (*first, *second)} == {DatabaseAwayError}
+            assert 1 < waited < 10
+            assert waited_again < 1
+            assert await store.journal() == []
+            await store.close()
+
+    asyncio.run(story())
+
+
 @pytest.mark.usefixtures("hasty")
 def test_a_read_only_database_is_a_state_that_ends_when_writes_are_accepted_again() -> None:
     async def story() -> None:

@@ -139,6 +139,8 @@ class DatabaseServer:
     def __init__(self, address: Address, connected: Connected) -> None:
         self.address = address
         self.state = StoreState.READY
+        #: When and why a job has lost its patience; None since a server has answered.
+        self.gave_up: tuple[float, StorageError] | None = None
         self._connected = connected
 
     async def connect(self) -> Session:
@@ -161,8 +163,17 @@ class DatabaseServer:
             if isinstance(problem, psycopg.Error):
                 raise self.translate(problem) from problem
             raise
-        self.state = StoreState.READY
+        self.note_answer()
         return session
+
+    def note_answer(self) -> None:
+        """Note that a server does what it is asked."""
+        self.state, self.gave_up = StoreState.READY, None
+
+    def note_patience_lost(self, problem: StorageError) -> None:
+        """Note that a job gives up, unless only other transactions keep it waiting."""
+        if self.state is not StoreState.READY:
+            self.gave_up = asyncio.get_running_loop().time(), problem
 
     async def _open(self, kind: str) -> Session:
         connection = await AsyncConnection.connect(self.address.conninfo(kind), autocommit=True)
@@ -219,7 +230,8 @@ class PostgresConnection:
         """Do a job, in a task that goes on if the caller is cancelled.
 
         A job whose connection is lost is done again, for up to ``PATIENCE`` after the loss. A commit is not:
-        its caller has to know that it may be stored.
+        its caller has to know that it may be stored. When a job gives up, all that wait behind it fail, and
+        later ones try only once, until a server has answered; commits have their patience nevertheless.
         """
         task = asyncio.create_task(self._work(job, commit))
         self._jobs.add(task)
@@ -248,15 +260,24 @@ class PostgresConnection:
             task.exception()  # a caller that was cancelled does not look at it
 
     async def _work(self, job: Callable[[Session], Awaitable[Result]], commit: bool) -> Result:
-        until: float | None = None
+        loop = asyncio.get_running_loop()
+        asked, until = loop.time(), None
         async with self._free:
+            if self._server.gave_up is not None and not commit:
+                gave_up, reason = self._server.gave_up
+                if asked <= gave_up:
+                    raise reason
+                until = asked
             while True:
                 try:
                     return await self._try(job, commit)
                 except (DatabaseAwayError, DatabaseBusyError, DatabaseReadOnlyError) as problem:
-                    now = asyncio.get_running_loop().time()
+                    now = loop.time()
                     until = until or now + PATIENCE
-                    if problem.outcome_unknown or now > until or self._closing:
+                    if problem.outcome_unknown or self._closing:
+                        raise
+                    if now > until:
+                        self._server.note_patience_lost(problem)
                         raise
                     await asyncio.sleep(REST)
 
@@ -270,7 +291,7 @@ class PostgresConnection:
         except psycopg.Error as problem:
             await self._drop()
             raise self._server.translate(problem, commit=commit) from problem
-        self._server.state = StoreState.READY
+        self._server.note_answer()
         return result
 
     async def _drop(self) -> None:
