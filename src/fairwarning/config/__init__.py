@@ -190,7 +190,7 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_assignment() -> str | None:
-    """Return what the supervisor has assigned to this process; None if this process is no worker."""
+    """Return what the supervisor has assigned to this process; None if this process is not a worker."""
     return os.environ.get(WORKER_VARIABLE)
 
 

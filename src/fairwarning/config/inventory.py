@@ -184,7 +184,7 @@ def _read_csv(path: Path, problems: list[str]) -> Iterator[_Listed]:
 
 
 def _values(row: Mapping[str, str | None]) -> dict[str, object]:
-    """Return the keys of a machine that a line of a CSV file has; an empty cell is no key."""
+    """Return the keys of a machine that a line of a CSV file has; an empty cell is not a key."""
     if None in row:
         raise ValueError("has more cells than the first line")
     values: dict[str, object] = {key: text.strip() for key, text in row.items() if text and text.strip()}

@@ -58,7 +58,7 @@ def read_file(path: Path, variables: Mapping[str, str]) -> ServeFile:
     """Return the content of a file with the variables in place of its keys.
 
     Raises:
-        ConfigError: the file cannot be read, is no TOML, or has unknown, missing or invalid keys.
+        ConfigError: the file cannot be read, is not TOML, or has unknown, missing or invalid keys.
     """
     try:
         document: Table = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -35,7 +35,7 @@ _COST, _BLOCK = 2**14, 8
 class EndedSessions:
     """The claims of the sessions that were ended before they expired: texts, which every node follows.
 
-    A claim without its signature is no secret. Expired claims are removed when a session is ended.
+    A claim without its signature is not a secret. Expired claims are removed when a session is ended.
     """
 
     def __init__(self, control: Control) -> None:

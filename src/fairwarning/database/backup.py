@@ -240,7 +240,7 @@ def verify_backup(path: Path, file: BinaryIO, progress: Progress) -> tuple[Backu
     """Read a whole backup, and return its header and its trailer.
 
     Raises:
-        UnusableBackupError: the file is no complete, unchanged backup.
+        UnusableBackupError: the file is not a complete, unchanged backup.
     """
     tables = read_backup(path, file)
     for table in ORDER:

@@ -6,7 +6,7 @@ FairWarningError
 ├── NothingToFinishError     the migration of a data directory needs no second step
 ├── DatabaseNotSoundError    a damaged database is not backed up
 ├── BackupExistsError        the file of a new backup exists already
-├── UnusableBackupError      the file is no complete, unchanged backup
+├── UnusableBackupError      the file is not a complete, unchanged backup
 ├── ClockBehindError         the clock is before the time of the backup
 └── IncarnationsUsedUpError  an incarnation would not fit into 32 bits
 """
@@ -67,7 +67,7 @@ class BackupExistsError(FairWarningError):
 
 
 class UnusableBackupError(FairWarningError):
-    """The file is no complete, unchanged backup."""
+    """The file is not a complete, unchanged backup."""
 
     status_hint = 400
 

@@ -69,7 +69,7 @@ def check_backup(path: Path, progress: Progress = quiet) -> CheckReport:
     """Check everything in a backup.
 
     Raises:
-        UnusableBackupError: the file is no complete, unchanged backup.
+        UnusableBackupError: the file is not a complete, unchanged backup.
     """
     with open_backup(path) as file:
         tables = read_backup(path, file)
@@ -112,7 +112,7 @@ def restore(
 
     Raises:
         DatabaseNotEmptyError: something is stored in the database.
-        UnusableBackupError: the file is no complete, unchanged backup.
+        UnusableBackupError: the file is not a complete, unchanged backup.
         ClockBehindError: the jump cannot be computed.
         IncarnationsUsedUpError: the jump is too large.
     """
