@@ -1,7 +1,5 @@
 """Resource groups; deleting one deletes everything in it."""
 
-from contextlib import suppress
-
 from fairwarning.arm import operations
 from fairwarning.arm.compute.actions import pending_deletes
 from fairwarning.arm.context import ArmContext, Edit
@@ -11,12 +9,11 @@ from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState, group_document
 from fairwarning.core.azure.identity import DEFAULT_LOCATION, RESOURCE_TYPES, VMS, group_id
-from fairwarning.core.blueprint import check_name
+from fairwarning.core.blueprint import check_group_name
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.model import HOME_GROUP, PLATFORM, Scope, ScopeKind
 
-_MOST_LETTERS = 90
 _ALL = "/subscriptions/{subscription}/resourceGroups"
 _ONE = f"{_ALL}/{{group}}"
 
@@ -124,15 +121,11 @@ def _type(scope: Scope) -> str:
 
 
 def _check_name(name: str) -> None:
-    with suppress(InvalidError):
-        check_name(name)
-        if len(name) <= _MOST_LETTERS and not name.endswith("."):
-            return
-    message = (
-        f"The provided resource group name '{name}' must be at most {_MOST_LETTERS} letters, digits, "
-        "dots, dashes and underscores, and must not end with a dot."
-    )
-    raise AzureError(400, "InvalidResourceGroupName", message)
+    try:
+        check_group_name(name)
+    except InvalidError as problem:
+        message = f"The provided resource group name is invalid: {problem.problem}."
+        raise AzureError(400, "InvalidResourceGroup", message) from None
 
 
 def _location(body: Document) -> str:

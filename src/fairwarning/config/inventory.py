@@ -15,7 +15,7 @@ import msgspec
 
 from fairwarning.config.read_file import entry_place, place
 from fairwarning.config.serve_file import MachineEntry, ServeFile, SetTable
-from fairwarning.core.blueprint import DOMAINS, MOST_MACHINES, check_name, instance_of
+from fairwarning.core.blueprint import DOMAINS, MOST_MACHINES, check_group_name, check_name, instance_of
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.inputs import check_visible, parse_address, parse_duration
 from fairwarning.core.inventory import InventoryScope
@@ -202,8 +202,7 @@ def _values(row: Mapping[str, str | None]) -> dict[str, object]:
 
 def _check_texts(name: str, group: str) -> None:
     check_name(name)
-    if group:
-        check_name(group)
+    check_group_name(group)
 
 
 def _standalone(entry: MachineEntry) -> ScopeProperties:

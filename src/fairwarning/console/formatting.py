@@ -1,5 +1,6 @@
 """Texts and addresses that pages show: times, counts, kinds of scopes, links, az commands."""
 
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
@@ -109,6 +110,6 @@ def lacks_notification(scope: Scope) -> bool:
 def enable_notification_command(set_name: str, group: str = "") -> str:
     """Return the az command that turns on the termination notification of a set."""
     return (
-        f"az vmss update --resource-group {group or HOME_GROUP} --name {set_name}"
+        f"az vmss update --resource-group {shlex.quote(group or HOME_GROUP)} --name {set_name}"
         " --enable-terminate-notification true --terminate-notification-time 10"
     )

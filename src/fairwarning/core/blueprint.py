@@ -36,6 +36,7 @@ DOMAINS: Mapping[ScopeKind, tuple[int, int]] = {
 
 MOST_MACHINES = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+_GROUP_NAME = re.compile(r"[A-Za-z0-9._()-]{0,89}[A-Za-z0-9_()-]", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,14 +214,18 @@ def check_name(name: str) -> None:
         raise InvalidError("name", f"{name!r} must be letters, digits, dot, dash or underscore")
 
 
+def check_group_name(name: str) -> None:
+    """Refuse a text that cannot be the name of a resource group; no name is the home group."""
+    check_visible(name, "group")
+    if name and not _GROUP_NAME.fullmatch(name):
+        problem = "at most 90 letters, digits, '-', '.', '(', ')' or '_', and must not end with a dot"
+        raise InvalidError("group", f"{name!r} must be {problem}")
+
+
 def _check_blueprint(blueprint: Blueprint) -> None:
-    for name in (
-        blueprint.name,
-        blueprint.group or "none",
-        *blueprint.names,
-        *(role for role, _ in blueprint.roles),
-    ):
+    for name in (blueprint.name, *blueprint.names, *(role for role, _ in blueprint.roles)):
         check_name(name)
+    check_group_name(blueprint.group)
     if blueprint.roles and blueprint.kind is not ScopeKind.CLOUD_SERVICE:
         raise InvalidError("roles", f"a {blueprint.kind} has no roles")
     if len({role for role, _ in blueprint.roles}) != len(blueprint.roles):
