@@ -100,6 +100,34 @@ def test_a_service_principal_is_given_a_token_for_a_day(client: ArmClient) -> No
     assert set(given) == {"token_type", "expires_in", "ext_expires_in", "access_token"}
 
 
+def test_the_first_version_of_the_token_endpoint_says_when_a_token_ends_and_what_it_is_for(
+    client: ArmClient,
+) -> None:
+    form = {"grant_type": "client_credentials", "client_id": "dev", "client_secret": "dev"}
+    resource = "https://management.core.windows.net/"
+
+    given = ask(client, f"/{TENANT}/oauth2/token", **form, resource=resource).json()
+
+    issued_at = int(client.clock.now.timestamp())
+    assert opens(client, given.pop("access_token"))
+    assert given == {
+        "token_type": "Bearer",
+        "expires_in": "86400",
+        "ext_expires_in": "86400",
+        "expires_on": str(issued_at + 86400),
+        "not_before": str(issued_at),
+        "resource": resource,
+    }
+
+
+@pytest.mark.parametrize("path", ["/adfs/oauth2/token", f"/{TENANT}/oauth2/v2.0/token"])
+def test_all_other_token_endpoints_answer_with_numbers(client: ArmClient, path: str) -> None:
+    given = client.send("POST", path, form=SERVICE_PRINCIPAL, token=None).json()
+
+    assert given["expires_in"] == 86400
+    assert "expires_on" not in given
+
+
 def test_a_server_with_a_secret_gives_tokens_only_for_it() -> None:
     client = arm_client(secret="open-sesame")
 

@@ -13,7 +13,16 @@ from fairwarning.arm.catalog.routes import answer
 from fairwarning.arm.context import TENANT, ArmContext
 from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
 from fairwarning.arm.routing import ArmRoute
-from fairwarning.arm.tokens import ACCESS, DEVICE, IDENTITY, LIFE, REFRESH, REFRESH_LIFE, Tokens
+from fairwarning.arm.tokens import (
+    ACCESS,
+    DEVICE,
+    IDENTITY,
+    LIFE,
+    REFRESH,
+    REFRESH_LIFE,
+    Tokens,
+    version_1_answer,
+)
 from fairwarning.core.document.render import Json, compact_json
 from fairwarning.throttle import Throttle
 
@@ -35,7 +44,7 @@ async def get_endpoints(context: ArmContext, request: ArmRequest) -> ArmResponse
 async def get_configuration(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the endpoints of an authority: version 1 for ADFS, version 2.0 for all others."""
     authority = f"{request.base}/{request.names['tenant']}"
-    oauth = f"{authority}/oauth2" if request.names["tenant"].lower() == "adfs" else f"{authority}/oauth2/v2.0"
+    oauth = f"{authority}/oauth2" if _is_adfs(request) else f"{authority}/oauth2/v2.0"
     return ArmResponse(
         body={
             "issuer": authority,
@@ -122,6 +131,8 @@ def _access(tokens: Tokens, request: ArmRequest) -> dict[str, Json]:
     scope = _form_field(request, "scope").removesuffix("/.default")
     audience = _form_field(request, "resource") or scope or request.base
     subject = _form_field(request, "client_id") or "dev"
+    if not _is_adfs(request) and "/v2.0/" not in request.path.lower():
+        return version_1_answer(tokens, subject, audience)
     return {
         "token_type": "Bearer",
         "expires_in": life,
@@ -139,6 +150,10 @@ def _user_tokens(tokens: Tokens, request: ArmRequest) -> dict[str, Json]:
         "id_token": tokens.make(_form_field(request, "client_id"), use=IDENTITY),
         "refresh_token": tokens.make(request.base, use=REFRESH, life=REFRESH_LIFE),
     }
+
+
+def _is_adfs(request: ArmRequest) -> bool:
+    return request.names["tenant"].lower() == "adfs"
 
 
 def _form_field(request: ArmRequest, name: str) -> str:

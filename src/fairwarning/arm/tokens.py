@@ -123,12 +123,17 @@ async def load_tokens(store: Store, now: Callable[[], datetime], secret: str | N
     return Tokens(await stored_secret(store, _KEY_NAME), now, secret)
 
 
-def machine_token(tokens: Tokens, machine: str, resource: str) -> Mapping[str, Json]:
-    """Return a token of a machine's identity, as the metadata API answers: numbers are strings."""
+def machine_token(tokens: Tokens, machine: str, resource: str) -> dict[str, Json]:
+    """Return a token of a machine's identity, as the metadata API answers."""
+    answer = version_1_answer(tokens, machine, resource)
+    return {"access_token": answer["access_token"], "client_id": machine, **answer}
+
+
+def version_1_answer(tokens: Tokens, subject: str, resource: str) -> dict[str, Json]:
+    """Return a token as the first version of Azure's token endpoint answers: numbers are strings."""
     issued_at, life = int(tokens.now().timestamp()), int(LIFE.total_seconds())
     return {
-        "access_token": tokens.make(resource, subject=machine),
-        "client_id": machine,
+        "access_token": tokens.make(resource, subject=subject),
         "expires_in": str(life),
         "expires_on": str(issued_at + life),
         "ext_expires_in": str(life),
