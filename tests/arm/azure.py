@@ -52,17 +52,35 @@ class Azure:
 
     # -- clients
 
-    def send(self, method: str, path: str, body: Json = None, *, version: str = VERSION) -> ArmResponse:
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Json = None,
+        *,
+        version: str = VERSION,
+        if_match: str = "",
+        if_none_match: str = "",
+    ) -> ArmResponse:
         """Send a request and return the response, success or error; the path may have a query."""
-        return run(self.answer(method, path, body, version=version))
+        conditions = {"if_match": if_match, "if_none_match": if_none_match}
+        return run(self.answer(method, path, body, version=version, **conditions))
 
     async def answer(
-        self, method: str, path: str, body: Json = None, *, version: str = VERSION
+        self, method: str, path: str, body: Json = None, *, version: str = VERSION, **conditions: str
     ) -> ArmResponse:
         """Return the response to a request; for tests that send several at once."""
         parts = urlsplit(path if path.startswith(("/", BASE)) else f"{ROOT}/providers/{path}")
         query = {"api-version": version, **dict(parse_qsl(parts.query))}
-        request = ArmRequest(method=method, path=parts.path, query=query, body=body, base=BASE)
+        request = ArmRequest(
+            method=method,
+            path=parts.path,
+            query=query,
+            body=body,
+            base=BASE,
+            if_match=conditions.get("if_match", ""),
+            if_none_match=conditions.get("if_none_match", ""),
+        )
         try:
             route, names = match(self.routes, method, parts.path)
             return await route.handler(self.context, replace(request, names=names))

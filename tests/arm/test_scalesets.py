@@ -7,7 +7,7 @@ import pytest
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventType, ScopeKind
-from tests.arm.azure import HOME, ROOT, Azure, at, header
+from tests.arm.azure import HOME, ROOT, Azure, at
 from tests.arm.compute import (
     HOME_SET,
     NEWEST,
@@ -141,23 +141,6 @@ def test_any_other_change_of_the_model_has_to_reach_the_instances_too(azure: Azu
 
     assert applied(azure) == [True, True, True]
     assert azure.fleet.machine("web_0").model.terminate_notice == timedelta(minutes=10)
-
-
-def test_the_etag_rises_with_the_model_and_with_nothing_else(azure: Azure) -> None:
-    etags = [at(azure.get(WEB), "etag")]
-    bodies: list[Json] = [
-        model(**profile(11)),
-        {"tags": {"a": "b"}},
-        {"sku": {"capacity": 4}},
-        model(**profile(12)),
-    ]
-
-    for body in bodies:
-        response = azure.put(WEB, body)
-        etags.append(at(response.body, "etag"))
-        assert header(response, "ETag") == etags[-1]
-
-    assert etags == ['"1"', '"2"', '"2"', '"2"', '"3"']
 
 
 @pytest.mark.rule("T-08")

@@ -6,7 +6,13 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
+from azure.core import MatchConditions
+from azure.core.exceptions import (
+    HttpResponseError,
+    ResourceExistsError,
+    ResourceModifiedError,
+    ResourceNotFoundError,
+)
 from azure.core.polling import LROPoller
 from azure.identity import ClientSecretCredential, ManagedIdentityCredential
 from azure.mgmt.compute import ComputeManagementClient
@@ -192,6 +198,27 @@ def test_a_scale_set_is_made_changed_upgraded_and_shrunk(
     assert asked.sku is not None
     assert asked.sku.capacity == 2
     assert instances(client, "farm") == {"1": True, "2": False}
+
+
+@pytest.mark.rule("T-25")
+def test_a_change_can_depend_on_what_the_client_has_seen(client: ComputeManagementClient) -> None:
+    def put(etag: str | None, condition: MatchConditions, **tags: str) -> VirtualMachine:
+        machine = VirtualMachine(location="westeurope", tags=tags)
+        poller = client.virtual_machines.begin_create_or_update(
+            GROUP, "guarded", machine, etag=etag, match_condition=condition
+        )
+        return poller.result(SOON)
+
+    created = put("*", MatchConditions.IfMissing)
+
+    changed = put(created.etag, MatchConditions.IfNotModified, team="web")
+
+    assert changed.etag != created.etag
+    with pytest.raises(ResourceModifiedError, match="PreconditionFailed"):
+        put(created.etag, MatchConditions.IfNotModified)
+    with pytest.raises(ResourceExistsError):
+        put("*", MatchConditions.IfMissing)
+    assert client.virtual_machines.get(GROUP, "guarded").tags == {"team": "web"}
 
 
 @pytest.mark.rule("T-09", "T-16")

@@ -122,6 +122,8 @@ class ArmApp:
             query=dict(request.query_params),
             body=await self._decode(body, limit, request.headers.get("content-type", ""), path),
             base=self._base(request),
+            if_match=request.headers.get("if-match", ""),
+            if_none_match=request.headers.get("if-none-match", ""),
             caller=client_address(request.client),
             principal=principal,
         )

@@ -32,6 +32,9 @@ class ArmRequest:
     query: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     body: Json = None
     base: str = ""
+    #: What the request depends on, as its headers say (T-25).
+    if_match: str = ""
+    if_none_match: str = ""
     #: Whom the token names.
     principal: Principal = ANONYMOUS
     #: The address of the client.

@@ -62,5 +62,6 @@ TYPE = ResourceType[Machine](
     verbs=(*actions.MACHINE_VERBS, "reimageall"),
     expands=True,
     succeeds_at_once=True,
+    has_etag=True,
 )
 ROUTES = TYPE.routes()

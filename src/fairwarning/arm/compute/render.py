@@ -108,7 +108,6 @@ def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     identifier = resource_ids.set_id(state, scopes[0])
     stored = state.document(identifier) or {}
     base = _set_model(state, scopes)
-    number = max(scope.facts.model.number for scope in scopes)
     sku: Document = {"capacity": sum(len(remaining(scope)) for scope in scopes)}
     profile = get_path(stored, "properties", "virtualMachineProfile", "scheduledEventsProfile")
     properties: Document = {
@@ -120,10 +119,7 @@ def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
         "virtualMachineProfile": _notices(facts.model, profile),
         **events_policy(facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
     }
-    document = with_core_state(
-        overlay(base, {"sku": sku}), identifier, facts.set_name, SCALE_SETS, properties
-    )
-    return {**document, "etag": f'"{number}"'}
+    return with_core_state(overlay(base, {"sku": sku}), identifier, facts.set_name, SCALE_SETS, properties)
 
 
 def availability_set(state: ArmState, scopes: Sequence[Scope]) -> Document:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Generic, NoReturn, TypeVar
 
 from fairwarning.arm import operations, resource_ids
-from fairwarning.arm.compute import actions, validation
+from fairwarning.arm.compute import actions, preconditions, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document, get_path, overlay
@@ -65,6 +65,8 @@ class ResourceType(Generic[T]):
     expands: bool = False
     #: Whether a PUT has succeeded once it is answered, whatever else happens to the resource.
     succeeds_at_once: bool = False
+    #: Whether resources have an etag, on which a PUT or PATCH can depend (T-25).
+    has_etag: bool = False
 
     def require(self, state: ArmState, names: Names) -> T:
         """Return a resource.
@@ -161,6 +163,9 @@ class ResourceType(Generic[T]):
         def fill(edit: Edit) -> tuple[int, str | None]:
             request.check_deployment(edit.state)
             resource = self.find(edit.state, request.names)
+            if self.has_etag and (request.if_match or request.if_none_match):
+                document = None if resource is None else self.render(edit.state, resource)
+                preconditions.check(request, document)
             if resource is None and self.create is not None and request.method == "PUT":
                 edit.state.require_active_group(request.names["group"])
                 self.create(edit, request, body)
@@ -179,6 +184,8 @@ class ResourceType(Generic[T]):
 
     def _shown(self, state: ArmState, resource: T, request: ArmRequest) -> Document:
         document = self.render(state, resource)
+        if self.has_etag and request.version >= preconditions.SINCE:
+            document = overlay(document, {"etag": preconditions.etag_of(document)})
         if self.expands and self.view is not None and _wants_view(request.query):
             document = overlay(document, {"properties": {"instanceView": self.view(state, resource)}})
         return validation.hide_newer_properties(self.gates or self.kind, document, request.version)

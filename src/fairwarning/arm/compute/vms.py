@@ -196,5 +196,6 @@ TYPE = ResourceType[Machine](
     lists_by_location=True,
     expands=True,
     succeeds_at_once=True,
+    has_etag=True,
 )
 ROUTES = TYPE.routes()
