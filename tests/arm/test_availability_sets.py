@@ -84,6 +84,15 @@ def test_a_set_can_be_made_with_its_policy() -> None:
     assert azure.fleet.scope("lab/app").facts.approvals.user_reboot
 
 
+@pytest.mark.rule("T-26")
+def test_the_policy_reads_back_as_it_was_sent(azure: Azure) -> None:
+    policy: Json = {"userInitiatedRedeploy": {"automaticallyApprove": False}}
+
+    azure.put(APP, {"properties": {"scheduledEventsPolicy": policy}}, version=NEWEST)
+
+    assert at(azure.get(APP, version=NEWEST), "properties", "scheduledEventsPolicy") == policy
+
+
 def test_a_set_that_somebody_is_in_is_not_deleted(azure: Azure) -> None:
     member(azure, "app0")
 

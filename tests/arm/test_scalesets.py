@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from fairwarning.arm.documents import get_items
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventType, ScopeKind
@@ -223,6 +224,57 @@ def test_a_policy_is_every_scopes(zones: tuple[str, ...]) -> None:
     azure.poll("web_0", "web_1")
     azure.post(f"{WEB}/redeploy")
     assert azure.waiting() == []
+
+
+NOTHING_ENABLED: Json = {
+    "userInitiatedReboot": {"automaticallyApprove": False},
+    "userInitiatedRedeploy": {"automaticallyApprove": False},
+    "scheduledEventsAdditionalPublishingTargets": {"eventGridAndResourceGraph": {"enable": False}},
+}
+PUBLISHED: Json = {
+    "userInitiatedReboot": {"automaticallyApprove": False},
+    "scheduledEventsAdditionalPublishingTargets": {"eventGridAndResourceGraph": {"enable": True}},
+}
+ALL_DOWN: Json = {"allInstancesDown": {"automaticallyApprove": False}}
+
+
+@pytest.mark.rule("T-26")
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        pytest.param(NOTHING_ENABLED, None, id="nothing that is enabled"),
+        pytest.param(PUBLISHED, PUBLISHED, id="publishing alone"),
+        pytest.param(ALL_DOWN, ALL_DOWN, id="a default that is turned off"),
+    ],
+)
+def test_a_policy_that_enables_nothing_is_no_policy(sent: Json, shown: Json) -> None:
+    azure = compute()
+    azure.put(WEB, {**scale_set(1), "properties": {"scheduledEventsPolicy": sent}}, version=NEWEST)
+
+    assert at(azure.get(WEB, version=NEWEST), "properties", "scheduledEventsPolicy") == shown
+
+
+@pytest.mark.rule("T-26")
+def test_a_policy_that_is_disabled_is_gone() -> None:
+    azure = compute()
+    enabled: Json = {"userInitiatedReboot": {"automaticallyApprove": True}}
+    azure.put(WEB, {**scale_set(1), "properties": {"scheduledEventsPolicy": enabled}})
+
+    azure.put(WEB, {"properties": {"scheduledEventsPolicy": NOTHING_ENABLED}})
+
+    assert at(azure.get(WEB, version=NEWEST), "properties", "scheduledEventsPolicy") is None
+    assert not azure.fleet.scope("lab/web").facts.approvals.user_reboot
+
+
+@pytest.mark.parametrize("mode", ["Uniform", "Flexible"])
+def test_a_low_priority_keeps_its_name(mode: str) -> None:
+    azure = compute()
+
+    azure.put(WEB, scale_set(1, orchestrationMode=mode, virtualMachineProfile={"priority": "Low"}))
+
+    (instance,) = get_items(azure.get(f"{WEB}/virtualMachines"), "value")
+    assert at(azure.get(WEB), "properties", "virtualMachineProfile", "priority") == "Low"
+    assert at(instance, "properties", "priority") == "Low"
 
 
 # -- shapes

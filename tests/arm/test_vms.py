@@ -8,12 +8,15 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventSource, EventType, PowerState
 from fairwarning.core.policy import PROFILES
 from tests.arm.azure import ROOT, Azure, at, header
-from tests.arm.compute import AVAILABILITY_SET, NEWEST, VM, compute, profile
+from tests.arm.compute import AVAILABILITY_SET, NEWEST, VM, both, compute, profile
 from tests.fleet_harness import NOON, span
 
 BOX = f"{VM}/box"
 SPOT: Json = {"properties": {"priority": "Spot", "evictionPolicy": "Delete"}}
 POLICY: Json = {"userInitiatedReboot": {"automaticallyApprove": True}}
+PUBLISHED: Json = {
+    "scheduledEventsAdditionalPublishingTargets": {"eventGridAndResourceGraph": {"enable": True}}
+}
 
 
 @pytest.fixture
@@ -241,7 +244,45 @@ def test_a_policy_lets_restarts_go_ahead_unasked(azure: Azure) -> None:
     assert not event.waiting
     shown = at(azure.get(BOX, version=NEWEST), "properties", "scheduledEventsPolicy")
     assert at(shown, "userInitiatedReboot") == {"automaticallyApprove": True}
-    assert at(shown, "allInstancesDown") == {"automaticallyApprove": True}
+
+
+@pytest.mark.rule("T-26")
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(POLICY, id="one approval"),
+        pytest.param({"userInitiatedRedeploy": {"automaticallyApprove": False}}, id="no approval"),
+        pytest.param({"allInstancesDown": {"automaticallyApprove": True}}, id="the default"),
+        pytest.param(PUBLISHED, id="publishing alone"),
+        pytest.param({}, id="nothing"),
+    ],
+)
+def test_a_policy_reads_back_as_it_was_sent(azure: Azure, policy: Json) -> None:
+    azure.put(f"{VM}/new", {"properties": {"scheduledEventsPolicy": policy}}, version=NEWEST)
+
+    assert at(azure.get(f"{VM}/new", version=NEWEST), "properties", "scheduledEventsPolicy") == policy
+
+
+@pytest.mark.rule("T-26")
+def test_a_part_of_a_policy_leaves_the_others_as_they_were(azure: Azure) -> None:
+    azure.patch(BOX, {"properties": {"scheduledEventsPolicy": PUBLISHED}})
+
+    azure.patch(BOX, {"properties": {"scheduledEventsPolicy": POLICY}})
+
+    shown = at(azure.get(BOX, version=NEWEST), "properties", "scheduledEventsPolicy")
+    assert shown == both(PUBLISHED, POLICY)
+
+
+@pytest.mark.parametrize(("sent", "shown"), [("Low", "Low"), ("Spot", "Spot"), ("spot", "Spot")])
+def test_a_low_priority_keeps_its_name(azure: Azure, sent: str, shown: str) -> None:
+    azure.put(f"{VM}/cheap", {"properties": {"priority": sent}})
+
+    assert azure.fleet.machine("cheap").spot
+    assert at(azure.get(f"{VM}/cheap"), "properties", "priority") == shown
+
+    azure.patch(f"{VM}/cheap", {"tags": {"a": "b"}})
+
+    assert at(azure.get(f"{VM}/cheap"), "properties", "priority") == shown
 
 
 def test_a_put_while_something_is_under_way_is_an_answer_and_no_wait(azure: Azure) -> None:

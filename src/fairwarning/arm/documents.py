@@ -3,7 +3,16 @@
 from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json
 
-__all__ = ["Document", "deep_merge", "get_fields", "get_items", "get_path", "overlay", "without_secrets"]
+__all__ = [
+    "Document",
+    "deep_merge",
+    "get_fields",
+    "get_items",
+    "get_path",
+    "overlay",
+    "without",
+    "without_secrets",
+]
 
 Document = dict[str, Json]
 
@@ -39,6 +48,16 @@ def overlay(document: Json, more: Document) -> Document:
         return {}
     tags = get_path(more, "tags")
     return merged if tags is None else {**merged, "tags": tags}
+
+
+def without(document: Document, *path: str) -> Document:
+    """Return a document without the member at a path."""
+    first, rest = path[0].lower(), path[1:]
+    return {
+        name: without(value, *rest) if isinstance(value, dict) and name.lower() == first else value
+        for name, value in document.items()
+        if rest or name.lower() != first
+    }
 
 
 #: Members that are accepted and neither stored nor returned, in lower case.

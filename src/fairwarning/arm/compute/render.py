@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from fairwarning.arm import resource_ids
 from fairwarning.arm.context import TENANT
-from fairwarning.arm.documents import Document, deep_merge, get_path, overlay
+from fairwarning.arm.documents import Document, deep_merge, get_path, overlay, without
 from fairwarning.arm.operations import format_instant
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import (
@@ -54,18 +54,19 @@ def virtual_machine(state: ArmState, machine: Machine) -> Document:
     scope = state.scope_of(machine)
     facts = identify(machine, scope.facts, state.document)
     stored = resource_ids.stored_document(state, facts.resource_id, machine)
+    model = state.document(resource_ids.set_id(state, scope)) if scope.facts.kind.scales else None
+    profile = get_path(model, "properties", "virtualMachineProfile")
     properties: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning_state(scope, machine),
         **_membership(state, scope),
-        **_priority(machine),
+        **_priority(machine, get_path(stored, "properties"), profile),
         **_notices(machine.model, get_path(stored, "properties", "scheduledEventsProfile")),
     }
     if scope.facts.kind is ScopeKind.STANDALONE:
         policy = get_path(stored, "properties", "scheduledEventsPolicy")
         properties |= events_policy(scope.facts.approvals, policy)
-    model = state.document(resource_ids.set_id(state, scope)) if scope.facts.kind.scales else None
-    storage = get_path(model, "properties", "virtualMachineProfile", "storageProfile") or _storage(machine)
+    storage = get_path(profile, "storageProfile") or _storage(machine)
     base = overlay(_default_machine(facts, scope, dict(machine.tags), storage), stored)
     return with_core_state(base, facts.resource_id, machine.name, VMS, properties)
 
@@ -84,14 +85,14 @@ def instance(state: ArmState, machine: Machine) -> Document:
         )
     facts = identify(machine, scope.facts, state.document)
     stored = resource_ids.stored_document(state, facts.resource_id, machine)
+    profile = get_path(model, "properties", "virtualMachineProfile")
     properties: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning_state(scope, machine),
         **applied,
         **_protection(stored, machine),
-        **_priority(machine),
+        **_priority(machine, get_path(stored, "properties"), profile),
     }
-    profile = get_path(model, "properties", "virtualMachineProfile")
     storage, user = get_path(profile, "storageProfile"), get_path(profile, "osProfile", "adminUsername")
     networks = get_path(profile, "networkProfile")
     defaults = _default_machine(
@@ -107,7 +108,7 @@ def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     facts = scopes[0].facts
     identifier = resource_ids.set_id(state, scopes[0])
     stored = state.document(identifier) or {}
-    base = _set_model(state, scopes)
+    base = without(_set_model(state, scopes), "properties", "scheduledEventsPolicy")
     sku: Document = {"capacity": sum(len(remaining(scope)) for scope in scopes)}
     profile = get_path(stored, "properties", "virtualMachineProfile", "scheduledEventsProfile")
     properties: Document = {
@@ -117,7 +118,7 @@ def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
         "upgradePolicy": {"mode": _mode(facts, get_path(stored, "properties", "upgradePolicy", "mode"))},
         "platformFaultDomainCount": facts.fault_domains,
         "virtualMachineProfile": _notices(facts.model, profile),
-        **events_policy(facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
+        **_policy_of_scale_set(facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
     }
     return with_core_state(overlay(base, {"sku": sku}), identifier, facts.set_name, SCALE_SETS, properties)
 
@@ -213,15 +214,34 @@ def provisioning_state(scope: Scope, machine: Machine) -> str:
 
 
 def events_policy(approvals: ApprovalSettings, stored: Json) -> Document:
-    """Return the policy of automatic approvals; empty for default settings without a stored policy."""
-    if approvals == ApprovalSettings() and stored is None:
+    """Return the policy of automatic approvals: the parts that were sent, or differ from the defaults.
+
+    T-26: clients compare the policy with the one they sent, so no other part is added.
+    """
+    defaults = ApprovalSettings()
+    if approvals == defaults and stored is None:
         return {}
+    parts = (
+        ("userInitiatedReboot", approvals.user_reboot, defaults.user_reboot),
+        ("userInitiatedRedeploy", approvals.user_redeploy, defaults.user_redeploy),
+        ("allInstancesDown", approvals.all_instances_down, defaults.all_instances_down),
+    )
     policy: Document = {
-        "userInitiatedReboot": {"automaticallyApprove": approvals.user_reboot},
-        "userInitiatedRedeploy": {"automaticallyApprove": approvals.user_redeploy},
-        "allInstancesDown": {"automaticallyApprove": approvals.all_instances_down},
+        name: {"automaticallyApprove": value}
+        for name, value, default in parts
+        if value != default or get_path(stored, name, "automaticallyApprove") is not None
     }
     return {"scheduledEventsPolicy": deep_merge(stored if isinstance(stored, dict) else {}, policy)}
+
+
+def _policy_of_scale_set(approvals: ApprovalSettings, stored: Json) -> Document:
+    """Return the policy of a scale set, which has none if nothing in it is enabled (T-26)."""
+    policy = events_policy(approvals, stored)
+    return policy if approvals != ApprovalSettings() or _enables(policy) else {}
+
+
+def _enables(policy: Json) -> bool:
+    return any(map(_enables, policy.values())) if isinstance(policy, dict) else policy is True
 
 
 def format_duration(duration: timedelta) -> str:
@@ -298,8 +318,13 @@ def _membership(state: ArmState, scope: Scope) -> Document:
     return {} if member is None else {member: {"id": resource_ids.set_id(state, scope)}}
 
 
-def _priority(machine: Machine) -> Document:
-    return {"priority": "Spot", "evictionPolicy": machine.eviction.value} if machine.spot else {}
+def _priority(machine: Machine, *models: Json) -> Document:
+    """Return the priority of a Spot machine, by the name that a client used; ``Low`` is its older name."""
+    if not machine.spot:
+        return {}
+    names = (get_path(model, "priority") for model in models)
+    is_low = next((name for name in names if name is not None), None) == "Low"
+    return {"priority": "Low" if is_low else "Spot", "evictionPolicy": machine.eviction.value}
 
 
 def _notices(model: MachineModel, stored: Json) -> Document:

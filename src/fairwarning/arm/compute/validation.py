@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from fairwarning.arm.documents import Document, get_items, get_path, without_secrets
+from fairwarning.arm.documents import Document, get_items, get_path, without, without_secrets
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import core_group
@@ -160,14 +160,14 @@ def read_body(kind: str, request: ArmRequest) -> Document:
             raise invalid(".".join(path), problem)
     document = without_secrets(body)
     # Clients put back what they have read, instance view included.
-    return _without(document, ("properties", "instanceView")) if isinstance(document, dict) else {}
+    return without(document, "properties", "instanceView") if isinstance(document, dict) else {}
 
 
 def hide_newer_properties(kind: str, document: Document, version: str) -> Document:
     """Return a document without the properties that are newer than an api-version (T-01)."""
     for gate in GATES.get(kind, ()):
         if _before(version, gate.since):
-            document = _without(document, gate.path)
+            document = without(document, *gate.path)
     return document
 
 
@@ -313,12 +313,3 @@ def _position(body: Json, path: Path) -> int:
 
 def _compact(value: Json) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _without(document: Document, path: Path) -> Document:
-    first, rest = path[0].lower(), path[1:]
-    return {
-        name: _without(value, rest) if isinstance(value, dict) and name.lower() == first else value
-        for name, value in document.items()
-        if rest or name.lower() != first
-    }
