@@ -15,6 +15,8 @@ from fairwarning.check.scenario import standard, text
 from tests.check.sandboxed import skip_without_sandbox
 from tests.cli.server import FAIRWARNING, Done, call, until
 
+ROOT = Path(__file__).parents[2]
+
 AGENT = (
     *(sys.executable, "-W", "error", "-m", "fairwarning", "agent", "run"),
     *("--config", str(Path(__file__).with_name("agent.toml")), "--state", "{work}/state"),
@@ -42,18 +44,34 @@ def test_our_own_agent_is_safe(tmp_path: Path) -> None:
     assert len(ElementTree.parse(junit).findall("testsuite")) == 2
 
 
-def test_a_handler_that_ends_at_once_is_unsafe_whatever_its_exit_code() -> None:
+def test_a_handler_that_ends_at_once_did_not_start_whatever_its_exit_code() -> None:
     # With the descriptor for errors of its sandbox, it could claim that it cannot be run.
     handler = ("sh", "-c", "ls -l /proc/$$/fd | grep sandbox-errors; echo broken; exit 125")
 
     done = check("plain-reboot", "--", *handler)
 
-    assert (done.code, done.stderr) == (1, "1 scenario: 1 UNSAFE\n"), done.stdout
-    _, unserved, ended, printed = done.stdout.splitlines()
-    assert unserved.startswith("    web_0 was not served a document in ")
-    assert unserved.endswith(" s; requests: 0; it ended with exit code 125 (C-01)")
-    assert ended.endswith(" s into the scenario, with exit code 125 (C-02)")
-    assert printed == "    | broken"
+    assert (done.code, done.stderr) == (4, "1 scenario: 1 did not start\n"), done.stdout
+    assert done.stdout.splitlines()[1:] == [
+        "    web_0 ended with exit code 125 before its first request (C-01)",
+        "    | broken",
+    ]
+
+
+def test_a_handler_may_take_only_the_time_to_start_that_it_is_given() -> None:
+    done = check("plain-reboot", "--start-within", "1s", "--", "sleep", "600")
+
+    assert (done.code, done.stderr) == (4, "1 scenario: 1 did not start\n"), done.stdout
+    assert "    web_0 sent no request in 1." in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.rule("C-09")
+def test_a_handler_that_takes_long_to_start_is_not_silent() -> None:
+    handler = ("sh", "-c", f"sleep 14; exec {sys.executable} {ROOT / 'examples' / 'safe_handler.py'}")
+
+    done = check("--quick", "hardware-failure", "--", *handler)
+
+    assert (done.code, done.stderr) == (0, "1 scenario: 1 safe\n"), done.stdout
 
 
 def test_a_scenario_that_cannot_run_has_no_verdict(tmp_path: Path) -> None:
@@ -155,8 +173,8 @@ def test_the_report_is_printed_as_json_and_the_rest_on_stderr() -> None:
     done = check("plain-reboot", "--json", "--", "sh", "-c", "exit 1")
 
     assert [one["name"] for one in json.loads(done.stdout)["scenarios"]] == ["plain-reboot"]
-    assert "plain-reboot  UNSAFE" in done.stderr
-    assert done.stderr.endswith("1 scenario: 1 UNSAFE\n")
+    assert "plain-reboot  did not start" in done.stderr
+    assert done.stderr.endswith("1 scenario: 1 did not start\n")
 
 
 def test_a_scenario_is_shown_as_it_stands() -> None:

@@ -42,12 +42,12 @@ NOT_PLAYED = replace(SAFE, verdicts=(), problem="the server did not start")
 
 
 def test_a_safe_handler_takes_one_line() -> None:
-    assert list(lines(SAFE, 10)) == ["smallest    safe         12.3 s at speed 60"]
+    assert list(lines(SAFE, 10)) == ["smallest    safe            12.3 s at speed 60"]
 
 
 def test_an_unsafe_result_has_reasons_and_rules() -> None:
     assert list(lines(UNSAFE, 10)) == [
-        "smallest    UNSAFE       12.3 s at speed 60",
+        "smallest    UNSAFE          12.3 s at speed 60",
         "    web_0 approved restart 3 times (C-08)",
         "    not shown: nothing could be observed (C-04, C-10)",
         "    | first",
@@ -57,7 +57,7 @@ def test_an_unsafe_result_has_reasons_and_rules() -> None:
 
 def test_a_scenario_that_could_not_run_has_no_verdict() -> None:
     assert list(lines(NOT_PLAYED, 10)) == [
-        "smallest    not played   12.3 s at speed 60",
+        "smallest    not played      12.3 s at speed 60",
         "    the server did not start",
     ]
 

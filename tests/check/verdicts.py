@@ -11,6 +11,7 @@ RESTART = CausedEvent(id=E1, label="restart", resources=("web_0",))
 HISTORY = (happen(1, "scheduled"), happen(16, "started"), happen(20, "finished"))
 
 MET, NOT_SHOWN, BROKEN = ExpectationOutcome.MET, ExpectationOutcome.NOT_SHOWN, ExpectationOutcome.BROKEN
+NOT_STARTED = ExpectationOutcome.NOT_STARTED
 Expectation = dict[str, Json]
 
 APPROVES: Expectation = {"expect": "approves"}

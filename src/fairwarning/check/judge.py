@@ -8,8 +8,9 @@ the event was never announced, or the scenario ended too early. The two must not
 unsafe only for what it was seen to do, and safe only for what could be seen. The verdict on an expectation
 is its worst finding.
 
-A handler that was never served a document proves nothing, so only the broken expectations of such a run
-count.
+A handler is judged from its first request on: until then it is starting, which may take as long as
+``Timing.start_within``. A handler without any request did not start, and nothing else is said about it. A
+handler that asked but was never served a document proves nothing, so only what such a run broke counts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,8 +38,8 @@ from fairwarning.check.scenario import (
     Timing,
 )
 
-#: C-01: the rule that a handler without a poll breaks.
-ASKS, ASKS_RULE = "asks", "C-01"
+#: C-01: the rule about polls; a handler that does not start, or is never served, gets a verdict on it.
+STARTS, ASKS, ASKS_RULE = "starts", "asks", "C-01"
 
 #: How much of an answer is quoted.
 MAX_QUOTE = 120
@@ -51,6 +52,7 @@ class ExpectationOutcome(StrEnum):
 
     MET = "met"
     NOT_SHOWN = "not shown"
+    NOT_STARTED = "did not start"
     BROKEN = "broken"
 
 
@@ -78,6 +80,15 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of the handler; it is starting until ``ready``, its first request."""
+
+    begun: timedelta
+    ready: timedelta
+    ended: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class _Case:
     """One expectation, applied to one machine."""
 
@@ -87,33 +98,58 @@ class _Case:
     timing: Timing
 
     @property
-    def lives(self) -> tuple[tuple[timedelta, timedelta], ...]:
-        """The periods in which the handler ran."""
-        lives = (life for life in self.observed.lives if life.machine == self.machine)
-        return tuple(
-            (life.begun, self.observed.ended if life.ended is None else life.ended) for life in lives
-        )
+    def runs(self) -> Iterator[_Run]:
+        """The runs of the handler, in order."""
+        times = [request.begun for request in self.observed.requests(self.machine)]
+        for life in self.observed.lives:
+            if life.machine == self.machine:
+                ended = self.observed.ended if life.ended is None else life.ended
+                latest = min(life.begun + self.timing.start_within, ended)
+                ready = min((time for time in times if life.begun <= time), default=latest)
+                yield _Run(life.begun, min(ready, latest), ended)
+
+    def ready_since(self, moment: timedelta) -> timedelta:
+        """Return the moment, or the first request after it if the handler was starting then."""
+        return max((moment, *(run.ready for run in self.runs if run.begun <= moment < run.ended)))
 
 
 _Findings: TypeAlias = Iterator[Finding]
 
 
 def judge(scenario: Scenario, observed: Observed, timing: Timing) -> tuple[Verdict, ...]:
-    """Return the verdicts; if a handler was never served, that and the broken expectations only."""
-    verdicts = tuple(_verdict(expected, scenario, observed, timing) for expected in scenario.expect)
-    unserved = [
-        name for name in scenario.handlers if not any(request.served for request in observed.requests(name))
-    ]
-    if not unserved:
+    """Return the verdicts; if a handler did not start or was never served, that and what is broken only."""
+    started = [name for name in scenario.handlers if any(observed.requests(name))]
+    verdicts = tuple(_verdict(expected, started, scenario, observed, timing) for expected in scenario.expect)
+    idle = tuple(_no_request(name, observed) for name in scenario.handlers if name not in started)
+    unserved = tuple(
+        "; ".join(_never_served(name, observed))
+        for name in started
+        if not any(request.served for request in observed.requests(name))
+    )
+    if not idle and not unserved:
         return verdicts
-    sentences = tuple("; ".join(_never_served(name, observed)) for name in unserved)
-    asks = Verdict(expect=ASKS, rule=ASKS_RULE, outcome=ExpectationOutcome.BROKEN, sentences=sentences)
-    return (asks, *(verdict for verdict in verdicts if verdict.outcome is ExpectationOutcome.BROKEN))
+    proofs = ((STARTS, ExpectationOutcome.NOT_STARTED, idle), (ASKS, ExpectationOutcome.BROKEN, unserved))
+    return (
+        *(
+            Verdict(expect=expect, rule=ASKS_RULE, outcome=outcome, sentences=sentences)
+            for expect, outcome, sentences in proofs
+            if sentences
+        ),
+        *(verdict for verdict in verdicts if verdict.outcome is ExpectationOutcome.BROKEN),
+    )
+
+
+def _no_request(machine: str, observed: Observed) -> str:
+    for life in observed.lives:
+        if life.machine == machine and life.code is not None and not life.ended_by_step:
+            return f"{machine} ended with exit code {life.code} before its first request"
+    begun = min((life.begun for life in observed.lives if life.machine == machine), default=_ZERO)
+    return f"{machine} sent no request in {_long(observed.ended - begun)}"
 
 
 def _never_served(machine: str, observed: Observed) -> Iterator[str]:
     requests = list(observed.requests(machine))
-    yield f"{machine} was not served a document in {_long(observed.ended)}"
+    yield f"{machine} was not served a document in {_long(observed.ended - requests[0].begun)}"
     yield f"requests: {len(requests)}"
     # A handler that polls too often ends up with 429; the final answer before that explains more.
     for last in ([request for request in requests if request.final] or requests)[-1:]:
@@ -129,12 +165,10 @@ def _quote(request: Asked) -> str:
     return f"{request.status}: {text}" if text else f"{request.status}"
 
 
-def _verdict(expected: Expected, scenario: Scenario, observed: Observed, timing: Timing) -> Verdict:
-    cases = [
-        _Case(name, scenario, observed, timing)
-        for name in scenario.handlers
-        if expected.machine in (None, name)
-    ]
+def _verdict(
+    expected: Expected, started: list[str], scenario: Scenario, observed: Observed, timing: Timing
+) -> Verdict:
+    cases = [_Case(name, scenario, observed, timing) for name in started if expected.machine in (None, name)]
     findings = [finding for case in cases for finding in _find(expected, case)]
     if observed.steps_left and not findings:
         findings = [_cut_short(scenario, observed)]
@@ -202,7 +236,9 @@ def _approves(expected: Approves, case: _Case, event: CausedEvent) -> _Findings:
     accepted = next((request for request in observed.approvals(me, event.id) if request.accepted), None)
     within = None if expected.within is None else case.timing.length(expected.within)
     started = observed.first(event.id, "started")
-    if accepted is None:
+    if started is not None and case.ready_since(started) > started:
+        yield _not_shown(f"{event.label} started while {me} was starting")
+    elif accepted is None:
         until = observed.ended if started is None else started
         yield _broken(f"{me} did not approve {event.label} in {_long(max(until - since, _ZERO))}")
     elif within is not None and accepted.begun - since > within:
@@ -269,7 +305,7 @@ def _never_drains(case: _Case, event: CausedEvent) -> _Findings:
 
 def _reads(expected: Reads, case: _Case, event: CausedEvent) -> _Findings:
     within, read = case.timing.length(expected.within), case.observed.read(case.machine, event.id)
-    since = case.observed.announced(event.id) or _ZERO
+    since = case.ready_since(case.observed.announced(event.id) or _ZERO)
     if read is None:
         yield _broken(f"{case.machine} never read a document with {event.label}")
     elif read - since > within:
@@ -306,7 +342,7 @@ def _free_since(case: _Case, gone: timedelta) -> timedelta:
         came, went = observed.announced(other.id), observed.gone(other.id)
         if case.machine in other.resources and came is not None and went is not None and came < gone < went:
             return _free_since(case, went)
-    return max((gone, *(begun for begun, ended in case.lives if ended > gone)))
+    return max((gone, *(run.ready for run in case.runs if run.ended > gone)))
 
 
 def _stays_drained(case: _Case, event: CausedEvent) -> _Findings:
@@ -345,16 +381,14 @@ def _asks_at_most(expected: AsksAtMost, case: _Case) -> _Findings:
 
 def _keeps_asking(expected: KeepsAsking, case: _Case) -> _Findings:
     within = case.timing.length(expected.within)
-    for begun, ended in case.lives:
-        requests = [
-            request for request in case.observed.requests(case.machine) if begun <= request.begun <= ended
-        ]
-        busy_until = begun
+    for run in case.runs:
+        busy_until = run.ready
         silences = []
-        for request in requests:
-            silences.append((busy_until, request.begun))
-            busy_until = max(busy_until, ended if request.ended is None else request.ended)
-        silences.append((busy_until, ended))
+        for request in case.observed.requests(case.machine):
+            if run.ready <= request.begun <= run.ended:
+                silences.append((busy_until, request.begun))
+                busy_until = max(busy_until, run.ended if request.ended is None else request.ended)
+        silences.append((busy_until, run.ended))
         first, last = max(silences, key=lambda silence: silence[1] - silence[0])
         if last - first > within:
             yield _broken(

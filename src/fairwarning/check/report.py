@@ -15,8 +15,12 @@ from fairwarning.core.document.render import Json
 WORDS = {
     ExpectationOutcome.MET: "safe",
     ExpectationOutcome.NOT_SHOWN: "not shown",
+    ExpectationOutcome.NOT_STARTED: "did not start",
     ExpectationOutcome.BROKEN: "UNSAFE",
 }
+
+#: The outcomes that a handler's output may explain.
+_WITH_OUTPUT = {ExpectationOutcome.NOT_STARTED, ExpectationOutcome.BROKEN}
 
 #: How many lines of a handler's output are shown.
 OUTPUT_LINES = 5
@@ -59,9 +63,9 @@ class ScenarioResult:
 def lines(result: ScenarioResult, width: int) -> Iterator[str]:
     """Yield the lines of the text report of one scenario."""
     took = f"{result.took.total_seconds():5.1f} s at speed {result.speed:g}"
-    yield f"{result.scenario.name:{width}}  {result.word:10}  {took}"
+    yield f"{result.scenario.name:{width}}  {result.word:13}  {took}"
     yield from (f"    {sentence}" for sentence in result.sentences)
-    if result.outcome is ExpectationOutcome.BROKEN:
+    if result.outcome in _WITH_OUTPUT:
         yield from (f"    | {line}" for line in result.output.splitlines()[-OUTPUT_LINES:])
 
 
@@ -116,7 +120,7 @@ def as_junit(results: Sequence[ScenarioResult]) -> str:
             tests=str(max(len(result.verdicts), 1)),
             failures=str(_count(result, ExpectationOutcome.BROKEN)),
             skipped=str(_count(result, ExpectationOutcome.NOT_SHOWN)),
-            errors=str(int(result.problem is not None)),
+            errors=str(int(result.problem is not None) + _count(result, ExpectationOutcome.NOT_STARTED)),
             time=f"{result.took.total_seconds():.3f}",
         )
         _cases(suite, result)
@@ -130,7 +134,11 @@ def _count(result: ScenarioResult, outcome: ExpectationOutcome) -> int:
 
 
 #: The JUnit element of an outcome.
-_ELEMENTS = {ExpectationOutcome.BROKEN: "failure", ExpectationOutcome.NOT_SHOWN: "skipped"}
+_ELEMENTS = {
+    ExpectationOutcome.BROKEN: "failure",
+    ExpectationOutcome.NOT_STARTED: "error",
+    ExpectationOutcome.NOT_SHOWN: "skipped",
+}
 
 
 def _cases(suite: ElementTree.Element, result: ScenarioResult) -> None:

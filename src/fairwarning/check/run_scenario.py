@@ -22,8 +22,8 @@ from fairwarning.check.scenario import Scenario, Timing
 from fairwarning.check.server import CannotPlayError, Server, serving
 from fairwarning.check.steps import ScenarioSteps
 
-#: How long a handler may take until it has been served its first document.
-FIRST_POLL_TIMEOUT = timedelta(seconds=30)
+#: How long a handler may take from its first request until it has been served a document.
+FIRST_DOCUMENT_TIMEOUT = timedelta(seconds=30)
 
 #: How often marker files are looked for.
 SCAN_INTERVAL = timedelta(milliseconds=100)
@@ -56,7 +56,7 @@ async def _run(scenario: Scenario, request: CheckRequest) -> Observed:
         server = await stack.enter_async_context(serving(scenario, request.timing, log, request.environment))
         handlers = await stack.enter_async_context(_handlers(scenario, request, server, log))
         steps = ScenarioSteps(scenario, request.timing, server, handlers, log)
-        timeout = FIRST_POLL_TIMEOUT + request.timing.length(scenario.fleet.first_call_delay)
+        timeout = FIRST_DOCUMENT_TIMEOUT + request.timing.length(scenario.fleet.first_call_delay)
         async with in_background(steps.run(timeout)) as task:
             await _wait_until_over(task, server, lambda: steps.restart_pending or _any_running(handlers))
         for handler in handlers.values():

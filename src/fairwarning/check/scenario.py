@@ -272,10 +272,14 @@ class Scenario(_Table, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How fast a scenario runs: whether lengths are shortened, and a speed instead of the scenario's own."""
+    """How fast a scenario runs: whether lengths are shortened, and a speed instead of the scenario's own.
+
+    ``start_within`` is the time that a handler may take from its start to its first request.
+    """
 
     quick: bool = False
     speed: float | None = None
+    start_within: timedelta = timedelta(seconds=30)
 
     def length(self, length: Length) -> timedelta:
         """Return a length in wall time."""

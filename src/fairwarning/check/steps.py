@@ -87,10 +87,12 @@ class ScenarioSteps:
         #: How many steps have not run yet.
         self.steps_left = len(scenario.steps)
 
-    async def run(self, first_poll_timeout: timedelta) -> None:
+    async def run(self, first_document_timeout: timedelta) -> None:
         """Wait until every handler has been served a document, then run all steps within the time limit."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(first_poll_timeout.total_seconds()):
+            async with asyncio.timeout(self._timing.start_within.total_seconds()):
+                await self._log.wait_until(self._all_started)
+            async with asyncio.timeout(first_document_timeout.total_seconds()):
                 await self._log.wait_until(self._all_served)
             async with asyncio.timeout(self._timing.limit(self._scenario).total_seconds()):
                 for step in self._scenario.steps:
@@ -99,6 +101,9 @@ class ScenarioSteps:
                     self.steps_left -= 1
                 await self._wait(self._scenario.ends)
         self._log.finish()
+
+    def _all_started(self) -> bool:
+        return {request.machine for request in self._log.asked.values()} >= set(self._scenario.handlers)
 
     def _all_served(self) -> bool:
         served = {request.machine for request in self._log.asked.values() if request.served}

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -13,7 +14,7 @@ import click
 
 from fairwarning import config
 from fairwarning.cli.completion import AFTER_DASHES, complete_scenarios
-from fairwarning.cli.options import SPEED, OutputFile
+from fairwarning.cli.options import DURATION, SPEED, OutputFile
 from fairwarning.cli.output import FailureError, print_json, print_note, print_table
 from fairwarning.config import PROGRAM
 from fairwarning.core.errors import FairWarningError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 #: Scenarios mostly wait, so more of them run at a time than there are processors.
 JOBS = 6
 
-SAFE, UNSAFE = 0, 1
+SAFE, UNSAFE, NOT_STARTED = 0, 1, 4
 
 _FILE = OutputFile()
 
@@ -40,6 +41,7 @@ class CheckOptions(TypedDict):
     command: tuple[str, ...]
     speed: float | None
     quick: bool
+    start_within: timedelta
     jobs: int
     strict: bool
     junit: Path | None
@@ -70,6 +72,13 @@ class CommandWithDashes(click.Command):
 @click.command(cls=CommandWithDashes)
 @click.option("--speed", type=SPEED, help="Run every scenario at this speed.")
 @click.option("--quick", is_flag=True, help="Shorten faults and silences that last for minutes.")
+@click.option(
+    "--start-within",
+    type=DURATION,
+    default="30s",
+    show_default=True,
+    help="How long the handler may take to its first request.",
+)
 @click.option(
     "--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Scenarios to run at a time."
 )
@@ -104,6 +113,7 @@ def check(**options: Unpack[CheckOptions]) -> None:
       0  safe, as far as the scenarios show
       1  unsafe
       2  usage error, or a scenario could not be run
+      4  the handler did not start in at least one scenario
     """
     if options["list_"] or options["show"] is not None:
         _print_scenarios(options["show"], options["json_"])
@@ -171,7 +181,7 @@ def _results(scenarios: list["Scenario"], options: CheckOptions) -> list["Scenar
     from fairwarning.check.run_scenario import CheckRequest
     from fairwarning.check.scenario import Timing
 
-    timing = Timing(options["quick"], options["speed"])
+    timing = Timing(options["quick"], options["speed"], options["start_within"])
     request = CheckRequest(options["command"], config.environment({}), timing)
     progress = CheckProgress(scenarios, err=options["json_"])
     try:
@@ -250,4 +260,7 @@ def _exit_code(results: list["ScenarioResult"], strict: bool) -> int:
     unsafe = (
         {ExpectationOutcome.BROKEN, ExpectationOutcome.NOT_SHOWN} if strict else {ExpectationOutcome.BROKEN}
     )
-    return UNSAFE if any(result.outcome in unsafe for result in results) else SAFE
+    outcomes = {result.outcome for result in results}
+    if outcomes & unsafe:
+        return UNSAFE
+    return NOT_STARTED if ExpectationOutcome.NOT_STARTED in outcomes else SAFE
