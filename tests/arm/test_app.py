@@ -282,6 +282,15 @@ def test_images_can_be_found_step_by_step(client: ArmClient) -> None:
     assert _names(client.get(f"{offers}/UbuntuServer/skus")) == ["18.04-LTS"]
 
 
+@pytest.mark.rule("I-13")
+def test_the_catalog_lists_the_version_that_machines_run(client: ArmClient) -> None:
+    offers = f"{COMPUTE}/locations/westeurope/publishers/canonical/artifacttypes/vmimage/offers"
+
+    versions = client.get(f"{offers}/UbuntuServer/skus/18.04-LTS/versions")
+
+    assert _names(versions) == ["18.04.202305220"]
+
+
 @pytest.mark.parametrize("path", ["vmSizes", "usages"])
 def test_regions_say_what_they_have(client: ArmClient, path: str) -> None:
     document = client.get(f"{COMPUTE}/locations/westeurope/{path}")

@@ -12,15 +12,21 @@ from fairwarning.metadata import instance
 from tests.arm.azure import HOME, ROOT, Azure, at
 from tests.arm.compute import SET, VM, both, compute, model, scale_set
 
-DEBIAN: Json = {"publisher": "Debian", "offer": "debian-12", "sku": "12", "version": "latest"}
+DEBIAN: dict[str, Json] = {"publisher": "Debian", "offer": "debian-12", "sku": "12", "version": "latest"}
+UBUNTU: dict[str, Json] = {
+    "publisher": "Canonical",
+    "offer": "0001-com-ubuntu-server-jammy",
+    "sku": "22_04-lts-gen2",
+    "version": "latest",
+}
 
 
-def seen_inside(azure: Azure, name: str) -> Json:
+def seen_inside(azure: Azure, name: str, version: str = "2021-12-13") -> Json:
     """Return the compute part of ``/metadata/instance`` on a machine."""
     machine = azure.fleet.machine(name)
     scope = azure.fleet.scope(machine.scope)
     facts = instance.instance_facts(machine, scope.facts, azure.fleet.engine.texts())
-    return at(instance.document(facts, "2021-12-13"), "compute")
+    return at(instance.document(facts, version), "compute")
 
 
 @pytest.mark.rule("S-06")
@@ -113,3 +119,52 @@ def test_the_document_of_an_earlier_machine_says_nothing_about_its_successor() -
     facts = identify(machine, azure.fleet.scope("lab/db").facts, lambda key: json.loads(texts[key.lower()]))
 
     assert facts.size == "Standard_D2s_v5"
+
+
+@pytest.mark.rule("I-13")
+@pytest.mark.parametrize(
+    ("reference", "version"),
+    [
+        pytest.param(UBUNTU, "22.04.202608060", id="the newest version of a known image"),
+        pytest.param({**UBUNTU, "publisher": "canonical"}, "22.04.202608060", id="names in any case"),
+        pytest.param(
+            {**UBUNTU, "version": "22.04.202307010"}, "22.04.202307010", id="a version that was named"
+        ),
+        pytest.param(DEBIAN, "1.0.0", id="an image that the catalog does not have"),
+        pytest.param(
+            {"id": f"{ROOT}/providers/Microsoft.Compute/images/mine"}, "", id="an image of a gallery"
+        ),
+    ],
+)
+def test_a_machine_knows_the_version_that_latest_stands_for(reference: dict[str, Json], version: str) -> None:
+    azure = compute()
+    azure.put(f"{VM}/db", {"properties": {"storageProfile": {"imageReference": reference}}})
+
+    inside = seen_inside(azure, "db", "2023-07-01")
+
+    assert at(inside, "version") == version
+    assert at(inside, "storageProfile", "imageReference", "exactVersion") == version
+    assert at(inside, "storageProfile", "imageReference", "version") == reference.get("version", "")
+
+
+@pytest.mark.rule("I-14")
+@pytest.mark.parametrize("priority", ["Regular", "Spot", "Low"])
+def test_a_machine_has_the_priority_it_was_created_with(priority: str) -> None:
+    azure = compute()
+    azure.put(f"{VM}/db", {"properties": {"priority": priority}})
+    azure.put(f"{SET}/web", both(scale_set(1), model(priority=priority)))
+
+    assert at(seen_inside(azure, "db"), "priority") == priority
+    assert at(seen_inside(azure, "web_0"), "priority") == priority
+
+
+@pytest.mark.rule("I-14")
+def test_a_machine_that_was_created_without_a_priority_leaves_it_empty() -> None:
+    azure = compute(
+        Blueprint(name="box", kind=ScopeKind.STANDALONE),
+        Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True),
+    )
+    azure.put(f"{VM}/db", {"location": "westeurope"})
+
+    assert at(seen_inside(azure, "db"), "priority") == at(seen_inside(azure, "box"), "priority") == ""
+    assert at(seen_inside(azure, "batch"), "priority") == "Spot"

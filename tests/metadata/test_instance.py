@@ -37,7 +37,7 @@ WEB_3 = InstanceFacts(
     ipv6=("fd00::7",),
     mac="00:0d:3a:f8:06:ec",
 )
-BARE = InstanceFacts(name="db", vm_id="b3a0c7de-6f21-4c0e-9d5b-52f0e1a7c918", priority="")
+BARE = InstanceFacts(name="db", vm_id="b3a0c7de-6f21-4c0e-9d5b-52f0e1a7c918")
 
 
 def text_at(facts: InstanceFacts, version: str, route: str) -> str:

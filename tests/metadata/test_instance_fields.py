@@ -27,7 +27,7 @@ WEB_3 = InstanceFacts(
     ipv6=("fd00::7",),
     mac="00:0d:3a:f8:06:ec",
 )
-BARE = InstanceFacts(name="db", vm_id="b3a0c7de-6f21-4c0e-9d5b-52f0e1a7c918", priority="")
+BARE = InstanceFacts(name="db", vm_id="b3a0c7de-6f21-4c0e-9d5b-52f0e1a7c918")
 GROUP = (
     "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/fairwarning"
     "/providers/Microsoft.Compute"
@@ -45,7 +45,7 @@ HISTORY = """
 2018-10-01 compute: azEnvironment provider
 2019-02-01 compute: customData
 2019-03-11 compute: resourceId
-2019-06-01 compute.storageProfile: imageReference osDisk dataDisks
+2019-06-01 compute.storageProfile: imageReference osDisk dataDisks osDisk.encryptionSettings.enabled
 2019-06-04 compute: tagsList.*.name tagsList.*.value
 2020-06-01 compute: isHostCompatibilityLayerVm
 2020-06-01 compute.securityProfile: secureBootEnabled virtualTpmEnabled
@@ -60,12 +60,12 @@ HISTORY = """
 2021-05-01 compute.storageProfile.dataDisks.*: diskCapacityBytes isUltraDisk isSharedDisk
 2021-10-01 compute: platformSubFaultDomain
 2021-11-01 compute: additionalCapabilities.hibernationEnabled securityProfile.encryptionAtHost
-2021-11-01 compute: storageProfile.osDisk.encryptionSettings
+2021-11-01 compute.storageProfile.osDisk.encryptionSettings: diskEncryptionKey keyEncryptionKey
 2021-11-15 compute: host.id hostGroup.id
 2021-12-13 compute: securityProfile.securityType
 2023-07-01 compute.storageProfile.imageReference: communityGalleryImageId sharedGalleryImageId
 2023-07-01 compute.storageProfile.imageReference: exactVersion
-2023-11-15 compute: physicalZone
+2023-11-15 compute: physicalZone isVmInStandbyPool
 """
 
 
@@ -166,7 +166,7 @@ def test_the_preview_knows_eleven_things_about_the_machine() -> None:
         ("compute/platformFaultDomain", "1"),
         ("compute/platformSubFaultDomain", ""),
         ("compute/platformUpdateDomain", "3"),
-        ("compute/priority", "Regular"),
+        ("compute/priority", ""),
         ("compute/provider", "Microsoft.Compute"),
         ("compute/resourceGroupName", "rg1"),
         (
@@ -190,6 +190,26 @@ def test_the_preview_knows_eleven_things_about_the_machine() -> None:
 )
 def test_a_scale_set_instance_reads_its_own_facts(route: str, value: str) -> None:
     assert at(WEB_3, "2021-12-13", route) == value
+
+
+@pytest.mark.rule("I-12")
+@pytest.mark.parametrize("version", ["2019-06-01", "2020-06-01", "2021-02-01", "2021-05-01", "2021-10-01"])
+def test_older_versions_only_say_whether_the_disk_is_encrypted(version: str) -> None:
+    assert at(WEB_3, version, "compute/storageProfile/osDisk/encryptionSettings") == {"enabled": "false"}
+
+
+@pytest.mark.rule("I-12")
+def test_newer_versions_also_name_the_keys_of_the_disk() -> None:
+    assert at(WEB_3, "2021-11-01", "compute/storageProfile/osDisk/encryptionSettings") == {
+        "diskEncryptionKey": {"secretUrl": "", "sourceVault": {"id": ""}},
+        "enabled": "false",
+        "keyEncryptionKey": {"keyUrl": "", "sourceVault": {"id": ""}},
+    }
+
+
+@pytest.mark.rule("I-12")
+def test_a_machine_outside_of_standby_pools_leaves_the_field_empty() -> None:
+    assert at(WEB_3, NEWEST, "compute/isVmInStandbyPool") == ""
 
 
 @pytest.mark.rule("S-06")

@@ -31,6 +31,7 @@ class InstanceFacts(NamedTuple):
     offer: str = "0001-com-ubuntu-server-jammy"
     sku: str = "22_04-lts-gen2"
     image_version: str = "latest"
+    exact_version: str = ""
     image_id: str = ""
     # S-04: a flexible scale set has no update domains.
     update_domain: int | None = 0
@@ -43,7 +44,7 @@ class InstanceFacts(NamedTuple):
     scale_set: str = ""
     flexible: bool = False
     placement_group_id: str = ""
-    priority: str = "Regular"
+    priority: str = ""
     eviction_policy: str = ""
     computer_name: str = ""
     admin_username: str = "ops"
@@ -187,7 +188,7 @@ FIELDS: tuple[Field, ...] = (
     Field("compute.platformUpdateDomain", "2017-03-01", _update_domain),
     Field("compute.publisher", "2017-03-01", lambda facts: facts.publisher),
     Field("compute.sku", "2017-03-01", lambda facts: facts.sku),
-    Field("compute.version", "2017-03-01", lambda facts: facts.image_version),
+    Field("compute.version", "2017-03-01", lambda facts: facts.exact_version),
     Field("compute.vmId", "2017-03-01", lambda facts: facts.vm_id),
     Field("compute.vmSize", "2017-03-01", lambda facts: facts.size),
     # I-09: the preview used other names for network fields.
@@ -226,6 +227,7 @@ FIELDS: tuple[Field, ...] = (
     Field(f"{_OS_DISK}.createOption", "2019-06-01", _always("FromImage")),
     Field(f"{_OS_DISK}.diffDiskSettings.option", "2019-06-01", _blank),
     Field(f"{_OS_DISK}.diskSizeGB", "2019-06-01", _always("30")),
+    Field(f"{_KEYS}.enabled", "2019-06-01", _no),
     Field(f"{_OS_DISK}.image.uri", "2019-06-01", _blank),
     Field(f"{_OS_DISK}.managedDisk.id", "2019-06-01", _os_disk_id),
     Field(f"{_OS_DISK}.managedDisk.storageAccountType", "2019-06-01", _always("Premium_LRS")),
@@ -269,14 +271,14 @@ FIELDS: tuple[Field, ...] = (
     Field("compute.securityProfile.encryptionAtHost", "2021-11-01", _no),
     Field(f"{_KEYS}.diskEncryptionKey.secretUrl", "2021-11-01", _blank),
     Field(f"{_KEYS}.diskEncryptionKey.sourceVault.id", "2021-11-01", _blank),
-    Field(f"{_KEYS}.enabled", "2021-11-01", _no),
     Field(f"{_KEYS}.keyEncryptionKey.keyUrl", "2021-11-01", _blank),
     Field(f"{_KEYS}.keyEncryptionKey.sourceVault.id", "2021-11-01", _blank),
     Field("compute.host.id", "2021-11-15", _blank),
     Field("compute.hostGroup.id", "2021-11-15", _blank),
     Field("compute.securityProfile.securityType", "2021-12-13", _blank),
     Field(f"{_IMAGE}.communityGalleryImageId", "2023-07-01", _blank),
-    Field(f"{_IMAGE}.exactVersion", "2023-07-01", _blank),
+    Field(f"{_IMAGE}.exactVersion", "2023-07-01", lambda facts: facts.exact_version),
     Field(f"{_IMAGE}.sharedGalleryImageId", "2023-07-01", _blank),
+    Field("compute.isVmInStandbyPool", "2023-11-15", _blank),
     Field("compute.physicalZone", "2023-11-15", _physical_zone),
 )

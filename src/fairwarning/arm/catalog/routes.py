@@ -8,10 +8,8 @@ from fairwarning.arm.context import ArmContext
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
 from fairwarning.arm.routing import ArmRoute
+from fairwarning.core.azure.images import Image
 from fairwarning.core.document.render import Json
-
-#: The version of every image.
-IMAGE_VERSION = "1.0.0"
 
 _LOCATION_FILTER = re.compile(r"location\s+eq\s+'([^']*)'", re.IGNORECASE)
 
@@ -80,13 +78,13 @@ def _images(*path: str) -> Handler:
 
 async def list_image_versions(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the only version, for images in the catalog and for all others."""
-    return _image_list(request, (IMAGE_VERSION,))
+    return _image_list(request, (_newest_version(request),))
 
 
 async def get_image_version(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the properties of an image; the publisher decides between Windows and Linux."""
     version = request.names["version"]
-    name = IMAGE_VERSION if version.lower() == "latest" else version
+    name = _newest_version(request) if version.lower() == "latest" else version
     is_windows = request.names["publisher"].lower().startswith("microsoftwindows")
     system, size = ("Windows", 127) if is_windows else ("Linux", 30)
     disk: Json = {"operatingSystem": system, "sizeInGb": size}
@@ -98,6 +96,11 @@ async def get_image_version(context: ArmContext, request: ArmRequest) -> ArmResp
             "properties": {**catalog.IMAGE_PROPERTIES, "osDiskImage": disk},
         }
     )
+
+
+def _newest_version(request: ArmRequest) -> str:
+    names = request.names
+    return Image(names["publisher"], names["offer"], names["sku"], "latest").exact_version
 
 
 def _image_list(request: ArmRequest, names: Sequence[str]) -> ArmResponse:

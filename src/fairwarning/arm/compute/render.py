@@ -14,7 +14,6 @@ from fairwarning.arm.operations import format_instant
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import (
     AVAILABILITY_SETS,
-    DEFAULT_IMAGE,
     DEFAULT_LOCATION,
     DEFAULT_SIZE,
     SCALE_SETS,
@@ -24,6 +23,7 @@ from fairwarning.core.azure.identity import (
     identify,
     resource_id,
 )
+from fairwarning.core.azure.images import DEFAULT_IMAGE
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import (
     ApprovalSettings,

@@ -1,4 +1,4 @@
-"""What Azure says a machine is: its group, location, size, image, resource id and computer name.
+"""What Azure says a machine is: its group, location, size, image, priority, resource id and computer name.
 
 The management API and ``/metadata/instance`` both read this module, so they cannot differ. Most of these
 facts are in the documents that clients of the management API have stored: that of the machine, or that of
@@ -9,6 +9,7 @@ the defaults below.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fairwarning.core.azure.images import DEFAULT_IMAGE, Image
 from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import HOME_GROUP, Machine, ScopeKind, ScopeProperties
@@ -40,21 +41,6 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 FindDocument = Callable[[str], Json]
 
 
-class Image(NamedTuple):
-    """The image that a machine was created from: of the marketplace, or one with an id."""
-
-    publisher: str = ""
-    offer: str = ""
-    sku: str = ""
-    version: str = ""
-    id: str = ""
-
-
-DEFAULT_IMAGE = Image(
-    publisher="Canonical", offer="0001-com-ubuntu-server-jammy", sku="22_04-lts-gen2", version="latest"
-)
-
-
 class MachineIdentity(NamedTuple):
     """The facts about a machine that its own API and the management API agree on."""
 
@@ -64,6 +50,8 @@ class MachineIdentity(NamedTuple):
     location: str
     size: str
     image: Image
+    #: The priority that the machine was created with (I-14).
+    priority: str
 
 
 def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> MachineIdentity:
@@ -97,6 +85,11 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
         image=_image(
             get_path(own, "properties", "storageProfile", "imageReference"),
             get_path(profile, "storageProfile", "imageReference"),
+        ),
+        priority=_text(
+            get_path(own, "properties", "priority"),
+            get_path(profile, "priority"),
+            "Spot" if machine.spot else "",
         ),
     )
 
