@@ -60,7 +60,7 @@ def without(document: Document, *path: str) -> Document:
     }
 
 
-#: Members that are accepted and neither stored nor returned, in lower case.
+#: Members that are accepted, but neither stored in a document nor returned, in lower case.
 _SECRETS = frozenset(
     {
         "accesskey",
@@ -87,6 +87,7 @@ _SECRETS = frozenset(
         "sharedkey",
         "sharedsecret",
         "storageaccountkey",
+        "userdata",
     }
 )
 

@@ -227,7 +227,7 @@ def _after(state: ArmState, key: str) -> Documents:
         machine = scalesets.find_instance(
             resource_ids.find_scopes(state, SCALE_SETS, names), names["instance"]
         )
-        return {} if _describes(document, machine) else {key: None}
+        return {} if _describes(document, machine) else documents_below(state, key) | {key: None}
     if _TYPES[names["kind"]] == VMS:
         exists = _describes(document, resource_ids.find_vm(state, names))
     else:

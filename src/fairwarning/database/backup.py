@@ -35,6 +35,10 @@ from fairwarning.database.tables import (
 
 FORMAT, VERSION = "fairwarning-backup", 1
 
+#: How the keys of values begin that no backup holds: what clients sent with a running deployment, and the key
+#: of user data. A restored server fails the deployment, and knows no user data.
+PRIVATE = ("deployment:", "user-data-key")
+
 #: A little slower than the fastest level, and a third smaller.
 _LEVEL = 3
 
@@ -106,11 +110,17 @@ def _write(
         for row in counted(table, tables.rows(table), progress):
             if not matches_checksum(row):
                 raise DatabaseNotSoundError(f"{row_name(table, row)} does not match its checksum")
+            if table == "note" and _is_private(row):
+                continue
             put([table, *(value.decode() if isinstance(value, bytes) else value for value in row)])
             rows[table] += 1
     trailer = BackupTrailer(rows=rows, sha256=digest.hexdigest())
     write(_encode(trailer) + b"\n")
     return trailer
+
+
+def _is_private(note: StoredRow) -> bool:
+    return isinstance(note[0], bytes) and note[0].decode().startswith(PRIVATE)
 
 
 @contextmanager

@@ -61,6 +61,7 @@ TYPE = ResourceType[Machine](
     select=_select,
     verbs=(*actions.MACHINE_VERBS, "reimageall"),
     expands=True,
+    user_data=("properties", "userData"),
     succeeds_at_once=True,
     has_etag=True,
 )

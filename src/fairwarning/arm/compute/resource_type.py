@@ -11,7 +11,7 @@ from functools import partial
 from typing import Generic, NoReturn, TypeVar
 
 from fairwarning.arm import operations, resource_ids
-from fairwarning.arm.compute import actions, preconditions, validation
+from fairwarning.arm.compute import actions, preconditions, user_data, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document, get_path, overlay
@@ -20,6 +20,8 @@ from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import GROUP_PATH, SUBSCRIPTION_PATH, paginate
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import group_id
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import Scope
 
 #: The variable parts of a path.
@@ -63,6 +65,8 @@ class ResourceType(Generic[T]):
     gates: str = ""
     #: Whether documents include the instance view if a request asks for it.
     expands: bool = False
+    #: The path of the user data, which is only in a response that a request asks for it.
+    user_data: tuple[str, ...] = ()
     #: Whether a PUT has succeeded once it is answered, whatever else happens to the resource.
     succeeds_at_once: bool = False
     #: Whether resources have an etag, on which a PUT or PATCH can depend (T-25).
@@ -103,7 +107,10 @@ class ResourceType(Generic[T]):
 
     async def get_one(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
         """Return a resource."""
-        return _with_etag(ArmResponse(body=self._render(context.state(), request)))
+        document = self._render(context.state(), request)
+        if self.user_data and _wants(request, "userData"):
+            document = _with_value(document, self.user_data, await user_data.read(context, document))
+        return _with_etag(ArmResponse(body=document))
 
     async def get_view(
         self, view: Callable[[ArmState, T], Document], context: ArmContext, request: ArmRequest
@@ -160,6 +167,9 @@ class ResourceType(Generic[T]):
         return ArmResponse(status=204 if verb == actions.EVICT else 200)
 
     async def _change(self, context: ArmContext, request: ArmRequest, body: Document) -> ArmResponse:
+        text = get_path(request.body, *self.user_data) if self.user_data else None
+        key = await user_data.read_key(context) if text else b""
+
         def fill(edit: Edit) -> tuple[int, str | None]:
             request.check_deployment(edit.state)
             resource = self.find(edit.state, request.names)
@@ -169,8 +179,14 @@ class ResourceType(Generic[T]):
             if resource is None and self.create is not None and request.method == "PUT":
                 edit.state.require_active_group(request.names["group"])
                 self.create(edit, request, body)
+                if self.user_data:
+                    edit.put(user_data.documents(key, self._id(request.names), str(text or "")))
                 return self.created_status, None
-            return 200, self.change(edit, request, self.require(edit.state, request.names), body)
+            resource = self.require(edit.state, request.names)
+            if text is not None:
+                identifier = str(self.render(edit.state, resource)["id"])
+                edit.put(user_data.documents(key, identifier, str(text)))
+            return 200, self.change(edit, request, resource, body)
 
         status, operation = await context.change(request.principal, fill)
         document = self._render(context.state(), request)
@@ -179,6 +195,9 @@ class ResourceType(Generic[T]):
             document = overlay(document, {"properties": {"provisioningState": "Succeeded"}})
         return _with_etag(operations.created_response(context, request, operation, document, status=status))
 
+    def _id(self, names: Names) -> str:
+        return f"{group_id(names['group'])}/providers/Microsoft.Compute/{self.path.format(**names)}"
+
     def _render(self, state: ArmState, request: ArmRequest) -> Document:
         return self._shown(state, self.require(state, request.names), request)
 
@@ -186,7 +205,7 @@ class ResourceType(Generic[T]):
         document = self.render(state, resource)
         if self.has_etag and request.version >= preconditions.SINCE:
             document = overlay(document, {"etag": preconditions.etag_of(document)})
-        if self.expands and self.view is not None and _wants_view(request.query):
+        if self.expands and self.view is not None and _wants_view(request):
             document = overlay(document, {"properties": {"instanceView": self.view(state, resource)}})
         return validation.hide_newer_properties(self.gates or self.kind, document, request.version)
 
@@ -205,8 +224,19 @@ def each_set(kind: str, state: ArmState, request: ArmRequest) -> Iterable[tuple[
     return ((key, partial(sets.__getitem__, key)) for key in sets)
 
 
-def _wants_view(query: Mapping[str, str]) -> bool:
-    return "instanceview" in query.get("$expand", "").lower() or query.get("statusOnly") == "true"
+def _wants(request: ArmRequest, part: str) -> bool:
+    return part.lower() in request.query.get("$expand", "").lower()
+
+
+def _wants_view(request: ArmRequest) -> bool:
+    return _wants(request, "instanceView") or request.query.get("statusOnly") == "true"
+
+
+def _with_value(document: Document, path: tuple[str, ...], value: str) -> Document:
+    more: Json = value
+    for name in reversed(path):
+        more = {name: more}
+    return overlay(document, more) if value and isinstance(more, dict) else document
 
 
 def _with_etag(response: ArmResponse) -> ArmResponse:

@@ -213,6 +213,7 @@ TYPE = ResourceType[Scopes](
     select=_select,
     verbs=(*actions.ANNOUNCED_VERBS, *actions.POWER_VERBS, "reapply", actions.UPGRADE),
     lists_by_location=True,
+    user_data=("properties", "virtualMachineProfile", "userData"),
     has_etag=True,
 )
 ROUTES: tuple[ArmRoute, ...] = (

@@ -106,6 +106,7 @@ def _of_model(model: Path) -> dict[Path, tuple[Check, str]]:
         (*model, "osProfile"): _OBJECT,
         (*model, "storageProfile"): _OBJECT,
         (*model, "networkProfile"): _OBJECT,
+        (*model, "userData"): _TEXT,
         profile: _OBJECT,
         (*profile, "terminateNotificationProfile"): _OBJECT,
         (*profile, "terminateNotificationProfile", "enable"): _FLAG,

@@ -195,6 +195,7 @@ TYPE = ResourceType[Machine](
     verbs=actions.MACHINE_VERBS,
     lists_by_location=True,
     expands=True,
+    user_data=("properties", "userData"),
     succeeds_at_once=True,
     has_etag=True,
 )

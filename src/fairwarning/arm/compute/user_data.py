@@ -1,0 +1,70 @@
+"""User data: a text that a client gives a machine, and gets back only by ``$expand=userData``.
+
+The documents of resources are in journal lines. User data must not be there, so it is encrypted with a key
+that is in the store, but in no journal line and in no backup. It is a document of its own below its resource,
+and goes with it.
+"""
+
+import base64
+from typing import TYPE_CHECKING
+
+from fairwarning.access import stored_secret
+from fairwarning.arm.context import ArmContext, Documents
+from fairwarning.arm.documents import Document, get_path
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+#: The name of the key in the store.
+KEY_NAME = "user-data-key"
+
+
+async def read_key(context: ArmContext) -> bytes:
+    """Return the key; the first call creates it."""
+    return bytes.fromhex(await stored_secret(context.engine.store, KEY_NAME))
+
+
+def documents(key: bytes, resource: str, text: str) -> Documents:
+    """Return what stores the user data of a resource; an empty text removes it."""
+    if not text:
+        return {document_id(resource): None}
+    sealed = _cipher(key).encrypt(text.encode(), [resource.lower().encode()])
+    return {document_id(resource): {"sealed": base64.b64encode(sealed).decode()}}
+
+
+async def read(context: ArmContext, resource: Document) -> str:
+    """Return the user data of a machine or a set; an instance without any has that of its set."""
+    state = context.state()
+    for identifier in _sources(resource):
+        sealed = get_path(state.document(document_id(identifier)), "sealed")
+        if sealed is not None:
+            return _open(await read_key(context), identifier, str(sealed))
+    return ""
+
+
+def document_id(resource: str) -> str:
+    """Return the id of the document that holds the user data of a resource."""
+    return f"{resource}/userData"
+
+
+def _sources(resource: Document) -> list[str]:
+    own, flexible_set = str(resource["id"]), get_path(resource, "properties", "virtualMachineScaleSet", "id")
+    sets = [str(flexible_set)] if flexible_set is not None else []
+    uniform_set, _, instance = own.partition("/virtualMachines/")
+    return [own, *sets, *([uniform_set] if instance and "/virtualMachineScaleSets/" in uniform_set else [])]
+
+
+def _open(key: bytes, resource: str, sealed: str) -> str:
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        return _cipher(key).decrypt(base64.b64decode(sealed), [resource.lower().encode()]).decode()
+    except InvalidTag:
+        # The database was restored from a backup, which has no key.
+        return ""
+
+
+def _cipher(key: bytes) -> "AESSIV":
+    from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+    return AESSIV(key)
