@@ -113,6 +113,13 @@ ONE_MACHINE = [
     pytest.param(ONLY_AFTER, (drain(1, 3, ok=False),), MET, "", id="a drain that failed, and no approval"),
     pytest.param(
         ONLY_AFTER,
+        (recover(2),),
+        NOT_SHOWN,
+        "web_0 neither drained for restart nor approved it",
+        id="a handler that does nothing about the event",
+    ),
+    pytest.param(
+        ONLY_AFTER,
         (drain(1, 6.2), post(3)),
         BROKEN,
         "web_0 approved restart 3.2 s before the drain of web_0 ended",
@@ -322,10 +329,11 @@ def test_a_drain_for_no_event_in_particular_lasts_until_the_machine_goes_back_to
 
 
 @pytest.mark.rule("C-05")
-def test_what_names_another_machine_need_not_be_approved() -> None:
+@pytest.mark.parametrize("expectation", [APPROVES, ONLY_AFTER])
+def test_what_names_another_machine_need_not_be_approved(expectation: Expectation) -> None:
     seen = observed(*HISTORY, events=(NEIGHBOUR,))
 
-    assert verdict_on(APPROVES, seen) == (MET, "")
+    assert verdict_on(expectation, seen) == (MET, "")
 
 
 @pytest.mark.rule("C-07")

@@ -89,5 +89,9 @@ def test_every_standard_scenario(name: str, golden: Golden) -> None:
     golden(f"check/{name}", {"text": "\n".join([*text, summary(found)]), "json": as_json(found)})
 
 
+def test_a_handler_that_does_nothing_is_nowhere_safe() -> None:
+    assert [result.scenario.name for result in results(ignores) if result.word == "safe"] == []
+
+
 def test_what_build_servers_read(golden: Golden) -> None:
     golden("check/junit", {"junit": as_junit(results(hurries)[:3])})

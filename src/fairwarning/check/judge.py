@@ -271,10 +271,13 @@ def _approves_once(case: _Case, event: CausedEvent) -> _Findings:
 
 def _approves_only_after_drain(case: _Case, event: CausedEvent) -> _Findings:
     approvals = case.observed.approvals(case.machine, event.id)
-    for approval in [request for request in approvals if request.accepted][:1]:
+    accepted = next((request for request in approvals if request.accepted), None)
+    if accepted is not None:
         for machine in case.scenario.handlers:
             if machine in event.resources:
-                yield from _drained_before(approval, machine, case, event)
+                yield from _drained_before(accepted, machine, case, event)
+    elif not _acted(case, event) and case.machine in event.resources:
+        yield _not_shown(f"{case.machine} neither drained for {event.label} nor approved it")
 
 
 def _drained_before(approval: Asked, machine: str, case: _Case, event: CausedEvent) -> _Findings:
@@ -402,6 +405,12 @@ def _keeps_running(case: _Case) -> _Findings:
         if life.machine == case.machine and life.ended is not None and not life.ended_by_step:
             when = f"{_long(life.ended)} into the scenario"
             yield _broken(f"{case.machine} ended by itself {when}, with exit code {life.code}")
+
+
+def _acted(case: _Case, event: CausedEvent) -> bool:
+    """Whether the handler was seen to drain its machine for an event, or to approve it."""
+    observed, me = case.observed, case.machine
+    return bool(observed.hooked(me, Phase.DRAIN, event.id) or observed.approvals(me, event.id))
 
 
 def _is_observable(observed: Observed, machine: str) -> bool:
