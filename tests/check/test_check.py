@@ -64,6 +64,30 @@ def test_a_handler_may_take_only_the_time_to_start_that_it_is_given() -> None:
     assert "    web_0 sent no request in 1." in done.stdout
 
 
+ONLY_DRAINS = """
+last=
+while sleep 0.5; do
+    id=$(curl -sS -H Metadata:true "$1" | sed -n 's/.*"EventId":"\\([^"]*\\)".*/\\1/p')
+    [ -n "$last" ] || [ -z "$id" ] || "$FAIRWARNING_DRAIN" "$id"
+    [ -z "$last" ] || [ -n "$id" ] || "$FAIRWARNING_RECOVER" "$last"
+    last=$id
+done
+"""
+EVENTS = "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("curl")
+@pytest.mark.rule("C-06")
+def test_a_handler_that_only_drains_is_slow_and_unsafe_only_where_a_user_waits() -> None:
+    handler = ("sh", "-c", ONLY_DRAINS, "sh", EVENTS)
+
+    eviction, restart = check("preempt", "--", *handler), check("plain-reboot", "--", *handler)
+
+    assert (eviction.code, eviction.stderr) == (3, "1 scenario: 1 slow\n"), eviction.stdout
+    assert (restart.code, restart.stderr) == (1, "1 scenario: 1 UNSAFE\n"), restart.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.rule("C-09")
 def test_a_handler_that_takes_long_to_start_is_not_silent() -> None:

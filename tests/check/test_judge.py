@@ -22,6 +22,7 @@ from tests.check.verdicts import (
     APPROVES,
     AT_MOST,
     BROKEN,
+    EVICT,
     HISTORY,
     IN_FAULT,
     KEEPS_ASKING,
@@ -36,14 +37,15 @@ from tests.check.verdicts import (
     READS,
     RECOVERS,
     RESTART,
+    SLOW,
     STAYS,
     Expectation,
     verdict_on,
 )
 
-REDEPLOY = CausedEvent(id=E2, label="redeploy", resources=("web_0",))
-NEIGHBOUR = CausedEvent(id=E1, label="restart", resources=("web_1",))
-BOTH = CausedEvent(id=E1, label="restart", resources=("web_0", "web_1"))
+REDEPLOY = CausedEvent(id=E2, label="redeploy", cause="redeploy", resources=("web_0",))
+NEIGHBOUR = CausedEvent(id=E1, label="restart", cause="restart", resources=("web_1",))
+BOTH = CausedEvent(id=E1, label="restart", cause="restart", resources=("web_0", "web_1"))
 SECOND = (happen(2, "scheduled", E2), happen(16, "started", E2), happen(30, "finished", E2))
 
 ONE_MACHINE = [
@@ -280,6 +282,41 @@ def test_a_verdict_says_what_was_seen(
     expectation: Expectation, seen: tuple[Observation, ...], outcome: ExpectationOutcome, sentence: str
 ) -> None:
     verdict = verdict_on(expectation, observed(*HISTORY, *seen, events=(RESTART,)))
+
+    assert verdict == (outcome, sentence)
+
+
+@pytest.mark.rule("C-06")
+@pytest.mark.parametrize(
+    ("expectation", "seen", "outcome", "sentence"),
+    [
+        pytest.param(APPROVES, (drain(1, 3), post(4)), MET, "", id="an approval in time"),
+        pytest.param(
+            APPROVES, (drain(1, 3),), SLOW, "web_0 did not approve evict in 15.0 s", id="a drain alone"
+        ),
+        pytest.param(
+            APPROVES,
+            (post(18),),
+            SLOW,
+            "web_0 approved evict 2.0 s after it had started by itself",
+            id="an approval that is late",
+        ),
+        pytest.param(
+            PROMPTLY,
+            (post(8),),
+            SLOW,
+            "web_0 approved evict only after 7.0 s, not within 5.0 s",
+            id="an approval that takes longer than its time",
+        ),
+        pytest.param(
+            APPROVES, (), NOT_SHOWN, "web_0 neither drained for evict nor approved it", id="nothing at all"
+        ),
+    ],
+)
+def test_a_late_approval_is_slow_where_no_user_waits(
+    expectation: Expectation, seen: tuple[Observation, ...], outcome: ExpectationOutcome, sentence: str
+) -> None:
+    verdict = verdict_on(expectation, observed(*HISTORY, *seen, events=(EVICT,)))
 
     assert verdict == (outcome, sentence)
 

@@ -38,6 +38,17 @@ UNSAFE = replace(
     ),
     output="first\n\x1b[31mTraceback\x1b[0m & <more>",
 )
+SLOW = replace(
+    SAFE,
+    verdicts=(
+        Verdict(
+            expect="approves",
+            rule="C-06",
+            outcome=ExpectationOutcome.SLOW,
+            sentences=("web_0 did not approve evict",),
+        ),
+    ),
+)
 NOT_PLAYED = replace(SAFE, verdicts=(), problem="the server did not start")
 
 
@@ -53,6 +64,19 @@ def test_an_unsafe_result_has_reasons_and_rules() -> None:
         "    | first",
         "    | \x1b[31mTraceback\x1b[0m & <more>",
     ]
+
+
+def test_a_slow_handler_is_not_called_unsafe() -> None:
+    assert list(lines(SLOW, 10)) == [
+        "smallest    slow            12.3 s at speed 60",
+        "    slow: web_0 did not approve evict (C-06)",
+    ]
+
+
+def test_build_servers_can_tell_slow_from_broken() -> None:
+    failures = ElementTree.fromstring(as_junit([SLOW, UNSAFE])).iter("failure")
+
+    assert [failure.get("type") for failure in failures] == ["slow", "broken"]
 
 
 def test_a_scenario_that_could_not_run_has_no_verdict() -> None:

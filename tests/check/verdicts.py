@@ -5,13 +5,14 @@ from fairwarning.check.observations import CausedEvent, Observed
 from fairwarning.core.document.render import Json
 from tests.check.observations import E1, TIMING, happen, scenario
 
-RESTART = CausedEvent(id=E1, label="restart", resources=("web_0",))
+RESTART = CausedEvent(id=E1, label="restart", cause="restart", resources=("web_0",))
+EVICT = CausedEvent(id=E1, label="evict", cause="evict", resources=("web_0",))
 
 #: An event from its announcement to its end.
 HISTORY = (happen(1, "scheduled"), happen(16, "started"), happen(20, "finished"))
 
 MET, NOT_SHOWN, BROKEN = ExpectationOutcome.MET, ExpectationOutcome.NOT_SHOWN, ExpectationOutcome.BROKEN
-NOT_STARTED = ExpectationOutcome.NOT_STARTED
+SLOW, NOT_STARTED = ExpectationOutcome.SLOW, ExpectationOutcome.NOT_STARTED
 Expectation = dict[str, Json]
 
 APPROVES: Expectation = {"expect": "approves"}

@@ -1,4 +1,4 @@
-"""Golden files of the check: its verdicts on four invented handlers in every standard scenario."""
+"""Golden files of the check: its verdicts on five invented handlers in every standard scenario."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -33,11 +33,17 @@ def takes_care(machine: str, event: EventId, at: float) -> Iterator[Asked | Hook
     yield recover(at + 20, event, machine)
 
 
+def only_drains(machine: str, event: EventId, at: float) -> Iterator[Asked | Hooked]:
+    yield drain(at + 1, at + 2, event, machine)
+    yield recover(at + 20, event, machine)
+
+
 HANDLERS: dict[str, Handler | None] = {
     "never asks": None,
     "ignores events": ignores,
     "hurries": hurries,
     "takes care": takes_care,
+    "only drains": only_drains,
 }
 
 
@@ -45,7 +51,12 @@ def seen(scenario: Scenario, handler: Handler | None) -> Observed:
     """Return the observations of a handler while the events come one after another."""
     causes = [step for step in scenario.steps if isinstance(step, CauseStep)]
     events = [
-        CausedEvent(id=EventId(f"E{number}"), label=step.events_label, resources=tuple(step.machines))
+        CausedEvent(
+            id=EventId(f"E{number}"),
+            label=step.events_label,
+            cause=step.cause,
+            resources=tuple(step.machines),
+        )
         for number, step in enumerate(causes, 1)
     ]
     begun = {event.id: 25.0 * number + 1 for number, event in enumerate(events)}

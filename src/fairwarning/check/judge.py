@@ -1,12 +1,13 @@
 """Judges a handler: pure functions from the observations of a scenario to verdicts on its expectations.
 
 Every expectation has a function that yields findings for one machine and, where it is about events, one
-event. No finding means that the expectation is met. A finding says one of two things. *Broken* means that
-the observations prove a violation; its sentence names the machine, the event and the times. *Not shown*
-means that the observations prove neither a violation nor its absence: the handler runs no observable hook,
-the event was never announced, or the scenario ended too early. The two must not be confused: a handler is
-unsafe only for what it was seen to do, and safe only for what could be seen. The verdict on an expectation
-is its worst finding.
+event. No finding means that the expectation is met. A finding says one of three things. *Broken* means that
+the observations prove a violation; its sentence names the machine, the event and the times. *Slow* means that
+the handler did not approve in time an event of the platform: the machine loses nothing, and no user waits.
+*Not shown* means that the observations prove neither a violation nor its absence: the handler runs no
+observable hook, the event was never announced, or the scenario ended too early. The three must not be
+confused: a handler is unsafe only for what it was seen to do, and safe only for what could be seen. The
+verdict on an expectation is its worst finding.
 
 A handler is judged from its first request on: until then it is starting, which may take as long as
 ``Timing.start_within``. A handler without any request did not start, and nothing else is said about it. A
@@ -52,6 +53,7 @@ class ExpectationOutcome(StrEnum):
 
     MET = "met"
     NOT_SHOWN = "not shown"
+    SLOW = "slow"
     NOT_STARTED = "did not start"
     BROKEN = "broken"
 
@@ -238,16 +240,17 @@ def _approves(expected: Approves, case: _Case, event: CausedEvent) -> _Findings:
     started = observed.first(event.id, "started")
     if started is not None and case.ready_since(started) > started:
         yield _not_shown(f"{event.label} started while {me} was starting")
+    elif accepted is None and not event.user_waits and not _acted(case, event):
+        yield _not_shown(f"{me} neither drained for {event.label} nor approved it")
     elif accepted is None:
         until = observed.ended if started is None else started
-        yield _broken(f"{me} did not approve {event.label} in {_long(max(until - since, _ZERO))}")
+        yield _late(event, f"{me} did not approve {event.label} in {_long(max(until - since, _ZERO))}")
     elif within is not None and accepted.begun - since > within:
         took = _long(accepted.begun - since)
-        yield _broken(f"{me} approved {event.label} only after {took}, not within {_long(within)}")
+        yield _late(event, f"{me} approved {event.label} only after {took}, not within {_long(within)}")
     elif within is None and started is not None and accepted.begun > started:
-        yield _broken(
-            f"{me} approved {event.label} {_long(accepted.begun - started)} after it had started by itself"
-        )
+        after = _long(accepted.begun - started)
+        yield _late(event, f"{me} approved {event.label} {after} after it had started by itself")
 
 
 def _never_approves(case: _Case, event: CausedEvent) -> _Findings:
@@ -416,6 +419,11 @@ def _acted(case: _Case, event: CausedEvent) -> bool:
 def _is_observable(observed: Observed, machine: str) -> bool:
     """Whether a handler has run an observable hook on its machine."""
     return any(hook.machine == machine for hook in observed.hooks)
+
+
+def _late(event: CausedEvent, sentence: str) -> Finding:
+    """C-06: an approval that is late or missing is unsafe only if a user waits for it."""
+    return _broken(sentence) if event.user_waits else Finding(ExpectationOutcome.SLOW, sentence)
 
 
 def _broken(sentence: str) -> Finding:

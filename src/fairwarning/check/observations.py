@@ -19,10 +19,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
+from fairwarning.core.causes import CAUSES
 from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document
 from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, parse_start_requests
 from fairwarning.core.errors import InvalidError
-from fairwarning.core.model import EventId
+from fairwarning.core.model import EventId, EventSource
 
 
 class Phase(StrEnum):
@@ -134,7 +135,13 @@ class CausedEvent:
 
     id: EventId
     label: str
+    cause: str
     resources: tuple[str, ...]
+
+    @property
+    def user_waits(self) -> bool:
+        """Whether a user asked for the event and waits until it starts."""
+        return CAUSES[self.cause].source is EventSource.USER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,13 @@ from fairwarning.core.document.render import Json
 WORDS = {
     ExpectationOutcome.MET: "safe",
     ExpectationOutcome.NOT_SHOWN: "not shown",
+    ExpectationOutcome.SLOW: "slow",
     ExpectationOutcome.NOT_STARTED: "did not start",
     ExpectationOutcome.BROKEN: "UNSAFE",
 }
+
+#: The outcomes that the text report names before their sentences.
+_PREFIXED = {ExpectationOutcome.NOT_SHOWN, ExpectationOutcome.SLOW}
 
 #: The outcomes that a handler's output may explain.
 _WITH_OUTPUT = {ExpectationOutcome.NOT_STARTED, ExpectationOutcome.BROKEN}
@@ -54,7 +58,7 @@ class ScenarioResult:
             yield self.problem
         rules: dict[str, list[str]] = {}
         for verdict in self.verdicts:
-            prefix = "not shown: " if verdict.outcome is ExpectationOutcome.NOT_SHOWN else ""
+            prefix = f"{verdict.outcome}: " if verdict.outcome in _PREFIXED else ""
             for sentence in verdict.sentences:
                 rules.setdefault(prefix + sentence, []).append(verdict.rule)
         yield from (f"{sentence} ({', '.join(sorted(set(ids)))})" for sentence, ids in rules.items())
@@ -118,9 +122,9 @@ def as_junit(results: Sequence[ScenarioResult]) -> str:
             "testsuite",
             name=result.scenario.name,
             tests=str(max(len(result.verdicts), 1)),
-            failures=str(_count(result, ExpectationOutcome.BROKEN)),
-            skipped=str(_count(result, ExpectationOutcome.NOT_SHOWN)),
-            errors=str(int(result.problem is not None) + _count(result, ExpectationOutcome.NOT_STARTED)),
+            failures=str(_count(result, "failure")),
+            skipped=str(_count(result, "skipped")),
+            errors=str(int(result.problem is not None) + _count(result, "error")),
             time=f"{result.took.total_seconds():.3f}",
         )
         _cases(suite, result)
@@ -129,16 +133,17 @@ def as_junit(results: Sequence[ScenarioResult]) -> str:
     return text.decode() + "\n"
 
 
-def _count(result: ScenarioResult, outcome: ExpectationOutcome) -> int:
-    return sum(verdict.outcome is outcome for verdict in result.verdicts)
-
-
-#: The JUnit element of an outcome.
+#: The JUnit element of an outcome; its type is the outcome.
 _ELEMENTS = {
     ExpectationOutcome.BROKEN: "failure",
     ExpectationOutcome.NOT_STARTED: "error",
+    ExpectationOutcome.SLOW: "failure",
     ExpectationOutcome.NOT_SHOWN: "skipped",
 }
+
+
+def _count(result: ScenarioResult, element: str) -> int:
+    return sum(_ELEMENTS.get(verdict.outcome) == element for verdict in result.verdicts)
 
 
 def _cases(suite: ElementTree.Element, result: ScenarioResult) -> None:
@@ -150,7 +155,9 @@ def _cases(suite: ElementTree.Element, result: ScenarioResult) -> None:
         case = ElementTree.SubElement(suite, "testcase", classname=result.scenario.name, name=name)
         if verdict.outcome in _ELEMENTS:
             message = _xml("; ".join(verdict.sentences))
-            ElementTree.SubElement(case, _ELEMENTS[verdict.outcome], message=message)
+            ElementTree.SubElement(
+                case, _ELEMENTS[verdict.outcome], type=verdict.outcome.value, message=message
+            )
     if result.output:
         ElementTree.SubElement(suite, "system-out").text = _xml(result.output)
 

@@ -183,7 +183,10 @@ class Expectation(_Table, tag_field="expect", frozen=True, kw_only=True):
 
 
 class Approves(Expectation, tag="approves", frozen=True, kw_only=True):
-    """Approves the event in time: ``within`` this time, or else before the event starts by itself."""
+    """Approves the event in time: ``within`` this time, or else before the event starts by itself.
+
+    If no user waits for the event, a handler that drains and does not approve in time is slow, not unsafe.
+    """
 
     within: Length | None = None
     since: Literal["announced", "healed"] = "announced"

@@ -91,7 +91,7 @@ class Server:
         answer = await self._call("POST", "/events", body if notice is None else {**body, "notice": notice})
         events = msgspec.json.decode(answer, type=_Events).events
         return tuple(
-            CausedEvent(id=EventId(event.id.upper()), label=label, resources=event.resources)
+            CausedEvent(id=EventId(event.id.upper()), label=label, cause=cause, resources=event.resources)
             for event in events
         )
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Scenarios mostly wait, so more of them run at a time than there are processors.
 JOBS = 6
 
-SAFE, UNSAFE, NOT_STARTED = 0, 1, 4
+SAFE, UNSAFE, SLOW, NOT_STARTED = 0, 1, 3, 4
 
 _FILE = OutputFile()
 
@@ -113,6 +113,7 @@ def check(**options: Unpack[CheckOptions]) -> None:
       0  safe, as far as the scenarios show
       1  unsafe
       2  usage error, or a scenario could not be run
+      3  slow: an event that no user waits for was not approved in time
       4  the handler did not start in at least one scenario
     """
     if options["list_"] or options["show"] is not None:
@@ -263,4 +264,6 @@ def _exit_code(results: list["ScenarioResult"], strict: bool) -> int:
     outcomes = {result.outcome for result in results}
     if outcomes & unsafe:
         return UNSAFE
-    return NOT_STARTED if ExpectationOutcome.NOT_STARTED in outcomes else SAFE
+    if ExpectationOutcome.NOT_STARTED in outcomes:
+        return NOT_STARTED
+    return SLOW if ExpectationOutcome.SLOW in outcomes else SAFE
