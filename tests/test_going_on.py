@@ -48,6 +48,7 @@ def up_settings(
         port_base=0,
         operator=None,
         arm=None,
+        arm_names=False,
         no_arm=True,
         identity=False,
         token_file=None,

@@ -520,7 +520,7 @@ class FleetServer:
         tls = TlsSettings() if settings.serve is None or settings.serve.tls is None else settings.serve.tls
         if tls.certificate is not None and tls.key is not None:
             return Certificates(ca=tls.certificate, chain=tls.certificate, key=tls.key)
-        hosts = [address[0] for address in (settings.arm, settings.operator) if address is not None]
+        hosts = [*settings.arm_names, *(host for host, _ in filter(None, (settings.arm, settings.operator)))]
         if not _ALL_ADDRESSES.isdisjoint(hosts):
             # Clients of a listener on all addresses use the name of this host.
             hosts.append(socket.gethostname())

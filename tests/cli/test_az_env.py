@@ -62,6 +62,8 @@ def test_each_line_exports_one_variable(bare: Server) -> None:
     assert [line[1].partition("=")[0] for line in lines] == [
         "AZURE_CONFIG_DIR",
         "REQUESTS_CA_BUNDLE",
+        "SSL_CERT_FILE",
+        "NODE_EXTRA_CA_CERTS",
         "AZURE_CORE_COLLECT_TELEMETRY",
         "AZURE_CORE_DISPLAY_REGION_IDENTIFIED",
         "AZURE_CORE_NO_COLOR",
@@ -72,10 +74,12 @@ def test_each_line_exports_one_variable(bare: Server) -> None:
 def test_the_server_can_be_trusted_by_what_is_exported(bare: Server) -> None:
     exported = variables(bare)
 
-    context = ssl.create_default_context(cafile=exported["REQUESTS_CA_BUNDLE"])
+    files = {exported[name] for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")}
+    context = ssl.create_default_context(cafile=files.pop())
     with httpx2.Client(verify=context, trust_env=False) as client:
         found = client.get(f"{exported['FAIRWARNING_ARM_URL']}/metadata/endpoints")
 
+    assert files == set()
     assert exported["FAIRWARNING_ARM_URL"] == bare.ready["arm"]
     assert found.json()["name"] == "fairwarning"
 
@@ -241,8 +245,33 @@ def test_the_sdk_s_own_credentials_are_given_tokens(bare: Server) -> None:
         assert client.get(url, headers={"Authorization": f"Bearer {token}"}).status_code == 200
 
 
-def test_contradicting_options_are_a_usage_error() -> None:
-    assert call("up", "--no-arm", "--identity").code == 2
+@pytest.mark.parametrize("option", ["--identity", "--arm-names"])
+def test_contradicting_options_are_a_usage_error(option: str) -> None:
+    assert call("up", "--no-arm", option).code == 2
+
+
+def test_exec_azure_needs_a_certificate_for_the_names_of_azure(bare: Server) -> None:
+    done = bare.command("exec", "--azure", "--", "true")
+
+    assert done.code == 1
+    assert done.stderr == (
+        "error: the certificate of the management API is not valid for management.azure.com\n"
+        "hint: start the server with --arm-names\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        pytest.param([], "name a machine with --vm, or use --azure", id="neither machine nor names"),
+        pytest.param(["--azure", "--isolate"], "--isolate needs --vm", id="names in another network"),
+    ],
+)
+def test_exec_is_told_what_to_give_a_program(words: list[str], problem: str) -> None:
+    done = call("exec", *words, "--", "true")
+
+    assert done.code == 2
+    assert problem in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.sandbox.programs import C, Exec
 @pytest.fixture(scope="module")
 def unchecked_exec(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exec]:
     """Yield ``exec``, whether or not its modes are allowed here."""
-    with up(tmp_path_factory.mktemp("sandbox"), "--scale-set", "web=2") as server:
+    with up(tmp_path_factory.mktemp("sandbox"), "--scale-set", "web=2", "--arm-names") as server:
         yield Exec(operator=server.ready["operator"])
 
 

@@ -21,8 +21,10 @@ CLOUD = "fairwarning"
 CA = "ca.pem"
 #: Wildcard addresses: a server listens on them, but a client cannot connect to them.
 WILDCARDS = frozenset({"0.0.0.0", "::"})
-#: The secret of the service principal where the server has no token.
-ANY_SECRET = "dev"
+#: The name of the service principal, and its secret where the server has no token.
+CLIENT = ANY_SECRET = "dev"
+#: What a program reaches without the proxy: this machine, and the addresses of the metadata API.
+_NO_PROXY = "127.0.0.1,localhost,::1,169.254.169.254,168.63.129.16"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class ManagementInfo:
     arm: str
     certificate: str
     tenant: str
+    subscription: str
 
 
 @click.command("az-env")
@@ -45,7 +48,7 @@ def az_env() -> None:
       fairwarning az-env
       eval "$(fairwarning az-env)"
     """
-    for name, value in environment(_management()).items():
+    for name, value in environment(management()).items():
         click.echo(f"export {name}={shlex.quote(value)}")
 
 
@@ -65,7 +68,7 @@ def az_login() -> None:
     az = shutil.which("az")
     if az is None:
         raise FailureError("az is not on the PATH", "install azure-cli, or put its folder on the PATH")
-    server = _management()
+    server = management()
     variables = environment(server)
     known = _run([az, "cloud", "show", "--name", CLOUD], variables).returncode == 0
     _must([az, "cloud", "update" if known else "register", "--name", CLOUD, *_endpoints(server)], variables)
@@ -74,7 +77,7 @@ def az_login() -> None:
         "login",
         "--service-principal",
         "--username",
-        "dev",
+        CLIENT,
         "--tenant",
         server.tenant,
         "--output",
@@ -104,8 +107,11 @@ def environment(server: ManagementInfo) -> dict[str, str]:
         ) from problem
     return {
         "AZURE_CONFIG_DIR": str(folder),
-        # Replaces the certificates that az comes with, so that az cannot reach Azure by mistake.
+        # The first two replace the certificates that az and Python come with, so that neither can reach Azure
+        # by mistake; Node has no such variable, only one that adds to its own.
         "REQUESTS_CA_BUNDLE": str(ca),
+        "SSL_CERT_FILE": str(ca),
+        "NODE_EXTRA_CA_CERTS": str(ca),
         "AZURE_CORE_COLLECT_TELEMETRY": "false",
         "AZURE_CORE_DISPLAY_REGION_IDENTIFIED": "false",
         "AZURE_CORE_NO_COLOR": "true",
@@ -113,7 +119,30 @@ def environment(server: ManagementInfo) -> dict[str, str]:
     }
 
 
-def _management() -> ManagementInfo:
+def proxied_environment(server: ManagementInfo, proxy: str) -> dict[str, str]:
+    """Return the variables of a program that has Azure's names built in: proxy, certificates and login."""
+    variables = environment(server)
+    secret = config.server_token() or ANY_SECRET
+    return {
+        **variables,
+        "CURL_CA_BUNDLE": variables["SSL_CERT_FILE"],
+        "HTTPS_PROXY": proxy,
+        "https_proxy": proxy,
+        "NO_PROXY": _NO_PROXY,
+        "no_proxy": _NO_PROXY,
+        "NODE_USE_ENV_PROXY": "1",
+        # The SDKs, cloud-custodian; Ansible has names of its own for two of them.
+        "AZURE_SUBSCRIPTION_ID": server.subscription,
+        "AZURE_CLIENT_ID": CLIENT,
+        "AZURE_TENANT_ID": server.tenant,
+        "AZURE_TENANT": server.tenant,
+        "AZURE_CLIENT_SECRET": secret,
+        "AZURE_SECRET": secret,
+    }
+
+
+def management() -> ManagementInfo:
+    """Return the management API of the running server."""
     client = connect()
     try:
         server = decode(client.get("/arm"), ManagementInfo)

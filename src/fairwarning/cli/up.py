@@ -154,6 +154,9 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
 )
 @click.option("--operator", type=HOST_PORT, help="Address of the operator API.  [default: 127.0.0.1:8080]")
 @click.option("--arm", type=HOST_PORT, help="Address of the management API.  [default: 127.0.0.1:8443]")
+@click.option(
+    "--arm-names", is_flag=True, help="Make its certificate valid for Azure's names (exec --azure)."
+)
 @click.option("--no-arm", is_flag=True, help="Leave out the management API.")
 @click.option("--identity", is_flag=True, help="Give machines identity tokens for the management API.")
 @click.option(

@@ -10,6 +10,7 @@ import click
 
 from fairwarning.cli.options import InvalidOptionError
 from fairwarning.config import PROGRAM, SHORTEST_TOKEN, Settings, arm_address, is_token
+from fairwarning.core.azure.hosts import BUILT_IN_HOSTS
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.recording import (
     MachineRecording,
@@ -63,6 +64,7 @@ class UpOptions(FleetOptions):
     port_base: int | None
     operator: tuple[str, int] | None
     arm: tuple[str, int] | None
+    arm_names: bool
     no_arm: bool
     identity: bool
     token_file: Path | None
@@ -107,6 +109,7 @@ def settings(options: UpOptions) -> Settings:
         port_base=options["port_base"],
         operator=options["operator"],
         arm=None if options["no_arm"] else options["arm"] or arm_address(options["port_base"]),
+        arm_names=BUILT_IN_HOSTS if options["arm_names"] else (),
         token=_token(options["token_file"]),
         listen=options["listen"],
         addresses=dict(options["address"]),
@@ -131,8 +134,8 @@ def _contradictions(options: UpOptions) -> Iterator[tuple[object, str]]:
         "--timings needs the simulated driver, not --driver external",
     )
     yield (
-        options["no_arm"] and (options["identity"] or options["arm"]),
-        "--no-arm cannot be combined with --arm or --identity",
+        options["no_arm"] and (options["identity"] or options["arm"] or options["arm_names"]),
+        "--no-arm cannot be combined with --arm, --arm-names or --identity",
     )
     yield (
         options["address"] and not options["listen"],

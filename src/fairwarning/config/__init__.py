@@ -108,6 +108,8 @@ class Settings:
     operator: tuple[str, int] | None = None
     #: The address of the management API; None leaves it out.
     arm: tuple[str, int] | None = None
+    #: More names that the certificate of the management API is valid for.
+    arm_names: tuple[str, ...] = ()
     token: str | None = field(default=None, repr=False)
     listen: tuple[tuple[str, int], ...] = ()
     addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -21,6 +21,7 @@ import os
 import shutil
 import signal
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
@@ -59,13 +60,16 @@ class SandboxMode(Protocol):
 class _Start:
     command: tuple[str, ...]
     mode: SandboxMode
+    environment: Mapping[str, str] | None
     channel: socket.socket
     #: The signal mask before ``run`` changed it.
     mask: set[int | signal.Signals]
 
 
-def run(command: tuple[str, ...], mode: SandboxMode) -> int:
+def run(command: tuple[str, ...], mode: SandboxMode, environment: Mapping[str, str] | None = None) -> int:
     """Run a program to its end and return its exit code; 128 + n if signal n ended it.
+
+    The program has the environment of this process, unless it is given another.
 
     This takes over the process: its other children end with the program.
 
@@ -81,7 +85,7 @@ def run(command: tuple[str, ...], mode: SandboxMode) -> int:
     reaper = os.fork()
     if reaper == 0:
         ours.close()
-        _run_reaper(_Start(command, mode, theirs, previous_mask), supervisor)
+        _run_reaper(_Start(command, mode, environment, theirs, previous_mask), supervisor)
     theirs.close()
     try:
         with ours:
@@ -179,11 +183,18 @@ def _exec_program(start: _Start, reaper: int) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, start.mask)
         try:
-            os.execv(_resolve(start.command[0]), start.command)
+            _replace_process(start.command, start.environment)
         except OSError as error:
             start.channel.send(str(error.errno).encode())
     finally:
         os._exit(1)
+
+
+def _replace_process(command: tuple[str, ...], environment: Mapping[str, str] | None) -> NoReturn:
+    path = _resolve(command[0])
+    if environment is None:
+        os.execv(path, command)
+    os.execve(path, command, environment)
 
 
 def _resolve(program: str) -> str:

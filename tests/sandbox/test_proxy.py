@@ -1,0 +1,175 @@
+"""The proxy connects the names it has to one server, refuses all others, and every request is bounded."""
+
+import asyncio
+import socket
+import struct
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import pytest
+
+from fairwarning.sandbox import proxy as proxy_module
+from fairwarning.sandbox.proxy import MOST_HEAD_BYTES, ConnectProxy
+from tests.cli.server import free_port
+
+T = TypeVar("T")
+
+NAMES = ("management.azure.com", "login.microsoftonline.com")
+CONNECT = b"CONNECT management.azure.com:443 HTTP/1.1\r\nHost: management.azure.com:443\r\n\r\n"
+
+
+async def echo(reader: StreamReader, writer: StreamWriter) -> None:
+    while chunk := await reader.read(65536):
+        writer.write(chunk)
+        await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def serving(proxy: ConnectProxy) -> AsyncIterator[tuple[str, int]]:
+    """Serve during the block; give the address of the proxy."""
+    task = asyncio.create_task(proxy.serve())
+    try:
+        host, _, port = proxy.url.removeprefix("http://").partition(":")
+        yield host, int(port)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def with_echo(client: Callable[[tuple[str, int]], Awaitable[T]]) -> T:
+    """Run a client of a proxy in front of a server that sends back what it gets."""
+
+    async def run() -> T:
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        async with server, serving(ConnectProxy(server.sockets[0].getsockname(), NAMES)) as address:
+            return await client(address)
+
+    return asyncio.run(run())
+
+
+async def ask(address: tuple[str, int], request: bytes) -> bytes:
+    """Send a request and return everything that comes back."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(request)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.parametrize("name", [*NAMES, "MANAGEMENT.Azure.COM"])
+def test_a_name_of_azure_is_connected_to_the_server(name: str) -> None:
+    sent = bytes(range(256)) * 4000
+
+    async def client(address: tuple[str, int]) -> tuple[bytes, bytes]:
+        reader, writer = await asyncio.open_connection(*address)
+        # Some of it arrives with the request.
+        writer.write(f"CONNECT {name}:443 HTTP/1.1\r\nX: y\r\n\r\n".encode() + sent[:100])
+        status = await reader.readuntil(b"\r\n\r\n")
+        writer.write(sent[100:])
+        writer.write_eof()
+        received = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        return status, received
+
+    status, received = with_echo(client)
+
+    assert status.startswith(b"HTTP/1.1 200 ")
+    assert received == sent
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "reason"),
+    [
+        pytest.param(
+            b"CONNECT example.com:443 HTTP/1.1\r\n\r\n",
+            b"403 Forbidden",
+            b"example.com:443 is not one of Azure's names that are served here: management.azure.com, ",
+            id="another name",
+        ),
+        pytest.param(
+            b"CONNECT management.azure.com:22 HTTP/1.1\r\n\r\n",
+            b"403 Forbidden",
+            b"management.azure.com:22 is not one",
+            id="another port",
+        ),
+        pytest.param(
+            b"CONNECT [::1]:443 HTTP/1.1\r\n\r\n", b"403 Forbidden", b"[::1]:443 is not", id="an address"
+        ),
+        pytest.param(
+            b"GET http://management.azure.com/ HTTP/1.1\r\n\r\n",
+            b"405 Method Not Allowed",
+            b"accepts CONNECT only",
+            id="plain HTTP",
+        ),
+        pytest.param(b"\x16\x03\x01 hello\r\n\r\n", b"400 Bad Request", b"not a request", id="no HTTP"),
+        pytest.param(
+            b"CONNECT management.azure.com:443 HTTP/1.1\r\nX: " + b"x" * (MOST_HEAD_BYTES + 1),
+            b"431 Request Header Fields Too Large",
+            b"more than 16384 bytes",
+            id="a large request",
+        ),
+    ],
+)
+def test_everything_else_is_refused_with_the_reason(request_: bytes, status: bytes, reason: bytes) -> None:
+    head, _, body = with_echo(lambda address: ask(address, request_)).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 " + status + b" (")
+    assert b"Content-Type: text/plain" in head
+    assert body.startswith(b"fairwarning: ")
+    assert reason in body
+
+
+def test_a_request_that_does_not_come_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_module, "TIMEOUT", 0.05)
+
+    answer = with_echo(lambda address: ask(address, b"CONNECT management"))
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+def test_one_connection_too_many_is_refused_until_another_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_module, "MOST_CONNECTIONS", 1)
+
+    async def client(address: tuple[str, int]) -> tuple[bytes, bytes]:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(CONNECT)
+        await reader.readuntil(b"\r\n\r\n")
+        refused = await ask(address, b"")
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        return refused, await ask(address, b"GET / HTTP/1.1\r\n\r\n")
+
+    refused, later = with_echo(client)
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert later.startswith(b"HTTP/1.1 405 ")
+
+
+def test_a_client_that_is_lost_disturbs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def client(address: tuple[str, int]) -> bytes:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(CONNECT)
+        await reader.readuntil(b"\r\n\r\n")
+        connection: socket.socket = writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        return await ask(address, b"GET / HTTP/1.1\r\n\r\n")
+
+    assert with_echo(client).startswith(b"HTTP/1.1 405 ")
+    assert caplog.records == []
+
+
+def test_a_server_that_does_not_listen_is_a_bad_gateway() -> None:
+    async def run() -> bytes:
+        async with serving(ConnectProxy(("127.0.0.1", free_port()), NAMES)) as address:
+            return await ask(address, CONNECT)
+
+    assert asyncio.run(run()).startswith(b"HTTP/1.1 502 ")
