@@ -51,20 +51,24 @@ SECOND = (happen(2, "scheduled", E2), happen(16, "started", E2), happen(30, "fin
 ONE_MACHINE = [
     pytest.param(APPROVES, (post(3),), MET, "", id="an approval before the event starts is in time"),
     pytest.param(
-        APPROVES, (), BROKEN, "web_0 did not approve restart in 15.0 s", id="no approval during the notice"
+        APPROVES,
+        (),
+        BROKEN,
+        "web_0 did not approve the restart in 15.0 s",
+        id="no approval during the notice",
     ),
     pytest.param(
         APPROVES,
         (post(18.5),),
         BROKEN,
-        "web_0 approved restart 2.5 s after it had started by itself",
+        "web_0 approved the restart 2.5 s after it had started by itself",
         id="an approval of what has started is too late",
     ),
     pytest.param(
         APPROVES,
         (post(3, status=400),),
         BROKEN,
-        "web_0 did not approve restart in 15.0 s",
+        "web_0 did not approve the restart in 15.0 s",
         id="an approval that was refused is none",
     ),
     pytest.param(PROMPTLY, (post(5),), MET, "", id="an approval within its time"),
@@ -72,7 +76,7 @@ ONE_MACHINE = [
         PROMPTLY,
         (post(8),),
         BROKEN,
-        "web_0 approved restart only after 7.0 s, not within 5.0 s",
+        "web_0 approved the restart only after 7.0 s, not within 5.0 s",
         id="an approval that takes longer than its time",
     ),
     pytest.param(
@@ -83,7 +87,7 @@ ONE_MACHINE = [
         NEVER,
         (post(3, status=500),),
         BROKEN,
-        "web_0 approved restart of web_0, 2.0 s after it was announced",
+        "web_0 approved the restart of web_0, 2.0 s after it was announced",
         id="to try is enough where nothing is to be approved",
     ),
     pytest.param(ONCE, (post(3),), MET, "", id="one approval"),
@@ -91,7 +95,7 @@ ONE_MACHINE = [
         ONCE,
         (post(3), post(4), post(5)),
         BROKEN,
-        "web_0 approved restart 3 times within 2.0 s; the first answer was 200",
+        "web_0 approved the restart 3 times within 2.0 s; the first answer was 200",
         id="three approvals of the same event",
     ),
     pytest.param(
@@ -105,7 +109,7 @@ ONE_MACHINE = [
         ONCE,
         (post(3, status=400), post(4, status=400)),
         BROKEN,
-        "web_0 approved restart 2 times within 1.0 s; the first answer was 400",
+        "web_0 approved the restart 2 times within 1.0 s; the first answer was 400",
         id="a refusal is an answer",
     ),
     pytest.param(ONLY_AFTER, (drain(1, 3), post(3.5)), MET, "", id="drained, then approved"),
@@ -117,42 +121,42 @@ ONE_MACHINE = [
         ONLY_AFTER,
         (recover(2),),
         NOT_SHOWN,
-        "web_0 neither drained for restart nor approved it",
+        "web_0 neither drained for the restart nor approved it",
         id="a handler that does nothing about the event",
     ),
     pytest.param(
         ONLY_AFTER,
         (drain(1, 6.2), post(3)),
         BROKEN,
-        "web_0 approved restart 3.2 s before the drain of web_0 ended",
+        "web_0 approved the restart 3.2 s before the drain of web_0 ended",
         id="approved while draining",
     ),
     pytest.param(
         ONLY_AFTER,
         (drain(1, 3, ok=False), post(3.5)),
         BROKEN,
-        "web_0 approved restart although the drain of web_0 failed",
+        "web_0 approved the restart although the drain of web_0 failed",
         id="approved after a drain that failed",
     ),
     pytest.param(
         ONLY_AFTER,
         (drain(1, None), post(3.5)),
         BROKEN,
-        "web_0 approved restart while the drain of web_0 was running",
+        "web_0 approved the restart while the drain of web_0 was running",
         id="approved after a drain that never ended",
     ),
     pytest.param(
         ONLY_AFTER,
         (drain(1, 3, event=E2), post(3.5)),
         BROKEN,
-        "web_0 approved restart before it was drained at all",
+        "web_0 approved the restart before it was drained at all",
         id="drained for another event",
     ),
     pytest.param(
         ONLY_AFTER,
         (post(3.5),),
         NOT_SHOWN,
-        "web_0 approved restart; whether it was drained could not be observed",
+        "web_0 approved the restart; whether it was drained could not be observed",
         id="a handler whose drain nobody can see",
     ),
     pytest.param(NEVER_DRAINS, (drain(1, 3, event=E2),), MET, "", id="drained for another event only"),
@@ -160,14 +164,14 @@ ONE_MACHINE = [
         NEVER_DRAINS,
         (drain(1, 3),),
         BROKEN,
-        "web_0 was drained for restart of web_0",
+        "web_0 was drained for the restart of web_0",
         id="drained though it should not be",
     ),
     pytest.param(
         NEVER_DRAINS,
         (),
         NOT_SHOWN,
-        "whether web_0 was drained for restart could not be observed",
+        "whether web_0 was drained for the restart could not be observed",
         id="nothing is seen of drains",
     ),
     pytest.param(READS, (get(4, E1),), MET, "", id="read in time"),
@@ -175,10 +179,12 @@ ONE_MACHINE = [
         READS,
         (get(9, E1),),
         BROKEN,
-        "web_0 first read restart after 8.0 s, not within 5.0 s",
+        "web_0 first read of the restart after 8.0 s, not within 5.0 s",
         id="read too late",
     ),
-    pytest.param(READS, (get(9, E2),), BROKEN, "web_0 never read a document with restart", id="never read"),
+    pytest.param(
+        READS, (get(9, E2),), BROKEN, "web_0 never read a document with the restart", id="never read"
+    ),
     pytest.param(RECOVERS, (drain(1, 3), recover(22)), MET, "", id="recovered when the event has gone"),
     pytest.param(RECOVERS, (drain(1, 3, event=E2),), MET, "", id="what was not drained need not recover"),
     pytest.param(
@@ -192,14 +198,14 @@ ONE_MACHINE = [
         RECOVERS,
         (drain(1, 3), recover(28)),
         BROKEN,
-        "web_0 recovered from restart only 8.0 s after it was gone",
+        "web_0 recovered from the restart only 8.0 s after it was gone",
         id="recovered late",
     ),
     pytest.param(
         RECOVERS,
         (drain(1, 3),),
         BROKEN,
-        "web_0 had not recovered 40.0 s after restart was gone",
+        "web_0 had not recovered 40.0 s after the restart was gone",
         id="never recovered",
     ),
     pytest.param(
@@ -213,7 +219,7 @@ ONE_MACHINE = [
         RECOVERS,
         (),
         NOT_SHOWN,
-        "whether web_0 was drained for restart could not be observed",
+        "whether web_0 was drained for the restart could not be observed",
         id="nothing is seen of recoveries",
     ),
     pytest.param(STAYS, (drain(1, 3), recover(22)), MET, "", id="stays drained until the event has gone"),
@@ -221,7 +227,7 @@ ONE_MACHINE = [
         STAYS,
         (drain(1, 3), recover(17)),
         BROKEN,
-        "web_0 recovered 3.0 s before restart was gone",
+        "web_0 recovered 3.0 s before the restart was gone",
         id="goes back to work under an event that has started",
     ),
     pytest.param(AT_MOST, (get(3), get(3.5), get(4.2)), MET, "", id="as often as allowed"),
@@ -266,12 +272,26 @@ ONE_MACHINE = [
     pytest.param(
         KEEPS_ASKING, (life(0, 5), life(30, 36), get(31)), MET, "", id="who does not run need not ask"
     ),
+    pytest.param(
+        APPROVES,
+        (life(0, 2, 1, ended_by_step=False),),
+        BROKEN,
+        "web_0 did not approve the restart: it had died, with exit code 1",
+        id="a handler that had died",
+    ),
+    pytest.param(
+        READS,
+        (life(0, 2, 0, ended_by_step=False),),
+        BROKEN,
+        "web_0 never read a document with the restart: it had ended by itself, with exit code 0",
+        id="a handler that had ended",
+    ),
     pytest.param(KEEPS_RUNNING, (life(0, 30, -9),), MET, "", id="what we ended did not end by itself"),
     pytest.param(
         KEEPS_RUNNING,
         (life(0, 12, 1, ended_by_step=False),),
         BROKEN,
-        "web_0 ended by itself 12.0 s into the scenario, with exit code 1",
+        "web_0 died 12.0 s into the scenario, with exit code 1",
         id="a crash",
     ),
 ]
@@ -292,24 +312,28 @@ def test_a_verdict_says_what_was_seen(
     [
         pytest.param(APPROVES, (drain(1, 3), post(4)), MET, "", id="an approval in time"),
         pytest.param(
-            APPROVES, (drain(1, 3),), SLOW, "web_0 did not approve evict in 15.0 s", id="a drain alone"
+            APPROVES, (drain(1, 3),), SLOW, "web_0 did not approve the eviction in 15.0 s", id="a drain alone"
         ),
         pytest.param(
             APPROVES,
             (post(18),),
             SLOW,
-            "web_0 approved evict 2.0 s after it had started by itself",
+            "web_0 approved the eviction 2.0 s after it had started by itself",
             id="an approval that is late",
         ),
         pytest.param(
             PROMPTLY,
             (post(8),),
             SLOW,
-            "web_0 approved evict only after 7.0 s, not within 5.0 s",
+            "web_0 approved the eviction only after 7.0 s, not within 5.0 s",
             id="an approval that takes longer than its time",
         ),
         pytest.param(
-            APPROVES, (), NOT_SHOWN, "web_0 neither drained for evict nor approved it", id="nothing at all"
+            APPROVES,
+            (),
+            NOT_SHOWN,
+            "web_0 neither drained for the eviction nor approved it",
+            id="nothing at all",
         ),
     ],
 )
@@ -327,7 +351,7 @@ def test_a_machine_that_another_event_still_needs_drained_does_not_go_back_to_wo
 
     verdict = verdict_on(STAYS, seen)
 
-    assert verdict == (BROKEN, "web_0 recovered 9.0 s before redeploy was gone")
+    assert verdict == (BROKEN, "web_0 recovered 9.0 s before the redeploy was gone")
 
 
 @pytest.mark.rule("C-10")
@@ -374,10 +398,30 @@ def test_what_names_another_machine_need_not_be_approved(expectation: Expectatio
 
 
 @pytest.mark.rule("C-07")
+@pytest.mark.parametrize(
+    ("label", "resources", "sentence"),
+    [
+        pytest.param("delete of web_1", ("web_1",), "the delete of web_1", id="a label that names it"),
+        pytest.param("evict", ("web_1",), "the eviction of web_1", id="no label"),
+        pytest.param("our delete", ("web_1",), "our delete of web_1", id="a label that does not"),
+        pytest.param("host-reboot", ("web_1", "web_2"), "the host reboot of web_1 and web_2", id="two"),
+    ],
+)
+def test_a_sentence_names_the_event_and_its_machines_once(
+    label: str, resources: tuple[str, ...], sentence: str
+) -> None:
+    event = CausedEvent(id=E1, label=label, cause="delete", resources=resources)
+
+    verdict = verdict_on(NEVER, observed(*HISTORY, post(3), events=(event,)))
+
+    assert verdict == (BROKEN, f"web_0 approved {sentence}, 2.0 s after it was announced")
+
+
+@pytest.mark.rule("C-07")
 def test_an_approval_waits_for_every_machine_that_the_event_names() -> None:
     drained = drain(1, 2), drain(1, 5, machine="web_1")
     seen = observed(*HISTORY, *drained, post(2.5), events=(BOTH,), served=("web_0", "web_1"))
 
     verdict = verdict_on(ONLY_AFTER, seen, "web_0", "web_1")
 
-    assert verdict == (BROKEN, "web_0 approved restart 2.5 s before the drain of web_1 ended")
+    assert verdict == (BROKEN, "web_0 approved the restart 2.5 s before the drain of web_1 ended")

@@ -110,7 +110,7 @@ def test_a_handler_that_started_is_judged_even_if_its_neighbour_did_not() -> Non
     starts, verdict = judge(scenario("web_0", "web_1", **ONLY_AFTER), seen, TIMING)
 
     assert (starts.outcome, starts.sentences) == (NOT_STARTED, ("web_1 sent no request in 60.0 s",))
-    assert verdict.sentences == ("web_0 approved restart 3.0 s before the drain of web_0 ended",)
+    assert verdict.sentences == ("web_0 approved the restart 3.0 s before the drain of web_0 ended",)
 
 
 STARTING = (life(0, 5), life(6), get(20))
@@ -130,7 +130,7 @@ STARTING = (life(0, 5), life(6), get(20))
         pytest.param(READS, (*STARTING, get(21, E1)), MET, "", id="a document that is read late"),
         pytest.param(RECOVERS, (*STARTING, drain(1, 3), recover(24)), MET, "", id="a late recovery"),
         pytest.param(
-            APPROVES, STARTING, NOT_SHOWN, "restart started while web_0 was starting", id="no approval"
+            APPROVES, STARTING, NOT_SHOWN, "the restart started while web_0 was starting", id="no approval"
         ),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_handler_that_never_gets_a_document_may_still_ask_too_often() -> None:
     ("about", "sentence"),
     [
         pytest.param({}, "an event was never announced", id="any event"),
-        pytest.param({"event": "restart"}, "restart was never announced", id="one event"),
+        pytest.param({"event": "restart"}, "the restart was never announced", id="one event"),
     ],
 )
 def test_nothing_is_shown_about_an_event_that_never_came(
@@ -198,14 +198,14 @@ def test_a_scenario_without_all_its_steps_may_show_what_was_broken() -> None:
 
     assert verdict_on(KEEPS_RUNNING, seen) == (
         BROKEN,
-        "web_0 ended by itself 12.0 s into the scenario, with exit code 1",
+        "web_0 died 12.0 s into the scenario, with exit code 1",
     )
 
 
 def test_an_event_that_has_not_gone_says_nothing_about_recovering() -> None:
     seen = observed(happen(1, "scheduled"), drain(1, 3), events=(RESTART,), ended=10)
 
-    assert verdict_on(RECOVERS, seen) == (NOT_SHOWN, "restart was not over when the scenario ended")
+    assert verdict_on(RECOVERS, seen) == (NOT_SHOWN, "the restart was not over when the scenario ended")
 
 
 def test_a_scenario_that_ended_too_soon_says_nothing_about_recovering() -> None:
@@ -213,5 +213,5 @@ def test_a_scenario_that_ended_too_soon_says_nothing_about_recovering() -> None:
 
     assert verdict_on(RECOVERS, seen) == (
         NOT_SHOWN,
-        "web_0 had not recovered 2.0 s after restart was gone, when the scenario ended",
+        "web_0 had not recovered 2.0 s after the restart was gone, when the scenario ended",
     )

@@ -20,7 +20,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
-from fairwarning.check.observations import Asked, CausedEvent, Observed, Phase
+from fairwarning.check.observations import Asked, CausedEvent, Life, Observed, Phase, event_name
 from fairwarning.check.scenario import (
     AboutEvents,
     Approves,
@@ -201,7 +201,8 @@ def _find(expected: Expected, case: _Case) -> _Findings:
         case _:
             events = [event for event in case.observed.events if expected.event in (None, event.label)]
             if not events:
-                yield _not_shown(f"{expected.event or 'an event'} was never announced")
+                name = "an event" if expected.event is None else event_name(expected.event)
+                yield _not_shown(f"{name} was never announced")
             for event in events:
                 yield from _about(expected, case, event)
 
@@ -239,27 +240,25 @@ def _approves(expected: Approves, case: _Case, event: CausedEvent) -> _Findings:
     within = None if expected.within is None else case.timing.length(expected.within)
     started = observed.first(event.id, "started")
     if started is not None and case.ready_since(started) > started:
-        yield _not_shown(f"{event.label} started while {me} was starting")
+        yield _not_shown(f"{event.name} started while {me} was starting")
     elif accepted is None and not event.user_waits and not _acted(case, event):
-        yield _not_shown(f"{me} neither drained for {event.label} nor approved it")
+        yield _not_shown(f"{me} neither drained for {event.name} nor approved it")
     elif accepted is None:
         until = observed.ended if started is None else started
-        yield _late(event, f"{me} did not approve {event.label} in {_long(max(until - since, _ZERO))}")
+        reason = _death(case) or f" in {_long(max(until - since, _ZERO))}"
+        yield _late(event, f"{me} did not approve {event.name}{reason}")
     elif within is not None and accepted.begun - since > within:
         took = _long(accepted.begun - since)
-        yield _late(event, f"{me} approved {event.label} only after {took}, not within {_long(within)}")
+        yield _late(event, f"{me} approved {event.name} only after {took}, not within {_long(within)}")
     elif within is None and started is not None and accepted.begun > started:
         after = _long(accepted.begun - started)
-        yield _late(event, f"{me} approved {event.label} {after} after it had started by itself")
+        yield _late(event, f"{me} approved {event.name} {after} after it had started by itself")
 
 
 def _never_approves(case: _Case, event: CausedEvent) -> _Findings:
     for approval in case.observed.approvals(case.machine, event.id)[:1]:
         since = approval.begun - (case.observed.announced(event.id) or _ZERO)
-        yield _broken(
-            f"{case.machine} approved {event.label} of {', '.join(event.resources)}, {_long(since)} "
-            f"after it was announced"
-        )
+        yield _broken(f"{case.machine} approved {event.full_name}, {_long(since)} after it was announced")
 
 
 def _approves_once(case: _Case, event: CausedEvent) -> _Findings:
@@ -267,7 +266,7 @@ def _approves_once(case: _Case, event: CausedEvent) -> _Findings:
     if len(final) > 1:
         over = _long(final[-1].begun - final[0].begun)
         yield _broken(
-            f"{case.machine} approved {event.label} {len(final)} times within {over}; "
+            f"{case.machine} approved {event.name} {len(final)} times within {over}; "
             f"the first answer was {final[0].status}"
         )
 
@@ -280,7 +279,7 @@ def _approves_only_after_drain(case: _Case, event: CausedEvent) -> _Findings:
             if machine in event.resources:
                 yield from _drained_before(accepted, machine, case, event)
     elif not _acted(case, event) and case.machine in event.resources:
-        yield _not_shown(f"{case.machine} neither drained for {event.label} nor approved it")
+        yield _not_shown(f"{case.machine} neither drained for {event.name} nor approved it")
 
 
 def _drained_before(approval: Asked, machine: str, case: _Case, event: CausedEvent) -> _Findings:
@@ -291,53 +290,53 @@ def _drained_before(approval: Asked, machine: str, case: _Case, event: CausedEve
     later = [drain.ended for drain in drains if drain.ok and drain.ended is not None]
     if later:
         early = _long(min(later) - approval.begun)
-        yield _broken(f"{me} approved {event.label} {early} before the drain of {machine} ended")
+        yield _broken(f"{me} approved {event.name} {early} before the drain of {machine} ended")
     elif any(drain.ended is not None for drain in drains):
-        yield _broken(f"{me} approved {event.label} although the drain of {machine} failed")
+        yield _broken(f"{me} approved {event.name} although the drain of {machine} failed")
     elif drains:
-        yield _broken(f"{me} approved {event.label} while the drain of {machine} was running")
+        yield _broken(f"{me} approved {event.name} while the drain of {machine} was running")
     elif _is_observable(case.observed, machine):
-        yield _broken(f"{me} approved {event.label} before {subject} was drained at all")
+        yield _broken(f"{me} approved {event.name} before {subject} was drained at all")
     else:
-        yield _not_shown(f"{me} approved {event.label}; whether {subject} was drained could not be observed")
+        yield _not_shown(f"{me} approved {event.name}; whether {subject} was drained could not be observed")
 
 
 def _never_drains(case: _Case, event: CausedEvent) -> _Findings:
     if case.observed.hooked(case.machine, Phase.DRAIN, event.id):
-        yield _broken(f"{case.machine} was drained for {event.label} of {', '.join(event.resources)}")
+        yield _broken(f"{case.machine} was drained for {event.full_name}")
     elif not _is_observable(case.observed, case.machine):
-        yield _not_shown(f"whether {case.machine} was drained for {event.label} could not be observed")
+        yield _not_shown(f"whether {case.machine} was drained for {event.name} could not be observed")
 
 
 def _reads(expected: Reads, case: _Case, event: CausedEvent) -> _Findings:
     within, read = case.timing.length(expected.within), case.observed.read(case.machine, event.id)
     since = case.ready_since(case.observed.announced(event.id) or _ZERO)
     if read is None:
-        yield _broken(f"{case.machine} never read a document with {event.label}")
+        yield _broken(f"{case.machine} never read a document with {event.name}{_death(case)}")
     elif read - since > within:
         took = _long(read - since)
-        yield _broken(f"{case.machine} first read {event.label} after {took}, not within {_long(within)}")
+        yield _broken(f"{case.machine} first read of {event.name} after {took}, not within {_long(within)}")
 
 
 def _recovers(expected: Recovers, case: _Case, event: CausedEvent) -> _Findings:
     observed, me, within = case.observed, case.machine, case.timing.length(expected.within)
     if not _is_observable(observed, me):
-        yield _not_shown(f"whether {me} was drained for {event.label} could not be observed")
+        yield _not_shown(f"whether {me} was drained for {event.name} could not be observed")
         return
     gone = observed.gone(event.id)
     if not observed.hooked(me, Phase.DRAIN, event.id):
         return
     if gone is None:
-        yield _not_shown(f"{event.label} was not over when the scenario ended")
+        yield _not_shown(f"{event.name} was not over when the scenario ended")
         return
     since = _free_since(case, gone)
     recovered = [hook.begun for hook in observed.hooked(me, Phase.RECOVER, event.id) if hook.begun >= gone]
     if recovered and recovered[0] - since > within:
         took = _long(recovered[0] - since)
-        yield _broken(f"{me} recovered from {event.label} only {took} after it was gone")
+        yield _broken(f"{me} recovered from {event.name} only {took} after it was gone")
     if not recovered:
         waited = observed.ended - since
-        sentence = f"{me} had not recovered {_long(waited)} after {event.label} was gone"
+        sentence = f"{me} had not recovered {_long(waited)} after {event.name} was gone{_death(case)}"
         yield _broken(sentence) if waited >= within else _not_shown(f"{sentence}, when the scenario ended")
 
 
@@ -356,13 +355,13 @@ def _stays_drained(case: _Case, event: CausedEvent) -> _Findings:
     drains = observed.hooked(me, Phase.DRAIN, event.id)
     if not drains:
         if me in event.resources and not _is_observable(observed, me):
-            yield _not_shown(f"whether {me} was drained for {event.label} could not be observed")
+            yield _not_shown(f"whether {me} was drained for {event.name} could not be observed")
         return
     gone = observed.gone(event.id)
     until = observed.ended if gone is None else gone
     for hook in observed.hooks:
         if hook.machine == me and hook.phase is Phase.RECOVER and drains[0].begun <= hook.begun < until:
-            yield _broken(f"{me} recovered {_long(until - hook.begun)} before {event.label} was gone")
+            yield _broken(f"{me} recovered {_long(until - hook.begun)} before {event.name} was gone")
             return
 
 
@@ -407,7 +406,19 @@ def _keeps_running(case: _Case) -> _Findings:
     for life in case.observed.lives:
         if life.machine == case.machine and life.ended is not None and not life.ended_by_step:
             when = f"{_long(life.ended)} into the scenario"
-            yield _broken(f"{case.machine} ended by itself {when}, with exit code {life.code}")
+            yield _broken(f"{case.machine} {_died(life)} {when}, with exit code {life.code}")
+
+
+def _death(case: _Case) -> str:
+    """Return the end of a sentence about a handler that has ended by itself; empty if it has not."""
+    for life in case.observed.lives:
+        if life.machine == case.machine and life.ended is not None and not life.ended_by_step:
+            return f": it had {_died(life)}, with exit code {life.code}"
+    return ""
+
+
+def _died(life: Life) -> str:
+    return "ended by itself" if life.code == 0 else "died"
 
 
 def _acted(case: _Case, event: CausedEvent) -> bool:

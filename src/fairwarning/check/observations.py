@@ -129,6 +129,17 @@ class Spell:
     ended: timedelta
 
 
+#: The nouns for causes whose names are verbs.
+_NOUNS = {"evict": "eviction", "live-migrate": "live migration", "rebalance": "rebalance recommendation"}
+_DETERMINERS = frozenset({"a", "an", "its", "our", "the"})
+
+
+def event_name(label: str) -> str:
+    """Return the label of an event as a noun phrase for sentences: "evict" is "the eviction"."""
+    noun = _NOUNS.get(label, label.replace("-", " ")) if label in CAUSES else label
+    return noun if noun.partition(" ")[0] in _DETERMINERS else f"the {noun}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CausedEvent:
     """An event that a step caused."""
@@ -137,6 +148,18 @@ class CausedEvent:
     label: str
     cause: str
     resources: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The event as a noun phrase."""
+        return event_name(self.label)
+
+    @property
+    def full_name(self) -> str:
+        """The event as a noun phrase that names its machines."""
+        if all(machine in self.name for machine in self.resources):
+            return self.name
+        return f"{self.name} of {' and '.join(self.resources)}"
 
     @property
     def user_waits(self) -> bool:
