@@ -456,7 +456,7 @@ class FleetServer:
             return None
         from fairwarning.arm.tokens import machine_token
 
-        return lambda machine, resource: machine_token(self._tokens, machine.full, resource)
+        return lambda machine, resource: machine_token(self._tokens, self.engine, machine, resource)
 
     async def _open_arm(self) -> "ManagementEndpoint | None":
         if self._settings.arm is None:

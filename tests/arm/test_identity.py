@@ -1,14 +1,18 @@
 """A machine is the same to the management API and to the software that runs on it."""
 
 import json
+import uuid
 
+import jwt
 import pytest
 
+from fairwarning.arm.tokens import Tokens, machine_token
 from fairwarning.core.azure.identity import identify
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
 from fairwarning.metadata import instance
+from tests.arm.arm_client import NOON
 from tests.arm.azure import HOME, ROOT, Azure, at
 from tests.arm.compute import SET, VM, both, compute, model, scale_set
 
@@ -168,3 +172,34 @@ def test_a_machine_that_was_created_without_a_priority_leaves_it_empty() -> None
 
     assert at(seen_inside(azure, "db"), "priority") == at(seen_inside(azure, "box"), "priority") == ""
     assert at(seen_inside(azure, "batch"), "priority") == "Spot"
+
+
+def identity_inside(azure: Azure, name: str) -> tuple[str, str]:
+    """Return the client id and the principal id in a token of a machine."""
+    tokens = Tokens("k" * 32, lambda: NOON)
+    answer = machine_token(tokens, azure.fleet.engine, azure.fleet.ref(name), "https://management.azure.com/")
+    claims = jwt.decode(str(answer["access_token"]), options={"verify_signature": False})
+    assert claims["appid"] == answer["client_id"]
+    return str(answer["client_id"]), str(claims["oid"])
+
+
+@pytest.mark.rule("I-15")
+def test_the_token_of_a_machine_names_the_principal_that_the_management_api_shows() -> None:
+    azure = compute()
+    azure.put(f"{VM}/db", {"location": "westeurope", "identity": {"type": "SystemAssigned"}})
+
+    client_id, principal_id = identity_inside(azure, "db")
+
+    assert principal_id == at(azure.get(f"{VM}/db"), "identity", "principalId")
+    assert uuid.UUID(client_id) != uuid.UUID(principal_id)
+    assert identity_inside(azure, "db") == (client_id, principal_id)
+
+
+@pytest.mark.rule("I-15")
+def test_the_instances_of_a_scale_set_share_its_identity() -> None:
+    azure = compute()
+    azure.put(f"{SET}/web", both(scale_set(2), {"identity": {"type": "SystemAssigned"}}))
+
+    (identity,) = {identity_inside(azure, name) for name in ("web_0", "web_1")}
+
+    assert identity[1] == at(azure.get(f"{SET}/web"), "identity", "principalId")

@@ -11,6 +11,7 @@ import pytest
 
 from fairwarning.arm.context import TENANT
 from fairwarning.arm.tokens import ACCESS, REFRESH, load_tokens, machine_token
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.store.memory import MemoryStore
 from tests.arm.arm_client import KEY, ONE, URL, ArmClient, WallClock, arm_client
 from tests.fleet_harness import run
@@ -205,7 +206,8 @@ def test_the_key_is_not_printed() -> None:
 
 
 def test_a_machine_s_token_is_accepted_and_names_its_machine(client: ArmClient) -> None:
-    given = machine_token(client.tokens, "web/web_0", f"{URL}/")
+    client.fleet.make(Blueprint(name="web", count=1))
+    given = machine_token(client.tokens, client.fleet.engine, client.fleet.ref("web_0"), f"{URL}/")
 
     token = given["access_token"]
     assert isinstance(token, str)

@@ -18,7 +18,10 @@ from datetime import datetime, timedelta
 
 from fairwarning.access import stored_secret
 from fairwarning.arm.context import TENANT
+from fairwarning.core.azure.identity import ManagedIdentity, machine_identity, stored_documents
 from fairwarning.core.document.render import Json, compact_json
+from fairwarning.core.model import MachineRef
+from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Store
 from fairwarning.formats.hidden_characters import escape_hidden
 
@@ -45,8 +48,16 @@ class Tokens:
     now: Callable[[], datetime]
     secret: str | None = field(default=None, repr=False)
 
-    def make(self, audience: str, *, use: str = ACCESS, subject: str = "dev", life: timedelta = LIFE) -> str:
-        """Return a signed token."""
+    def make(
+        self,
+        audience: str,
+        *,
+        use: str = ACCESS,
+        subject: str = "dev",
+        identity: ManagedIdentity | None = None,
+        life: timedelta = LIFE,
+    ) -> str:
+        """Return a signed token; ``subject`` is whom the history names."""
         import jwt  # imported with the first token, to start the server faster
 
         issued_at = int(self.now().timestamp())
@@ -57,9 +68,9 @@ class Tokens:
             "nbf": issued_at,
             "exp": issued_at + int(life.total_seconds()),
             "tid": TENANT,
-            "oid": subject,
+            "oid": subject if identity is None else identity.principal_id,
             "sub": subject,
-            "appid": subject,
+            "appid": subject if identity is None else identity.client_id,
             "ver": "1.0",
             "use": use,
             "upn": USER,
@@ -123,17 +134,21 @@ async def load_tokens(store: Store, now: Callable[[], datetime], secret: str | N
     return Tokens(await stored_secret(store, _KEY_NAME), now, secret)
 
 
-def machine_token(tokens: Tokens, machine: str, resource: str) -> dict[str, Json]:
+def machine_token(tokens: Tokens, engine: Engine, machine: MachineRef, resource: str) -> dict[str, Json]:
     """Return a token of a machine's identity, as the metadata API answers."""
-    answer = version_1_answer(tokens, machine, resource)
-    return {"access_token": answer["access_token"], "client_id": machine, **answer}
+    scope, find = engine.scope(machine.scope).facts, stored_documents(engine.texts())
+    identity = machine_identity(engine.machine(machine), scope, find)
+    answer = version_1_answer(tokens, machine.full, resource, identity)
+    return {"access_token": answer["access_token"], "client_id": identity.client_id, **answer}
 
 
-def version_1_answer(tokens: Tokens, subject: str, resource: str) -> dict[str, Json]:
+def version_1_answer(
+    tokens: Tokens, subject: str, resource: str, identity: ManagedIdentity | None = None
+) -> dict[str, Json]:
     """Return a token as the first version of Azure's token endpoint answers: numbers are strings."""
     issued_at, life = int(tokens.now().timestamp()), int(LIFE.total_seconds())
     return {
-        "access_token": tokens.make(resource, subject=subject),
+        "access_token": tokens.make(resource, subject=subject, identity=identity),
         "expires_in": str(life),
         "expires_on": str(issued_at + life),
         "ext_expires_in": str(life),

@@ -9,10 +9,9 @@ I/O: facts in, bytes out.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 
-from fairwarning.core.azure.identity import computer_name, identify
+from fairwarning.core.azure.identity import computer_name, identify, stored_documents
 from fairwarning.core.document.render import Json, compact_json
 from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.core.errors import FairWarningError
@@ -144,12 +143,7 @@ def instance_facts(machine: Machine, scope: ScopeProperties, texts: Mapping[str,
     digest = hashlib.sha256(machine.vm_id.encode()).digest()
     subnet = f"10.{digest[0]}.{digest[1]}"
     uniform = scope.kind is ScopeKind.SCALE_SET
-
-    def find(resource_id: str) -> Json:
-        text = texts.get(resource_id.lower())
-        return None if text is None else json.loads(text)
-
-    identity = identify(machine, scope, find)
+    identity = identify(machine, scope, stored_documents(texts))
     return InstanceFacts(
         name=machine.name,
         vm_id=machine.vm_id,

@@ -21,6 +21,7 @@ from fairwarning.core.azure.identity import (
     MachineIdentity,
     group_id,
     identify,
+    managed_identity,
     resource_id,
 )
 from fairwarning.core.azure.images import DEFAULT_IMAGE
@@ -378,6 +379,6 @@ def with_core_state(base: Document, identifier: str, name: str, kind: str, prope
     type_name = f"Microsoft.Compute/{kind}"
     state: Document = {"id": identifier, "name": name, "type": type_name, "properties": properties}
     if "systemassigned" in str(get_path(base, "identity", "type")).lower():
-        principal = derive_id("principal", identifier.lower()).lower()
+        principal = managed_identity(identifier).principal_id
         state["identity"] = {"principalId": principal, "tenantId": TENANT}
     return overlay(base, state)

@@ -6,13 +6,14 @@ its scale set; an inventory may give a machine's size and location. A machine th
 the defaults below.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fairwarning.core.azure.images import DEFAULT_IMAGE, Image
 from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import HOME_GROUP, Machine, ScopeKind, ScopeProperties
+from fairwarning.core.model import HOME_GROUP, Machine, ScopeKind, ScopeProperties, derive_id
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
 DEFAULT_LOCATION = "westeurope"
@@ -52,6 +53,35 @@ class MachineIdentity(NamedTuple):
     image: Image
     #: The priority that the machine was created with (I-14).
     priority: str
+
+
+class ManagedIdentity(NamedTuple):
+    """A system-assigned identity: the id of its application and the id of its principal."""
+
+    client_id: str
+    principal_id: str
+
+
+def stored_documents(texts: Mapping[str, str]) -> FindDocument:
+    """Return what finds documents of the management API among stored texts."""
+
+    def find(resource_id: str) -> Json:
+        text = texts.get(resource_id.lower())
+        return None if text is None else json.loads(text)
+
+    return find
+
+
+def managed_identity(resource_id: str) -> ManagedIdentity:
+    """Return the identity of a resource (I-15); the id of the resource determines it."""
+    owner = resource_id.lower()
+    return ManagedIdentity(derive_id("client", owner).lower(), derive_id("principal", owner).lower())
+
+
+def machine_identity(machine: Machine, scope: ScopeProperties, find: FindDocument) -> ManagedIdentity:
+    """Return the identity that a machine has tokens of: its own, or that of its scale set."""
+    owner = set_id(scope, find) if scope.kind.scales else machine_id(machine, scope, find)
+    return managed_identity(owner)
 
 
 def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> MachineIdentity:
