@@ -23,6 +23,12 @@ def test_an_answer_is_framed_dated_and_signed() -> None:
     )
 
 
+def test_an_answer_may_name_another_server() -> None:
+    raw = encode(Response(404, headers=(("Server", "other/1.0"),))).after
+
+    assert raw == b"Server: other/1.0\r\nContent-Length: 0\r\n\r\n"
+
+
 @pytest.mark.parametrize(
     ("keep_alive", "version", "header"),
     [

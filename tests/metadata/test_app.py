@@ -192,7 +192,7 @@ def test_parameters_nobody_knows_are_ignored(web: Cloud) -> None:
     ("method", "path", "status", "message"),
     [
         ("GET", "/metadata/nothing", 404, 'API is not found: Path = "/metadata/nothing", Method = "GET"'),
-        ("GET", "/", 404, 'API is not found: Path = "/", Method = "GET"'),
+        ("GET", "/Metadata/x", 404, 'API is not found: Path = "/Metadata/x", Method = "GET"'),
         ("PUT", EVENTS, 405, f'Http method is not allowed: Path = "{EVENTS}", Method = "PUT"'),
         ("OPTIONS", EVENTS, 405, f'Http method is not allowed: Path = "{EVENTS}", Method = "OPTIONS"'),
         (
@@ -209,6 +209,16 @@ def test_errors_are_objects_with_the_words_of_the_service(
     reply = web.get(path=path, method=method)
 
     assert (reply.status, json.loads(reply.body)) == (status, {"error": message})
+
+
+@pytest.mark.rule("R-28")
+@pytest.mark.parametrize("path", ["/", "/latest/meta-data", "/metadatax", "/favicon.ico"])
+def test_a_path_outside_of_metadata_is_answered_with_a_page(web: Cloud, path: str) -> None:
+    reply = web.get(path=path)
+
+    assert (reply.status, reply.content_type) == (404, "text/html")
+    assert header(reply, "Server") == "Microsoft-IIS/10.0"
+    assert reply.body.startswith(b"<!DOCTYPE html>")
 
 
 def test_no_answer_ever_allows_another_origin(web: Cloud) -> None:

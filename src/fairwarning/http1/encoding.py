@@ -13,6 +13,7 @@ from fairwarning.http1.messages import Response
 _BODILESS = frozenset({204, 304})
 _PHRASES: Mapping[int, str] = {status.value: status.phrase for status in HTTPStatus}
 _NAME, _VALUE = re.compile(TOKEN), re.compile(VALUE)
+_SERVER = ("Server", "IMDS/fairwarning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,10 @@ def encode(
         ValueError: a header contains characters that HTTP does not allow.
     """
     status = response.status
-    text = "Server: IMDS/fairwarning\r\n"
+    text = ""
+    server = [] if any(name == "Server" for name, _ in response.headers) else [_SERVER]
     content_type = [] if response.content_type is None else [("Content-Type", response.content_type)]
-    for name, value in (*content_type, *response.headers):
+    for name, value in (*server, *content_type, *response.headers):
         if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
             raise ValueError(f"response header {name!r} has unsendable value {value!r}")
         text += f"{name}: {value}\r\n"

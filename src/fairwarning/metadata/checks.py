@@ -32,6 +32,14 @@ def error(status: int, message: str, *headers: tuple[str, str], **more: Json) ->
 TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))
 FORBIDDEN = error(403, "Forbidden. This address belongs to no machine of the fleet")
 
+#: R-28: on Azure, another server answers outside of /metadata.
+NO_PAGE = Response(
+    404,
+    b"<!DOCTYPE html>\n<title>404</title>\n<p>fairwarning: the metadata API is below /metadata.</p>\n",
+    (("Server", "Microsoft-IIS/10.0"),),
+    "text/html",
+)
+
 
 def error_response(problem: FairWarningError) -> Response:
     """Return the response to a request that failed."""
@@ -96,7 +104,9 @@ def bad_version(newest_first: Sequence[str]) -> CheckFailedError:
 
 
 def not_found(request: Request) -> Response:
-    """Return the response to an unknown path (R-09)."""
+    """Return the response to an unknown path (R-09, R-28)."""
+    if not f"{request.path.lower()}/".startswith("/metadata/"):
+        return NO_PAGE
     message = f'API is not found: Path = "{request.path}", Method = "{request.method}"'
     return error(404, message)
 
