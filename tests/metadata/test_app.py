@@ -211,6 +211,38 @@ def test_errors_are_objects_with_the_words_of_the_service(
     assert (reply.status, json.loads(reply.body)) == (status, {"error": message})
 
 
+@pytest.mark.rule("R-27")
+@pytest.mark.parametrize(
+    ("path", "query", "headers", "status", "body"),
+    [
+        pytest.param(
+            "/metadata/instance", "api-version=2021-02-01", {}, 400,
+            b'{ "error": "Bad request: . Required metadata header not specified" }', id="no header",
+        ),
+        pytest.param(
+            "/metadata/instance", "api-version=2017-07-01", METADATA, 404,
+            b'{ "error": "Not found. Invalid version requested" }', id="no such version of instance",
+        ),
+        pytest.param(
+            EVENTS, "api-version=2024-07-09", METADATA, 400,
+            b'{ "error": "Bad request. api-version was not specified in the request. For more information '
+            b'refer to aka.ms/azureimds", "newest-versions": ["2020-07-01", "2019-08-01", "2019-04-01"] }',
+            id="no such version of scheduledevents",
+        ),
+    ],
+)  # fmt: skip
+def test_the_profile_of_2020_has_the_errors_that_were_captured_then(
+    path: str, query: str, headers: dict[str, tuple[str, ...]], status: int, body: bytes
+) -> None:
+    profile = replace(PROFILES["azure2020"], requests_per_second=1e9, burst=1e9)
+    with cloud(profile=profile) as web:
+        reply = web.get(path=path, query=query, headers=headers)
+        refused = web.post(b"nonsense")
+
+    assert (reply.status, reply.body) == (status, body)
+    assert refused.body.startswith(b'{ "error": "Bad request. ')
+
+
 @pytest.mark.rule("R-28")
 @pytest.mark.parametrize("path", ["/", "/latest/meta-data", "/metadatax", "/favicon.ico"])
 def test_a_path_outside_of_metadata_is_answered_with_a_page(web: Cloud, path: str) -> None:

@@ -1,8 +1,8 @@
 """The numbers and switches of the service, each with the rule it comes from.
 
-A ``Profile`` is a named set of Azure behaviours: ``azure`` (today) or ``preview2017`` (the first preview). It
-holds the ``Policy`` that decisions follow and the settings of the metadata API. ``may`` says what each kind
-of caller can ask for.
+A ``Profile`` is a named set of Azure behaviours: ``azure`` (today), ``azure2020`` (today, with the errors of
+2019 to 2022) or ``preview2017`` (the first preview). It holds the ``Policy`` that decisions follow and the
+settings of the metadata API. ``may`` says what each kind of caller can ask for.
 """
 
 from collections.abc import Mapping
@@ -84,6 +84,8 @@ class Profile:
     preview_version: bool = False
     iso_dates: bool | None = None
     unsupported_version_status: int = 404
+    #: Whether errors are those that were captured from 2019 to 2022 (R-27).
+    old_errors: bool = False
     legacy_latest_path: bool = False
     post_returns_document: bool = False
     first_call: FirstCall = FirstCall.NONE
@@ -96,6 +98,7 @@ class Profile:
 
 PROFILES: Mapping[str, Profile] = {
     "azure": Profile(),
+    "azure2020": Profile(unsupported_version_status=400, old_errors=True),
     "preview2017": Profile(
         policy=Policy(disable_after=None, max_user_events=10),
         versions=frozenset({"2017-03-01"}),

@@ -30,6 +30,7 @@ from fairwarning.metadata.checks import (
     known_tags,
     not_allowed,
     not_found,
+    old_error,
     parse_query,
 )
 from fairwarning.metadata.fast_path import GuestFastPath
@@ -110,8 +111,18 @@ class MetadataApp:
         try:
             reply = route(machine, request)
         except FairWarningError as problem:
-            return error_response(problem)
-        return reply if isinstance(reply, Response | LongPoll) else _await_reply(reply)
+            return self._error(problem)
+        return reply if isinstance(reply, Response | LongPoll) else self._await_reply(reply)
+
+    async def _await_reply(self, reply: Awaitable[Response]) -> Response:
+        try:
+            return await reply
+        except FairWarningError as problem:
+            return self._error(problem)
+
+    def _error(self, problem: FairWarningError) -> Response:
+        response = error_response(problem)
+        return old_error(response) if self._profile.old_errors else response
 
     def fast_path(self, machine: MachineRef) -> GuestFastPath:
         """Return the fast path of a machine."""
@@ -201,11 +212,16 @@ class MetadataApp:
             return CheckFailedError(error(404, f"API is not found: api-version {version} is not served here"))
         return bad_version(sorted(self._shapes, reverse=True))
 
+    def _unsupported_by_instance(self, version: str) -> CheckFailedError:
+        if well_formed(version) and self._profile.old_errors:
+            return CheckFailedError(error(404, "Not found. Invalid version requested"))
+        return bad_version(IMDS_VERSIONS[::-1])
+
     def _instance(self, machine: MachineRef, request: Request) -> Response:
         parameters = _checked_parameters(request)
         version = parameters.get("api-version", "")
         if version not in IMDS_VERSIONS:
-            raise bad_version(IMDS_VERSIONS[::-1])
+            raise self._unsupported_by_instance(version)
         _require_get(request)
         scope = self._engine.scope(machine.scope)
         facts = instance.instance_facts(self._engine.machine(machine), scope.facts, self._engine.texts())
@@ -271,10 +287,3 @@ def _render(element: Json, parameters: Mapping[str, str]) -> Response:
     as_text = parameters.get("format", "json").lower() == "text"
     content_type, body = instance.render(element, text=as_text)
     return Response(200, body, (), content_type)
-
-
-async def _await_reply(reply: Awaitable[Response]) -> Response:
-    try:
-        return await reply
-    except FairWarningError as problem:
-        return error_response(problem)

@@ -1,7 +1,9 @@
 """The query parameters, and the checks that all categories share (R-04 to R-08)."""
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import unquote_plus
@@ -14,6 +16,19 @@ from fairwarning.http1.messages import JSON, Request, Response
 log = logging.getLogger("fairwarning.metadata")
 
 _NOTHING: tuple[str, ...] = ()
+_NO_HEADER = "Bad request. Required metadata header not specified"
+_BAD_VERSION = (
+    "Bad request. api-version is invalid or was not specified in the request. "
+    "For more information refer to aka.ms/azureimds"
+)
+#: R-27: what Azure said from 2019 to 2022 instead.
+_OLD_TEXTS: Mapping[Json, Json] = {
+    _NO_HEADER: "Bad request: . Required metadata header not specified",
+    _BAD_VERSION: (
+        "Bad request. api-version was not specified in the request. "
+        "For more information refer to aka.ms/azureimds"
+    ),
+}
 
 
 class CheckFailedError(FairWarningError):
@@ -87,20 +102,20 @@ def check_metadata_header(request: Request) -> None:
     if values == ("true",):
         return
     if not values or any(value.strip().lower() != "true" for value in values):
-        raise CheckFailedError(error(400, "Bad request. Required metadata header not specified"))
+        raise CheckFailedError(error(400, _NO_HEADER))
 
 
 def bad_version(newest_first: Sequence[str]) -> CheckFailedError:
     """Return the error for a missing or malformed api-version (R-06)."""
     newest: dict[str, Json] = {"newest-versions": [*newest_first[:3]]}
-    return CheckFailedError(
-        error(
-            400,
-            "Bad request. api-version is invalid or was not specified in the request. "
-            "For more information refer to aka.ms/azureimds",
-            **newest,
-        )
-    )
+    return CheckFailedError(error(400, _BAD_VERSION, **newest))
+
+
+def old_error(response: Response) -> Response:
+    """Return an error as it was from 2019 to 2022: in other words, and with blanks (R-27)."""
+    document: dict[str, Json] = json.loads(response.body)
+    text = json.dumps({**document, "error": _OLD_TEXTS.get(document["error"], document["error"])})
+    return replace(response, body=f"{{ {text[1:-1]} }}".encode())
 
 
 def not_found(request: Request) -> Response:
