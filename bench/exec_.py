@@ -25,7 +25,7 @@ from fairwarning.sandbox.supervise import SandboxMode, run
 DIRECT = "direct"
 #: The modes of the sandbox, by option.
 MODES: Mapping[str, Callable[[Endpoint], SandboxMode]] = {
-    "exec": Redirect,
+    "exec": lambda endpoint: Redirect(endpoint, "bench"),
     "exec --isolate": lambda endpoint: Isolate(endpoint, "bench"),
 }
 #: The exit code of a mode that this machine forbids.

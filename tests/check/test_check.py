@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from socket import gethostname
 from xml.etree import ElementTree
 
 import pytest
@@ -62,6 +63,18 @@ def test_a_handler_may_take_only_the_time_to_start_that_it_is_given() -> None:
 
     assert (done.code, done.stderr) == (4, "1 scenario: 1 did not start\n"), done.stdout
     assert "    web_0 sent no request in 1." in done.stdout
+
+
+@pytest.mark.rule("S-06")
+def test_a_handler_has_the_host_name_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTNAME", "a-container")
+
+    done = check(
+        "plain-reboot", "--", "sh", "-c", 'hostname; cat /proc/sys/kernel/hostname; echo "$HOSTNAME"'
+    )
+
+    _, _, *printed = done.stdout.splitlines()
+    assert [*dict.fromkeys(printed)] in (["    | web000000"], ["    | web000000", f"    | {gethostname()}"])
 
 
 ONLY_DRAINS = """

@@ -47,6 +47,7 @@ def test_a_machine_is_shown_with_its_domains_and_its_address() -> None:
         scope="web",
         set="web",
         instance="1",
+        computer_name="web000001",
         power=PowerState.RUNNING,
         state=MachineState.RUNNING,
         update_domain=1,

@@ -23,5 +23,5 @@ if __name__ == "__main__":
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     # The call that sets filters can only be forbidden last.
     for name in sorted(sys.argv[1:end], key="seccomp".__eq__):
-        seccomp(SET_MODE_FILTER, 0, program(NUMBERS[platform.machine()][name], REFUSE | errno.EPERM))
+        seccomp(SET_MODE_FILTER, 0, program((NUMBERS[platform.machine()][name],), REFUSE | errno.EPERM))
     os.execv(sys.argv[end + 1], sys.argv[end + 1 :])

@@ -15,7 +15,7 @@ from tests.cli.server import Done
 from tests.needs import PACKAGES, need
 
 NOBODY = 65534
-VM = "web_1"
+VM, HOST_NAME = "web_1", "web000001"
 PATH = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 URL = f"http://169.254.169.254{PATH}"
 FORBIDDING = Path(__file__).with_name("forbidding.py")

@@ -9,6 +9,7 @@ import pytest
 from tests.sandbox.programs import (
     ASYNCIO,
     CURL,
+    HOST_NAME,
     JAVA,
     NODE,
     REQUEST,
@@ -133,6 +134,33 @@ def test_a_datagram_socket_is_left_alone(redirecting: Exec) -> None:
     assert (done.code, done.stderr) == (0, "")
 
 
+NAMES = [
+    pytest.param(("hostname",), id="hostname"),
+    pytest.param(("uname", "-n"), id="uname"),
+    pytest.param(("sh", "-c", "sh -c 'uname -n' & wait"), id="a child of a child"),
+    pytest.param("import socket; print(socket.gethostname())", id="Python"),
+    pytest.param(("node", "-p", "os.hostname()"), id="Node"),
+]
+
+
+@pytest.mark.rule("S-06")
+@pytest.mark.parametrize("program", NAMES)
+def test_a_program_has_the_host_name_of_its_machine(
+    redirecting: Exec, program: tuple[str, ...] | str
+) -> None:
+    done = redirecting.run(*present(program))
+
+    assert (done.code, done.stdout.strip(), done.stderr) == (0, HOST_NAME, "")
+
+
+@pytest.mark.rule("S-06")
+def test_a_program_that_has_only_the_host_name_changed_sees_the_same_kernel(redirecting: Exec) -> None:
+    inside = redirecting.run("uname", "-srvmo")
+
+    assert inside.stdout == subprocess.run(["uname", "-srvmo"], capture_output=True, text=True).stdout
+
+
+@pytest.mark.rule("S-06")
 def test_isolation_means_the_machines_name_the_same_user_and_no_other_network(isolating: Exec) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -146,4 +174,4 @@ def test_isolation_means_the_machines_name_the_same_user_and_no_other_network(is
         inside = isolating.run(*python(code), isolate=True)
 
     assert (inside.code, inside.stderr) == (0, "")
-    assert inside.stdout.split() == [VM, outside.stdout.strip(), "True"]
+    assert inside.stdout.split() == [HOST_NAME, outside.stdout.strip(), "True"]

@@ -28,6 +28,7 @@ class Handler:
     """The handler of one machine; it can be started again after it ended."""
 
     machine: str
+    host_name: str
     command: Sequence[str]
     environment: Mapping[str, str]
     port: int
@@ -54,7 +55,7 @@ class Handler:
             return
         self._ended_by_step = False
         self._process = await asyncio.create_subprocess_exec(
-            *sandbox_child.command_line(self.port, self.error_fd, self.command),
+            *sandbox_child.command_line(self.port, self.host_name, self.error_fd, self.command),
             pass_fds=(self.error_fd,),
             env=dict(self.environment),
             stdin=asyncio.subprocess.DEVNULL,

@@ -25,6 +25,9 @@ from fairwarning.check.steps import ScenarioSteps
 #: How long a handler may take from its first request until it has been served a document.
 FIRST_DOCUMENT_TIMEOUT = timedelta(seconds=30)
 
+#: The variable that containers set to their host name, and that shells keep.
+_HOST_NAME = "HOSTNAME"
+
 #: How often marker files are looked for.
 SCAN_INTERVAL = timedelta(milliseconds=100)
 
@@ -108,10 +111,12 @@ async def _handlers(
             await stack.enter_async_context(in_background(_repeat(scan_markers)))
             error_fd = os.memfd_create("sandbox-errors")
             stack.callback(os.close, error_fd)
+            host_name = await server.computer_name(name)
             handlers[name] = Handler(
                 machine=name,
+                host_name=host_name,
                 command=environment.expand(request.command),
-                environment={**request.environment, **environment.variables},
+                environment=_variables(request.environment, environment, host_name),
                 port=port,
                 log=log,
                 error_fd=error_fd,
@@ -119,6 +124,12 @@ async def _handlers(
             stack.push_async_callback(handlers[name].stop)
             await handlers[name].start()
         yield handlers
+
+
+def _variables(given: Mapping[str, str], own: HandlerEnvironment, host_name: str) -> Mapping[str, str]:
+    """Return the variables of a handler; a container's variable for the host name must not show through."""
+    named = {_HOST_NAME: host_name} if _HOST_NAME in given else {}
+    return {**given, **named, **own.variables}
 
 
 def _behaviour(scenario: Scenario, timing: Timing, machine: str, phase: Phase) -> Behaviour:

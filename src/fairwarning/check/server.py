@@ -48,6 +48,11 @@ class _HistoryLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Machine:
+    computer_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
     id: str
     resources: tuple[str, ...]
@@ -83,6 +88,11 @@ class Server:
         url = urlsplit(self._ready.metadata[machine])
         return Endpoint(IPv4Address(url.hostname or ""), url.port or 80)
 
+    async def computer_name(self, machine: str) -> str:
+        """Return the host name of a machine, which differs from its name in a scale set (S-06)."""
+        answer = await self._call("GET", f"/machines/{machine}")
+        return msgspec.json.decode(answer, type=_Machine).computer_name
+
     async def cause(
         self, label: str, cause: str, machines: list[str], notice: str | None
     ) -> tuple[CausedEvent, ...]:
@@ -115,7 +125,7 @@ class Server:
         body: dict[str, Json] = {"fault": fault, "lasts": durations.for_people(lasts), "delay": delay}
         await self._call("PUT", f"/machines/{machine}/fault", body)
 
-    async def _call(self, method: str, path: str, body: Mapping[str, Json]) -> bytes:
+    async def _call(self, method: str, path: str, body: Mapping[str, Json] | None = None) -> bytes:
         try:
             answer = await self._http.request(method, f"{self._ready.operator}/fleet/v1{path}", json=body)
         except httpx2.TransportError as problem:

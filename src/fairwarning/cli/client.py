@@ -72,6 +72,7 @@ class MachineInfo:
     polled_at: datetime | None
     metadata: str | None
     alternatives: tuple[str, ...] = ()
+    computer_name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,15 +55,15 @@ def agent(arguments: tuple[str, ...]) -> None:
     shell_complete=complete_machines,
     help="The machine to run the program on.",
 )
-@click.option("--isolate", is_flag=True, help="Use a network with these addresses only, and the host name.")
+@click.option("--isolate", is_flag=True, help="Use a network with these addresses only.")
 @click.option("--azure", is_flag=True, help="Connect Azure's names to the management API (up --arm-names).")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_files)
 def exec_(name: str | None, isolate: bool, azure: bool, command: tuple[str, ...]) -> None:
     """Run a program as if it ran on a machine of the fleet, or as if Azure were this server.
 
-    With --vm, the program finds the machine's endpoint at 169.254.169.254. With --azure, it finds the
-    management API at management.azure.com, is logged in by its environment, and reaches no other name through
-    HTTPS. It needs no change and no root (Linux).
+    With --vm, the program finds the machine's endpoint at 169.254.169.254 and has its host name. With
+    --azure, it finds the management API at management.azure.com, is logged in by its environment, and reaches
+    no other name through HTTPS. It needs no change and no root (Linux).
     Signals and the exit code are passed on; processes that the program leaves behind are ended with it.
 
     \b
@@ -96,6 +96,7 @@ class _Machine:
     """A machine with an endpoint of its own."""
 
     name: str
+    host_name: str
     url: str
 
     @property
@@ -122,7 +123,7 @@ def _find_machine(name: str) -> _Machine:
             f"machine {machine.name} has no port of its own: it is known by its address {address}",
             "only the first machines of a data directory have ports; use a new --data directory",
         )
-    return _Machine(machine.name, machine.metadata)
+    return _Machine(machine.name, machine.computer_name or machine.name, machine.metadata)
 
 
 def _run_on(machine: _Machine, command: tuple[str, ...], isolate: bool) -> int:
@@ -132,11 +133,11 @@ def _run_on(machine: _Machine, command: tuple[str, ...], isolate: bool) -> int:
 
     if isolate:
         try:
-            return _run(command, Isolate(machine.endpoint, machine.name))
+            return _run(command, Isolate(machine.endpoint, machine.host_name))
         except ModeForbiddenError as reason:
             print_note(f"{reason}; continuing without --isolate, in the network of this machine")
     try:
-        return _run(command, Redirect(machine.endpoint))
+        return _run(command, Redirect(machine.endpoint, machine.host_name))
     except ModeForbiddenError as reason:
         hints = [] if isolate else ["--isolate may work: it needs user namespaces instead"]
         raise FailureError(str(reason), *hints, _BY_PORT.format(url=machine.url)) from reason
@@ -152,7 +153,7 @@ def _run_with_names(command: tuple[str, ...], machine: _Machine | None) -> int:
     _check_certificate(server)
     proxy = ConnectProxy(_address(server.arm, 443), BUILT_IN_HOSTS)
     variables = config.environment(proxied_environment(server, proxy.url))
-    mode = None if machine is None else Redirect(machine.endpoint)
+    mode = None if machine is None else Redirect(machine.endpoint, machine.host_name)
     try:
         return _run(command, Proxied(proxy, mode), variables)
     except ModeForbiddenError as reason:

@@ -8,6 +8,7 @@ from functools import partial
 from msgspec import UNSET
 
 from fairwarning.control.control import Unset
+from fairwarning.core.azure.identity import identify, stored_documents
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.fleet import FleetState, machine_state
 from fairwarning.core.inputs import parse_duration
@@ -132,6 +133,7 @@ def machine_body(context: OperatorContext, ref: MachineRef) -> schemas.MachineBo
         scope=machine.scope,
         set=scope.facts.set_name,
         instance=machine.instance,
+        computer_name=identify(machine, scope.facts, stored_documents(engine.texts())).computer_name,
         power=machine.power,
         state=machine_state(scope, machine),
         update_domain=machine.update_domain,

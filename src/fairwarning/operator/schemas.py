@@ -185,6 +185,7 @@ class MachineBody(Struct, frozen=True, kw_only=True):
     scope: str
     set: str
     instance: str
+    computer_name: str
     power: PowerState
     state: MachineState
     update_domain: int

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fairwarning.sandbox.addresses import METADATA, WELL_KNOWN, WIRE_SERVER, Endpoint
 from fairwarning.sandbox.errors import ModeForbiddenError
+from fairwarning.sandbox.host_name import MAX_HOST_NAME
 from fairwarning.sandbox.syscalls import CLONE_NEWNET, CLONE_NEWUSER, CLONE_NEWUTS, unshare
 
 _SIOCSIFFLAGS = 0x8914
@@ -34,8 +35,6 @@ _ERROR = struct.Struct("=i")
 
 _BACKLOG = 64
 _CHUNK = 65536
-#: The longest host name that Linux allows.
-_MAX_HOST_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Isolate:
     """The mode in which the addresses are real and the host name is the machine's."""
 
     endpoint: Endpoint
-    name: str
+    host_name: str
 
     def enter(self) -> tuple[int, ...]:
         """Move this process into a network of its own and return the sockets that listen there.
@@ -56,7 +55,7 @@ class Isolate:
         except OSError as error:
             raise ModeForbiddenError("user and network namespaces", error.errno or errno.EPERM) from error
         try:
-            socket.sethostname(self.name[:_MAX_HOST_NAME])
+            socket.sethostname(self.host_name[:MAX_HOST_NAME])
             _bring_up("lo")
             for address in (METADATA, WIRE_SERVER):
                 _add_address("lo", address)

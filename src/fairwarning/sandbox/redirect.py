@@ -1,5 +1,7 @@
 """The redirect mode: sends connections to Azure's addresses to the endpoint, and leaves all others alone.
 
+It also gives the program the host name of its machine (``host_name.py``).
+
 The kernel asks the supervisor about every ``connect()`` of the program and its children (``seccomp.py``).
 For a well-known address, the supervisor takes over the program's own socket with ``pidfd_getfd`` and
 connects it to the endpoint. Where that system call is forbidden (Docker's profile), it writes the
@@ -20,6 +22,7 @@ from pathlib import Path
 from fairwarning.sandbox import seccomp, syscalls
 from fairwarning.sandbox.addresses import MAX_SOCKADDR, Endpoint, is_well_known
 from fairwarning.sandbox.errors import ModeForbiddenError
+from fairwarning.sandbox.host_name import enter_uts_namespace, utsname
 from fairwarning.sandbox.seccomp import SeccompListener, Syscall
 
 #: The flag for a descriptor of a single thread; Linux 6.9 and later.
@@ -34,6 +37,7 @@ class Redirect:
     """The mode that redirects single connections and needs no namespaces."""
 
     endpoint: Endpoint
+    host_name: str
 
     def enter(self) -> tuple[int, ...]:
         """Put this process under supervision and return the listener's descriptor.
@@ -41,26 +45,40 @@ class Redirect:
         Raises:
             ModeForbiddenError: the kernel is too old, or a container's profile forbids it.
         """
-        number = syscalls.syscall_numbers().connect
+        numbers = syscalls.syscall_numbers()
+        named = enter_uts_namespace(self.host_name)
         try:
-            return (seccomp.install(number),)
+            return (seccomp.install((numbers.connect,) if named else (numbers.connect, numbers.uname)),)
         except OSError as error:
             # A tree of processes can have only one listener.
             feature = "exec inside exec" if error.errno == errno.EBUSY else "seccomp notifications"
             raise ModeForbiddenError(feature, error.errno or errno.EPERM) from error
 
     def serve(self, descriptors: tuple[int, ...]) -> None:
-        """Answer the program's calls of connect(), in the background."""
+        """Answer the program's calls of connect() and uname(), in the background."""
         listener = SeccompListener(*descriptors)
         for _ in range(_THREADS):
             threading.Thread(target=self._listen, args=(listener,), daemon=True).start()
 
     def _listen(self, listener: SeccompListener) -> None:
         while (call := listener.receive()) is not None:
-            if is_well_known(_sockaddr(call)):
+            if call.number == syscalls.syscall_numbers().uname:
+                self._tell_host_name(listener, call)
+            elif is_well_known(_sockaddr(call)):
                 self._redirect(listener, call)
             else:
                 listener.proceed(call)
+
+    def _tell_host_name(self, listener: SeccompListener, call: Syscall) -> None:
+        try:
+            with open(f"/proc/{call.thread}/mem", "r+b", buffering=0) as memory:
+                if listener.is_pending(call):
+                    os.pwrite(memory.fileno(), utsname(self.host_name), call.arguments[0])
+        except (OSError, OverflowError):
+            # The process may not be inspected, or its address is invalid; the kernel answers.
+            listener.proceed(call)
+        else:
+            listener.answer(call, 0)
 
     def _redirect(self, listener: SeccompListener, call: Syscall) -> None:
         try:

@@ -1,7 +1,7 @@
-"""A seccomp filter that hands one system call to a supervisor, and the supervisor's side of it.
+"""A seccomp filter that hands some system calls to a supervisor, and the supervisor's side of it.
 
 ``install`` puts the filter on the calling process, and with it on every process that it will start. Each
-time one of them makes the chosen call, the kernel suspends it and queues a notification. The supervisor
+time one of them makes a chosen call, the kernel suspends it and queues a notification. The supervisor
 ``receive``s the notification, and then either lets the kernel carry the call out (``proceed``) or ends it
 with a result of its own (``answer``).
 
@@ -17,6 +17,7 @@ import errno
 import fcntl
 import select
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairwarning.sandbox import syscalls
@@ -44,29 +45,32 @@ class Syscall:
 
     id: int
     thread: int
+    number: int
     arguments: tuple[int, ...]
 
 
-def program(number: int, verdict: int) -> bytes:
-    """Return a filter that gives a verdict on one system call and allows all others.
+def program(numbers: Sequence[int], verdict: int) -> bytes:
+    """Return a filter that gives a verdict on some system calls and allows all others.
 
     Programs of another architecture (32 bit) pass too, because their numbers mean other calls.
     """
+    count = len(numbers)
     instructions = (
         (_LOAD, 0, 0, _ARCHITECTURE),
-        (_JUMP_IF_EQUAL, 0, 3, syscalls.syscall_numbers().audit_arch),
+        (_JUMP_IF_EQUAL, 0, count + 1, syscalls.syscall_numbers().audit_arch),
         (_LOAD, 0, 0, _NUMBER),
-        (_JUMP_IF_EQUAL, 0, 1, number),
-        (_RETURN, 0, 0, verdict),
+        # Each comparison jumps over those that follow, and over the return that allows.
+        *((_JUMP_IF_EQUAL, count - index, 0, number) for index, number in enumerate(numbers)),
         (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, verdict),
     )
     return b"".join(_INSTRUCTION.pack(*instruction) for instruction in instructions)
 
 
-def install(number: int) -> int:
+def install(numbers: Sequence[int]) -> int:
     """Filter this process and all that it starts; return the descriptor of the listener."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    code = program(number, _NOTIFY)
+    code = program(numbers, _NOTIFY)
     try:
         # A signal must not interrupt a call that the supervisor carries out: the program would repeat it.
         return syscalls.seccomp(SET_MODE_FILTER, _NEW_LISTENER | _WAIT_KILLABLE, code)
@@ -97,8 +101,8 @@ class SeccompListener:
                 if error.errno == errno.EINTR or (error.errno == errno.ENOENT and not self._is_hung_up()):
                     continue
                 return None
-            id_, thread, _, _, _, _, *arguments = _NOTIFICATION.unpack(buffer)
-            return Syscall(id_, thread, tuple(arguments))
+            id_, thread, _, number, _, _, *arguments = _NOTIFICATION.unpack(buffer)
+            return Syscall(id_, thread, number, tuple(arguments))
 
     def is_pending(self, call: Syscall) -> bool:
         """Whether the caller still waits; if so, what was just read from its thread id was its own."""

@@ -23,13 +23,14 @@ class SyscallNumbers:
     audit_arch: int
     seccomp: int
     connect: int
+    uname: int
     pidfd_getfd: int
 
 
 #: The tests run on x86-64. The numbers for arm64 come from the kernel's tables and are untested.
 NUMBERS: Mapping[str, SyscallNumbers] = {
-    "x86_64": SyscallNumbers(audit_arch=0xC000003E, seccomp=317, connect=42, pidfd_getfd=438),
-    "aarch64": SyscallNumbers(audit_arch=0xC00000B7, seccomp=277, connect=203, pidfd_getfd=438),
+    "x86_64": SyscallNumbers(audit_arch=0xC000003E, seccomp=317, connect=42, uname=63, pidfd_getfd=438),
+    "aarch64": SyscallNumbers(audit_arch=0xC00000B7, seccomp=277, connect=203, uname=160, pidfd_getfd=438),
 }
 
 _libc = ctypes.CDLL(None, use_errno=True)
