@@ -15,7 +15,7 @@ from tests.arm.arm_client import arm_client
 from tests.fleet_harness import span
 from tests.guest import cloud
 from tests.recorded.members import compare, has_kind
-from tests.recorded.stories import Pair, Request, read_stories
+from tests.recorded.stories import Incident, Pair, Request, read_stories
 
 _ROOT = f"/subscriptions/{SUBSCRIPTION}"
 _GROUP = f"{_ROOT}/resourceGroups/lab"
@@ -48,6 +48,12 @@ class Server(Protocol):
 
     def advance(self, by: str) -> None:
         """Move the clock."""
+
+    def poll(self, machine: str) -> None:
+        """Poll as a machine, which is warned from then on."""
+
+    def cause(self, cause: str, machine: str) -> None:
+        """Schedule an event."""
 
 
 @dataclass
@@ -82,6 +88,12 @@ class Management:
     def advance(self, by: str) -> None:
         self._client.fleet.advance(by)
 
+    def poll(self, machine: str) -> None:
+        self._client.fleet.poll(machine)
+
+    def cause(self, cause: str, machine: str) -> None:
+        self._client.fleet.cause(cause, machine)
+
 
 class Metadata:
     """The metadata API of the machine ``web_0``, one of a scale set of three."""
@@ -103,6 +115,12 @@ class Metadata:
     def advance(self, by: str) -> None:
         self._cloud.advance(seconds=span(by).total_seconds())
 
+    def poll(self, machine: str) -> None:
+        self._cloud.get(machine)
+
+    def cause(self, cause: str, machine: str) -> None:
+        self._cloud.cause(cause, machine)
+
 
 @cache
 def play(file: str, story: int) -> Mapping[str, tuple[str, ...]]:
@@ -111,13 +129,21 @@ def play(file: str, story: int) -> Mapping[str, tuple[str, ...]]:
     with ExitStack() as stack:
         server: Server = Management() if played.api == "management" else Metadata(stack)
         for step in played.setup:
-            if isinstance(step, str):
-                server.advance(step)
-                continue
-            answer = server.send(step)
-            assert answer is not None
-            assert answer.status < 400, (played.name, step.path, answer)
+            _set_up(server, step)
         return {pair.name: tuple(_differences(pair, server)) for pair in played.pairs}
+
+
+def _set_up(server: Server, step: Request | Incident) -> None:
+    if isinstance(step, Request):
+        answer = server.send(step)
+        assert answer is not None
+        assert answer.status < 400, (step.path, answer)
+    elif step.verb == "advance":
+        server.advance(step.what)
+    elif step.verb == "poll":
+        server.poll(step.what)
+    else:
+        server.cause(*step.what.split())
 
 
 def _differences(pair: Pair, server: Server) -> Iterator[str]:

@@ -23,7 +23,7 @@ ANSWERS = Path(__file__).parent / "answers"
 COMMON = "common"
 
 _STEP = re.compile(r"(?P<method>GET|HEAD|PUT|PATCH|POST|DELETE) (?P<path>[/{]\S*)(?: with (?P<body>\S+))?")
-_ADVANCE = re.compile(r"advance (?P<by>(?:\d+[smhd])+)")
+_INCIDENT = re.compile(r"(?P<verb>advance|poll|cause) (?P<what>\S.*)")
 _SOURCE = re.compile(r"(?P<name>[a-z0-9-]+): (?P<place>\S.*)")
 _NAME = re.compile(r"[A-Z].*[^.]")
 _SLUG = re.compile(r"[a-z][a-z0-9-]*")
@@ -48,6 +48,14 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     has_token: bool = True
     after: str = "0s"
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that happens between requests: time passes, a machine polls, the platform plans an event."""
+
+    verb: str
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,7 @@ class Story:
 
     name: str
     api: str
-    setup: Sequence[Request | str]
+    setup: Sequence[Request | Incident]
     pairs: Sequence[Pair]
 
 
@@ -147,9 +155,11 @@ def _story(table: Table, api: str, vocabulary: _Vocabulary) -> Story:
     return Story(name, api, setup, pairs)
 
 
-def _setup_step(step: str, vocabulary: _Vocabulary) -> Request | str:
-    advance = _ADVANCE.fullmatch(step)
-    return advance["by"] if advance is not None else _request(step, vocabulary, {})
+def _setup_step(step: str, vocabulary: _Vocabulary) -> Request | Incident:
+    incident = _INCIDENT.fullmatch(step)
+    if incident is not None:
+        return Incident(incident["verb"], incident["what"])
+    return _request(step, vocabulary, {})
 
 
 def _request(text: str, vocabulary: _Vocabulary, table: Table) -> Request:
@@ -185,8 +195,8 @@ def _pair(table: Table, vocabulary: _Vocabulary) -> Pair:
     if unknown:
         raise LayoutError(f"{name}: unknown gaps {unknown}")
     status = table.get("status")
-    if not isinstance(status, int) or ("members" if status >= 400 else "error") in table:
-        raise LayoutError(f"{name}: a status is a number, and an error has one from 400 on")
+    if not isinstance(status, int) or (status < 400 and "error" in table):
+        raise LayoutError(f"{name}: a status is a number, and that of an error is 400 or more")
     return Pair(
         name=name,
         source=f"{vocabulary.sources[source['name']]} ({source['place']})",

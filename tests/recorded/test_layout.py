@@ -76,7 +76,7 @@ def test_azures_instants_have_seven_digits_and_a_zone() -> None:
         pytest.param("A machine is read", "a machine is read.", id="a name that is no sentence"),
         pytest.param("GET /a?", "READ /a?", id="a request without a method"),
         pytest.param("?api-version=1", "?api-version=1 with nothing", id="an unknown body"),
-        pytest.param("status = 200", "status = 404", id="an error with the members of a success"),
+        pytest.param("members = 'x: string'", 'error = "Code"', id="a success with the code of an error"),
         pytest.param("status = 200", "status = 200\nempty = true", id="both members and no content"),
         pytest.param("status = 200", 'status = 200\ndiffers = ["unknown"]', id="an unknown gap"),
         pytest.param('["x: missing"]', "[]", id="a gap without a difference"),

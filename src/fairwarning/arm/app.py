@@ -155,6 +155,9 @@ class ArmApp:
         if token and not self._tokens.is_signed(token):
             await self._throttle.wrong_token(client_address(request.client))
         code, message = "AuthenticationFailed", "Authentication failed: the request has no bearer token."
+        if scheme and not token:
+            code = "AuthenticationFailedInvalidHeader"
+            message = "Authentication failed: the Authorization header holds no bearer token."
         if token:
             code = "InvalidAuthenticationToken"
             message = "The access token has expired, or was issued by another server."
