@@ -141,7 +141,7 @@ def test_a_scale_sets_policy_is_not_in_the_model_of_patch(azure: Azure) -> None:
     status, _, message = azure.refused("PATCH", f"{SET}/web", body, version=NEWEST)
 
     assert status == 400
-    assert "member 'scheduledEventsPolicy' on object of type 'VirtualMachineScaleSetProperties'" in message
+    assert "member 'scheduledEventsPolicy' on object of type 'Properties'" in message
 
 
 def test_a_null_is_not_a_use_of_a_property(azure: Azure) -> None:

@@ -1,4 +1,4 @@
-"""What Azure offers: regions, resource providers, machine sizes and images.
+"""What Azure offers: regions, resource providers, machine sizes and images, and the members of resources.
 
 The answers are fixed. They live in the JSON files of this folder and are read once, when the package is
 imported. ``images.json`` still holds the alias ``UbuntuLTS``: Azure has withdrawn it, but documented commands
@@ -29,3 +29,5 @@ SKUS = read("skus")
 #: The images that az has short names for, and what all images have in common.
 IMAGES = read("images")
 (IMAGE_PROPERTIES,) = read("image")
+#: The types of objects in compute resources, with their members by the api-version that added them.
+MEMBERS = read("members")

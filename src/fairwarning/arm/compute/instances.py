@@ -50,7 +50,6 @@ def _delete(edit: Edit, request: ArmRequest, machine: Machine) -> str:
 
 TYPE = ResourceType[Machine](
     kind=f"{SCALE_SETS}/{VMS}",
-    gates=VMS,
     path=f"{SCALE_SETS}/{{name}}/{VMS}/{{instance}}",
     find=_find,
     each=_each,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Generic, NoReturn, TypeVar
 
 from fairwarning.arm import operations, resource_ids
-from fairwarning.arm.compute import actions, preconditions, user_data, validation
+from fairwarning.arm.compute import actions, members, preconditions, user_data, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document, get_path, overlay
@@ -61,8 +61,6 @@ class ResourceType(Generic[T]):
     methods: tuple[str, ...] = ("GET", "PUT", "PATCH", "DELETE")
     lists_by_location: bool = False
     created_status: int = 201
-    #: The type whose version gates hide newer properties in responses, if it is another.
-    gates: str = ""
     #: Whether documents include the instance view if a request asks for it.
     expands: bool = False
     #: The path of the user data, which is only in a response that a request asks for it.
@@ -207,7 +205,7 @@ class ResourceType(Generic[T]):
             document = overlay(document, {"etag": preconditions.etag_of(document)})
         if self.expands and self.view is not None and _wants_view(request):
             document = overlay(document, {"properties": {"instanceView": self.view(state, resource)}})
-        return validation.hide_newer_properties(self.gates or self.kind, document, request.version)
+        return members.hide_newer_members(self.kind, document, request.version)
 
 
 def find_set(kind: str, state: ArmState, names: Names) -> Scopes | None:

@@ -1,22 +1,21 @@
 """Checks the bodies of requests, and reads the settings of scheduled events from them.
 
-A property is refused, and left out of responses, if the api-version is older than the property. The members
-that the core uses are checked here: leniently where az is careless (T-03), strictly elsewhere. All other
-members are opaque.
+``members`` refuses members that Azure does not know. The values that the core uses are checked here:
+leniently where az is careless (T-03), strictly elsewhere. All other values are opaque.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from fairwarning.arm.compute import members
 from fairwarning.arm.documents import Document, get_items, get_path, without, without_secrets
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import core_group
 from fairwarning.arm.templates.coercion import coerce
-from fairwarning.core.azure.identity import AVAILABILITY_SETS, SCALE_SETS, VMS
+from fairwarning.core.azure.identity import SCALE_SETS
 from fairwarning.core.blueprint import MOST_MACHINES, Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
@@ -26,49 +25,8 @@ from fairwarning.core.policy import NOTICE, TERMINATE_NOTICE
 
 Path = tuple[str, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class VersionGate:
-    """A property, the first api-version that has it, and the type that it is a member of."""
-
-    path: Path
-    since: str
-    owner: str
-    patch: bool = True
-
-
 _MODEL: Path = ("properties", "virtualMachineProfile")
 _POLICY: Path = ("properties", "scheduledEventsPolicy")
-_GRID: Path = (*_POLICY, "scheduledEventsAdditionalPublishingTargets", "eventGridAndResourceGraph")
-
-
-def _policy(since: str, owner: str, *, patch: bool = True) -> tuple[VersionGate, ...]:
-    return (
-        VersionGate(_POLICY, since, owner, patch),
-        VersionGate((*_POLICY, "allInstancesDown"), "2025-04-01", "ScheduledEventsPolicy"),
-        VersionGate((*_GRID, "scheduledEventsApiVersion"), "2025-04-01", "EventGridAndResourceGraph"),
-    )
-
-
-def _profile(model: Path, since: str, owner: str) -> tuple[VersionGate, ...]:
-    profile = (*model, "scheduledEventsProfile")
-    image = (*profile, "osImageNotificationProfile")
-    return VersionGate(profile, since, owner), VersionGate(image, "2022-11-01", "ScheduledEventsProfile")
-
-
-#: The version gates (T-01), by type of resource.
-GATES: Mapping[str, tuple[VersionGate, ...]] = {
-    SCALE_SETS: (
-        *_profile(_MODEL, "2019-03-01", "VirtualMachineProfile"),
-        *_policy("2024-03-01", "VirtualMachineScaleSetProperties", patch=False),
-    ),
-    VMS: (
-        *_profile(("properties",), "2021-03-01", "VirtualMachineProperties"),
-        *_policy("2024-03-01", "VirtualMachineProperties"),
-    ),
-    AVAILABILITY_SETS: _policy("2024-07-01", "AvailabilitySetProperties"),
-}
-_TARGETS = {SCALE_SETS: "vmScaleSet", VMS: "vm", AVAILABILITY_SETS: "availabilitySet"}
 
 Check = Callable[[Json], bool]
 
@@ -153,8 +111,7 @@ def read_body(kind: str, request: ArmRequest) -> Document:
     Raises:
         AzureError: a member is not valid, or not in this api-version.
     """
-    _check_version(kind, request)
-    body = coerce(dict(request.fields()))
+    body = coerce(members.read_members(kind, request))
     for path, (check, problem) in SHAPES.items():
         value = get_path(body, *path)
         if value is not None and not check(value):
@@ -162,14 +119,6 @@ def read_body(kind: str, request: ArmRequest) -> Document:
     document = without_secrets(body)
     # Clients put back what they have read, instance view included.
     return without(document, "properties", "instanceView") if isinstance(document, dict) else {}
-
-
-def hide_newer_properties(kind: str, document: Document, version: str) -> Document:
-    """Return a document without the properties that are newer than an api-version (T-01)."""
-    for gate in GATES.get(kind, ()):
-        if _before(version, gate.since):
-            document = without(document, *gate.path)
-    return document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,38 +228,3 @@ def _approvals(policy: Json) -> ApprovalSettings:
 
 def _tags(tags: Json) -> tuple[tuple[str, str], ...]:
     return tuple((key, str(value)) for key, value in tags.items()) if isinstance(tags, dict) else ()
-
-
-def _check_version(kind: str, request: ArmRequest) -> None:
-    for gate in GATES.get(kind, ()):
-        is_unknown = _before(request.version, gate.since) or (request.method == "PATCH" and not gate.patch)
-        if is_unknown and get_path(request.body, *gate.path) is not None:
-            member, path = gate.path[-1], ".".join(gate.path)
-            raise AzureError(
-                400,
-                "BadRequest",
-                f"Could not find member '{member}' on object of type '{gate.owner}'. "
-                f"Path '{path}', line 1, position {_position(request.body, gate.path)}.",
-                _TARGETS[kind],
-            )
-
-
-def _before(version: str, since: str) -> bool:
-    return bool(version) and version[:10] < since
-
-
-def _position(body: Json, path: Path) -> int:
-    """Return how many characters of the body precede the value at a path, as Azure counts them."""
-    position = 0
-    for key in path:
-        for name, value in body.items() if isinstance(body, dict) else ():
-            position += 1 + len(_compact(name)) + 1
-            if name.lower() == key.lower():
-                body = value
-                break
-            position += len(_compact(value))
-    return position
-
-
-def _compact(value: Json) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -34,6 +34,7 @@ _INSTRUCTIONS = frozenset(
         "condition",
         "copy",
         "dependsOn",
+        "metadata",
         "name",
         "resourceGroup",
         "resources",
