@@ -21,6 +21,7 @@ from fairwarning.engine.ports import Store
 from fairwarning.engine.time_control import advance_to
 from fairwarning.http1.messages import Request, Response
 from fairwarning.metadata.app import MetadataApp
+from fairwarning.metadata.attested import Attestation
 from fairwarning.store.memory import MemoryStore
 
 T = TypeVar("T")
@@ -109,6 +110,7 @@ def cloud(
     profile: Profile = UNHURRIED,
     polled: bool = True,
     store: Store | None = None,
+    attestation: Attestation | None = None,
 ) -> Iterator[Cloud]:
     """Give a fleet; by default an enabled scale set ``web`` of three machines."""
     with asyncio.Runner() as runner:
@@ -123,4 +125,4 @@ def cloud(
             return engine, clock
 
         engine, clock = runner.run(build())
-        yield Cloud(engine, clock, MetadataApp(Control(engine), profile), runner)
+        yield Cloud(engine, clock, MetadataApp(Control(engine), profile, attestation=attestation), runner)

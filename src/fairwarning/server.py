@@ -15,7 +15,7 @@ import logging
 import socket
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -56,6 +56,8 @@ from fairwarning.listener import HttpListener, ReplaceableApp, families
 from fairwarning.logs.follow import JournalLog
 from fairwarning.metadata.addressed import AddressedListeners
 from fairwarning.metadata.app import Identity, MetadataApp
+from fairwarning.metadata.attested import Attestation
+from fairwarning.metadata.identity import machine_addresses
 from fairwarning.metadata.listener_sync import sync_listeners
 from fairwarning.metadata.listeners import CannotListenError, Listeners, ListenPlan, MachineListeners
 from fairwarning.metadata.replay import OnApproval, ignore_approval, start_replays
@@ -319,7 +321,8 @@ class FleetServer:
     async def _open_metadata(self) -> None:
         settings = self._settings
         control = Control(self.engine)
-        app = MetadataApp(control, settings.profile, self._identity())
+        attestation = Attestation(self._sign, SystemClock().now)
+        app = MetadataApp(control, settings.profile, self._identity(), attestation)
         await start_replays(control, settings.replays, app.replay, self._replayed)
         server = HttpServer[MachineRef](
             app.answer, self.engine.clock.now, self._guest_limits(), fast_path=app, bind=self._bind_guests
@@ -345,7 +348,7 @@ class FleetServer:
         plan = ListenPlan(
             port=settings.metadata_port,
             shared=settings.listen,
-            addresses=_machine_addresses(engine, settings.addresses),
+            addresses=machine_addresses(engine, settings.addresses),
             sockets=settings.sockets,
         )
         return Listeners(server, plan, engine.store)
@@ -457,6 +460,12 @@ class FleetServer:
         from fairwarning.arm.tokens import machine_token
 
         return lambda machine, resource: machine_token(self._tokens, self.engine, machine, resource)
+
+    async def _sign(self, data: bytes) -> bytes | None:
+        """Sign an attested document with the authority of the APIs' certificates; None if there is none."""
+        await asyncio.shield(self._management)
+        signer = None if self._tls is None else self._certificates.signer
+        return None if signer is None else signer.sign(data)
 
     async def _open_arm(self) -> "ManagementEndpoint | None":
         if self._settings.arm is None:
@@ -570,20 +579,6 @@ def _check_token(api: str, address: tuple[str, int] | None, token: str | None) -
     if token is not None and len(token) < SHORTEST_TOKEN:
         length = format_count(len(token), "character")
         raise InvalidError("token", f"has {length}; it needs at least {SHORTEST_TOKEN}")
-
-
-def _machine_addresses(engine: Engine, addresses: Mapping[str, str]) -> dict[MachineRef, str]:
-    """Return the addresses by machine; the settings name machines as operators do."""
-    by_machine: dict[MachineRef, str] = {}
-    for name, address in addresses.items():
-        try:
-            machine = engine.directory.machine(name)
-        except FairWarningError as error:
-            raise InvalidError("address", str(error)) from error
-        if machine in by_machine:
-            raise InvalidError("address", f"{machine.full} has more than one")
-        by_machine[machine] = address
-    return by_machine
 
 
 async def _stored_manual_time(store: Store) -> datetime | None:

@@ -190,13 +190,17 @@ def test_without_az_the_command_says_what_is_missing(bare: Server, monkeypatch: 
 
 
 def test_a_server_without_the_management_api_says_so(tmp_path: Path) -> None:
-    with up(tmp_path, "--vm", "db", "--no-arm") as server:
+    with up(tmp_path, "--vm", "db", "--no-arm") as server, httpx2.Client(trust_env=False) as client:
+        url = f"{server.ready['metadata']['db']}/metadata/attested/document?api-version=2021-02-01"
+        attested = client.get(url, headers={"Metadata": "true"})
         done = server.command("az-env")
 
     assert (done.code, done.stdout) == (1, "")
     assert "this server has no management API" in done.stderr
     assert "hint: start the server without --no-arm\n" in done.stderr
     assert server.ready["arm"] is None
+    # I-16: there is no authority that could sign.
+    assert attested.status_code == 404
 
 
 def test_the_same_data_means_the_same_certificate_and_the_same_tokens(tmp_path: Path) -> None:

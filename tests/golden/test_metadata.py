@@ -98,6 +98,8 @@ def test_instance_metadata(shared: Running, golden: Golden) -> None:
         "db/db", "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://x"
     ).json()
     texts["members of a token"] = pretty([*token])
+    attested = shared.ask("db/db", f"/metadata/attested/document?api-version={newest}").json()
+    texts["members of an attested document"] = pretty([*attested])
 
     golden("metadata/instance", texts)
 

@@ -9,6 +9,9 @@ Several processes may share the directory, one after the other: a certificate of
 names is used again, so that none replaces a key which another is about to load.
 
 An authority that would expire before the certificates it signs, or whose key does not match, is replaced.
+
+The authority also vouches for the attested documents of the metadata API (I-16). Each process has a
+certificate that signs documents and nothing else, with a key that only its memory holds.
 """
 
 import fcntl
@@ -30,6 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     load_pem_private_key,
+    pkcs7,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -47,6 +51,24 @@ _REUSED = timedelta(days=1)
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
+#: The names that clients expect in the certificate of an attested document; its subject says whose it is.
+_METADATA_NAMES = ("metadata.azure.com", "*.metadata.azure.com")
+_SIGNING_OPTIONS = (pkcs7.PKCS7Options.Binary, pkcs7.PKCS7Options.NoAttributes)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSigner:
+    """Signs attested documents."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the data with its signature and the certificate, as PKCS #7 in DER."""
+        builder = pkcs7.PKCS7SignatureBuilder().set_data(data)
+        builder = builder.add_signer(self.certificate, self.key, hashes.SHA256())
+        return builder.sign(Encoding.DER, _SIGNING_OPTIONS)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
@@ -55,6 +77,8 @@ class Certificates:
     ca: Path
     chain: Path
     key: Path
+    #: None if the authority is another one.
+    signer: DocumentSigner | None = None
 
     def context(self) -> ssl.SSLContext:
         """Return the TLS settings of the server."""
@@ -84,11 +108,16 @@ def _certificates(directory: Path, hosts: Collection[str], now: datetime) -> Cer
         authority = _new_authority(now)
         _write(ca_key, _private(authority.key))
         _write(ca, _public(authority.certificate), mode=0o644)
-    files = Certificates(ca=ca, chain=directory / "server.pem", key=directory / "server-key.pem")
+    files = Certificates(
+        ca=ca,
+        chain=directory / "server.pem",
+        key=directory / "server-key.pem",
+        signer=_document_signer(authority, now),
+    )
     if _is_current(files, authority, hosts, now):
         return files
     key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _server_certificate(authority, key, hosts, now)
+    certificate = _issue(authority, "fairwarning", key, hosts, ExtendedKeyUsageOID.SERVER_AUTH, now)
     _write(files.key, _private(key))
     _write(files.chain, _public(certificate) + _public(authority.certificate), mode=0o644)
     return files
@@ -145,17 +174,31 @@ def _new_authority(now: datetime) -> _Authority:
     return _Authority(certificate, key)
 
 
-def _server_certificate(
-    authority: _Authority, key: ec.EllipticCurvePrivateKey, hosts: Iterable[str], now: datetime
+def _document_signer(authority: _Authority, now: datetime) -> DocumentSigner:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = "fairwarning attested documents (not Azure)"
+    # A purpose that no TLS client accepts from a server.
+    purpose = ExtendedKeyUsageOID.EMAIL_PROTECTION
+    return DocumentSigner(_issue(authority, name, key, _METADATA_NAMES, purpose, now), key)
+
+
+def _issue(
+    authority: _Authority,
+    common_name: str,
+    key: ec.EllipticCurvePrivateKey,
+    hosts: Iterable[str],
+    purpose: x509.ObjectIdentifier,
+    now: datetime,
 ) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairwarning")])
+    """Return a certificate that the authority signed for names and for one purpose."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     signer = authority.key.public_key()
     return (
         _certificate(name, authority.certificate.subject, key, now, LIFE)
         .add_extension(x509.SubjectAlternativeName([_name(host) for host in hosts]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
         .sign(authority.key, hashes.SHA256())

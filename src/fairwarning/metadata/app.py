@@ -5,6 +5,7 @@ parameters, api-version, method, body.
 """
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable, Mapping
 
 from fairwarning.control.control import Control
@@ -17,7 +18,8 @@ from fairwarning.core.policy import Profile
 from fairwarning.engine.faults import ActiveFault
 from fairwarning.http1.messages import JSON, RESET, CacheableGet, Reply, Request, Response
 from fairwarning.http1.throttle import Rate
-from fairwarning.metadata import instance
+from fairwarning.metadata import attested, instance
+from fairwarning.metadata.attested import Attestation
 from fairwarning.metadata.checks import (
     FORBIDDEN,
     TOO_MANY,
@@ -34,6 +36,7 @@ from fairwarning.metadata.checks import (
     parse_query,
 )
 from fairwarning.metadata.fast_path import GuestFastPath
+from fairwarning.metadata.instance_fields import InstanceFacts
 from fairwarning.metadata.long_poll import LongPoll
 from fairwarning.metadata.scheduled_events import ScheduledEvents, seconds_to_wait
 from fairwarning.metadata.views import MachineView
@@ -50,10 +53,17 @@ _IDENTITY_VERSION = "2018-02-01"
 class MetadataApp:
     """Answers the requests of known machines."""
 
-    def __init__(self, control: Control, profile: Profile, identity: Identity | None = None) -> None:
+    def __init__(
+        self,
+        control: Control,
+        profile: Profile,
+        identity: Identity | None = None,
+        attestation: Attestation | None = None,
+    ) -> None:
         self._engine = control.engine
         self._profile = profile
         self._token = identity
+        self._attestation = attestation
         self._rate = Rate(profile.requests_per_second, profile.burst)
         self._fast_paths: dict[MachineRef, GuestFastPath] = {}
         self._events = ScheduledEvents(control, profile)
@@ -65,6 +75,7 @@ class MetadataApp:
             "/metadata/versions": self._versions,
             "/metadata": self._root,
             "/metadata/identity/oauth2/token": self._identity,
+            "/metadata/attested/document": self._attested,
         }
         if profile.legacy_latest_path:
             self._routes = {**self._routes, "/metadata/latest/scheduledevents": self._legacy}
@@ -223,11 +234,30 @@ class MetadataApp:
         if version not in IMDS_VERSIONS:
             raise self._unsupported_by_instance(version)
         _require_get(request)
-        scope = self._engine.scope(machine.scope)
-        facts = instance.instance_facts(self._engine.machine(machine), scope.facts, self._engine.texts())
         path = request.path.split("/")[3:]
-        element = instance.find_element(instance.document(facts, version), path)
+        element = instance.find_element(instance.document(self._facts(machine), version), path)
         return _render(element, parameters)
+
+    def _facts(self, machine: MachineRef) -> InstanceFacts:
+        scope = self._engine.scope(machine.scope)
+        return instance.instance_facts(self._engine.machine(machine), scope.facts, self._engine.texts())
+
+    async def _attested(self, machine: MachineRef, request: Request) -> Response:
+        parameters = _checked_parameters(request)
+        version, nonce = parameters.get("api-version", ""), parameters.get("nonce", "")
+        if version not in IMDS_VERSIONS or version < attested.FIRST_VERSION:
+            raise bad_version(IMDS_VERSIONS[::-1])
+        _require_get(request)
+        if len(nonce) > attested.LONGEST_NONCE:
+            raise CheckFailedError(error(400, "Bad request. nonce has more than 32 characters"))
+        if self._attestation is None:
+            return not_found(request)
+        data = attested.attested_data(self._facts(machine), version, nonce, self._attestation.now())
+        signature = await self._attestation.sign(data)
+        if signature is None:
+            return not_found(request)
+        document: Json = {"encoding": "pkcs7", "signature": base64.b64encode(signature).decode()}
+        return Response(200, compact_json(document), (), JSON)
 
     def _versions(self, machine: MachineRef, request: Request) -> Response:
         _checked_parameters(request)

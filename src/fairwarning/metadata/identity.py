@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address
 from socket import inet_aton, inet_ntoa
 
-from fairwarning.core.errors import InvalidError
+from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.inputs import parse_address
 from fairwarning.core.model import MachineRef
+from fairwarning.engine.engine import Engine
 from fairwarning.metadata.machine_numbers import MachineNumbers
 
 #: The addresses of machines on the shared loopback listener, in the order of their numbers.
@@ -102,6 +103,20 @@ class Inventory:
 
     def _is_active(self, number: int) -> bool:
         return number < len(self._active) and self._active[number] == 1
+
+
+def machine_addresses(engine: Engine, addresses: Mapping[str, str]) -> dict[MachineRef, str]:
+    """Return the addresses by machine; the settings name machines as operators do."""
+    by_machine: dict[MachineRef, str] = {}
+    for name, address in addresses.items():
+        try:
+            machine = engine.directory.machine(name)
+        except FairWarningError as error:
+            raise InvalidError("address", str(error)) from error
+        if machine in by_machine:
+            raise InvalidError("address", f"{machine.full} has more than one")
+        by_machine[machine] = address
+    return by_machine
 
 
 def _number(address: str) -> int | None:
