@@ -65,6 +65,16 @@ def test_a_table_behaves_like_a_dictionary_of_machines(first: list[Entry], then:
     assert table.running() is any(one.power is PowerState.RUNNING for one in expected.values())
 
 
+@given(entries)
+def test_a_table_tells_the_id_and_the_shared_fields_of_a_machine(changes: list[Entry]) -> None:
+    table = build_table(changes)
+
+    for name, machine in table.items():
+        shared = table.shared_fields(name)
+        assert table.vm_id(name) == machine.vm_id
+        assert all(getattr(machine, field) == value for field, value in shared._asdict().items())
+
+
 def test_a_table_does_not_change_when_another_is_built_from_it() -> None:
     before = build_table([machine("a"), machine("b")])
 

@@ -193,6 +193,16 @@ Command = (
 def concerns(command: Command) -> frozenset[ScopeId]:
     """Return the scopes that a command names; the engine adds scopes that share a set or a barrier."""
     match command:
+        case (
+            Approve(scope=scope)
+            | AddMachines(scope=scope)
+            | Cancel(scope=scope)
+            | ReportOutcomes(scope=scope)
+            | SetApprovals(scope=scope)
+            | StartRollout(scope=scope)
+            | StopRollout(scope=scope)
+        ):
+            return frozenset({scope})
         case CreateSet(blueprint=blueprint):
             return frozenset((ScopeId(in_group(blueprint.group, blueprint.name)), *scope_ids(blueprint)))
         case ApplyInventory(scopes=inventory, gone=gone):
@@ -204,15 +214,5 @@ def concerns(command: Command) -> frozenset[ScopeId]:
             return frozenset(machine.scope for machine in machines)
         case Poll(machine=machine) | SetPower(machine=machine) | Protect(machine=machine):
             return frozenset({machine.scope})
-        case (
-            AddMachines(scope=scope)
-            | Approve(scope=scope)
-            | Cancel(scope=scope)
-            | ReportOutcomes(scope=scope)
-            | SetApprovals(scope=scope)
-            | StartRollout(scope=scope)
-            | StopRollout(scope=scope)
-        ):
-            return frozenset({scope})
         case _:
             assert_never(command)

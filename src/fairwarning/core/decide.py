@@ -116,6 +116,8 @@ def _next_version(scope: Scope | None, published: Published | None) -> Scope | N
 
 def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Change]:
     match command:
+        case Approve():
+            return _approve(fleet, command, now)
         case CreateSet():
             return _create_set(fleet, command, now)
         case AddMachines():
@@ -126,8 +128,6 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Chan
             return _delete_scopes(fleet, command, now)
         case Schedule():
             return _schedule(fleet, command, now)
-        case Approve():
-            return _approve(fleet, command, now)
         case Cancel():
             return _cancel(fleet, command, now)
         case Poll():

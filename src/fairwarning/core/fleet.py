@@ -106,7 +106,7 @@ class Impact(NamedTuple):
 
     def after(self, duration: timedelta) -> datetime:
         """Return when the impact has lasted for a duration, at the clock's speed."""
-        return self.since + duration / self.speed
+        return self.since + (duration if self.speed == 1.0 else duration / self.speed)
 
     def observed(
         self, progress: Progress, *, problem: str | None = None, again_at: datetime | None = None
@@ -136,26 +136,28 @@ def shown_to(machine: VmName, event: Event, properties: ScopeProperties) -> bool
 
 def outstanding_impacts(scope: Scope, policy: Policy) -> tuple[Impact, ...]:
     """Return the impacts of started events that are not done; the same state gives the same impacts."""
-    return tuple(
-        Impact(
-            event=event.id,
-            machine=machine.ref,
-            kind=event.kind,
-            cause=event.cause,
-            duration=event.duration,
-            since=event.started_at if failure is None else failure.retry_at,
-            attempt=0 if failure is None else failure.attempt,
-            vm_id=machine.vm_id,
-            host=machine.host,
-            eviction=machine.eviction,
-            speed=policy.speed,
-        )
-        for event in scope.events.values()
-        if event.status is EventStatus.STARTED and event.started_at is not None
-        for failures in (last_failures(event),)
-        for machine in map(scope.machines.__getitem__, machines_awaiting_impact(event, scope))
-        for failure in (failures.get(machine.name),)
-    )
+    impacts: list[Impact] = []
+    for event in scope.events.values():
+        if event.status is EventStatus.STARTED and event.started_at is not None:
+            failures = last_failures(event)
+            for name in machines_awaiting_impact(event, scope):
+                failure, shared = failures.get(name), scope.machines.shared_fields(name)
+                impacts.append(
+                    Impact(
+                        event=event.id,
+                        machine=MachineRef(scope.id, name),
+                        kind=event.kind,
+                        cause=event.cause,
+                        duration=event.duration,
+                        since=event.started_at if failure is None else failure.retry_at,
+                        attempt=0 if failure is None else failure.attempt,
+                        vm_id=scope.machines.vm_id(name),
+                        host=shared.host,
+                        eviction=shared.eviction,
+                        speed=policy.speed,
+                    )
+                )
+    return tuple(impacts)
 
 
 def last_failures(event: Event) -> dict[VmName, Failure]:

@@ -1,7 +1,7 @@
 """The machines of a scope, stored compactly.
 
 A fleet may have a million machines, and the machines of one scope are nearly alike. A table stores the
-fields that machines share once per distinct combination (``_SharedFields``: host, domains, model, power,
+fields that machines share once per distinct combination (``SharedFields``: host, domains, model, power,
 tags and so on) and one short text per machine:
 
     row = <mark> <instance> NUL <vm_id>
@@ -21,7 +21,7 @@ from typing import NamedTuple
 from fairwarning.core.model import EvictionPolicy, HostId, Machine, MachineModel, PowerState, ScopeId, VmName
 
 
-class _SharedFields(NamedTuple):
+class SharedFields(NamedTuple):
     """The fields of a machine that other machines of its scope are likely to share."""
 
     scope: ScopeId
@@ -38,7 +38,7 @@ class _SharedFields(NamedTuple):
     location: str
 
 
-_get_shared_fields = attrgetter(*_SharedFields._fields)
+_get_shared_fields = attrgetter(*SharedFields._fields)
 
 
 class MachineTable(Mapping[VmName, Machine]):
@@ -48,7 +48,7 @@ class MachineTable(Mapping[VmName, Machine]):
 
     def __init__(self) -> None:
         self._rows: dict[VmName, str] = {}
-        self._shared: dict[str, _SharedFields] = {}
+        self._shared: dict[str, SharedFields] = {}
 
     def __getitem__(self, name: VmName) -> Machine:
         row = self._rows[name]
@@ -68,6 +68,14 @@ class MachineTable(Mapping[VmName, Machine]):
         """Return the names."""
         return self._rows.keys()
 
+    def vm_id(self, name: VmName) -> str:
+        """Return the id of a machine."""
+        return self._rows[name][1:].partition("\0")[2]
+
+    def shared_fields(self, name: VmName) -> SharedFields:
+        """Return the fields that a machine may share with others; the machine itself is not built."""
+        return self._shared[self._rows[name][0]]
+
     def hosts(self) -> frozenset[HostId]:
         """Return the hosts of the machines."""
         return frozenset(shared.host for shared in self._shared.values())
@@ -86,7 +94,7 @@ class MachineTableDraft:
 
     def put(self, machine: Machine) -> None:
         """Add a machine at the end, or replace the machine of the same name in its place."""
-        shared = _SharedFields._make(_get_shared_fields(machine))
+        shared = SharedFields._make(_get_shared_fields(machine))
         mark = self._marks.get(shared) or self._new_mark(shared)
         self._rows[machine.name] = f"{mark}{machine.instance}\0{machine.vm_id}"
 
@@ -103,7 +111,7 @@ class MachineTableDraft:
         table._shared = {mark: shared for shared, mark in self._marks.items() if mark in used}
         return table
 
-    def _new_mark(self, shared: _SharedFields) -> str:
+    def _new_mark(self, shared: SharedFields) -> str:
         taken = set(self._marks.values())
         mark = next(mark for mark in map(chr, count()) if mark not in taken)
         self._marks[shared] = mark

@@ -21,11 +21,11 @@ else:
     # of the core have slots and no ``__post_init__``, so their fields can be copied as they are.
     def replace(value, /, **changes):
         """Return a copy of a value with some fields changed."""
-        copy = object.__new__(type(value))
+        copy, put = object.__new__(type(value)), object.__setattr__
         for name in type(value).__slots__:
-            object.__setattr__(copy, name, getattr(value, name))
+            put(copy, name, getattr(value, name))
         for name, change in changes.items():
-            object.__setattr__(copy, name, change)
+            put(copy, name, change)
         return copy
 
 

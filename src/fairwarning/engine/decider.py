@@ -199,6 +199,9 @@ class Decider:
 
     def _take(self) -> list[_Request]:
         """Remove and return the requests of the next batch."""
+        if not self._gathered[0].tries:  # requests that were tried before come first
+            batch, self._gathered = self._gathered[: self._batch_size], self._gathered[self._batch_size :]
+            return batch
         for request in self._gathered:
             if request.tries and asyncio.get_running_loop().time() - request.arrived > PATIENCE:
                 request.fail(ContendedError())
@@ -373,6 +376,8 @@ def _note_last_line(requests: Sequence[_Request], number: int) -> None:
 
 
 def _changed_texts(texts: Texts, reads: ReadRecorder) -> Texts:
+    if not texts:
+        return texts
     # Stores replace some characters; every replica must hold what the journal says.
     stored = {readable(key): None if text is None else readable(text) for key, text in texts.items()}
     return {key: text for key, text in stored.items() if reads.text(key) != text}

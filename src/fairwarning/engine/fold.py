@@ -194,10 +194,22 @@ class FoldView:
     def __init__(self, state: State) -> None:
         self._state = state
         self._directory = Directory(state)
-        self.find_scope = state.find_scope
-        self.keys_under = state.keys_under
-        self.scope = self._directory.scope
-        self.machines_on_host = self._directory.machines_on_host
+
+    def scope(self, scope_id: ScopeId) -> Scope:
+        """Return a scope, or raise ``UnknownScopeError``."""
+        return self._directory.scope(scope_id)
+
+    def find_scope(self, scope_id: ScopeId) -> Scope | None:
+        """Return a scope; None if there is none."""
+        return self._state.find_scope(scope_id)
+
+    def machines_on_host(self, host: str) -> tuple[MachineRef, ...]:
+        """Return the machines on a host."""
+        return self._directory.machines_on_host(host)
+
+    def keys_under(self, prefix: str) -> Iterator[str]:
+        """Yield the keys of the texts below a prefix, in order."""
+        return self._state.keys_under(prefix)
 
     def text(self, key: str) -> str | None:
         """Return a text that another package stores with the fleet."""

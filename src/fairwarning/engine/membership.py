@@ -176,9 +176,10 @@ class Membership:
     @property
     def clock_state(self) -> ClockState:
         """How this node's clock compares with the store's."""
-        if abs(self.offset) > MOST_OFFSET:
-            return ClockState.AHEAD if self.offset > timedelta(0) else ClockState.BEHIND
-        return ClockState.OFF if abs(self.offset) > NOTABLE_OFFSET else ClockState.GOOD
+        offset = self.offset
+        if abs(offset) > MOST_OFFSET:
+            return ClockState.AHEAD if offset > timedelta(0) else ClockState.BEHIND
+        return ClockState.OFF if abs(offset) > NOTABLE_OFFSET else ClockState.GOOD
 
     @property
     def may_act(self) -> bool:

@@ -60,6 +60,8 @@ LOOK_AGAIN_AFTER = timedelta(seconds=30)
 #: How many seconds a scope waits after its request has failed.
 RETRY_AFTER = 1.0
 
+_ENDED = frozenset({Progress.DONE, Progress.FAILED})
+
 
 class ReconciledFleet(Protocol):
     """What the reconciler needs of the engine."""
@@ -86,7 +88,7 @@ class Look(NamedTuple):
     """The started events of a scope and their impacts that were looked at, and when to look again."""
 
     events: frozenset[EventId]
-    impacts: frozenset[Impact]
+    impacts: Sequence[Impact]
     again_at: datetime | None
 
 
@@ -169,7 +171,7 @@ class Reconciler:
         A scope whose request failed a moment ago waits, unless ``everything`` is to be done. A scope to be
         looked at waits until a call to the driver is free for it. While nothing may be done, all wait.
         """
-        if not self._fleet.membership.may_act:
+        if not self.has_left(now) or not self._fleet.membership.may_act:
             return
         self._leave_looks_to_others(now)
         due = self._take_due(now)
@@ -274,10 +276,9 @@ class Reconciler:
             scope = self._fleet.scopes().get(scope_id)
             if scope is None:
                 return
-            observations = await self._look(scope)
+            outcomes = await self._look(scope)
         finally:
             self._release(scope_id)
-        outcomes = {impact: seen for impact, seen in observations.items() if _matters(seen)}
         if due or outcomes:
             await self._submit(scope_id, outcomes)
 
@@ -307,14 +308,14 @@ class Reconciler:
     # -- impacts
 
     async def _look(self, scope: Scope) -> Mapping[Impact, Observation]:
-        """Begin the impacts of a scope that are due and have not begun, and observe all that are due."""
+        """Begin the due impacts of a scope that have not begun; return the observations that matter."""
         started = _started_events(scope)
         if not started:
             return {}
         now, impacts = self._fleet.clock.now(), self._impacts(scope)
         due = [impact for impact in impacts if impact.since <= now]
         again = [impact.since for impact in impacts if impact.since > now]
-        observations: Mapping[Impact, Observation] = {}
+        outcomes: Mapping[Impact, Observation] = {}
         if due:
             if scope.id not in self._callers and len(self._callers) >= DRIVER_CALLS:
                 self._looks.pop(scope.id, None)
@@ -323,15 +324,17 @@ class Reconciler:
             self._callers.add(scope.id)
             try:
                 async with asyncio.timeout(DRIVER_TIMEOUT):
-                    observations = dict(zip(due, await self._observe(due, now), strict=True))
+                    observations = await self._observe(due, now)
+                again += [seen.again_at for seen in observations if seen.again_at is not None]
+                observed = zip(due, observations, strict=True)
+                outcomes = {impact: seen for impact, seen in observed if _matters(seen)}
             except StorageError:
                 raise
             except Exception:  # the driver's errors are as unknown as its machines
                 log.exception(LogMessage("driver_failed", driver=self.driver.name, scope=scope.id))
                 again.append(self._fleet.clock.now() + LOOK_AGAIN_AFTER)
-        again += (seen.again_at for seen in observations.values() if seen.again_at is not None)
-        self._looks[scope.id] = Look(started, frozenset(impacts), min(again, default=None))
-        return observations
+        self._looks[scope.id] = Look(started, impacts, min(again, default=None))
+        return outcomes
 
     async def _observe(self, impacts: Sequence[Impact], now: datetime) -> Sequence[Observation]:
         observations = await self.driver.observe(impacts, now)
@@ -355,7 +358,9 @@ class Reconciler:
         """Whether every outstanding impact of a scope was looked at."""
         look = self._looks.get(scope.id)
         # Most looks are wanted for an event that has just started; its impacts need not be listed to know.
-        return look is not None and started <= look.events and look.impacts.issuperset(self._impacts(scope))
+        if look is None or not started <= look.events:
+            return False
+        return set(look.impacts).issuperset(self._impacts(scope))
 
     def _release(self, scope_id: ScopeId) -> None:
         """Leave a scope's call to the driver to others."""
@@ -363,9 +368,9 @@ class Reconciler:
         if self._unseen:
             self.moved.set()
 
-    def _impacts(self, scope: Scope) -> tuple[Impact, ...]:
+    def _impacts(self, scope: Scope) -> Sequence[Impact]:
         impacts = outstanding_impacts(scope, self._fleet.policy)
-        return tuple(impact for impact in impacts if self.driver.reaches(impact.host))
+        return [impact for impact in impacts if self.driver.reaches(impact.host)]
 
     # -- deadlines
 
@@ -391,7 +396,7 @@ class Reconciler:
             scope, look = self._fleet.scopes()[scope_id], self._looks.get(scope_id)
             # A look that is due already is not put off by a further impact.
             due = now if look is None or look.again_at is None else min(look.again_at, now)
-            self._looks[scope_id] = Look(_started_events(scope), frozenset(self._impacts(scope)), due)
+            self._looks[scope_id] = Look(_started_events(scope), self._impacts(scope), due)
             self._schedule(scope)
 
     def _deadline(self, scope: Scope) -> datetime | None:
@@ -434,5 +439,4 @@ def _look_again(observation: Observation, at: datetime) -> Observation:
 
 def _matters(observation: Observation) -> bool:
     """Whether an observation may change anything."""
-    ended = observation.progress in (Progress.DONE, Progress.FAILED)
-    return ended or not observation.exists or observation.problem is not None
+    return observation.progress in _ENDED or not observation.exists or observation.problem is not None

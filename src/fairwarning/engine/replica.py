@@ -164,7 +164,8 @@ class Replica:
         sets: Mapping[str, int],
         texts: Mapping[str, str | None],
     ) -> None:
-        remade = {line.scope for line in lines if isinstance(line, ScopeMade)}
+        # A batch that makes a scope writes the name of its set, too.
+        remade = {line.scope for line in lines if isinstance(line, ScopeMade)} if sets else ()
         for scope_id, scope in scopes.items():
             self._indexes.put(scope_id, self._scopes.get(scope_id), scope)
             if scope is None or scope_id in remade:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from contextlib import suppress
 
 from fairwarning.engine.clock import Clock, ManualClock
 from fairwarning.engine.engine import Engine
@@ -16,6 +15,7 @@ LOOK_AGAIN = 1.0
 
 async def run(engine: Engine, clock: Clock) -> None:
     """Start on every deadline when it is reached, and on new impacts at once, until cancelled."""
+    loop, moved = asyncio.get_running_loop(), engine.reconciler.moved
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(engine.reconciler.watch())
         while True:
@@ -24,10 +24,11 @@ async def run(engine: Engine, clock: Clock) -> None:
                 seconds = _begin(engine, clock)
             except Exception:  # the outermost loop: an error must not end the timer
                 log.exception(LogMessage("tick_failed"))
-            engine.reconciler.moved.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await engine.reconciler.moved.wait()
+            moved.clear()
+            alarm = None if seconds is None else loop.call_later(seconds, moved.set)
+            await moved.wait()
+            if alarm is not None:
+                alarm.cancel()
 
 
 def _begin(engine: Engine, clock: Clock) -> float | None:

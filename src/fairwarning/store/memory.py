@@ -185,7 +185,8 @@ class MemoryStore:
         self._polled.pop(scope, None)
 
     def _write(self, batch: Batch) -> None:
-        for scope_id in remade_scopes(batch):
+        # A batch that makes or removes a scope writes the name of its set, too.
+        for scope_id in remade_scopes(batch) if batch.sets else ():
             self._forget(scope_id)
         for scope_id, scope in batch.after.items():
             if scope is None:

@@ -161,6 +161,12 @@ class BatchWrites:
 
     def _add(self, line: Line) -> None:
         match line:
+            case EventChanged(scope=scope, event=event) if event.status is EventStatus.GONE:
+                self.events.remove(scope, event.id)
+            case EventChanged(scope=scope, event=event):
+                self.events.put(scope, event.id, event)
+            case ScopePropertiesChanged() | Published() | TextChanged():
+                pass  # the batch has the properties, incarnations and texts after it
             case ScopeMade(scope=scope) | ScopeRemoved(scope=scope):
                 self.wiped.add(scope)
                 self.machines.forget(scope)
@@ -169,12 +175,6 @@ class BatchWrites:
                 self.machines.put(scope, machine.name, machine)
             case MachineRemoved(scope=scope, name=name):
                 self.machines.remove(scope, name)
-            case EventChanged(scope=scope, event=Event(status=EventStatus.GONE) as event):
-                self.events.remove(scope, event.id)
-            case EventChanged(scope=scope, event=event):
-                self.events.put(scope, event.id, event)
-            case ScopePropertiesChanged() | Published() | TextChanged():
-                pass  # the batch has the properties, incarnations and texts after it
             case PollsRecorded() | CommandRefused() | ActionNote():
                 pass
             case _:

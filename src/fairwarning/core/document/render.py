@@ -24,6 +24,8 @@ TRANSIENT = frozenset({404, 410, 429})
 #: Longer than any id that fairwarning creates; ids that guests send appear in the history.
 LONGEST_ID = 64
 
+_compact = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+
 _Field: TypeAlias = Callable[[Event, DocumentShape, ScopeKind], Json]
 
 
@@ -37,7 +39,7 @@ def render_document(
 
 def compact_json(value: Json) -> bytes:
     """Render JSON as Azure does, without white space (V-09)."""
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _compact.encode(value).encode()
 
 
 def render_not_before(instant: datetime, shape: DocumentShape) -> str:
