@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fairwarning.arm import maintenance
-from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
+from fairwarning.arm.compute import availability_sets, cloud_services, disks, instances, scalesets, vms
 from fairwarning.arm.documents import deep_merge
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
@@ -21,6 +21,7 @@ TABLES = (
     instances.ROUTES,
     availability_sets.ROUTES,
     cloud_services.ROUTES,
+    disks.ROUTES,
     maintenance.ROUTES,
 )
 #: The newest api-version, as az sends it.

@@ -255,6 +255,11 @@ def test_a_group_that_is_made_anew_survives_everybody_who_asks_after_the_old_one
 EVERYTHING = f"{GROUPS.rpartition('/')[0]}/resources"
 
 
+def without_disks(names: list[str]) -> list[str]:
+    """Return the names of resources that are not the disk of a machine, in order."""
+    return sorted(name for name in names if "_OsDisk_1_" not in name)
+
+
 def everything() -> Azure:
     cloud = azure(WEB, DB, Blueprint(name="app", kind=ScopeKind.AVAILABILITY_SET))
     cloud.put(NETWORK, {"tags": {"team": "blue"}})
@@ -276,14 +281,14 @@ def everything() -> Azure:
 def test_the_list_of_resources_holds_what_the_filter_lets_through(query: str, names: list[str]) -> None:
     cloud = everything()
 
-    assert sorted(cloud.names(f"{EVERYTHING}?$filter={query}")) == sorted(names)
+    assert without_disks(cloud.names(f"{EVERYTHING}?$filter={query}")) == sorted(names)
 
 
 def test_the_list_of_a_group_holds_what_is_in_it() -> None:
     cloud = everything()
 
     assert cloud.names(f"{ROOT}/resources") == ["net"]
-    assert sorted(cloud.names(f"{HOME_GROUP}/resources")) == ["app", "app-0", "db", "web"]
+    assert without_disks(cloud.names(f"{HOME_GROUP}/resources")) == ["app", "app-0", "db", "web"]
 
 
 @pytest.mark.parametrize("query", ["name ne 'x'", "substringof('a', name)", "colour eq 'red'", "name eq x"])

@@ -18,7 +18,7 @@ from tests.fixtures.release import KEPT
 
 FOLDER = Path(__file__).parent / "expected"
 
-_ID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|\b[0-9a-f]{32}\b")
+_ID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|(?<![0-9a-zA-Z])[0-9a-f]{32}\b")
 _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")
 _DATA = re.compile(r"/[\w/.-]*/data\b")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----(\\n)?", re.DOTALL)

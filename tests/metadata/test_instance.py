@@ -8,8 +8,8 @@ import pytest
 
 from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.metadata.instance import (
-    DataDisk,
     LeafNeedsTextError,
+    MachineDisk,
     NoSuchElementError,
     computer_name,
     document,
@@ -31,7 +31,7 @@ WEB_3 = InstanceFacts(
     placement_group_id="6f0c7a1e-3d0e-4f5e-9a55-1f7c6f0b2a11",
     computer_name=computer_name("web", 3),
     public_keys=("ssh-ed25519 AAAA ops",),
-    data_disks=(DataDisk(lun=0, name="web_3_data"),),
+    data_disks=(MachineDisk(lun=0, name="web_3_data"),),
     private_ip="10.1.0.7",
     subnet="10.1.0.0",
     ipv6=("fd00::7",),

@@ -6,7 +6,13 @@ import pytest
 
 from fairwarning.core.document.render import Json
 from fairwarning.core.document.versions import IMDS_VERSIONS
-from fairwarning.metadata.instance import DataDisk, NoSuchElementError, computer_name, document, find_element
+from fairwarning.metadata.instance import (
+    MachineDisk,
+    NoSuchElementError,
+    computer_name,
+    document,
+    find_element,
+)
 from fairwarning.metadata.instance_fields import FIELDS, Field, InstanceFacts
 
 NEWEST = IMDS_VERSIONS[-1]
@@ -21,7 +27,7 @@ WEB_3 = InstanceFacts(
     placement_group_id="6f0c7a1e-3d0e-4f5e-9a55-1f7c6f0b2a11",
     computer_name=computer_name("web", 3),
     public_keys=("ssh-ed25519 AAAA ops",),
-    data_disks=(DataDisk(lun=0, name="web_3_data"),),
+    data_disks=(MachineDisk(lun=0, name="web_3_data"),),
     private_ip="10.1.0.7",
     subnet="10.1.0.0",
     ipv6=("fd00::7",),
@@ -271,7 +277,7 @@ def test_a_zonal_machine_says_where_it_is() -> None:
 
 
 def test_every_data_disk_has_its_own_entry() -> None:
-    disks = (DataDisk(lun=0, name="logs", size_gb=64), DataDisk(lun=4, name="rows", size_gb=512))
+    disks = (MachineDisk(lun=0, name="logs", size_gb=64), MachineDisk(lun=4, name="rows", size_gb=512))
     facts = InstanceFacts(name="db", vm_id="1", data_disks=disks)
 
     second = "compute/storageProfile/dataDisks/1"

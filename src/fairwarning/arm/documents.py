@@ -1,6 +1,6 @@
 """JSON documents as Azure reads them: member names are case-insensitive."""
 
-from fairwarning.core.azure.members import get_path
+from fairwarning.core.azure.members import deep_merge, get_path
 from fairwarning.core.document.render import Json
 
 __all__ = [
@@ -27,18 +27,6 @@ def get_fields(document: Json, *path: str) -> Document:
     """Return the object at a path of a document; an empty object if there is none."""
     fields = get_path(document, *path)
     return fields if isinstance(fields, dict) else {}
-
-
-def deep_merge(old: Json, new: Json) -> Json:
-    """Return ``old`` with ``new`` over it: objects are merged, everything else is replaced."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    spellings = {name.lower(): name for name in old}
-    merged = dict(old)
-    for name, value in new.items():
-        key = spellings.get(name.lower(), name)
-        merged[key] = deep_merge(merged[key], value) if key in merged else value
-    return merged
 
 
 def overlay(document: Json, more: Document) -> Document:

@@ -34,7 +34,6 @@ STORED: tuple[tuple[str, str], ...] = (
     ("Microsoft.KeyVault", _ANY),
     ("Microsoft.Insights", _ANY),
     ("Microsoft.OperationalInsights", _ANY),
-    ("Microsoft.Compute", "disks"),
     ("Microsoft.Compute", "images"),
     ("Microsoft.Compute", "snapshots"),
     ("Microsoft.Compute", "sshPublicKeys"),

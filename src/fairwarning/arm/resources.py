@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 
+from fairwarning.arm.compute import disks
 from fairwarning.arm.context import ArmContext
 from fairwarning.arm.documents import Document, get_fields, get_path
 from fairwarning.arm.errors import AzureError
@@ -12,6 +13,7 @@ from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import SCOPE_KINDS, group_name, paginate, set_id
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.disks import DISKS
 from fairwarning.core.azure.identity import DEFAULT_LOCATION, VMS, group_id, resource_id
 from fairwarning.core.model import Scope, ScopeKind
 
@@ -21,8 +23,8 @@ _AND = re.compile(r"(?<!\s)\s++and\s++(?=\w++\s++eq\s)", re.IGNORECASE)
 _RESOURCE = re.compile(r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/([^/]+/[^/]+)/[^/]+")
 _UNLISTED_TYPES = frozenset({"microsoft.resources/deployments"})
 _SUMMARY_MEMBERS = ("id", "name", "type", "location", "kind", "sku", "zones", "identity", "tags", "managedBy")
-#: Types whose resources are scopes and machines of the core; a document alone does not make one of them.
-_CORE_TYPES = frozenset(f"Microsoft.Compute/{kind}".lower() for kind in SCOPE_KINDS)
+#: Types whose resources follow from the machines of the core; a document alone does not make one of them.
+_CORE_TYPES = frozenset(f"Microsoft.Compute/{kind}".lower() for kind in (*SCOPE_KINDS, DISKS))
 
 Predicate = Callable[[Document], bool]
 
@@ -41,13 +43,20 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
 
 def _resources(state: ArmState, group: str | None) -> Iterator[Document]:
     """Yield a summary of every top-level resource, of a group or of all groups."""
-    scopes = state.view.scopes() if group is None else state.scopes_in_group(group)
+    scopes = tuple(state.view.scopes() if group is None else state.scopes_in_group(group))
     for resource in dict.fromkeys(chain.from_iterable(_ids(state, scope) for scope in scopes)):
         yield _summary(state, resource)
     for key, document in state.existing_documents(group_id("" if group is None else f"{group}/")):
         parts = _RESOURCE.fullmatch(key)
         if parts is not None and parts[1] not in _CORE_TYPES | _UNLISTED_TYPES:
-            yield {name: document[name] for name in _SUMMARY_MEMBERS if name in document}
+            yield _summarized(document)
+    machines = (scope for scope in scopes if scope.facts.kind in SCOPE_KINDS[VMS])
+    for _, find in disks.all_disks(state, group, machines):
+        yield _summarized(disks.show(state, find()))
+
+
+def _summarized(document: Document) -> Document:
+    return {name: document[name] for name in _SUMMARY_MEMBERS if name in document}
 
 
 def _ids(state: ArmState, scope: Scope) -> Iterator[str]:
@@ -64,7 +73,7 @@ def _summary(state: ArmState, resource: str) -> Document:
     location = get_path(state.document(group), "location") or DEFAULT_LOCATION
     summary: Document = {"id": resource, "name": name, "type": kind, "location": location, "tags": {}}
     document = state.document(resource) or {}
-    return summary | {member: document[member] for member in _SUMMARY_MEMBERS if member in document}
+    return summary | _summarized(document)
 
 
 def _parse_filter(text: str) -> Iterator[Predicate]:

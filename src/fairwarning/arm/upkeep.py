@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 
 from fairwarning.arm import deployments, operations, resource_ids
-from fairwarning.arm.compute import render, scalesets
+from fairwarning.arm.compute import disks, render, scalesets
 from fairwarning.arm.context import ArmContext, Documents, Edit
 from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.groups import documents_below, documents_of_deleted
@@ -227,12 +227,14 @@ def _after(state: ArmState, key: str) -> Documents:
         machine = scalesets.find_instance(
             resource_ids.find_scopes(state, SCALE_SETS, names), names["instance"]
         )
-        return {} if _describes(document, machine) else documents_below(state, key) | {key: None}
-    if _TYPES[names["kind"]] == VMS:
+        exists = _describes(document, machine)
+    elif _TYPES[names["kind"]] == VMS:
         exists = _describes(document, resource_ids.find_vm(state, names))
     else:
         exists = bool(resource_ids.find_scopes(state, _TYPES[names["kind"]], names))
-    return {} if exists else documents_below(state, key) | {key: None}
+    if exists:
+        return {}
+    return {**documents_below(state, key), **disks.documents_after(state, document), key: None}
 
 
 def _describes(document: Document, machine: Machine | None) -> bool:

@@ -12,16 +12,17 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from fairwarning.core.azure.identity import computer_name, identify, stored_documents
+from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json, compact_json
 from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import Machine, ScopeKind, ScopeProperties, derive_id
-from fairwarning.metadata.instance_fields import FIELDS, DataDisk, InstanceFacts, Value
+from fairwarning.metadata.instance_fields import FIELDS, InstanceFacts, MachineDisk, Value
 
 __all__ = [
-    "DataDisk",
     "InstanceFacts",
     "LeafNeedsTextError",
+    "MachineDisk",
     "NoSuchElementError",
     "computer_name",
     "document",
@@ -167,7 +168,28 @@ def instance_facts(machine: Machine, scope: ScopeProperties, texts: Mapping[str,
         image_version=identity.image.version,
         exact_version=identity.image.exact_version,
         image_id=identity.image.id,
+        os_disk=_disk(identity.disks["osDisk"]),
+        data_disks=_disks(identity.disks["dataDisks"]),
         private_ip=f"{subnet}.{4 + digest[2] % 250}",
         subnet=f"{subnet}.0",
         mac="000D3A" + digest[3:6].hex().upper(),
     )
+
+
+def _disks(disks: Json) -> tuple[MachineDisk, ...]:
+    return tuple(_disk(disk) for disk in disks) if isinstance(disks, list) else ()
+
+
+def _disk(disk: Json) -> MachineDisk:
+    return MachineDisk(
+        name=str(get_path(disk, "name") or ""),
+        lun=_number(get_path(disk, "lun")),
+        size_gb=_number(get_path(disk, "diskSizeGB")),
+        resource_id=str(get_path(disk, "managedDisk", "id") or ""),
+        caching=str(get_path(disk, "caching") or ""),
+        create_option=str(get_path(disk, "createOption") or ""),
+    )
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) else 0

@@ -10,13 +10,15 @@ from typing import NamedTuple
 Value = str | tuple["Value", ...]
 
 
-class DataDisk(NamedTuple):
-    """One data disk of a machine."""
+class MachineDisk(NamedTuple):
+    """A disk of a machine; the disk of the system has no meaningful number."""
 
-    lun: int
-    name: str
+    name: str = ""
+    lun: int = 0
     size_gb: int = 32
     resource_id: str = ""
+    caching: str = "None"
+    create_option: str = "Attach"
 
 
 class InstanceFacts(NamedTuple):
@@ -50,7 +52,8 @@ class InstanceFacts(NamedTuple):
     admin_username: str = "ops"
     public_keys: tuple[str, ...] = ()
     user_data: str = ""
-    data_disks: tuple[DataDisk, ...] = ()
+    os_disk: MachineDisk = MachineDisk()
+    data_disks: tuple[MachineDisk, ...] = ()
     private_ip: str = "10.0.0.4"
     public_ip: str = ""
     subnet: str = "10.0.0.0"
@@ -76,7 +79,7 @@ def _always(text: str) -> Callable[[InstanceFacts], Value]:
     return lambda facts: text
 
 
-def _for_each_disk(text: Callable[[DataDisk], str]) -> Callable[[InstanceFacts], Value]:
+def _for_each_disk(text: Callable[[MachineDisk], str]) -> Callable[[InstanceFacts], Value]:
     return lambda facts: tuple(text(disk) for disk in facts.data_disks)
 
 
@@ -101,14 +104,6 @@ def _flexible_set_id(facts: InstanceFacts) -> str:
     if not (facts.scale_set and facts.flexible):
         return ""
     return f"{_provider_path(facts)}/virtualMachineScaleSets/{facts.scale_set}"
-
-
-def _os_disk_name(facts: InstanceFacts) -> str:
-    return f"{facts.name}_OsDisk_1"
-
-
-def _os_disk_id(facts: InstanceFacts) -> str:
-    return f"{_provider_path(facts)}/disks/{_os_disk_name(facts)}"
 
 
 def _computer_name(facts: InstanceFacts) -> str:
@@ -223,20 +218,20 @@ FIELDS: tuple[Field, ...] = (
     Field(f"{_IMAGE}.publisher", "2019-06-01", lambda facts: facts.publisher),
     Field(f"{_IMAGE}.sku", "2019-06-01", lambda facts: facts.sku),
     Field(f"{_IMAGE}.version", "2019-06-01", lambda facts: facts.image_version),
-    Field(f"{_OS_DISK}.caching", "2019-06-01", _always("ReadWrite")),
-    Field(f"{_OS_DISK}.createOption", "2019-06-01", _always("FromImage")),
+    Field(f"{_OS_DISK}.caching", "2019-06-01", lambda facts: facts.os_disk.caching),
+    Field(f"{_OS_DISK}.createOption", "2019-06-01", lambda facts: facts.os_disk.create_option),
     Field(f"{_OS_DISK}.diffDiskSettings.option", "2019-06-01", _blank),
-    Field(f"{_OS_DISK}.diskSizeGB", "2019-06-01", _always("30")),
+    Field(f"{_OS_DISK}.diskSizeGB", "2019-06-01", lambda facts: str(facts.os_disk.size_gb)),
     Field(f"{_KEYS}.enabled", "2019-06-01", _no),
     Field(f"{_OS_DISK}.image.uri", "2019-06-01", _blank),
-    Field(f"{_OS_DISK}.managedDisk.id", "2019-06-01", _os_disk_id),
+    Field(f"{_OS_DISK}.managedDisk.id", "2019-06-01", lambda facts: facts.os_disk.resource_id),
     Field(f"{_OS_DISK}.managedDisk.storageAccountType", "2019-06-01", _always("Premium_LRS")),
-    Field(f"{_OS_DISK}.name", "2019-06-01", _os_disk_name),
+    Field(f"{_OS_DISK}.name", "2019-06-01", lambda facts: facts.os_disk.name),
     Field(f"{_OS_DISK}.osType", "2019-06-01", lambda facts: facts.os_type),
     Field(f"{_OS_DISK}.vhd.uri", "2019-06-01", _blank),
     Field(f"{_OS_DISK}.writeAcceleratorEnabled", "2019-06-01", _no),
-    Field(f"{_DATA_DISK}.caching", "2019-06-01", _for_each_disk(lambda disk: "None")),
-    Field(f"{_DATA_DISK}.createOption", "2019-06-01", _for_each_disk(lambda disk: "Attach")),
+    Field(f"{_DATA_DISK}.caching", "2019-06-01", _for_each_disk(lambda disk: disk.caching)),
+    Field(f"{_DATA_DISK}.createOption", "2019-06-01", _for_each_disk(lambda disk: disk.create_option)),
     Field(f"{_DATA_DISK}.diskSizeGB", "2019-06-01", _for_each_disk(lambda disk: str(disk.size_gb))),
     Field(f"{_DATA_DISK}.image.uri", "2019-06-01", _blank_per_disk),
     Field(f"{_DATA_DISK}.lun", "2019-06-01", _for_each_disk(lambda disk: str(disk.lun))),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from fairwarning.arm import resource_ids
-from fairwarning.arm.compute import actions, render, scalesets
+from fairwarning.arm.compute import actions, disks, render, scalesets
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import Names, ResourceType
 from fairwarning.arm.context import Edit
@@ -40,7 +40,8 @@ def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -
     after = overlay(render.instance(edit.state, machine), body)
     is_protected = get_path(after, "properties", "protectionPolicy", "protectFromScaleIn") is True
     edit.draft.protect(machine.ref, protected=is_protected)
-    edit.put({resource_ids.machine_id(edit.state, machine): render.storable(after, "properties")})
+    scope = edit.state.scope_of(machine).facts
+    edit.put(disks.change_with(edit.state, machine, scope, render.storable(after, "properties")))
 
 
 def _delete(edit: Edit, request: ArmRequest, machine: Machine) -> str:

@@ -60,6 +60,7 @@ def virtual_machine(state: ArmState, machine: Machine) -> Document:
     properties: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning_state(scope, machine),
+        "storageProfile": facts.disks,
         **_membership(state, scope),
         **_priority(machine, get_path(stored, "properties"), profile),
         **_notices(machine.model, get_path(stored, "properties", "scheduledEventsProfile")),
@@ -67,7 +68,7 @@ def virtual_machine(state: ArmState, machine: Machine) -> Document:
     if scope.facts.kind is ScopeKind.STANDALONE:
         policy = get_path(stored, "properties", "scheduledEventsPolicy")
         properties |= events_policy(scope.facts.approvals, policy)
-    storage = get_path(profile, "storageProfile") or _storage(machine)
+    storage = get_path(profile, "storageProfile") or _storage()
     base = overlay(_default_machine(facts, scope, dict(machine.tags), storage), stored)
     return with_core_state(base, facts.resource_id, machine.name, VMS, properties)
 
@@ -90,6 +91,7 @@ def instance(state: ArmState, machine: Machine) -> Document:
     properties: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning_state(scope, machine),
+        "storageProfile": facts.disks,
         **applied,
         **_protection(stored, machine),
         **_priority(machine, get_path(stored, "properties"), profile),
@@ -289,7 +291,7 @@ def _default_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     zones: list[Json] = [scope.facts.zone for scope in scopes if scope.facts.zone]
     profile: Document = {
         "osProfile": {"computerNamePrefix": facts.set_name, "adminUsername": "ops"},
-        "storageProfile": _storage(None),
+        "storageProfile": _storage(),
         "networkProfile": {"networkInterfaceConfigurations": []},
         **(_priority(sample) if sample is not None else {}),
     }
@@ -306,10 +308,8 @@ def _default_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     }
 
 
-def _storage(machine: Machine | None) -> Document:
+def _storage() -> Document:
     disk: Document = {"osType": "Linux", "createOption": "FromImage", "caching": "ReadWrite"}
-    if machine is not None:
-        disk["name"] = f"{machine.name}_OsDisk_1"
     image = {name: value for name, value in DEFAULT_IMAGE._asdict().items() if value}
     return {"imageReference": image, "osDisk": disk, "dataDisks": []}
 

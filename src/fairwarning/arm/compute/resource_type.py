@@ -178,12 +178,12 @@ class ResourceType(Generic[T]):
                 edit.state.require_active_group(request.names["group"])
                 self.create(edit, request, body)
                 if self.user_data:
-                    edit.put(user_data.documents(key, self._id(request.names), str(text or "")))
+                    edit.put(user_data.documents(edit.state, key, self._id(request.names), str(text or "")))
                 return self.created_status, None
             resource = self.require(edit.state, request.names)
             if text is not None:
                 identifier = str(self.render(edit.state, resource)["id"])
-                edit.put(user_data.documents(key, identifier, str(text)))
+                edit.put(user_data.documents(edit.state, key, identifier, str(text)))
             return 200, self.change(edit, request, resource, body)
 
         status, operation = await context.change(request.principal, fill)

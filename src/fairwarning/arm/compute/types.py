@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from fairwarning.arm.compute import availability_sets, cloud_services, instances, scalesets, vms
+from fairwarning.arm.compute import availability_sets, cloud_services, disks, instances, scalesets, vms
 from fairwarning.arm.documents import Document
 from fairwarning.arm.messages import ArmRequest, Handler
 from fairwarning.arm.routing import ArmRoute
@@ -14,8 +14,9 @@ ROUTES: tuple[ArmRoute, ...] = (
     *instances.ROUTES,
     *availability_sets.ROUTES,
     *cloud_services.ROUTES,
+    *disks.ROUTES,
 )
-_TEMPLATE_TYPES = (vms.TYPE, scalesets.TYPE, availability_sets.TYPE, cloud_services.TYPE)
+_TEMPLATE_TYPES = (vms.TYPE, scalesets.TYPE, availability_sets.TYPE, cloud_services.TYPE, disks.TYPE)
 
 #: What puts the resources of a type, by the type in lower case.
 PUTS: Mapping[str, Handler] = {f"microsoft.compute/{type.kind}".lower(): type.put for type in _TEMPLATE_TYPES}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fairwarning.access import stored_secret
 from fairwarning.arm.context import ArmContext, Documents
 from fairwarning.arm.documents import Document, get_path
+from fairwarning.arm.state import ArmState
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
@@ -24,10 +25,10 @@ async def read_key(context: ArmContext) -> bytes:
     return bytes.fromhex(await stored_secret(context.engine.store, KEY_NAME))
 
 
-def documents(key: bytes, resource: str, text: str) -> Documents:
+def documents(state: ArmState, key: bytes, resource: str, text: str) -> Documents:
     """Return what stores the user data of a resource; an empty text removes it."""
     if not text:
-        return {document_id(resource): None}
+        return {} if state.document(document_id(resource)) is None else {document_id(resource): None}
     sealed = _cipher(key).encrypt(text.encode(), [resource.lower().encode()])
     return {document_id(resource): {"sealed": base64.b64encode(sealed).decode()}}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from fairwarning.arm import resource_ids
-from fairwarning.arm.compute import actions, render, validation
+from fairwarning.arm.compute import actions, disks, render, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import Names, ResourceType
 from fairwarning.arm.compute.validation import EventSettings
@@ -17,7 +17,7 @@ from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import format_instant
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import AVAILABILITY_SETS, SCALE_SETS, VMS, resource_id
-from fairwarning.core.changes import Change, MachineChanged
+from fairwarning.core.changes import Change, MachineChanged, ScopeMade
 from fairwarning.core.model import Machine, MachineModel, Scope, ScopeKind
 from fairwarning.core.scaleset import scale_out
 
@@ -64,7 +64,7 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
         edit.draft.create_set(replace(blueprint, upgrades_itself=True))
     else:
         _create_in_set(edit, request.names["name"], parent, document, settings)
-    edit.put_after(partial(_new_documents, request.names, document))
+    edit.put_after(partial(_new_documents, edit.state, request.names, document))
 
 
 def _create_in_set(
@@ -82,12 +82,15 @@ def _create_in_set(
     )
 
 
-def _new_documents(names: Names, document: Document, changes: tuple[Change, ...]) -> dict[str, Document]:
+def _new_documents(
+    state: ArmState, names: Names, document: Document, changes: tuple[Change, ...]
+) -> dict[str, Document]:
     machines = (change.machine for change in changes if isinstance(change, MachineChanged))
-    vm_id = next(machine.vm_id for machine in machines if machine.name == names["name"])
-    identity: Document = {"properties": {"vmId": vm_id}}
-    key = resource_id(names["group"], VMS, names["name"])
-    return {key: render.storable(overlay(document, identity), "properties")}
+    machine = next(machine for machine in machines if machine.name == names["name"])
+    created = (change.facts for change in changes if isinstance(change, ScopeMade))
+    scope = next(created, None) or state.view.scope(machine.scope).facts
+    document = overlay(document, {"properties": {"vmId": machine.vm_id}})
+    return disks.create_with(state, machine, scope, render.storable(document, "properties"))
 
 
 def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -> None:
@@ -105,7 +108,7 @@ def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -
         _refuse_own_profile(settings, machine.model)
     if _set_model(edit, scope, machine.model, settings):
         edit.draft.upgrade((machine.ref,))
-    edit.put({resource_ids.machine_id(edit.state, machine): render.storable(after, "properties")})
+    edit.put(disks.change_with(edit.state, machine, scope.facts, render.storable(after, "properties")))
 
 
 def _set_model(edit: Edit, scope: Scope, model: MachineModel, settings: EventSettings) -> bool:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from fairwarning.core.azure.disks import DELETE, DETACH, DISKS, DiskOwner, machine_disks
 from fairwarning.core.azure.images import DEFAULT_IMAGE, Image
 from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json
@@ -51,6 +52,8 @@ class MachineIdentity(NamedTuple):
     location: str
     size: str
     image: Image
+    #: The members ``osDisk`` and ``dataDisks`` of the storage profile, complete.
+    disks: dict[str, Json]
     #: The priority that the machine was created with (I-14).
     priority: str
 
@@ -116,6 +119,11 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
             get_path(own, "properties", "storageProfile", "imageReference"),
             get_path(profile, "storageProfile", "imageReference"),
         ),
+        disks=machine_disks(
+            _disk_owner(machine, scope, group, DELETE if own is None else DETACH),
+            get_path(own, "properties", "storageProfile"),
+            get_path(profile, "storageProfile"),
+        ),
         priority=_text(
             get_path(own, "properties", "priority"),
             get_path(profile, "priority"),
@@ -169,6 +177,16 @@ def _machine_id(machine: Machine, scope: ScopeProperties, group: str) -> str:
         return resource_id(group, VMS, machine.name)
     name = machine.instance if scope.kind is ScopeKind.SCALE_SET else machine.name
     return f"{_set_id(scope, group)}/{_PARTS[scope.kind]}/{name}"
+
+
+def _disk_owner(machine: Machine, scope: ScopeProperties, group: str, delete_option: str) -> DiskOwner:
+    is_uniform = scope.kind is ScopeKind.SCALE_SET
+    return DiskOwner(
+        prefix=f"{scope.set_name}_{machine.name}" if is_uniform else machine.name,
+        vm_id=machine.vm_id,
+        folder=resource_id(group, DISKS, ""),
+        delete_option=DELETE if is_uniform else delete_option,
+    )
 
 
 def _computer_name(machine: Machine, scope: ScopeProperties, profile: Json) -> str:

@@ -16,3 +16,15 @@ def get_path(document: Json, *path: str) -> Json:
         else:
             return None
     return document
+
+
+def deep_merge(old: Json, new: Json) -> Json:
+    """Return ``old`` with ``new`` over it: objects are merged, everything else is replaced."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    spellings = {name.lower(): name for name in old}
+    merged = dict(old)
+    for name, value in new.items():
+        key = spellings.get(name.lower(), name)
+        merged[key] = deep_merge(merged[key], value) if key in merged else value
+    return merged

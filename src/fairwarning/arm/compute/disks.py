@@ -1,0 +1,273 @@
+"""Managed disks as resources (T-31).
+
+The disks of a machine that a client created have documents, so that a disk can outlive its machine. The
+member ``attachment`` of a document says which machine has the disk, and whether the disk goes with the
+machine. The disks of all other machines have no documents: they follow from the machine, and go with it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from fairwarning.arm import resource_ids
+from fairwarning.arm.compute import render, scalesets
+from fairwarning.arm.compute.resource_type import Names, ResourceType
+from fairwarning.arm.context import Documents, Edit
+from fairwarning.arm.documents import Document, get_path, overlay
+from fairwarning.arm.errors import AzureError
+from fairwarning.arm.messages import ArmRequest
+from fairwarning.arm.operations import format_instant
+from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.disks import DELETE, DISKS, disks_of
+from fairwarning.core.azure.identity import (
+    SCALE_SETS,
+    VMS,
+    MachineIdentity,
+    group_id,
+    identify,
+    machine_id,
+    resource_id,
+)
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import Machine, Scope, ScopeProperties, derive_id
+
+_ATTACHMENT = "attachment"
+_DEFAULT_SKU = "Premium_LRS"
+_MACHINE = re.compile(
+    r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.Compute"
+    rf"/(?:{SCALE_SETS}/(?P<set>[^/]+)/)?{VMS}/(?P<name>[^/]+)",
+    re.IGNORECASE,
+)
+#: The name of a disk that was named after its machine.
+_OWN_NAME = re.compile(r"(?P<prefix>.+)_(?:osdisk_1|disk\d+)_[0-9a-f]{32}", re.IGNORECASE)
+_WITH_DISKS = frozenset().union(*(resource_ids.SCOPE_KINDS[kind] for kind in (VMS, SCALE_SETS)))
+
+
+def create_with(
+    state: ArmState, machine: Machine, scope: ScopeProperties, document: Document
+) -> dict[str, Document]:
+    """Return the document of a new machine, and those of its disks."""
+    identity = _identify_with(state, machine, scope, document)
+    return _attach(state, identity, machine.vm_id) | _store(identity, document)
+
+
+def change_with(
+    state: ArmState, machine: Machine, scope: ScopeProperties, document: Document
+) -> dict[str, Document]:
+    """Return the changed document of a machine, and those of disks that the change attaches or detaches."""
+    before, after = (
+        identify(machine, scope, state.document),
+        _identify_with(state, machine, scope, document),
+    )
+    kept = {_id(disk).lower() for disk in disks_of(after.disks)}
+    detached = {
+        _id(disk): _without_attachment(_existing(state, _id(disk)) or _new_document(state, before, disk))
+        for disk in disks_of(before.disks)
+        if _id(disk).lower() not in kept
+    }
+    return _attach(state, after, machine.vm_id) | detached | _store(after, document)
+
+
+def _identify_with(
+    state: ArmState, machine: Machine, scope: ScopeProperties, document: Document
+) -> MachineIdentity:
+    """Return what a machine is once a document is stored for it."""
+    key = machine_id(machine, scope, state.document).lower()
+    return identify(
+        machine, scope, lambda resource: document if resource.lower() == key else state.document(resource)
+    )
+
+
+def _attach(state: ArmState, machine: MachineIdentity, vm_id: str) -> dict[str, Document]:
+    documents: dict[str, Document] = {}
+    for disk in disks_of(machine.disks):
+        old = _existing(state, _id(disk))
+        attachment: Document = {
+            "machine": machine.resource_id,
+            "vmId": vm_id,
+            "deleteOption": get_path(disk, "deleteOption"),
+        }
+        document = {**(old or _new_document(state, machine, disk)), _ATTACHMENT: attachment}
+        if document != old:
+            documents[_id(disk)] = document
+    return documents
+
+
+def _store(machine: MachineIdentity, document: Document) -> dict[str, Document]:
+    return {machine.resource_id: overlay(document, {"properties": {"storageProfile": machine.disks}})}
+
+
+def documents_after(state: ArmState, machine: Document) -> Documents:
+    """Return what removes the documents of the disks that went with a machine."""
+    disks = map(_id, disks_of(get_path(machine, "properties", "storageProfile")))
+    return {disk: None for disk in disks if state.document(disk) and _existing(state, disk) is None}
+
+
+def all_disks(
+    state: ArmState, group: str | None, scopes: Iterable[Scope]
+) -> Iterator[tuple[str, Callable[[], Document]]]:
+    """Yield the disks of a group, or of all groups, each with its key; ``scopes`` are those of machines."""
+    prefix = group_id("" if group is None else f"{group}/")
+    folder = f"/providers/microsoft.compute/{DISKS}/"
+    for key, document in state.existing_documents(prefix):
+        if folder in key and not _is_gone(state, document):
+            yield key, partial(dict, document)
+    for scope in scopes:
+        if scope.facts.kind in _WITH_DISKS:
+            for machine in scope.machines.values():
+                for document in _own_disks(state, machine):
+                    yield str(document["id"]).lower(), partial(dict, document)
+
+
+def show(state: ArmState, document: Document) -> Document:
+    """Return the document of a disk as clients read it."""
+    machine = _owner(state, document)
+    disk_state = "Unattached"
+    if machine is not None:
+        is_running = render.power_state(state, machine)[0] != "deallocated"
+        disk_state = "Attached" if is_running else "Reserved"
+    owner: Document = {} if machine is None else {"managedBy": resource_ids.machine_id(state, machine)}
+    return overlay(_without_attachment(document), {**owner, "properties": {"diskState": disk_state}})
+
+
+def _find(state: ArmState, names: Names) -> Document | None:
+    identifier = resource_id(names["group"], DISKS, names["name"])
+    if state.document(identifier) is not None:
+        return _existing(state, identifier)
+    machine = _named_after(state, names)
+    disks = [] if machine is None else _own_disks(state, machine)
+    return next((disk for disk in disks if str(disk["id"]).lower() == identifier.lower()), None)
+
+
+def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[[], Document]]]:
+    group = request.names.get("group")
+    if group is not None:
+        state.require_group(group)
+    return all_disks(state, group, state.view.scopes() if group is None else state.scopes_in_group(group))
+
+
+def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
+    group = edit.state.require_group(request.names["group"])
+    identifier = resource_id(str(group["name"]), DISKS, request.names["name"])
+    defaults: Document = {"location": group["location"], "tags": {}, "sku": {"name": _DEFAULT_SKU}}
+    edit.put({identifier: overlay(overlay(defaults, body), _identity(edit.state, identifier))})
+
+
+def _change(edit: Edit, request: ArmRequest, disk: Document, body: Document) -> None:
+    own = {name: disk[name] for name in ("id", "name", "type")}
+    edit.put({str(disk["id"]): overlay(overlay(disk, body), own)})
+
+
+def _delete(edit: Edit, request: ArmRequest, disk: Document) -> None:
+    machine = _owner(edit.state, disk)
+    if machine is not None:
+        owner = resource_ids.machine_id(edit.state, machine)
+        message = f"Disk {disk['name']} is attached to VM {owner}."
+        raise AzureError(409, "OperationNotAllowed", message, "disk")
+    edit.put({str(disk["id"]): None})
+
+
+def _new_document(state: ArmState, machine: MachineIdentity, disk: Json) -> Document:
+    """Return the document of a disk that was created with its machine."""
+    system = get_path(disk, "osType")
+    from_image: Document = {} if system is None else {"osType": system, "hyperVGeneration": "V2"}
+    document: Document = {
+        "location": machine.location,
+        "tags": {},
+        "sku": {"name": get_path(disk, "managedDisk", "storageAccountType") or _DEFAULT_SKU},
+        "properties": {
+            **from_image,
+            "creationData": {"createOption": "FromImage" if from_image else "Empty"},
+            "diskSizeGB": get_path(disk, "diskSizeGB"),
+        },
+    }
+    return overlay(document, _identity(state, _id(disk)))
+
+
+def _id(disk: Json) -> str:
+    """Return the id of a disk in a storage profile."""
+    return str(get_path(disk, "managedDisk", "id"))
+
+
+def _identity(state: ArmState, identifier: str) -> Document:
+    """Return the members that every new disk has."""
+    return {
+        "id": identifier,
+        "name": identifier.rpartition("/")[2],
+        "type": f"Microsoft.Compute/{DISKS}",
+        "properties": {
+            "provisioningState": "Succeeded",
+            "timeCreated": format_instant(state.now),
+            "uniqueId": derive_id("disk", identifier.lower()).lower(),
+        },
+    }
+
+
+def _own_disks(state: ArmState, machine: Machine) -> Iterator[Document]:
+    """Yield the disks of a machine that have no documents."""
+    identity = identify(machine, state.scope_of(machine).facts, state.document)
+    attachment: Document = {"machine": identity.resource_id, "vmId": machine.vm_id, "deleteOption": DELETE}
+    for disk in disks_of(identity.disks):
+        if state.document(_id(disk)) is None:
+            yield {**_new_document(state, identity, disk), _ATTACHMENT: attachment}
+
+
+def _named_after(state: ArmState, names: Names) -> Machine | None:
+    """Return the machine that a disk was named after."""
+    parts = _OWN_NAME.fullmatch(names["name"])
+    if parts is None:
+        return None
+    machine = resource_ids.find_vm(state, {"group": names["group"], "name": parts["prefix"]})
+    if machine is not None:
+        return machine
+    # The prefix of an instance's disks is the name of its set, twice, and its number.
+    sets, _, instance = parts["prefix"].rpartition("_")
+    scopes = resource_ids.find_scopes(
+        state, SCALE_SETS, {"group": names["group"], "name": sets[: len(sets) // 2]}
+    )
+    return scalesets.find_instance(scopes, instance)
+
+
+def _existing(state: ArmState, identifier: str) -> Document | None:
+    document = state.document(identifier)
+    return None if document is None or _is_gone(state, document) else document
+
+
+def _is_gone(state: ArmState, document: Document) -> bool:
+    """Whether a disk went with its machine."""
+    attachment = get_path(document, _ATTACHMENT)
+    return get_path(attachment, "deleteOption") == DELETE and _owner(state, document) is None
+
+
+def _owner(state: ArmState, document: Document) -> Machine | None:
+    """Return the machine that a disk is attached to."""
+    attachment = get_path(document, _ATTACHMENT)
+    parts = _MACHINE.fullmatch(str(get_path(attachment, "machine")))
+    if parts is None:
+        return None
+    if parts["set"] is None:
+        machine = resource_ids.find_vm(state, parts.groupdict())
+    else:
+        names = {"group": parts["group"], "name": parts["set"]}
+        machine = scalesets.find_instance(resource_ids.find_scopes(state, SCALE_SETS, names), parts["name"])
+    is_owner = machine is not None and machine.vm_id == get_path(attachment, "vmId")
+    return machine if is_owner else None
+
+
+def _without_attachment(document: Document) -> Document:
+    return {name: value for name, value in document.items() if name != _ATTACHMENT}
+
+
+TYPE = ResourceType[Document](
+    kind=DISKS,
+    path=f"{DISKS}/{{name}}",
+    find=_find,
+    each=_each,
+    render=show,
+    create=_create,
+    change=_change,
+    delete=_delete,
+    # Clients expect it, even for a new disk.
+    created_status=200,
+)
+ROUTES = TYPE.routes()

@@ -1,0 +1,96 @@
+"""The managed disks of a machine: what Azure calls them, and what becomes of them (T-31).
+
+A storage profile names the disks of a machine. What the profile leaves out follows from the machine alone, so
+a disk has the same name on every node and after every restart.
+"""
+
+from typing import NamedTuple
+
+from fairwarning.core.azure.members import deep_merge, get_path
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import derive_id
+
+DISKS = "disks"
+DELETE, DETACH = "Delete", "Detach"
+
+#: The sizes of the disks of images, in gigabytes, by operating system.
+_SIZES = {"Linux": 30, "Windows": 127}
+
+
+class DiskOwner(NamedTuple):
+    """What a machine gives to its disks."""
+
+    #: The beginning of the names.
+    prefix: str
+    vm_id: str
+    #: The id of a disk without its name.
+    folder: str
+    #: What becomes of a disk when the machine is deleted, unless the profile says so.
+    delete_option: str
+
+
+def machine_disks(owner: DiskOwner, own: Json, model: Json) -> dict[str, Json]:
+    """Return ``osDisk`` and ``dataDisks``, complete; the profile ``own`` is over that of a scale set."""
+    os_disk = deep_merge(_given(get_path(model, "osDisk")), _given(get_path(own, "osDisk")))
+    data = get_path(own, "dataDisks")
+    data = get_path(model, "dataDisks") if data is None else data
+    return {
+        "osDisk": _os_disk(owner, os_disk),
+        "dataDisks": [_data_disk(owner, disk) for disk in data] if isinstance(data, list) else [],
+    }
+
+
+def disks_of(storage: Json) -> list[Json]:
+    """Return the managed disks in a complete storage profile."""
+    data = get_path(storage, "dataDisks")
+    disks = [get_path(storage, "osDisk"), *(data if isinstance(data, list) else ())]
+    return [disk for disk in disks if get_path(disk, "managedDisk", "id") is not None]
+
+
+def _os_disk(owner: DiskOwner, disk: Json) -> Json:
+    system = "Windows" if str(get_path(disk, "osType")).lower() == "windows" else "Linux"
+    is_ephemeral = get_path(disk, "diffDiskSettings", "option") is not None
+    defaults: dict[str, Json] = {
+        "osType": system,
+        "createOption": "FromImage",
+        "caching": "ReadWrite",
+        "diskSizeGB": _SIZES[system],
+        "deleteOption": DELETE if is_ephemeral else owner.delete_option,
+    }
+    return _managed(owner, deep_merge(defaults, disk), "OsDisk_1")
+
+
+def _data_disk(owner: DiskOwner, disk: Json) -> Json:
+    disk = _given(disk)
+    is_attached = str(get_path(disk, "createOption")).lower() == "attach"
+    defaults: dict[str, Json] = {
+        "caching": "None",
+        "toBeDetached": False,
+        "deleteOption": DETACH if is_attached else owner.delete_option,
+    }
+    lun = get_path(disk, "lun")
+    # The disk of the system is number 1.
+    return _managed(owner, deep_merge(defaults, disk), f"disk{2 + lun if isinstance(lun, int) else lun}")
+
+
+def _managed(owner: DiskOwner, disk: Json, number: str) -> Json:
+    """Return a disk with its name and id; a disk in a storage account of the client's own has none."""
+    if get_path(disk, "vhd") is not None:
+        return disk
+    identifier = get_path(disk, "managedDisk", "id")
+    name = get_path(disk, "name") or (str(identifier).rpartition("/")[2] if identifier else None)
+    name = name or f"{owner.prefix}_{number}_{_suffix(owner.vm_id, number)}"
+    managed: dict[str, Json] = {"id": identifier or f"{owner.folder}{name}"}
+    return deep_merge(disk, {"name": name, "managedDisk": managed})
+
+
+def _suffix(vm_id: str, number: str) -> str:
+    return derive_id("disk", vm_id, number).replace("-", "").lower()
+
+
+def _given(disk: Json) -> Json:
+    """Return the members of a disk that a client has sent; null is nothing."""
+    if not isinstance(disk, dict):
+        return {}
+    given = {name: value for name, value in disk.items() if value is not None}
+    return {name: _given(value) if isinstance(value, dict) else value for name, value in given.items()}
