@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from http.client import HTTPException
 from pathlib import Path
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -36,7 +37,7 @@ class Handler:
                 self.name = self.name or self.ask(NAME)
                 self.handle(json.loads(self.ask(EVENTS))["Events"])
                 self.wait, self.timeout = 1.0, 10.0
-            except (OSError, ValueError, subprocess.SubprocessError) as problem:
+            except (OSError, HTTPException, ValueError, LookupError, subprocess.SubprocessError) as problem:
                 self.back_off(problem)
             time.sleep(self.wait)
 

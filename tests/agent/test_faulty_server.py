@@ -14,7 +14,7 @@ from tests.agent.processes import AGENT, Guest, guest
 from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import Shown, free_port, until, up
 
-FAULTS = ("429", "410", "500", "empty", "reset", "timeout", "slow")
+FAULTS = ("429", "410", "500", "empty", "plain-text", "no-events", "partial", "reset", "timeout", "slow")
 
 
 @pytest.fixture(scope="module")

@@ -97,6 +97,24 @@ def test_bodies_in_chunks_pass_as_they_are() -> None:
     assert (asked.body, asked.answer) == (b'{"a":1}', b'{"a":1}')
 
 
+def test_an_answer_that_ends_early_is_passed_on_and_recorded() -> None:
+    torn = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(torn)
+        writer.write_eof()
+
+    async def story(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(b"GET " + PATH + b" HTTP/1.1\r\n\r\n")
+        return await reader.read()
+
+    got, (asked,) = record(answer, story)
+
+    assert got == torn
+    assert (asked.status, asked.answer, asked.document) == (200, b"{", None)
+
+
 def test_a_100_continue_is_passed_on() -> None:
     onwards = b"HTTP/1.1 100 Continue\r\n\r\n"
     head = b"POST " + PATH + b" HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"

@@ -63,6 +63,12 @@ def test_an_answer_to_head_has_the_length_of_the_body_it_leaves_out() -> None:
     assert raw.endswith(b"\r\nContent-Length: 2\r\n\r\n")
 
 
+def test_an_answer_may_announce_more_than_it_sends() -> None:
+    raw = encode(Response(200, b"{", missing=3)).after
+
+    assert raw.endswith(b"\r\nContent-Length: 4\r\n\r\n{")
+
+
 def test_a_failure_is_a_json_object_with_the_error() -> None:
     response = failure(400, 'no "x"')
 

@@ -55,6 +55,52 @@ def test_a_machine_that_is_to_be_refused_is_refused_and_no_other(
     assert endpoint_fault is not EndpointFault.EMPTY or ill.body == b""
 
 
+@pytest.mark.rule("C-15")
+def test_an_endpoint_may_call_its_documents_plain_text(web: Cloud) -> None:
+    well = web.get("web_0")
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.PLAIN_TEXT, inf))
+
+    ill = web.get("web_0")
+
+    assert (ill.status, ill.body, ill.content_type) == (200, well.body, "text/plain; charset=utf-8")
+
+
+@pytest.mark.rule("C-16")
+def test_an_endpoint_may_leave_events_out_of_its_documents(web: Cloud) -> None:
+    web.cause("restart", "web_0")
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.NO_EVENTS, inf))
+
+    ill = web.get("web_0")
+
+    assert (ill.status, ill.body, ill.headers) == (200, b'{"DocumentIncarnation":2}', ())
+
+
+@pytest.mark.rule("C-17")
+def test_an_endpoint_may_send_half_of_its_documents(web: Cloud) -> None:
+    well = web.get("web_0")
+    web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.PARTIAL, inf))
+
+    ill = web.get("web_0")
+
+    assert well.body.startswith(ill.body)
+    assert 0 < len(ill.body) < len(well.body) == len(ill.body) + ill.missing
+
+
+@pytest.mark.parametrize(
+    "endpoint_fault", [EndpointFault.PLAIN_TEXT, EndpointFault.NO_EVENTS, EndpointFault.PARTIAL]
+)
+def test_a_distorted_document_is_shown_to_a_guest_that_has_the_real_one(
+    web: Cloud, endpoint_fault: EndpointFault
+) -> None:
+    (tag,) = (value for name, value in web.get("web_0").headers if name == "ETag")
+    web.engine.faults.put(WEB_0, ActiveFault(endpoint_fault, inf))
+    request = Request("GET", EVENTS, NEWEST, {**METADATA, "if-none-match": (tag,)}, b"", True)
+
+    ill = web.ask("web_0", request)
+
+    assert (ill.status, web.post(start(web.cause("restart", "web_0"))).status) == (200, 200)
+
+
 def test_an_endpoint_that_answers_polls_with_nothing_still_takes_approvals(web: Cloud) -> None:
     web.cause("restart", "web_0")
     web.engine.faults.put(WEB_0, ActiveFault(EndpointFault.EMPTY, inf))

@@ -61,6 +61,8 @@ async def read_body(
 ) -> Body:
     """Return the body that a head announces; without a length it is empty or the rest of the stream.
 
+    A body of the second kind, a response, may end early.
+
     Raises:
         MalformedError: the end of the body cannot be found.
     """
@@ -74,11 +76,21 @@ async def _body(stream: asyncio.StreamReader, head: MessageHead, otherwise: Lite
     if "chunked" in head.headers.get("transfer-encoding", "").lower():
         return await _chunks(stream)
     length = head.headers.get("content-length", "")
-    if length.isdecimal():
+    if not length.isdecimal():
+        raw = await stream.read() if otherwise == "rest" else b""
+    elif otherwise == "none":
         raw = await stream.readexactly(int(length))
     else:
-        raw = await stream.read() if otherwise == "rest" else b""
+        raw = await _read_up_to(stream, int(length))
     return Body(raw, raw)
+
+
+async def _read_up_to(stream: asyncio.StreamReader, length: int) -> bytes:
+    """Return so many bytes, or what there is if the stream ends before: a handler must see that, too."""
+    try:
+        return await stream.readexactly(length)
+    except asyncio.IncompleteReadError as cut:
+        return cut.partial
 
 
 async def _chunks(stream: asyncio.StreamReader) -> Body:

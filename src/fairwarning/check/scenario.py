@@ -146,7 +146,10 @@ class ApproveStep(ScenarioStep, tag="approve", frozen=True, kw_only=True):
 class FaultStep(ScenarioStep, tag="fault", frozen=True, kw_only=True):
     """Set a fault on the endpoints of machines, by default of all machines with a handler."""
 
-    fault: Literal["429", "410", "500", "empty", "reset", "timeout", "slow", "late", "restart"]
+    fault: Literal[
+        "429", "410", "500", "empty", "plain-text", "no-events", "partial",
+        "reset", "timeout", "slow", "late", "restart",
+    ]  # fmt: skip
     lasts: Length
     delay: Time = "2s"
     machines: list[Machine] = []

@@ -25,7 +25,7 @@ FAULTS: Mapping[str, str] = {
 }
 
 
-@click.command(epilog="\b\n" + "\n".join(f"{name:8} {text}" for name, text in FAULTS.items()))
+@click.command(epilog="\b\n" + "\n".join(f"{name:10} {text}" for name, text in FAULTS.items()))
 @click.argument("vm", shell_complete=complete_machines)
 @click.argument("fault", type=click.Choice(list(FAULTS)), metavar="FAULT")
 @click.option("--for", "lasts", type=DURATION, help="How long, in real time.  [default: until FAULT none]")

@@ -305,7 +305,8 @@ class Connection(Generic[C]):
             self._closing = True
             self._transport.reset()
             return
-        keep_alive = request.keep_alive and not self._closing and not self._server.closing
+        ends = self._closing or self._server.closing or response.missing
+        keep_alive = request.keep_alive and not ends
         head = request.method == "HEAD"
         try:
             self._write(response, moment, keep_alive=keep_alive, version=request.version, head=head)

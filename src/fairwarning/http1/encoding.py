@@ -47,7 +47,7 @@ def encode(
             raise ValueError(f"response header {name!r} has unsendable value {value!r}")
         text += f"{name}: {value}\r\n"
     if status not in _BODILESS:
-        text += f"Content-Length: {len(response.body)}\r\n"
+        text += f"Content-Length: {len(response.body) + response.missing}\r\n"
     if not keep_alive:
         text += "Connection: close\r\n"
     elif version == "1.0":

@@ -45,6 +45,8 @@ class Response:
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
     content_type: str | None = None
+    #: How many bytes are announced and never sent, as if the server crashed; the connection is closed.
+    missing: int = 0
 
 
 class CacheableGet(NamedTuple):

@@ -36,6 +36,7 @@ from fairwarning.metadata.checks import (
     parse_query,
 )
 from fairwarning.metadata.fast_path import GuestFastPath
+from fairwarning.metadata.faulty_answers import DISTORTIONS, distort, unconditional
 from fairwarning.metadata.instance_fields import InstanceFacts
 from fairwarning.metadata.long_poll import LongPoll
 from fairwarning.metadata.scheduled_events import ScheduledEvents, seconds_to_wait
@@ -99,10 +100,16 @@ class MetadataApp:
                 return RESET
             case EndpointFault.EMPTY if request.method == "GET":
                 return Response(200)
-            case EndpointFault.EMPTY | EndpointFault.LATE | EndpointFault.RESTART:
-                return self._handle(machine, request)
+            case kind if kind in DISTORTIONS and request.method == "GET":
+                return self._distort(machine, unconditional(request), kind)
             case EndpointFault.TIMEOUT | EndpointFault.SLOW:
                 return self._delay(machine, request, fault)
+            case _:
+                return self._handle(machine, request)
+
+    async def _distort(self, machine: MachineRef, request: Request, fault: EndpointFault) -> Response:
+        reply = self._handle(machine, request)
+        return distort(fault, reply if isinstance(reply, Response) else await reply)
 
     async def _delay(self, machine: MachineRef, request: Request, fault: ActiveFault) -> Response:
         now = asyncio.get_running_loop().time()

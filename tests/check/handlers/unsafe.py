@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from urllib.request import Request
 
-from examples.safe_handler import DRAIN, EVENTS, RECOVER, Event, Handler
+from examples.safe_handler import DRAIN, EVENTS, RECOVER, Event, Handler, http
 
 
 def approve(handler: Handler, key: str) -> None:
@@ -110,6 +111,21 @@ class TakesNoBodyForNothingScheduled(Handler):
         return super().ask(path, body) or '{"Events": []}'
 
 
+class TakesNoEventsForNothingScheduled(Handler):
+    def ask(self, path: str, body: bytes | None = None) -> str:
+        answer = super().ask(path, body)
+        return json.dumps({"Events": [], **json.loads(answer)}) if path == EVENTS and not body else answer
+
+
+class BelievesTheMediaType(Handler):
+    def ask(self, path: str, body: bytes | None = None) -> str:
+        request = Request(self.base + path, body, {"Metadata": "true"})
+        with http.open(request, timeout=self.timeout) as answer:
+            if path == EVENTS and not body and answer.headers.get_content_type() != "application/json":
+                raise ValueError("no JSON")
+            return str(answer.read().decode())
+
+
 class TakesBegunForDone(Handler):
     def act(self, what: str, program: str, key: str) -> None:
         if program == DRAIN:
@@ -172,6 +188,8 @@ MISTAKES: Mapping[str, type[Handler]] = {
     "keeps only a rising incarnation": WaitsForAHigherIncarnation,
     "takes a failed request for an empty document": TakesFailuresForNothingScheduled,
     "takes an empty answer for an empty document": TakesNoBodyForNothingScheduled,
+    "takes a document without Events for an empty one": TakesNoEventsForNothingScheduled,
+    "believes the media type": BelievesTheMediaType,
     "takes what it began for done": TakesBegunForDone,
     "never goes back to work": NeverReturns,
     "goes back to work only after Started": ReturnsOnlyAfterStarted,

@@ -11,6 +11,9 @@ class EndpointFault(StrEnum):
     GONE = "410"
     BROKEN = "500"
     EMPTY = "empty"
+    PLAIN_TEXT = "plain-text"
+    NO_EVENTS = "no-events"
+    PARTIAL = "partial"
     RESET = "reset"
     TIMEOUT = "timeout"
     SLOW = "slow"
@@ -24,6 +27,9 @@ FAULT_DESCRIPTIONS: Mapping[str, str] = {
     EndpointFault.GONE: "the service is being updated",
     EndpointFault.BROKEN: "internal server error",
     EndpointFault.EMPTY: "200 without a body",
+    EndpointFault.PLAIN_TEXT: "200 with a document whose Content-Type is text/plain",
+    EndpointFault.NO_EVENTS: "200 with a document without Events",
+    EndpointFault.PARTIAL: "200 with half of the document; then the connection ends",
     EndpointFault.RESET: "the connection is reset",
     EndpointFault.TIMEOUT: "no answer at all",
     EndpointFault.SLOW: "every answer is delayed",
