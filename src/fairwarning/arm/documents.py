@@ -1,6 +1,6 @@
 """JSON documents as Azure reads them: member names are case-insensitive."""
 
-from fairwarning.core.azure.members import deep_merge, get_path
+from fairwarning.core.azure.members import deep_merge, get_items, get_path
 from fairwarning.core.document.render import Json
 
 __all__ = [
@@ -15,12 +15,6 @@ __all__ = [
 ]
 
 Document = dict[str, Json]
-
-
-def get_items(document: Json, *path: str) -> list[Json]:
-    """Return the list at a path of a document; an empty list if there is none."""
-    items = get_path(document, *path)
-    return items if isinstance(items, list) else []
 
 
 def get_fields(document: Json, *path: str) -> Document:

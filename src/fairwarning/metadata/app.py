@@ -9,6 +9,8 @@ import base64
 from collections.abc import Awaitable, Callable, Mapping
 
 from fairwarning.control.control import Control
+from fairwarning.core.azure.identity import stored_documents
+from fairwarning.core.azure.load_balancers import load_balancer_document
 from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.document.render import EVENTS_PATH, Json, compact_json
 from fairwarning.core.document.versions import IMDS_VERSIONS, DocumentShape, well_formed
@@ -22,6 +24,7 @@ from fairwarning.metadata import attested, instance
 from fairwarning.metadata.attested import Attestation
 from fairwarning.metadata.checks import (
     FORBIDDEN,
+    NO_LOAD_BALANCER,
     TOO_MANY,
     CheckFailedError,
     bad_version,
@@ -48,7 +51,7 @@ MAX_SILENCE = 600.0
 #: Returns the token document of a machine for a resource.
 Identity = Callable[[MachineRef, str], Mapping[str, Json]]
 
-_IDENTITY_VERSION = "2018-02-01"
+_IDENTITY_VERSION, _LOAD_BALANCER_VERSION = "2018-02-01", "2020-10-01"
 
 
 class MetadataApp:
@@ -77,6 +80,7 @@ class MetadataApp:
             "/metadata": self._root,
             "/metadata/identity/oauth2/token": self._identity,
             "/metadata/attested/document": self._attested,
+            "/metadata/loadbalancer": self._load_balancer,
         }
         if profile.legacy_latest_path:
             self._routes = {**self._routes, "/metadata/latest/scheduledevents": self._legacy}
@@ -248,6 +252,16 @@ class MetadataApp:
     def _facts(self, machine: MachineRef) -> InstanceFacts:
         scope = self._engine.scope(machine.scope)
         return instance.instance_facts(self._engine.machine(machine), scope.facts, self._engine.texts())
+
+    def _load_balancer(self, machine: MachineRef, request: Request) -> Response:
+        version = _checked_parameters(request).get("api-version", "")
+        if version not in IMDS_VERSIONS or version < _LOAD_BALANCER_VERSION:
+            raise bad_version(IMDS_VERSIONS[::-1])
+        _require_get(request)
+        scope, find = self._engine.scope(machine.scope).facts, stored_documents(self._engine.texts())
+        private_ip = self._facts(machine).private_ip
+        document = load_balancer_document(self._engine.machine(machine), scope, find, private_ip)
+        return NO_LOAD_BALANCER if document is None else Response(200, compact_json(document), (), JSON)
 
     async def _attested(self, machine: MachineRef, request: Request) -> Response:
         parameters = _checked_parameters(request)

@@ -47,6 +47,12 @@ def error(status: int, message: str, *headers: tuple[str, str], **more: Json) ->
 TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))
 FORBIDDEN = error(403, "Forbidden. This address belongs to no machine of the fleet")
 
+NO_LOAD_BALANCER = error(
+    404,
+    "No load balancer metadata is found. "
+    "Please check if your VM is using any non-basic SKU load balancer and retry later.",
+)
+
 #: R-28: on Azure, another server answers outside of /metadata.
 NO_PAGE = Response(
     404,

@@ -90,15 +90,11 @@ def machine_identity(machine: Machine, scope: ScopeProperties, find: FindDocumen
 def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> MachineIdentity:
     """Return what Azure says a machine is."""
     group = group_name(scope, find)
-    resource_id = _machine_id(machine, scope, group)
-    own = find(resource_id)
-    if get_path(own, "properties", "vmId") != machine.vm_id:
-        own = None  # the document of an earlier machine of that name
-    model = find(_set_id(scope, group)) if scope.kind.scales else None
+    own, model = machine_documents(machine, scope, find)
     profile = get_path(model, "properties", "virtualMachineProfile")
     return MachineIdentity(
         group=group,
-        resource_id=resource_id,
+        resource_id=_machine_id(machine, scope, group),
         computer_name=_text(
             get_path(own, "properties", "osProfile", "computerName"), _computer_name(machine, scope, profile)
         ),
@@ -130,6 +126,14 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
             "Spot" if machine.spot else "",
         ),
     )
+
+
+def machine_documents(machine: Machine, scope: ScopeProperties, find: FindDocument) -> tuple[Json, Json]:
+    """Return the documents that clients have stored about a machine: its own, and that of its scale set."""
+    own = find(machine_id(machine, scope, find))
+    if get_path(own, "properties", "vmId") != machine.vm_id:
+        own = None  # the document of an earlier machine of that name
+    return own, find(set_id(scope, find)) if scope.kind.scales else None
 
 
 def group_id(name: str) -> str:

@@ -18,6 +18,12 @@ def get_path(document: Json, *path: str) -> Json:
     return document
 
 
+def get_items(document: Json, *path: str) -> list[Json]:
+    """Return the list at a path of a document; an empty list if there is none."""
+    items = get_path(document, *path)
+    return items if isinstance(items, list) else []
+
+
 def deep_merge(old: Json, new: Json) -> Json:
     """Return ``old`` with ``new`` over it: objects are merged, everything else is replaced."""
     if not isinstance(old, dict) or not isinstance(new, dict):
