@@ -64,6 +64,7 @@ def _without_line(text: str, gap: str, line: str) -> str:
         return text
     quoted = "|".join(re.escape(f"{mark}{line}{mark}") for mark in "\"'")
     kept = re.sub(rf"\s*(?:{quoted}),?", "", listed[1])
+    kept = kept if kept.endswith("\n") else kept.strip().removesuffix(",")
     whole = f"{gap} = [{kept}]\n" if kept.strip() else ""
     return text[: listed.start()] + whole + text[listed.end() :]
 

@@ -5,6 +5,7 @@
     id: id                                  a member and its kind
     properties.provisioningState: "Updating"    a member with a fixed value, as JSON
     zones[]: string                         the items of a list
+    [].name: string                         the same if the document is a list
     statuses[].time?: instant               a member that may be absent
     value[]: @machine                       everything that the shape ``machine`` lists, below a path
     @machine                                the same at the top
@@ -39,6 +40,8 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "operation": re.compile(r"https://\S+/operation\w*/[^/?\s]+\?\S*api-version=\S+"),
     "address": re.compile(r"\d{1,3}(?:\.\d{1,3}){3}"),
     "digits": re.compile(r"\d+"),
+    "http-date": re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT"),
+    "html": re.compile(r"text/html(?:; charset=\S+)?"),
     "json": re.compile(r"application/json(?:; charset=utf-8)?"),
     "any": re.compile(r".*", re.DOTALL),
 }
@@ -46,7 +49,7 @@ _INSTANT = "instant"
 KINDS = frozenset((*TYPES, *FORMS, _INSTANT))
 
 _LINE = re.compile(r"(?P<path>[^\s:?@]+)(?P<optional>\?)?: (?P<value>\S.*)")
-_STEP = re.compile(r"([^.\[\]]+)((?:\[\])*)")
+_STEP = re.compile(r"([^.\[\]]*)((?:\[\])*)")
 _ITEM = "[]"
 
 
@@ -100,9 +103,10 @@ def _expand(text: str, shapes: Mapping[str, str], prefix: str) -> Iterator[tuple
 def _steps(path: str) -> Iterator[str]:
     for part in path.split("."):
         match = _STEP.fullmatch(part)
-        if match is None:
+        if match is None or not part:
             raise LayoutError(f"not a path: {path!r}")
-        yield match[1]
+        if match[1]:
+            yield match[1]
         yield from (_ITEM for _ in range(match[2].count(_ITEM)))
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -56,19 +56,18 @@ class Server(Protocol):
         """Schedule an event."""
 
 
-@dataclass
 class Management:
-    """The management API, with an empty fleet."""
+    """The management API, with an empty fleet; ``{event}`` is the id of the last event."""
 
-    links: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         self._client = arm_client()
+        self._links: dict[str, str] = {}
+        self._events: dict[str, str] = {}
 
     def send(self, request: Request) -> Answer | None:
         if request.method not in ("GET", "HEAD"):
-            self.links.clear()
-        path = _fill_in(request.path, {**PLACES, **self.links})
+            self._links.clear()
+        path = _fill_in(request.path, {**PLACES, **self._links, **self._events})
         if path.startswith(tuple(LINKS)):
             return None
         response = self._client.send(
@@ -82,7 +81,7 @@ class Management:
         for placeholder, header in LINKS.items():
             if header in headers:
                 parts = urlsplit(headers[header])
-                self.links[placeholder] = f"{parts.path}?{parts.query}"
+                self._links[placeholder] = f"{parts.path}?{parts.query}"
         return Answer(response.status_code, headers, response.content)
 
     def advance(self, by: str) -> None:
@@ -92,7 +91,7 @@ class Management:
         self._client.fleet.poll(machine)
 
     def cause(self, cause: str, machine: str) -> None:
-        self._client.fleet.cause(cause, machine)
+        self._events["{event}"] = self._client.fleet.cause(cause, machine)[0].lower()
 
 
 class Metadata:
@@ -104,6 +103,8 @@ class Metadata:
     def send(self, request: Request) -> Answer | None:
         parts = urlsplit(request.path)
         headers = {name.lower(): (value,) for name, value in request.headers.items()}
+        if request.has_token:
+            headers["metadata"] = ("true",)
         content = b"" if request.body is None else json.dumps(request.body).encode()
         sent = GuestRequest(request.method, parts.path, parts.query, headers, content, True)
         response = self._cloud.ask("web_0", sent)
@@ -180,6 +181,10 @@ def _compare_content(pair: Pair, content: bytes) -> Iterator[str]:
         return
     if not content:
         yield "content: missing"
+        return
+    if isinstance(pair.content, str):
+        if not has_kind(content.decode(), pair.content):
+            yield f"content: not of the kind {pair.content}"
         return
     document: Json = json.loads(content)
     yield from compare(pair.content, document)

@@ -33,14 +33,17 @@ _STORY = frozenset(("name", "setup", "pair"))
 _PAIR = frozenset(
     ("name", "source", "request", "send", "anonymous", "after", "status", "headers", "without", "differs")
 )
-_CONTENT = frozenset(("members", "error", "empty"))
+_CONTENT = frozenset(("members", "error", "text", "empty"))
 
 Table = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request of a story; ``after`` is how far the clock moves first."""
+    """A request of a story; ``after`` is how far the clock moves first.
+
+    A request to the metadata API has no token but the header ``Metadata``.
+    """
 
     method: str
     path: str
@@ -80,8 +83,8 @@ class Pair:
     status: int
     headers: Mapping[str, str]
     without: Sequence[str]
-    #: None for an answer without content.
-    content: Member | None
+    #: The members of a document, the kind of a text, or None for an answer without content.
+    content: Member | str | None
     #: The gaps that the answer falls into.
     differs: Sequence["Gap"]
 
@@ -188,8 +191,7 @@ def _pair(table: Table, vocabulary: _Vocabulary) -> Pair:
         raise LayoutError(f"{name}: the source is not one of the file's")
     headers = _texts(table, "headers")
     for kind in headers.values():
-        if kind not in KINDS:
-            raise LayoutError(f"{name}: {kind!r} is no kind")
+        _kind(name, kind)
     differs = _list(table, "differs")
     unknown = sorted(set(differs) - vocabulary.gaps.keys())
     if unknown:
@@ -209,16 +211,24 @@ def _pair(table: Table, vocabulary: _Vocabulary) -> Pair:
     )
 
 
-def _content(name: str, table: Table, vocabulary: _Vocabulary) -> Member | None:
+def _content(name: str, table: Table, vocabulary: _Vocabulary) -> Member | str | None:
     if len(_CONTENT & table.keys()) != 1:
-        raise LayoutError(f"{name}: an answer has members, an error or is empty")
+        raise LayoutError(f"{name}: an answer has members, an error, a text or is empty")
     if "empty" in table:
         return None
+    if "text" in table:
+        return _kind(name, _text(table, "text"))
     if "members" in table:
         return parse_members(_text(table, "members"), vocabulary.shapes)
     code = json.dumps(_text(table, "error"))
     lines = f"error.code: {code}\nerror.message: string\nerror.target?: string\nerror.details?: array"
     return parse_members(f"{lines}\nerror.additionalInfo?: array", {})
+
+
+def _kind(name: str, kind: str) -> str:
+    if kind not in KINDS:
+        raise LayoutError(f"{name}: {kind!r} is no kind")
+    return kind
 
 
 def _check_keys(name: str, table: Table, known: frozenset[str]) -> None:

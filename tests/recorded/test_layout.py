@@ -95,3 +95,10 @@ def test_every_pair_names_the_repository_and_the_place_of_its_facts() -> None:
     ]
 
     assert [source for source in sources if "/" not in source or "(" not in source] == []
+
+
+def test_the_data_is_large_enough_to_mean_something() -> None:
+    pairs = [pair for stories in read_stories().values() for story in stories for pair in story.pairs]
+
+    assert len(pairs) >= 150
+    assert sum(pair.status >= 400 for pair in pairs) >= 40

@@ -86,8 +86,8 @@ async def get_image_version(context: ArmContext, request: ArmRequest) -> ArmResp
     version = request.names["version"]
     name = _newest_version(request) if version.lower() == "latest" else version
     is_windows = request.names["publisher"].lower().startswith("microsoftwindows")
-    system, size = ("Windows", 127) if is_windows else ("Linux", 30)
-    disk: Json = {"operatingSystem": system, "sizeInGb": size}
+    system, gigabytes = ("Windows", 127) if is_windows else ("Linux", 30)
+    disk: Json = {"operatingSystem": system, "sizeInBytes": gigabytes * 1024**3}
     return ArmResponse(
         body={
             "location": request.names["location"],
