@@ -276,6 +276,22 @@ def everything() -> Azure:
         ),
         pytest.param("name eq 'db' and location eq 'westeurope'", ["db"], id="two clauses"),
         pytest.param("tagName eq 'team' and tagValue eq 'blue'", ["net"], id="by tag"),
+        pytest.param("substringof('PP', name)", ["app", "app-0"], id="by a part of the name"),
+        pytest.param(
+            "substringof('app', name) and resourceType eq 'Microsoft.Compute/availabilitySets'",
+            ["app"],
+            id="by a part of the name, and the type",
+        ),
+        pytest.param(
+            "name eq 'net' or substringof( 'eb' ,name )", ["net", "web"], id="one clause or another"
+        ),
+        pytest.param(
+            "resourceGroup ne 'lab' and name ne 'web' and name ne 'app'", ["app-0", "db"], id="all others"
+        ),
+        pytest.param(
+            "substringof('air', resourceGroup) and name eq 'db'", ["db"], id="by a part of the group"
+        ),
+        pytest.param("substringof('it''s', name)", [], id="a quote in a name"),
     ],
 )
 def test_the_list_of_resources_holds_what_the_filter_lets_through(query: str, names: list[str]) -> None:
@@ -291,7 +307,20 @@ def test_the_list_of_a_group_holds_what_is_in_it() -> None:
     assert without_disks(cloud.names(f"{HOME_GROUP}/resources")) == ["app", "app-0", "db", "web"]
 
 
-@pytest.mark.parametrize("query", ["name ne 'x'", "substringof('a', name)", "colour eq 'red'", "name eq x"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "name gt 'x'",
+        "substringof('a', location)",
+        "substringof('a' name)",
+        "colour eq 'red'",
+        "name eq x",
+        "name eq 'x' and",
+        "or name eq 'x'",
+        "name eq 'x' name eq 'y'",
+        "name eq 'x'and" + " " * 5000 + "x",
+    ],
+)
 def test_a_filter_that_nobody_understands_is_refused(query: str) -> None:
     refusal = azure().refused("GET", f"{EVERYTHING}?$filter={query}")
 

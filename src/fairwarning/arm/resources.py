@@ -18,8 +18,12 @@ from fairwarning.core.azure.identity import DEFAULT_LOCATION, VMS, group_id, res
 from fairwarning.core.model import Scope, ScopeKind
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
-_CLAUSE = re.compile(r"\s*(\w+)\s+eq\s+'((?:[^']|'')*)'\s*", re.IGNORECASE)
-_AND = re.compile(r"(?<!\s)\s++and\s++(?=\w++\s++eq\s)", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"\s*+(?:(?P<member>\w++)\s++(?P<operator>eq|ne)\s++'(?P<value>(?:[^']|'')*+)'"
+    r"|substringof\s*+\(\s*+'(?P<part>(?:[^']|'')*+)'\s*+,\s*+(?P<searched>name|resourceGroup)\s*+\))"
+    r"\s*+(?P<link>and\b|or\b|\Z)",
+    re.IGNORECASE,
+)
 _RESOURCE = re.compile(r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/([^/]+/[^/]+)/[^/]+")
 _UNLISTED_TYPES = frozenset({"microsoft.resources/deployments"})
 _SUMMARY_MEMBERS = ("id", "name", "type", "location", "kind", "sku", "zones", "identity", "tags", "managedBy")
@@ -34,9 +38,11 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state, group = context.state(), request.names.get("group")
     if group is not None:
         state.require_group(group)
-    predicates = list(_parse_filter(request.query.get("$filter", "")))
+    alternatives = _parse_filter(request.query.get("$filter", ""))
     matching = (
-        resource for resource in _resources(state, group) if all(matches(resource) for matches in predicates)
+        resource
+        for resource in _resources(state, group)
+        if any(all(matches(resource) for matches in clauses) for clauses in alternatives)
     )
     return paginate(request, ((str(resource["id"]), partial(dict, resource)) for resource in matching))
 
@@ -76,17 +82,32 @@ def _summary(state: ArmState, resource: str) -> Document:
     return summary | _summarized(document)
 
 
-def _parse_filter(text: str) -> Iterator[Predicate]:
-    for clause in _AND.split(text) if text.strip() else ():
-        parts = _CLAUSE.fullmatch(clause)
-        if parts is None or parts[1].lower() not in _FILTERS:
-            message = f"The filter '{text}' is not supported: it must be clauses like resourceType eq '...'."
+def _parse_filter(text: str) -> list[list[Predicate]]:
+    """Return the clauses of a filter: lists that ``or`` links, of clauses that ``and`` links."""
+    alternatives: list[list[Predicate]] = [[]]
+    position, link = 0, "and" if text.strip() else ""
+    while link:
+        if link == "or":
+            alternatives.append([])
+        clause = _CLAUSE.match(text, position)
+        if clause is None or (clause["member"] or "name").lower() not in _FILTERS:
+            message = (
+                f"The filter '{text}' is not supported: it must be clauses like resourceType eq '...', "
+                "resourceType ne '...' or substringof('...', name), linked by and, or."
+            )
             raise AzureError(400, "InvalidFilterInQueryString", message)
-        yield _equals(_FILTERS[parts[1].lower()], parts[2].replace("''", "'").lower())
+        alternatives[-1].append(_predicate(clause))
+        position, link = clause.end(), clause["link"].lower()
+    return alternatives
 
 
-def _equals(values: Callable[[Document], list[str]], expected: str) -> Predicate:
-    return lambda document: expected in values(document)
+def _predicate(clause: re.Match[str]) -> Predicate:
+    values = _FILTERS[(clause["member"] or clause["searched"]).lower()]
+    expected = (clause["value"] or clause["part"] or "").replace("''", "'").lower()
+    if clause["part"] is not None:
+        return lambda document: any(expected in value for value in values(document))
+    is_equal = clause["operator"].lower() == "eq"
+    return lambda document: (expected in values(document)) is is_equal
 
 
 def _group(document: Document) -> str:
