@@ -133,9 +133,9 @@ def _free(port: int) -> bool:
     return True
 
 
-def until(holds: Callable[[], bool], what: str) -> None:
-    """Return once ``holds`` is true; give up after twenty seconds."""
-    for _ in range(LOOKS):
+def until(holds: Callable[[], bool], what: str, looks: int = LOOKS) -> None:
+    """Return once ``holds`` is true; give up after twenty seconds, or so many looks."""
+    for _ in range(looks):
         if holds():
             return
         Event().wait(LOOK)

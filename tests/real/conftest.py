@@ -1,21 +1,15 @@
 """What the tests with real programs share: their tools, two networks and a server in each."""
 
-import fcntl
-import hashlib
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.environments import environment
 from tests.needs import lack, need
 from tests.real.namespaces import ENDPOINT, Namespace, alone, fleet
 from tests.real.server import FAIRWARNING, Server, up
-
-HERE = Path(__file__).parent
-CACHE = HERE.parents[1] / ".cache" / "real-clients"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +59,4 @@ def single(tools: None, tmp_path: Path) -> Iterator[Single]:
 @pytest.fixture(scope="session")
 def client_python() -> str:
     """Return a Python that has the programs of clients.txt; made once per set of versions."""
-    wanted = HERE / "clients.txt"
-    home = CACHE / hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]
-    python = home / "bin" / "python"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (home / "complete").exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
-            install = ["-m", "pip", "install", "--quiet", "--no-input", "--no-deps"]
-            subprocess.run([str(python), *install, "--requirement", str(wanted)], check=True)
-            (home / "complete").touch()
-    return str(python)
+    return str(environment(Path(__file__).with_name("clients.txt")) / "python")

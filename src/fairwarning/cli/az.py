@@ -21,8 +21,9 @@ CLOUD = "fairwarning"
 CA = "ca.pem"
 #: Wildcard addresses: a server listens on them, but a client cannot connect to them.
 WILDCARDS = frozenset({"0.0.0.0", "::"})
-#: The name of the service principal, and its secret where the server has no token.
-CLIENT = ANY_SECRET = "dev"
+#: The name of the service principal, and its secret where the server has no token. Earlier releases of az
+#: take a secret that is the name of a file for a certificate, and a checkout of this project has a file dev.
+CLIENT, ANY_SECRET = "dev", "any-secret"
 #: What a program reaches without the proxy: this machine, and the addresses of the metadata API.
 _NO_PROXY = "127.0.0.1,localhost,::1,169.254.169.254,168.63.129.16"
 

@@ -1,0 +1,33 @@
+"""Programs by others from PyPI: each list of pinned versions gets an environment of its own, once."""
+
+import fcntl
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+CACHE = Path(__file__).parents[1] / ".cache" / "environments"
+
+
+def environment(requirements: Path) -> Path:
+    """Return the folder of the programs that a file of pinned versions lists."""
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
+    home = CACHE / f"{requirements.parent.name}-{requirements.stem}-{digest}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{home.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "complete").exists():
+            _install(home, requirements)
+            (home / "complete").touch()
+    return home / "bin"
+
+
+def _install(home: Path, requirements: Path) -> None:
+    python = str(home / "bin" / "python")
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+    # uv installs many times faster than pip.
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-input", "uv"], check=True)
+    install = ["pip", "install", "--quiet", "--no-deps", "--requirement", str(requirements)]
+    if subprocess.run([python, "-m", "uv", *install, "--python", python]).returncode:
+        # pip may be configured with a mirror that uv does not know.
+        subprocess.run([python, "-m", *install, "--no-input"], check=True)

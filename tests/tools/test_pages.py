@@ -1,0 +1,56 @@
+"""Unmodified tools do what their pages say, from the first command to the last."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.environments import CACHE, environment
+from tests.guides import Page
+from tests.tools.session import follow
+
+HERE = Path(__file__).parent
+
+# The first run on a machine installs the tools.
+pytestmark = [pytest.mark.az, pytest.mark.timeout(600), pytest.mark.needs("curl")]
+
+
+def programs(name: str) -> Path:
+    return environment(HERE / f"{name}.txt")
+
+
+def modules() -> Path:
+    """Return the folder with the packages from npm, which are installed once per set of versions."""
+    wanted = HERE / "package.json"
+    home = CACHE / f"node-{hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]}"
+    if not (home / "complete").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        shutil.copy(wanted, home)
+        words = ["npm", "install", "--silent", "--no-package-lock", "--ignore-scripts"]
+        path = os.pathsep.join((str(programs("node")), os.environ["PATH"]))
+        subprocess.run(words, cwd=home, env={**os.environ, "PATH": path}, check=True)
+        (home / "complete").touch()
+    return home / "node_modules"
+
+
+def test_libcloud(tmp_path: Path) -> None:
+    session = follow(Page("tools/libcloud.md"), tmp_path, programs("libcloud"))
+
+    lists = [text.splitlines() for command, text in session.printed if command.endswith("list")]
+    assert set(lists[0]) == {f"{name} running" for name in ("app-0", "app-1", "app-2", "batch", "db")}
+    assert {line.split()[0] for line in lists[1]} == {"app-0", "app-1", "app-2", "db"}
+    assert session.steps("scheduled") == [("Reboot", "management:dev", ["db"])]
+    assert "batch" not in session.machines
+
+
+def test_the_sdk_for_javascript(tmp_path: Path) -> None:
+    (tmp_path / "node_modules").symlink_to(modules())
+
+    session = follow(Page("tools/javascript.md"), tmp_path, programs("node"))
+
+    assert "db westeurope" in session.output("mjs list")
+    assert session.steps("scheduled") == [("Terminate", "management:dev", ["web_0"])]
+    assert "web_0" not in session.machines
