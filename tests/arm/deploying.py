@@ -69,7 +69,7 @@ def facts(azure: Azure, *path: str | int, name: str = ONE) -> Json:
 
 
 def deploy_set(azure: Azure, count: int = 2) -> ArmResponse:
-    return deploy(azure, SET, count=count, adminPassword="secret")
+    return deploy(azure, SET, count=count, adminPassword="hunter2")
 
 
 def interrupt(azure: Azure, count: int) -> None:
@@ -77,7 +77,7 @@ def interrupt(azure: Azure, count: int) -> None:
     key = f"{ROOT}/providers/{ONE}"
     done = azure.context.committed().document(key)
     assert done is not None
-    given: Json = {"count": {"value": count}, "adminPassword": {"value": "secret"}}
+    given: Json = {"count": {"value": count}, "adminPassword": {"value": "hunter2"}}
     undone = {word: done[word] for word in done if word != "result"}
     azure.keep({key: {**undone, "work": {"template": SET, "parameters": given}}})
     azure.restart()

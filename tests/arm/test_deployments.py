@@ -75,7 +75,7 @@ def test_a_deployment_tells_what_it_was_given_but_no_secrets(azure: Azure) -> No
         "count": {"type": "Int", "value": 2},
         "adminPassword": {"type": "SecureString"},
     }
-    assert "secret" not in str(azure.context.committed().document(f"{ROOT}/providers/{ONE}"))
+    assert "hunter2" not in str(azure.context.committed().document(f"{ROOT}/providers/{ONE}"))
 
 
 def test_a_deployment_tells_what_it_has_deployed(azure: Azure) -> None:
@@ -208,11 +208,11 @@ def test_a_nested_deployment_may_go_to_another_group(azure: Azure) -> None:
 
 
 def test_a_template_can_be_validated_without_being_deployed(azure: Azure) -> None:
-    response = azure.post(f"{ONE}/validate", body(SET, count=2, adminPassword="secret"))
+    response = azure.post(f"{ONE}/validate", body(SET, count=2, adminPassword="hunter2"))
 
     assert at(response.body, "properties", "provisioningState") == "Succeeded"
     assert len(listed(at(response.body, "properties", "validatedResources"))) == 4
-    assert "secret" not in str(response.body)
+    assert "hunter2" not in str(response.body)
     assert azure.send("GET", ONE).status == 404
     assert azure.send("GET", NET).status == 404
 

@@ -253,9 +253,9 @@ def test_the_policys_flags_may_be_words_too(azure: Azure) -> None:
 
 
 def test_passwords_are_taken_and_never_shown(azure: Azure) -> None:
-    azure.put(f"{VM}/new", {"properties": {"osProfile": {"adminUsername": "me", "adminPassword": "secret"}}})
+    azure.put(f"{VM}/new", {"properties": {"osProfile": {"adminUsername": "me", "adminPassword": "hunter2"}}})
 
-    assert "secret" not in str(azure.get(f"{VM}/new"))
+    assert "hunter2" not in str(azure.get(f"{VM}/new"))
     assert at(azure.get(f"{VM}/new"), "properties", "osProfile", "adminUsername") == "me"
 
 

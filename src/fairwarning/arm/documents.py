@@ -6,6 +6,7 @@ from fairwarning.core.document.render import Json
 __all__ = [
     "Document",
     "deep_merge",
+    "fill",
     "get_fields",
     "get_items",
     "get_path",
@@ -30,6 +31,20 @@ def overlay(document: Json, more: Document) -> Document:
         return {}
     tags = get_path(more, "tags")
     return merged if tags is None else {**merged, "tags": tags}
+
+
+def fill(document: Document, defaults: Document) -> Document:
+    """Return a document with defaults for the members that are missing or null, at any depth."""
+    spellings = {name.lower(): name for name in document}
+    filled = dict(document)
+    for name, default in defaults.items():
+        key = spellings.get(name.lower(), name)
+        value = filled.get(key)
+        if value is None:
+            filled[key] = default
+        elif isinstance(value, dict) and isinstance(default, dict):
+            filled[key] = fill(value, default)
+    return filled
 
 
 def without(document: Document, *path: str) -> Document:

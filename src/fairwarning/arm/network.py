@@ -10,8 +10,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import unquote
 
+from fairwarning.arm import addresses, catalog
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
-from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path, without_secrets
+from fairwarning.arm.documents import (
+    Document,
+    deep_merge,
+    fill,
+    get_fields,
+    get_items,
+    get_path,
+    without_secrets,
+)
 from fairwarning.arm.errors import AzureError, invalid, not_found
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import find_vm, machine_id, paginate
@@ -93,6 +102,10 @@ class NetworkResource:
         """Return the same resource with its name spelled as it was created."""
         return self if document is None else replace(self, names=(*self.names[:-1], str(document["name"])))
 
+    def around(self, document: Document) -> "NetworkResource":
+        """Return the resource that holds this one as an item, with its name spelled as it was created."""
+        return replace(self, kinds=self.kinds[:1], names=(str(document["name"]),))
+
     def not_found_error(self) -> AzureError:
         """Return the error for a missing document."""
         return not_found(self.type, "/".join(self.names), self.group)
@@ -146,6 +159,8 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
             raise resource.not_found_error()
         new = deep_merge(old, body) if request.method == "PATCH" else body
         after = complete_document(resource.with_stored_name(old), new)
+        if resource.type == _INTERFACES:
+            after = addresses.assign(edit.state, after, old)
         edit.put({resource.id: after})
         # Clients expect 201 for a new network, but 200 for a new disk.
         return ArmResponse(status=201 if old is None and resource.namespace == _NETWORK else 200, body=after)
@@ -160,7 +175,7 @@ async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
     if resource.parent is None:
         document: Json = _with_owner(state.document(resource.id), _owners(state, resource))
     else:
-        items = _items(_parent(state, resource.parent), resource)
+        items = _items(_document_around(state, resource), resource)
         document = next((item for item in items if _has_name(item, resource.names[-1])), None)
     if not document:
         raise resource.not_found_error()
@@ -187,7 +202,7 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state = context.state()
     resource = parse_resource(state, request)
     if resource.parent is not None:
-        return ArmResponse(body={"value": _items(_parent(state, resource.parent), resource)})
+        return ArmResponse(body={"value": _items(_document_around(state, resource), resource)})
     prefix = f"{resource.id}/" if resource.group else f"{resource.root}/"
     owners = _owners(state, resource)
     documents = (
@@ -206,14 +221,16 @@ def complete_document(resource: NetworkResource, body: Json) -> Document:
     properties = document.get("properties")
     if properties is not None and not isinstance(properties, dict):
         raise invalid("properties", "it must be an object")
-    properties = {**(properties or {}), "provisioningState": "Succeeded"}
+    document = fill(document, catalog.DEFAULTS.get(resource.type, {}))
+    properties = {**get_fields(document, "properties"), "provisioningState": "Succeeded"}
     if resource.namespace == _NETWORK:
         properties = {
-            name: _complete_items(f"{resource.id}/{name}", value) if isinstance(value, list) else value
+            name: _complete_items(resource, name, value) if isinstance(value, list) else value
             for name, value in properties.items()
         }
-        if resource.type in _DEFAULTS:
-            properties = _DEFAULTS[resource.type](resource.id, properties)
+        properties["resourceGuid"] = derive_id("guid", resource.id.lower()).lower()
+        if resource.type in _DERIVED:
+            properties = _DERIVED[resource.type](resource.id, properties)
     identity: Document = {"id": resource.id, "name": resource.names[-1], "type": resource.type}
     location = document.get("location") or resource.location
     return {**document, **identity, **({"location": location} if location else {}), "properties": properties}
@@ -239,8 +256,12 @@ def _owners(state: ArmState, resource: NetworkResource) -> Mapping[str, str]:
 def _with_owner(document: Document | None, owners: Mapping[str, str]) -> Document:
     if document is None or str(document["id"]).lower() not in owners:
         return document or {}
-    owner: Document = {"virtualMachine": {"id": owners[str(document["id"]).lower()]}}
-    return {**document, "properties": {**get_fields(document, "properties"), **owner}}
+    octets = _derived_bytes(str(document["id"]))[:3]
+    used: Document = {
+        "macAddress": "-".join(("00", "0D", "3A", *(f"{octet:02X}" for octet in octets))),
+        "virtualMachine": {"id": owners[str(document["id"]).lower()]},
+    }
+    return {**document, "properties": {**used, **get_fields(document, "properties")}}
 
 
 def _put_item(edit: Edit, resource: NetworkResource, parent: str, body: Json) -> ArmResponse:
@@ -268,8 +289,16 @@ def _delete_item(edit: Edit, resource: NetworkResource, parent: str) -> ArmRespo
 def _with_items(resource: NetworkResource, document: Document, items: list[Json]) -> Document:
     properties, kind = get_fields(document, "properties"), resource.kinds[-1]
     list_name = next((name for name in properties if name.lower() == kind.lower()), kind)
-    items = _complete_items(f"{document['id']}/{list_name}", items)
+    items = _complete_items(resource.around(document), list_name, items)
     return {**document, "properties": {**properties, list_name: items}}
+
+
+def _document_around(state: ArmState, resource: NetworkResource) -> Document:
+    """Return the document that holds an item; without it, a client that reads misses the document itself."""
+    document = state.document(str(resource.parent))
+    if document is None:
+        raise not_found(f"{resource.namespace}/{resource.kinds[0]}", resource.names[0], resource.group)
+    return document
 
 
 def _parent(state: ArmState, parent: str) -> Document:
@@ -288,18 +317,20 @@ def _has_name(item: Json, name: str) -> bool:
     return str(get_path(item, "name")).lower() == name.lower()
 
 
-def _complete_items(path: str, items: list[Json]) -> list[Json]:
-    """Return the items of a list; those with names get ids and states."""
-    return [
-        {
-            **item,
-            "id": f"{path}/{item['name']}",
-            "properties": {**get_fields(item, "properties"), "provisioningState": "Succeeded"},
-        }
-        if isinstance(item, dict) and isinstance(item.get("name"), str)
-        else item
-        for item in items
-    ]
+def _complete_items(resource: NetworkResource, list_name: str, items: list[Json]) -> list[Json]:
+    """Return the items of a list of a resource; those with names get ids, types, states and defaults."""
+    kind = f"{resource.type}/{list_name}"
+    completed: list[Json] = []
+    for item in items:
+        if isinstance(item, dict) and isinstance(item.get("name"), str):
+            state: Document = {"provisioningState": "Succeeded"}
+            filled = fill(item, catalog.DEFAULTS.get(kind, {}))
+            properties = {**get_fields(filled, "properties"), **state}
+            identity: Document = {"id": f"{resource.id}/{list_name}/{item['name']}", "type": kind}
+            completed.append({**filled, **identity, "properties": properties})
+        else:
+            completed.append(item)
+    return completed
 
 
 def _canonical(name: str) -> str:
@@ -311,33 +342,21 @@ def _derived_bytes(*parts: str) -> bytes:
 
 
 def _interface(resource: str, properties: Document) -> Document:
-    octets = _derived_bytes(resource)[:3]
-    address = "-".join(("00", "0D", "3A", *(f"{octet:02X}" for octet in octets)))
-    configurations = [_configuration(*item) for item in enumerate(get_items(properties, "ipConfigurations"))]
-    mac = properties.get("macAddress") or address
-    return {**properties, "macAddress": mac, "ipConfigurations": configurations}
-
-
-def _configuration(number: int, configuration: Json) -> Json:
-    if not isinstance(configuration, dict):
-        return configuration
-    properties = get_fields(configuration, "properties")
-    octets = _derived_bytes("private", str(configuration.get("id")))
-    address = f"10.{octets[0]}.{octets[1]}.{4 + octets[2] % 250}"
-    completed: Document = {"privateIPAllocationMethod": "Dynamic", "primary": number == 0}
-    completed |= {**properties, "privateIPAddress": properties.get("privateIPAddress") or address}
-    return {**configuration, "properties": completed}
+    configurations: list[Json] = [
+        fill(item, {"properties": {"primary": number == 0}}) if isinstance(item, dict) else item
+        for number, item in enumerate(get_items(properties, "ipConfigurations"))
+    ]
+    return {**properties, "ipConfigurations": configurations}
 
 
 def _public_address(resource: str, properties: Document) -> Document:
     octets = _derived_bytes("public", resource)
     address = f"198.{18 + octets[0] % 2}.{octets[1]}.{4 + octets[2] % 250}"
-    defaults: Document = {"publicIPAddressVersion": "IPv4", "publicIPAllocationMethod": "Dynamic"}
-    return {**defaults, **properties, "ipAddress": properties.get("ipAddress") or address}
+    return fill(properties, {"ipAddress": address})
 
 
-#: Fills in properties by type; the values depend on the id of the resource alone.
-_DEFAULTS: Mapping[str, Callable[[str, Document], Document]] = {
+#: What follows from the id of a resource and from its properties, by type.
+_DERIVED: Mapping[str, Callable[[str, Document], Document]] = {
     _INTERFACES: _interface,
     f"{_NETWORK}/publicIPAddresses": _public_address,
 }

@@ -182,6 +182,7 @@ def _scope_properties(
         polled_at=now if policy.start_enabled else None,
         next_instance=index,
         instance_step=max(1, len(blueprint.zones)),
+        created_at=now,
     )
 
 

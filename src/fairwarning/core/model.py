@@ -242,6 +242,8 @@ class ScopeProperties:
     instance_step: int = 1
     deleting: bool = False
     walk: Rollout | None = None
+    #: None for scopes that an earlier release created.
+    created_at: datetime | None = None
 
     @property
     def set_id(self) -> str:

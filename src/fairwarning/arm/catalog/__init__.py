@@ -31,3 +31,7 @@ IMAGES = read("images")
 (IMAGE_PROPERTIES,) = read("image")
 #: The types of objects in compute resources, with their members by the api-version that added them.
 MEMBERS = read("members")
+#: What Azure fills in where a client has sent nothing: objects by what they are filled into.
+DEFAULTS: dict[str, dict[str, Json]] = {
+    name: value for name, value in read("defaults")[0].items() if isinstance(value, dict)
+}

@@ -9,6 +9,7 @@ from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.core.azure.images import Image
+from fairwarning.core.azure.operating_system import image_os_type
 from fairwarning.core.document.render import Json
 
 _LOCATION_FILTER = re.compile(r"location\s+eq\s+'([^']*)'", re.IGNORECASE)
@@ -85,8 +86,8 @@ async def get_image_version(context: ArmContext, request: ArmRequest) -> ArmResp
     """Return the properties of an image; the publisher decides between Windows and Linux."""
     version = request.names["version"]
     name = _newest_version(request) if version.lower() == "latest" else version
-    is_windows = request.names["publisher"].lower().startswith("microsoftwindows")
-    system, gigabytes = ("Windows", 127) if is_windows else ("Linux", 30)
+    system = image_os_type(request.names["publisher"], request.names["offer"])
+    gigabytes = 127 if system == "Windows" else 30
     disk: Json = {"operatingSystem": system, "sizeInBytes": gigabytes * 1024**3}
     return ArmResponse(
         body={

@@ -7,9 +7,19 @@ then filled with defaults, which depend on the machine alone.
 from collections.abc import Sequence
 from datetime import timedelta
 
-from fairwarning.arm import resource_ids
+from fairwarning.arm import catalog, resource_ids
+from fairwarning.arm.compute.defaults import complete_model, complete_profile
 from fairwarning.arm.context import TENANT
-from fairwarning.arm.documents import Document, deep_merge, get_path, overlay, without
+from fairwarning.arm.documents import (
+    Document,
+    deep_merge,
+    fill,
+    get_fields,
+    get_items,
+    get_path,
+    overlay,
+    without,
+)
 from fairwarning.arm.operations import format_instant
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import (
@@ -25,6 +35,7 @@ from fairwarning.core.azure.identity import (
     resource_id,
 )
 from fairwarning.core.azure.images import DEFAULT_IMAGE
+from fairwarning.core.azure.operating_system import os_type
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import (
     ApprovalSettings,
@@ -68,8 +79,7 @@ def virtual_machine(state: ArmState, machine: Machine) -> Document:
     if scope.facts.kind is ScopeKind.STANDALONE:
         policy = get_path(stored, "properties", "scheduledEventsPolicy")
         properties |= events_policy(scope.facts.approvals, policy)
-    storage = get_path(profile, "storageProfile") or _storage()
-    base = overlay(_default_machine(facts, scope, dict(machine.tags), storage), stored)
+    base = _machine(facts, scope, stored, dict(machine.tags), _default_profile(profile, _storage()))
     return with_core_state(base, facts.resource_id, machine.name, VMS, properties)
 
 
@@ -96,12 +106,10 @@ def instance(state: ArmState, machine: Machine) -> Document:
         **_protection(stored, machine),
         **_priority(machine, get_path(stored, "properties"), profile),
     }
-    storage, user = get_path(profile, "storageProfile"), get_path(profile, "osProfile", "adminUsername")
-    networks = get_path(profile, "networkProfile")
-    defaults = _default_machine(
-        facts, scope, model["tags"], storage, user, networkProfileConfiguration=networks
-    )
-    base = overlay(defaults, stored)
+    networks = get_fields(profile, "networkProfile")
+    defaults = _default_profile(profile, {})
+    defaults |= {"networkProfile": _interfaces(facts, networks), "networkProfileConfiguration": networks}
+    base = _machine(facts, scope, stored, model["tags"], defaults)
     document = with_core_state(base, facts.resource_id, machine.name, f"{SCALE_SETS}/{VMS}", properties)
     return {**document, "instanceId": machine.instance, "sku": sku}
 
@@ -119,7 +127,7 @@ def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
         "uniqueId": derive_id("set", facts.set_id).lower(),
         "orchestrationMode": "Flexible" if facts.kind is ScopeKind.FLEXIBLE_SET else "Uniform",
         "upgradePolicy": {"mode": _mode(facts, get_path(stored, "properties", "upgradePolicy", "mode"))},
-        "platformFaultDomainCount": facts.fault_domains,
+        **_fault_domains(facts, get_path(stored, "properties", "platformFaultDomainCount")),
         "virtualMachineProfile": _notices(facts.model, profile),
         **_policy_of_scale_set(facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
     }
@@ -151,34 +159,58 @@ def availability_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
 def instance_view(state: ArmState, machine: Machine) -> Document:
     """Return the instance view of a machine."""
     scope = state.scope_of(machine)
+    facts = identify(machine, scope.facts, state.document)
     provisioning = provisioning_state(scope, machine)
     now = format_instant(state.now)
     code, text = power_state(state, machine)
-    agent: list[Json] = [
-        {"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Ready", "time": now}
-    ]
-    domains: Document = {"platformFaultDomain": machine.fault_domain}
-    if scope.facts.update_domains:
-        domains["platformUpdateDomain"] = machine.update_domain  # S-04: flexible sets have none
+    system = catalog.DEFAULTS[f"view of {facts.os_type}"]
+    agent = _status("succeeded", "Ready", now) | {"message": get_path(system, "vmAgent", "message")}
     return {
-        **domains,
-        "computerName": identify(machine, scope.facts, state.document).computer_name,
-        "osName": "ubuntu",
-        "osVersion": "22.04",
+        **_domains(scope, machine),
+        "computerName": facts.computer_name,
+        "osName": system["osName"],
+        "osVersion": system["osVersion"],
         "hyperVGeneration": "V2",
-        "vmAgent": {"vmAgentVersion": "2.9.1.1", "statuses": agent, "extensionHandlers": []},
-        "disks": [],
-        "maintenanceRedeployStatus": _maintenance(scope, machine),
+        "vmAgent": {
+            "vmAgentVersion": get_path(system, "vmAgent", "vmAgentVersion"),
+            "statuses": [agent],
+            "extensionHandlers": [],
+        },
+        "disks": [
+            {"name": name, "statuses": [_status("succeeded", "Provisioning succeeded", now)]}
+            for name in _disk_names(state, machine)
+        ],
+        **_maintenance(scope, machine),
         "statuses": [
-            {
-                "code": f"ProvisioningState/{provisioning.lower()}",
-                "level": "Info",
-                "displayStatus": _PROVISIONING[provisioning],
-                "time": now,
-            },
+            _status(provisioning.lower(), _PROVISIONING[provisioning], now),
             {"code": f"PowerState/{code}", "level": "Info", "displayStatus": text},
         ],
     }
+
+
+def _status(state: str, text: str, time: str) -> Document:
+    return {"code": f"ProvisioningState/{state}", "level": "Info", "displayStatus": text, "time": time}
+
+
+def _domains(scope: Scope, machine: Machine) -> Document:
+    if scope.facts.kind is ScopeKind.STANDALONE:
+        return {}
+    domains: Document = {"platformFaultDomain": machine.fault_domain}
+    if scope.facts.update_domains:
+        domains["platformUpdateDomain"] = machine.update_domain  # S-04: flexible sets have none
+    if scope.facts.kind is ScopeKind.SCALE_SET:
+        domains["placementGroupId"] = derive_id("placement group", scope.id).lower()
+    return domains
+
+
+def _disk_names(state: ArmState, machine: Machine) -> list[Json]:
+    kind = state.scope_of(machine).facts.kind
+    if kind is ScopeKind.CLOUD_SERVICE:
+        return []
+    document = instance(state, machine) if kind is ScopeKind.SCALE_SET else virtual_machine(state, machine)
+    storage = get_path(document, "properties", "storageProfile")
+    disks = (get_path(storage, "osDisk"), *get_items(storage, "dataDisks"))
+    return [name for disk in disks if (name := get_path(disk, "name")) is not None]
 
 
 def storable(document: Document, *model: str) -> Document:
@@ -237,6 +269,12 @@ def events_policy(approvals: ApprovalSettings, stored: Json) -> Document:
     return {"scheduledEventsPolicy": deep_merge(stored if isinstance(stored, dict) else {}, policy)}
 
 
+def _fault_domains(facts: ScopeProperties, stored: Json) -> Document:
+    """Return the number of fault domains; where Azure chooses the number, it does not say so."""
+    is_chosen = facts.kind is ScopeKind.SCALE_SET and not facts.zone and stored is None
+    return {} if is_chosen else {"platformFaultDomainCount": facts.fault_domains}
+
+
 def _policy_of_scale_set(approvals: ApprovalSettings, stored: Json) -> Document:
     """Return the policy of a scale set, which has none if nothing in it is enabled (T-26)."""
     policy = events_policy(approvals, stored)
@@ -259,21 +297,59 @@ def location(state: ArmState, scope: Scope) -> Json:
     return get_path(group, "location") or DEFAULT_LOCATION
 
 
-def _default_machine(
-    facts: MachineIdentity, scope: Scope, tags: Json, storage: Json, user: Json = "ops", **more: Json
+def _machine(
+    facts: MachineIdentity, scope: Scope, stored: Document, tags: Json, profile: Document
 ) -> Document:
-    return {
+    """Return what is stored about a machine, over the defaults; ``profile`` has those of its properties."""
+    user = get_fields(profile, "osProfile")
+    profile = _without_replaced_image(profile, get_path(stored, "properties"))
+    created = (
+        {} if scope.facts.created_at is None else {"timeCreated": format_instant(scope.facts.created_at)}
+    )
+    defaults: Document = {
         "location": facts.location,
         "tags": tags,
         **({"zones": [scope.facts.zone]} if scope.facts.zone else {}),
         "properties": {
             "hardwareProfile": {"vmSize": facts.size},
-            "storageProfile": storage,
-            "osProfile": {"computerName": facts.computer_name, "adminUsername": user},
-            "networkProfile": {"networkInterfaces": []},
-            **more,
+            **profile,
+            "osProfile": {"computerName": facts.computer_name, **without(user, "computerNamePrefix")},
+            **created,
         },
     }
+    document = overlay(defaults, stored)
+    properties = complete_profile(get_fields(document, "properties"), facts.os_type)
+    if scope.facts.kind is not ScopeKind.SCALE_SET:
+        properties = fill(properties, catalog.DEFAULTS[f"{facts.os_type} virtual machine"])
+    if facts.image.exact_version and get_path(properties, "storageProfile", "imageReference") is not None:
+        image: Document = {"exactVersion": facts.image.exact_version}
+        properties = overlay(properties, {"storageProfile": {"imageReference": image}})
+    return overlay(document, {"properties": properties})
+
+
+def _default_profile(model: Json, storage: Document) -> Document:
+    """Return what a machine has of the model of its set, over the defaults of all machines."""
+    defaults: Document = {
+        "storageProfile": storage,
+        "osProfile": {"adminUsername": "ops"},
+        "networkProfile": {"networkInterfaces": []},
+    }
+    own = {member: get_fields(model, member) for member in ("storageProfile", "osProfile")}
+    return overlay(_without_replaced_image(defaults, model), {**own})
+
+
+def _interfaces(facts: MachineIdentity, networks: Document) -> Document:
+    """Return the network interfaces of an instance, given those of its model."""
+    names = (get_path(item, "name") for item in get_items(networks, "networkInterfaceConfigurations"))
+    return {"networkInterfaces": [{"id": f"{facts.resource_id}/networkInterfaces/{name}"} for name in names]}
+
+
+def _without_replaced_image(profile: Document, over: Json) -> Document:
+    """Return a profile without its image if the one that comes over it is made from something else."""
+    disk = get_path(over, "storageProfile", "osDisk", "createOption")
+    if get_path(over, "storageProfile", "imageReference") is None and str(disk).lower() != "attach":
+        return profile
+    return without(profile, "storageProfile", "imageReference")
 
 
 def _set_model(state: ArmState, scopes: Sequence[Scope]) -> Document:
@@ -281,37 +357,49 @@ def _set_model(state: ArmState, scopes: Sequence[Scope]) -> Document:
     ids = tuple(scope.id for scope in scopes)
     if ids not in state.models:
         stored = state.document(resource_ids.set_id(state, scopes[0])) or {}
-        state.models[ids] = overlay(_default_set(state, scopes), stored)
+        state.models[ids] = complete_set(overlay(_default_set(state, scopes, stored), stored))
     return state.models[ids]
 
 
-def _default_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
+def complete_set(document: Document) -> Document:
+    """Return the document of a scale set with all defaults."""
+    mode = "Flexible" if get_path(document, "properties", "orchestrationMode") == "Flexible" else "Uniform"
+    properties = fill(get_fields(document, "properties"), catalog.DEFAULTS[mode])
+    profile = get_fields(properties, "virtualMachineProfile")
+    completed = complete_model(profile, os_type(profile), str(get_path(document, "sku", "name")))
+    return overlay(document, {"properties": overlay(properties, {"virtualMachineProfile": completed})})
+
+
+def _default_set(state: ArmState, scopes: Sequence[Scope], stored: Document) -> Document:
     facts = scopes[0].facts
     sample = next((machine for scope in scopes for machine in scope.machines.values()), None)
     zones: list[Json] = [scope.facts.zone for scope in scopes if scope.facts.zone]
+    created = {} if facts.created_at is None else {"timeCreated": format_instant(facts.created_at)}
     profile: Document = {
         "osProfile": {"computerNamePrefix": facts.set_name, "adminUsername": "ops"},
         "storageProfile": _storage(),
         "networkProfile": {"networkInterfaceConfigurations": []},
         **(_priority(sample) if sample is not None else {}),
+        **created,
     }
+    over = get_path(stored, "properties", "virtualMachineProfile")
     return {
         "location": location(state, scopes[0]),
         "tags": dict(sample.tags) if sample is not None else {},
         **({"zones": zones} if zones else {}),
         "sku": {"name": DEFAULT_SIZE, "tier": "Standard"},
         "properties": {
-            "singlePlacementGroup": facts.kind is ScopeKind.SCALE_SET,
-            "overprovision": False,
-            "virtualMachineProfile": profile,
+            "orchestrationMode": "Flexible" if facts.kind is ScopeKind.FLEXIBLE_SET else "Uniform",
+            "virtualMachineProfile": _without_replaced_image(profile, over),
+            **created,
         },
     }
 
 
 def _storage() -> Document:
-    disk: Document = {"osType": "Linux", "createOption": "FromImage", "caching": "ReadWrite"}
+    disk: Document = {"createOption": "FromImage", "caching": "ReadWrite"}
     image = {name: value for name, value in DEFAULT_IMAGE._asdict().items() if value}
-    return {"imageReference": image, "osDisk": disk, "dataDisks": []}
+    return {"imageReference": image, "osDisk": disk}
 
 
 def _membership(state: ArmState, scope: Scope) -> Document:
@@ -353,21 +441,24 @@ def _mode(facts: ScopeProperties, stored: Json) -> Json:
 
 
 def _maintenance(scope: Scope, machine: Machine) -> Document:
+    """Return the maintenance that is planned for a machine, if there is any."""
     planned = (
         event
         for event in scope.events.values()
         if event.waiting and event.source == "Platform" and _affects(event, machine)
     )
     event = next(planned, None)
-    status: Document = {"isCustomerInitiatedMaintenanceAllowed": True, "lastOperationResultCode": "None"}
-    if event is not None:
-        status |= {
-            "preMaintenanceWindowStartTime": format_instant(event.created_at),
-            "preMaintenanceWindowEndTime": format_instant(event.not_before),
-            "maintenanceWindowStartTime": format_instant(event.not_before),
-            "maintenanceWindowEndTime": format_instant(event.not_before + timedelta(minutes=10)),
-        }
-    return status
+    if event is None:
+        return {}
+    status: Document = {
+        "isCustomerInitiatedMaintenanceAllowed": True,
+        "preMaintenanceWindowStartTime": format_instant(event.created_at),
+        "preMaintenanceWindowEndTime": format_instant(event.not_before),
+        "maintenanceWindowStartTime": format_instant(event.not_before),
+        "maintenanceWindowEndTime": format_instant(event.not_before + timedelta(minutes=10)),
+        "lastOperationResultCode": "None",
+    }
+    return {"maintenanceRedeployStatus": status}
 
 
 def _affects(event: Event, machine: Machine) -> bool:

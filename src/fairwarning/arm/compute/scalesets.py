@@ -24,13 +24,13 @@ from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind
 from fairwarning.core.scaleset import remaining, scale_in, scale_out
 
 _SELF_UPGRADING = ("Automatic", "Rolling")
-_EVENTS_PROFILE = "scheduledeventsprofile"
-#: The members that cannot be changed, and their defaults.
+#: Members of a ``virtualMachineProfile`` that instances are not created from, in lower case.
+_NOT_OF_MODEL = frozenset({"scheduledeventsprofile", "timecreated"})
+#: The members that cannot be changed, and their defaults; so is the number of fault domains.
 _IMMUTABLE: Mapping[tuple[str, ...], Json] = {
     ("properties", "orchestrationMode"): "Uniform",
     ("properties", "virtualMachineProfile", "priority"): "Regular",
     ("properties", "virtualMachineProfile", "evictionPolicy"): "Deallocate",
-    ("properties", "platformFaultDomainCount"): None,
     ("zones",): [],
 }
 
@@ -97,6 +97,7 @@ def _instance_ids(request: ArmRequest) -> tuple[str, ...]:
 def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
     group, name = request.names["group"], request.names["name"]
     created: Document = {"timeCreated": format_instant(edit.state.now)}
+    created["virtualMachineProfile"] = dict(created)
     defaults: Document = {
         "location": edit.state.require_group(group)["location"],
         "tags": {},
@@ -112,7 +113,7 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
             settings.blueprint(kind, request.names),
             count=validation.get_count(document, "sku", "capacity") or 0,
             zones=validation.get_texts(document, "zones"),
-            fault_domains=validation.get_count(document, "properties", "platformFaultDomainCount"),
+            fault_domains=_fault_domains(document, kind),
             upgrades_itself=_upgrades_itself(document),
         )
     )
@@ -124,12 +125,15 @@ def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> 
         message = f"Scale set {request.names['name']} is being deleted."
         raise AzureError(409, "OperationNotAllowed", message)
     before = render.scale_set(edit.state, scopes)
-    after = overlay(before, body)
+    after = render.complete_set(overlay(before, body))
     settings = validation.event_settings(SCALE_SETS, after)
-    for path, default in _IMMUTABLE.items():
+    fixed = {**_IMMUTABLE, ("properties", "platformFaultDomainCount"): scopes[0].facts.fault_domains}
+    for path, default in fixed.items():
         if (get_path(before, *path) or default) != (get_path(after, *path) or default):
             raise validation.immutable_property(".".join(path))
-    _change_model(edit, scopes, before, after, settings)
+    if _change_model(edit, scopes, before, after, settings):
+        changed: Document = {"timeCreated": format_instant(edit.state.now)}
+        after = overlay(after, {"properties": {"virtualMachineProfile": changed}})
     for scope in scopes:
         if settings.approvals != scope.facts.approvals:
             edit.draft.set_approvals(scope.id, settings.approvals)
@@ -139,14 +143,14 @@ def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> 
 
 def _change_model(
     edit: Edit, scopes: Scopes, before: Document, after: Document, settings: EventSettings
-) -> None:
-    """Change the model of a set; the instances follow when they are upgraded (T-06)."""
+) -> bool:
+    """Change the model of a set, and return whether it is new; upgraded instances follow (T-06)."""
     facts, upgrades_itself = scopes[0].facts, _upgrades_itself(after)
     notices = (facts.model.terminate_notice, facts.model.image_notice)
     new_notices = (settings.terminate_notice, settings.image_notice)
     is_new_model = _model(before) != _model(after) or notices != new_notices
     if not is_new_model and upgrades_itself == facts.upgrades_itself:
-        return
+        return False
     edit.draft.change_model(
         [scope.id for scope in scopes],
         terminate_notice=settings.terminate_notice,
@@ -162,6 +166,7 @@ def _change_model(
     if not is_new_model and current:
         # Only the upgrade policy has changed: instances that were current stay current.
         edit.draft.upgrade(current)
+    return is_new_model
 
 
 def _resize(edit: Edit, scopes: Scopes, settings: EventSettings, capacity: int | None) -> str | None:
@@ -182,6 +187,13 @@ def _delete(edit: Edit, request: ArmRequest, scopes: Scopes) -> str:
     return actions.delete_scopes(edit, request, resource_ids.set_id(edit.state, scopes[0]), scopes)
 
 
+def _fault_domains(document: Document, kind: ScopeKind) -> int | None:
+    """Return the number of fault domains; a zonal set is spread as far as possible, and shows one."""
+    count = validation.get_count(document, "properties", "platformFaultDomainCount")
+    is_zonal = kind is ScopeKind.SCALE_SET and bool(validation.get_texts(document, "zones"))
+    return 1 if count is None and is_zonal else count
+
+
 def _upgrades_itself(document: Document) -> bool:
     return get_path(document, "properties", "upgradePolicy", "mode") in _SELF_UPGRADING
 
@@ -189,7 +201,7 @@ def _upgrades_itself(document: Document) -> bool:
 def _model(document: Document) -> tuple[Json, Json]:
     """Return the part of a set that its instances are created from, without the notices."""
     profile = get_fields(document, "properties", "virtualMachineProfile")
-    model = {name: value for name, value in profile.items() if name.lower() != _EVENTS_PROFILE}
+    model = {name: value for name, value in profile.items() if name.lower() not in _NOT_OF_MODEL}
     return model, get_path(document, "sku", "name")
 
 

@@ -4,9 +4,11 @@ A storage profile names the disks of a machine. What the profile leaves out foll
 a disk has the same name on every node and after every restart.
 """
 
+import re
 from typing import NamedTuple
 
 from fairwarning.core.azure.members import deep_merge, get_path
+from fairwarning.core.azure.operating_system import OsType
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import derive_id
 
@@ -15,6 +17,10 @@ DELETE, DETACH = "Delete", "Detach"
 
 #: The sizes of the disks of images, in gigabytes, by operating system.
 _SIZES = {"Linux": 30, "Windows": 127}
+
+
+#: Sizes that can have premium disks: an S in the name of the family, or an s behind the number of cores.
+_PREMIUM_SIZE = re.compile(r"Standard_(?:[A-Z]*S\d|[A-Z]+\d+(?:-\d+)?[a-z]*s)")
 
 
 class DiskOwner(NamedTuple):
@@ -27,17 +33,37 @@ class DiskOwner(NamedTuple):
     folder: str
     #: What becomes of a disk when the machine is deleted, unless the profile says so.
     delete_option: str
+    os_type: OsType
+    size: str
 
 
 def machine_disks(owner: DiskOwner, own: Json, model: Json) -> dict[str, Json]:
     """Return ``osDisk`` and ``dataDisks``, complete; the profile ``own`` is over that of a scale set."""
     os_disk = deep_merge(_given(get_path(model, "osDisk")), _given(get_path(own, "osDisk")))
+    os_disk = with_account_type(_os_disk(owner, os_disk), account_type(owner.size))
+    # Unless the profile says so, a data disk is of the type of the OS disk.
+    account = str(get_path(os_disk, "managedDisk", "storageAccountType") or account_type(owner.size))
     data = get_path(own, "dataDisks")
     data = get_path(model, "dataDisks") if data is None else data
     return {
-        "osDisk": _os_disk(owner, os_disk),
-        "dataDisks": [_data_disk(owner, disk) for disk in data] if isinstance(data, list) else [],
+        "osDisk": os_disk,
+        "dataDisks": [with_account_type(_data_disk(owner, disk), account) for disk in data]
+        if isinstance(data, list)
+        else [],
     }
+
+
+def account_type(size: str) -> str:
+    """Return the type of the disks that a machine of a size has by default (T-27)."""
+    return "Premium_LRS" if _PREMIUM_SIZE.match(size) else "Standard_LRS"
+
+
+def with_account_type(disk: Json, account: str) -> Json:
+    """Return a disk with its type; a disk in a storage account of the client's own has none."""
+    if not isinstance(disk, dict) or get_path(disk, "vhd") is not None:
+        return disk
+    given = get_path(disk, "managedDisk", "storageAccountType")
+    return deep_merge(disk, {"managedDisk": {"storageAccountType": given or account}})
 
 
 def disks_of(storage: Json) -> list[Json]:
@@ -48,16 +74,14 @@ def disks_of(storage: Json) -> list[Json]:
 
 
 def _os_disk(owner: DiskOwner, disk: Json) -> Json:
-    system = "Windows" if str(get_path(disk, "osType")).lower() == "windows" else "Linux"
     is_ephemeral = get_path(disk, "diffDiskSettings", "option") is not None
     defaults: dict[str, Json] = {
-        "osType": system,
         "createOption": "FromImage",
         "caching": "ReadWrite",
-        "diskSizeGB": _SIZES[system],
+        "diskSizeGB": _SIZES[owner.os_type],
         "deleteOption": DELETE if is_ephemeral else owner.delete_option,
     }
-    return _managed(owner, deep_merge(defaults, disk), "OsDisk_1")
+    return deep_merge(_managed(owner, deep_merge(defaults, disk), "OsDisk_1"), {"osType": owner.os_type})
 
 
 def _data_disk(owner: DiskOwner, disk: Json) -> Json:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from fairwarning.core.azure.disks import DELETE, DETACH, DISKS, DiskOwner, machine_disks
 from fairwarning.core.azure.images import DEFAULT_IMAGE, Image
 from fairwarning.core.azure.members import get_path
+from fairwarning.core.azure.operating_system import OsType, os_type
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import HOME_GROUP, Machine, ScopeKind, ScopeProperties, derive_id
 
@@ -56,6 +57,7 @@ class MachineIdentity(NamedTuple):
     disks: dict[str, Json]
     #: The priority that the machine was created with (I-14).
     priority: str
+    os_type: OsType
 
 
 class ManagedIdentity(NamedTuple):
@@ -92,6 +94,13 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
     group = group_name(scope, find)
     own, model = machine_documents(machine, scope, find)
     profile = get_path(model, "properties", "virtualMachineProfile")
+    system = os_type(get_path(own, "properties"), profile)
+    size = _text(
+        machine.size,
+        get_path(own, "properties", "hardwareProfile", "vmSize"),
+        get_path(model, "sku", "name"),
+        DEFAULT_SIZE,
+    )
     return MachineIdentity(
         group=group,
         resource_id=_machine_id(machine, scope, group),
@@ -105,18 +114,20 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
             get_path(find(group_id(group)), "location"),
             DEFAULT_LOCATION,
         ),
-        size=_text(
-            machine.size,
-            get_path(own, "properties", "hardwareProfile", "vmSize"),
-            get_path(model, "sku", "name"),
-            DEFAULT_SIZE,
-        ),
+        size=size,
         image=_image(
             get_path(own, "properties", "storageProfile", "imageReference"),
             get_path(profile, "storageProfile", "imageReference"),
         ),
         disks=machine_disks(
-            _disk_owner(machine, scope, group, DELETE if own is None else DETACH),
+            DiskOwner(
+                prefix=_disk_prefix(machine, scope),
+                vm_id=machine.vm_id,
+                folder=f"{_provider(group)}/{DISKS}/",
+                delete_option=DELETE if own is None or scope.kind is ScopeKind.SCALE_SET else DETACH,
+                os_type=system,
+                size=size,
+            ),
             get_path(own, "properties", "storageProfile"),
             get_path(profile, "storageProfile"),
         ),
@@ -125,6 +136,7 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
             get_path(profile, "priority"),
             "Spot" if machine.spot else "",
         ),
+        os_type=system,
     )
 
 
@@ -143,7 +155,7 @@ def group_id(name: str) -> str:
 
 def resource_id(group: str, kind: str, name: str) -> str:
     """Return the id of a resource of Microsoft.Compute."""
-    return f"{group_id(group)}/providers/Microsoft.Compute/{kind}/{name}"
+    return f"{_provider(group)}/{kind}/{name}"
 
 
 def group_name(scope: ScopeProperties, find: FindDocument) -> str:
@@ -172,6 +184,10 @@ def computer_name(prefix: str, instance_id: int) -> str:
     return f"{prefix}{digits:0>6}"
 
 
+def _provider(group: str) -> str:
+    return f"{group_id(group)}/providers/Microsoft.Compute"
+
+
 def _set_id(scope: ScopeProperties, group: str) -> str:
     return resource_id(group, RESOURCE_TYPES[scope.kind], scope.set_name)
 
@@ -183,14 +199,8 @@ def _machine_id(machine: Machine, scope: ScopeProperties, group: str) -> str:
     return f"{_set_id(scope, group)}/{_PARTS[scope.kind]}/{name}"
 
 
-def _disk_owner(machine: Machine, scope: ScopeProperties, group: str, delete_option: str) -> DiskOwner:
-    is_uniform = scope.kind is ScopeKind.SCALE_SET
-    return DiskOwner(
-        prefix=f"{scope.set_name}_{machine.name}" if is_uniform else machine.name,
-        vm_id=machine.vm_id,
-        folder=resource_id(group, DISKS, ""),
-        delete_option=DELETE if is_uniform else delete_option,
-    )
+def _disk_prefix(machine: Machine, scope: ScopeProperties) -> str:
+    return f"{scope.set_name}_{machine.name}" if scope.kind is ScopeKind.SCALE_SET else machine.name
 
 
 def _computer_name(machine: Machine, scope: ScopeProperties, profile: Json) -> str:

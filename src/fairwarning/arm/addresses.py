@@ -1,0 +1,89 @@
+"""Private addresses of network interfaces: the first free one of the subnet, as Azure assigns them."""
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from itertools import islice
+
+from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path
+from fairwarning.arm.errors import AzureError
+from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import group_id
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import derive_id
+
+#: Azure keeps the first four addresses of a subnet, and its last one.
+_RESERVED = 4
+#: How many addresses of a subnet are tried at most.
+_MOST = 1 << 16
+
+
+def assign(state: ArmState, interface: Document, before: Document | None) -> Document:
+    """Return a network interface with an address for every configuration; the addresses it had stay.
+
+    Raises:
+        AzureError: a subnet has no free address.
+    """
+    configurations: list[Json] = []
+    for configuration in get_items(interface, "properties", "ipConfigurations"):
+        subnet = str(get_path(configuration, "properties", "subnet", "id"))
+        taken = _taken(state, subnet, str(interface["id"])) | set(_addresses(configurations, subnet))
+        address = get_path(configuration, "properties", "privateIPAddress")
+        address = address or _choose(state, configuration, before, taken)
+        configurations.append(deep_merge(configuration, {"properties": {"privateIPAddress": address}}))
+    return {
+        **interface,
+        "properties": {**get_fields(interface, "properties"), "ipConfigurations": configurations},
+    }
+
+
+def _choose(state: ArmState, configuration: Json, before: Document | None, taken: set[str]) -> str:
+    name, properties = get_path(configuration, "name"), get_fields(configuration, "properties")
+    network = _network(state, str(get_path(properties, "subnet", "id")), properties)
+    if network is None:
+        octets = bytes.fromhex(derive_id("private", str(get_path(configuration, "id")).lower())[:6])
+        return f"10.{octets[0]}.{octets[1]}.{4 + octets[2] % 250}"
+    for old in get_items(before, "properties", "ipConfigurations"):
+        address = str(get_path(old, "properties", "privateIPAddress"))
+        if get_path(old, "name") == name and address not in taken and ip_address(address) in network:
+            return address
+    candidates = map(str, islice(network.hosts(), _RESERVED - 1, _MOST))
+    free = next((address for address in candidates if address not in taken), None)
+    if free is None:
+        message = f"Subnet {get_path(properties, 'subnet', 'id')} with address prefix {network} is full."
+        raise AzureError(400, "SubnetIsFull", message)
+    return free
+
+
+def _network(state: ArmState, subnet: str, properties: Document) -> IPv4Network | IPv6Network | None:
+    """Return the addresses of a subnet; None if the subnet is unknown."""
+    parent, _, name = subnet.rpartition("/subnets/")
+    version = 6 if get_path(properties, "privateIPAddressVersion") == "IPv6" else 4
+    for item in get_items(state.document(parent), "properties", "subnets"):
+        if str(get_path(item, "name")).lower() != name.lower():
+            continue
+        prefixes = [get_path(item, "properties", "addressPrefix")]
+        for prefix in (*prefixes, *get_items(item, "properties", "addressPrefixes")):
+            try:
+                network = ip_network(str(prefix), strict=False)
+            except ValueError:
+                continue
+            if network.version == version:
+                return network
+    return None
+
+
+def _taken(state: ArmState, subnet: str, besides: str) -> set[str]:
+    """Return the addresses that other network interfaces have in a subnet."""
+    keys = (key for key in state.view.keys_under(group_id("").lower()) if "/networkinterfaces/" in key)
+    others = [state.document(key) for key in list(keys) if key != besides.lower()]
+    return {
+        address
+        for other in others
+        for address in _addresses(get_items(other, "properties", "ipConfigurations"), subnet)
+    }
+
+
+def _addresses(configurations: Sequence[Json], subnet: str) -> Iterator[str]:
+    for configuration in configurations:
+        if str(get_path(configuration, "properties", "subnet", "id")).lower() == subnet.lower():
+            yield str(get_path(configuration, "properties", "privateIPAddress"))
