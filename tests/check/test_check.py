@@ -58,6 +58,7 @@ def test_a_handler_that_ends_at_once_did_not_start_whatever_its_exit_code() -> N
     ]
 
 
+@pytest.mark.slow
 def test_a_handler_may_take_only_the_time_to_start_that_it_is_given() -> None:
     done = check("plain-reboot", "--start-within", "1s", "--", "sleep", "600")
 

@@ -74,6 +74,7 @@ CASES = (
     Case("plain-reboot", "approves before it drains", "approves-only-after-drain", "C-06", soon=True),
     Case("plain-reboot", "goes back to work when it comes up", "stays-drained", "C-10"),
     Case("preempt", "asks every twenty seconds", "reads", "C-01", "batch"),
+    Case("preempt", "drains only when the event has started", "drains-before-start", "C-18", "batch"),
     Case("several-machines", "approves for its peers once it is ready itself",
          "approves-only-after-drain", "C-07", "app-0"),
     Case("silent-endpoint", "falls over when a request fails", "keeps-running", "C-02"),

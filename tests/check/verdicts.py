@@ -21,6 +21,7 @@ AFTERWARDS: Expectation = {"expect": "approves", "within": "5s", "since": "heale
 NEVER: Expectation = {"expect": "never-approves"}
 ONCE: Expectation = {"expect": "approves-once"}
 ONLY_AFTER: Expectation = {"expect": "approves-only-after-drain"}
+BEFORE_START: Expectation = {"expect": "drains-before-start"}
 NEVER_DRAINS: Expectation = {"expect": "never-drains"}
 READS: Expectation = {"expect": "reads", "within": "5s"}
 RECOVERS: Expectation = {"expect": "recovers", "within": "5s"}

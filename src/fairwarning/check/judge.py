@@ -27,6 +27,7 @@ from fairwarning.check.scenario import (
     ApprovesOnce,
     ApprovesOnlyAfterDrain,
     AsksAtMost,
+    DrainsBeforeStart,
     Expected,
     KeepsAsking,
     KeepsRunning,
@@ -217,6 +218,8 @@ def _about(expected: AboutEvents, case: _Case, event: CausedEvent) -> _Findings:
             yield from _approves_once(case, event)
         case ApprovesOnlyAfterDrain():
             yield from _approves_only_after_drain(case, event)
+        case DrainsBeforeStart():
+            yield from _drains_before_start(case, event)
         case NeverDrains():
             yield from _never_drains(case, event)
         case Reads():
@@ -299,6 +302,18 @@ def _drained_before(approval: Asked, machine: str, case: _Case, event: CausedEve
         yield _broken(f"{me} approved {event.name} before {subject} was drained at all")
     else:
         yield _not_shown(f"{me} approved {event.name}; whether {subject} was drained could not be observed")
+
+
+def _drains_before_start(case: _Case, event: CausedEvent) -> _Findings:
+    me, started = case.machine, case.observed.first(event.id, "started")
+    if me not in event.resources:
+        return
+    drains = case.observed.hooked(me, Phase.DRAIN, event.id)
+    if not drains:
+        yield _not_shown(f"{me} was not seen to drain for {event.name}")
+    elif started is not None and drains[0].begun > case.ready_since(started):
+        late = _long(drains[0].begun - started)
+        yield _broken(f"{me} began its drain for {event.name} {late} after it had started")
 
 
 def _never_drains(case: _Case, event: CausedEvent) -> _Findings:

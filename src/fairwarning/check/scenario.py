@@ -207,6 +207,10 @@ class ApprovesOnlyAfterDrain(Expectation, tag="approves-only-after-drain", froze
     """Approves the event only after every machine that it names and that has a handler is drained."""
 
 
+class DrainsBeforeStart(Expectation, tag="drains-before-start", frozen=True, kw_only=True):
+    """Begins the drain, if it drains the machine for the event, before the event starts."""
+
+
 class NeverDrains(Expectation, tag="never-drains", frozen=True, kw_only=True):
     """Does not drain the machine for the event."""
 
@@ -250,6 +254,7 @@ AboutEvents: TypeAlias = (
     | NeverApproves
     | ApprovesOnce
     | ApprovesOnlyAfterDrain
+    | DrainsBeforeStart
     | NeverDrains
     | Reads
     | Recovers

@@ -57,6 +57,11 @@ class CountsTheUsualNotice(Handler):
         time.sleep(self.usual if program == DRAIN else 0.0)
 
 
+class DrainsWhenStarted(Handler):
+    def handle(self, events: list[Event]) -> None:
+        super().handle([event for event in events if event["EventStatus"] == "Started"])
+
+
 class FallsOver(Handler):
     def back_off(self, problem: Exception) -> None:
         raise problem
@@ -179,6 +184,7 @@ MISTAKES: Mapping[str, type[Handler]] = {
     "approves what it does not know": ApprovesWhatItDoesNotKnow,
     "never looks at the drain's exit code": IgnoresExitCodes,
     "counts the usual notice from when it reads of the event": CountsTheUsualNotice,
+    "drains only when the event has started": DrainsWhenStarted,
     "falls over when a request fails": FallsOver,
     "gives up on a slow first call": GivesUpOnTheFirstCall,
     "trusts NotBefore to be there": NeedsADate,
