@@ -16,10 +16,10 @@ from typing import ClassVar, assert_never
 
 from fairwarning.core.machine_table import MachineTable, MachineTableDraft
 from fairwarning.core.model import (
+    GONE,
     NO_SCOPE,
     Event,
     EventId,
-    EventStatus,
     Machine,
     Scope,
     ScopeId,
@@ -246,7 +246,7 @@ def _apply_to_draft(
     change: ScopePropertiesChanged | MachineChanged | MachineRemoved | EventChanged | Published,
 ) -> None:
     match change:
-        case EventChanged(event=event) if event.status is EventStatus.GONE:
+        case EventChanged(event=event) if event.status is GONE:
             draft.events().pop(event.id, None)
         case EventChanged(event=event):
             draft.events()[event.id] = event

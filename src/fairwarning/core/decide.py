@@ -62,6 +62,7 @@ from fairwarning.core.impact import record_outcomes
 from fairwarning.core.inventory import apply_inventory
 from fairwarning.core.lifecycle import Signal, advance
 from fairwarning.core.model import (
+    STARTED,
     Event,
     EventId,
     EventStatus,
@@ -325,7 +326,7 @@ def _finish(fleet: FleetState, now: datetime) -> Iterator[Change]:
         existing = scope.machines.keys()
         for event in scope.events.values():
             if existing.isdisjoint(event.undone):
-                signal = Signal.FINISHED if event.status is EventStatus.STARTED else Signal.CANCELLED
+                signal = Signal.FINISHED if event.status is STARTED else Signal.CANCELLED
                 gone = advance(event, signal, now)
                 yield EventChanged(scope=scope.id, event=gone, what=EventMilestone(signal), by=PLATFORM)
 

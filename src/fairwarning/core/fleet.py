@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from fairwarning.core.errors import UnknownEventError, UnknownMachineError, UnknownScopeError
 from fairwarning.core.model import (
+    SCHEDULED,
+    STARTED,
     Event,
     EventId,
-    EventStatus,
     EventType,
     EvictionPolicy,
     Failure,
@@ -112,14 +113,8 @@ class Impact(NamedTuple):
         self, progress: Progress, *, problem: str | None = None, again_at: datetime | None = None
     ) -> Observation:
         """Return an observation of the impact; the machine is what it was."""
-        return Observation(
-            event=self.event,
-            machine=self.machine.name,
-            attempt=self.attempt,
-            progress=progress,
-            problem=problem,
-            again_at=again_at,
-        )
+        name, attempt = self.machine.name, self.attempt
+        return Observation(self.event, name, progress, attempt, problem=problem, again_at=again_at)
 
 
 def visible_events(scope: Scope, machine: VmName | None = None) -> tuple[Event, ...]:
@@ -138,23 +133,23 @@ def outstanding_impacts(scope: Scope, policy: Policy) -> tuple[Impact, ...]:
     """Return the impacts of started events that are not done; the same state gives the same impacts."""
     impacts: list[Impact] = []
     for event in scope.events.values():
-        if event.status is EventStatus.STARTED and event.started_at is not None:
+        if event.status is STARTED and event.started_at is not None:
             failures = last_failures(event)
             for name in machines_awaiting_impact(event, scope):
                 failure, shared = failures.get(name), scope.machines.shared_fields(name)
                 impacts.append(
                     Impact(
-                        event=event.id,
-                        machine=MachineRef(scope.id, name),
-                        kind=event.kind,
-                        cause=event.cause,
-                        duration=event.duration,
-                        since=event.started_at if failure is None else failure.retry_at,
-                        attempt=0 if failure is None else failure.attempt,
-                        vm_id=scope.machines.vm_id(name),
-                        host=shared.host,
-                        eviction=shared.eviction,
-                        speed=policy.speed,
+                        event.id,
+                        MachineRef(scope.id, name),
+                        event.kind,
+                        event.cause,
+                        event.duration,
+                        event.started_at if failure is None else failure.retry_at,
+                        0 if failure is None else failure.attempt,
+                        scope.machines.vm_id(name),
+                        shared.host,
+                        shared.eviction,
+                        policy.speed,
                     )
                 )
     return tuple(impacts)
@@ -176,7 +171,7 @@ def machines_awaiting_impact(event: Event, scope: Scope) -> list[VmName]:
 
 def next_deadline(scope: Scope, polled_at: datetime | None, policy: Policy) -> datetime | None:
     """Return when the scope changes without a command, given its last poll; None means never."""
-    waiting = [event for event in scope.events.values() if event.waiting]
+    waiting = [event for event in scope.events.values() if event.status is SCHEDULED]
     instants = [event.not_before for event in waiting]
     instants += [event.withdraw_at for event in waiting if event.withdraw_at is not None]
     disabled_at = end_of_silence(scope, polled_at, policy)
@@ -239,7 +234,7 @@ def machine_state(scope: Scope, machine: Machine) -> MachineState:
 def _state(machine: Machine, events: Sequence[Event]) -> MachineState:
     if machine.power is PowerState.STOPPED:
         return MachineState.STOPPED
-    started = {event.kind for event in events if event.status is EventStatus.STARTED}
+    started = {event.kind for event in events if event.status is STARTED}
     for kind, state in IMPACTS.items():
         if kind in started:
             return state

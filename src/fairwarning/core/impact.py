@@ -8,7 +8,7 @@ from fairwarning.core.changes import Change, EventChanged, EventMilestone, Machi
 from fairwarning.core.commands import ReportOutcomes
 from fairwarning.core.fleet import FleetState, Observation, Progress, last_failures
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import Event, EventId, EventStatus, EventType, Failure, Machine, VmName, replace
+from fairwarning.core.model import STARTED, Event, EventId, EventType, Failure, Machine, VmName, replace
 from fairwarning.core.policy import Policy, retry_delay
 
 
@@ -48,7 +48,7 @@ def record_outcomes(fleet: FleetState, report: ReportOutcomes, now: datetime) ->
     names = {observation.machine for observation in report.observations}
     machines = {name: scope.machines[name] for name in names if name in scope.machines}
     for event in scope.events.values():
-        if event.status is EventStatus.STARTED and event.id in observations:
+        if event.status is STARTED and event.id in observations:
             due = machines.keys() & event.undone
             relevant = [observation for observation in observations[event.id] if observation.machine in due]
             yield from _advance_event(event, relevant, machines, fleet.policy, now, report.by)

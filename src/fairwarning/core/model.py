@@ -76,6 +76,10 @@ class EventStatus(StrEnum):
     GONE = "Gone"
 
 
+#: The members under names of their own, for loops over many events: looking a member up in its enum is slow.
+SCHEDULED, STARTED, GONE = EventStatus
+
+
 class EventSource(StrEnum):
     """Who caused an event (L-09)."""
 
@@ -180,7 +184,7 @@ class Event:
     created_at: datetime
     not_before: datetime
     barrier: BarrierId
-    status: EventStatus = EventStatus.SCHEDULED
+    status: EventStatus = SCHEDULED
     seen: bool = True
     approved_by: str | None = None
     started_at: datetime | None = None
@@ -198,7 +202,7 @@ class Event:
     @property
     def waiting(self) -> bool:
         """Whether the event is announced and has not started."""
-        return self.status is EventStatus.SCHEDULED
+        return self.status is SCHEDULED
 
     @property
     def undone(self) -> tuple[VmName, ...]:

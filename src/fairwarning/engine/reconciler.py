@@ -16,7 +16,7 @@ each node of a lower rank. Usually the scope has changed by then, and nothing is
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -33,7 +33,7 @@ from fairwarning.core.fleet import (
     next_deadline,
     outstanding_impacts,
 )
-from fairwarning.core.model import PLATFORM, EventId, EventStatus, Scope, ScopeId
+from fairwarning.core.model import PLATFORM, STARTED, EventId, Scope, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import Clock, new_request_id
 from fairwarning.engine.deadlines import Deadlines
@@ -87,7 +87,7 @@ class ReconciledFleet(Protocol):
 class Look(NamedTuple):
     """The started events of a scope and their impacts that were looked at, and when to look again."""
 
-    events: frozenset[EventId]
+    events: Set[EventId]
     impacts: Sequence[Impact]
     again_at: datetime | None
 
@@ -354,7 +354,7 @@ class Reconciler:
         await self._fleet.leases.release(key)
         return observations
 
-    def _has_looked(self, scope: Scope, started: frozenset[EventId]) -> bool:
+    def _has_looked(self, scope: Scope, started: Set[EventId]) -> bool:
         """Whether every outstanding impact of a scope was looked at."""
         look = self._looks.get(scope.id)
         # Most looks are wanted for an event that has just started; its impacts need not be listed to know.
@@ -427,9 +427,9 @@ class Reconciler:
         return asyncio.get_running_loop().time() < self._retry_at.get(scope_id, 0.0)
 
 
-def _started_events(scope: Scope) -> frozenset[EventId]:
+def _started_events(scope: Scope) -> Set[EventId]:
     """Return the events whose impacts may be outstanding."""
-    return frozenset(event.id for event in scope.events.values() if event.status is EventStatus.STARTED)
+    return {event.id for event in scope.events.values() if event.status is STARTED}
 
 
 def _look_again(observation: Observation, at: datetime) -> Observation:

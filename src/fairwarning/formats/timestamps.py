@@ -6,12 +6,15 @@ from datetime import UTC, datetime
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
+#: Small numbers, written once: documents with many events have many dates.
+_TWO_DIGITS = tuple(f"{number:02}" for number in range(60))
+
 
 def http_date(when: datetime) -> str:
     """Return an instant as HTTP writes it, such as ``Mon, 19 Sep 2016 18:29:47 GMT``."""
     utc = when.astimezone(UTC)
-    day, month = _DAYS[utc.weekday()], _MONTHS[utc.month - 1]
-    return f"{day}, {utc.day:02} {month} {utc.year:04} {utc.hour:02}:{utc.minute:02}:{utc.second:02} GMT"
+    date = f"{_DAYS[utc.weekday()]}, {_TWO_DIGITS[utc.day]} {_MONTHS[utc.month - 1]} {utc.year:04}"
+    return f"{date} {_TWO_DIGITS[utc.hour]}:{_TWO_DIGITS[utc.minute]}:{_TWO_DIGITS[utc.second]} GMT"
 
 
 def iso_milliseconds(when: datetime) -> str:

@@ -30,7 +30,7 @@ DISK = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 NOT_COMMITTED = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 
 
-class _UnknownOutcomeError(Exception):
+class UncertainCommitError(Exception):
     """A COMMIT failed, and the transaction may be committed or not."""
 
     def __init__(self, problem: sqlite3.DatabaseError) -> None:
@@ -106,7 +106,7 @@ def transaction(database: sqlite3.Connection, begin: str) -> Iterator[None]:
         _roll_back(database)
         if _code(problem) & 0xFF in NOT_COMMITTED:
             raise
-        raise _UnknownOutcomeError(problem) from problem
+        raise UncertainCommitError(problem) from problem
 
 
 def _roll_back(database: sqlite3.Connection) -> None:
@@ -122,7 +122,7 @@ def translate_errors(path: Path) -> Iterator[None]:
         yield
     except UnreadableRowError as problem:
         raise DatabaseDamagedError(path, str(problem)) from problem
-    except _UnknownOutcomeError as problem:
+    except UncertainCommitError as problem:
         raise UnknownOutcomeError(path, _describe(path, problem.problem)) from problem
     except UnicodeDecodeError as problem:
         # SQLite's message about the damage may quote bytes that are not UTF-8.

@@ -23,17 +23,8 @@ def number_lines(batch: Batch, after: int) -> list[Entry]:
         request = readable(part.request)
         for line in part.lines:
             after += 1
-            entries.append(
-                Entry(
-                    seq=after,
-                    at=part.at,
-                    version=part.versions.get(line.scope, 0),
-                    change=_legible(line),
-                    request=request,
-                    stamp=batch.stamp,
-                    ends=ends,
-                )
-            )
+            version = part.versions.get(line.scope, 0)
+            entries.append(Entry(after, part.at, version, _legible(line), request, batch.stamp, ends))
     return entries
 
 

@@ -36,9 +36,9 @@ from fairwarning.core.changes import (
 from fairwarning.core.history import ActionNote, CommandRefused
 from fairwarning.core.machine_table import MachineTable, MachineTableDraft
 from fairwarning.core.model import (
+    GONE,
     Event,
     EventId,
-    EventStatus,
     Machine,
     Scope,
     ScopeId,
@@ -161,7 +161,7 @@ class BatchWrites:
 
     def _add(self, line: Line) -> None:
         match line:
-            case EventChanged(scope=scope, event=event) if event.status is EventStatus.GONE:
+            case EventChanged(scope=scope, event=event) if event.status is GONE:
                 self.events.remove(scope, event.id)
             case EventChanged(scope=scope, event=event):
                 self.events.put(scope, event.id, event)

@@ -33,14 +33,19 @@ from fairwarning.store.checks import (
     read_header,
     select_rows,
 )
-from fairwarning.store.connection import SqliteConnection, connect, transaction, translate_errors
+from fairwarning.store.connection import (
+    SqliteConnection,
+    UncertainCommitError,
+    connect,
+    transaction,
+    translate_errors,
+)
 from fairwarning.store.entries import Receipts
 from fairwarning.store.errors import (
     DatabaseNotEmptyError,
     DataDirectoryInUseError,
     DataDirectoryUnusableError,
     StoreFailedError,
-    UnknownOutcomeError,
     WrongDatabaseError,
 )
 from fairwarning.store.following import Followers
@@ -282,9 +287,8 @@ class SqliteStore:
             if self._outcome_unknown:
                 raise StoreFailedError(self._path, "the outcome of the write before is unknown")
             try:
-                with translate_errors(self._path):
-                    self._header, result = job(database, self._header)
-            except UnknownOutcomeError:
+                self._header, result = job(database, self._header)
+            except UncertainCommitError:
                 self._outcome_unknown = True
                 raise
             if self._marker is not None:

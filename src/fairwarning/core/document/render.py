@@ -4,6 +4,7 @@ Azure's own names (``NotBefore``, ``EventStatus``) appear only in this package.
 """
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -59,7 +60,7 @@ def parse_start_requests(body: bytes) -> tuple[EventId, ...]:
         InvalidError: ``body`` is not an object with a list of objects that have an id.
     """
     try:
-        message: Json = json.loads(body.decode("utf-8-sig"))
+        message: Json = json.loads(body.removeprefix(BOM_UTF8).decode())
     except (ValueError, RecursionError):
         raise InvalidError("body", "is not JSON") from None
     if not isinstance(message, dict):
