@@ -305,6 +305,18 @@ def test_an_event_that_is_not_there_cannot_be_approved(tools: Tools) -> None:
     assert "Scheduled event not found" in str(refusal.value)
 
 
+@pytest.mark.rule("T-32")
+def test_approving_events_that_are_not_there_says_which_ones(tools: Tools) -> None:
+    nothing = "00000000-0000-0000-0000-000000000000"
+    ids = ScheduledEventsIdList(value=[nothing])
+
+    with pytest.raises(HttpResponseError) as refusal:
+        tools.maintenance.scheduled_events.acknowledge_list(HOME, "virtualMachines", "db", ids)
+
+    assert refusal.value.status_code == 207
+    assert nothing in str(refusal.value)
+
+
 def test_every_instance_of_a_set_is_redeployed_by_one_call(
     cloud: Live, client: ComputeManagementClient
 ) -> None:

@@ -52,8 +52,9 @@ async def acknowledge_list(context: ArmContext, request: ArmRequest) -> ArmRespo
         for event_id, approved in results
     ]
     message = "Some of the scheduled events could not be approved; the details say which."
-    error: Json = {"code": "MultiStatusResponse", "message": message, "details": details}
-    return ArmResponse(status=207, body={"error": error})
+    # T-32: the service sends this; its published schema has a member "error" instead.
+    summary: Json = {"code": "MultiStatusResponse", "message": message}
+    return ArmResponse(status=207, body={"response": summary, "details": details})
 
 
 async def updates(context: ArmContext, request: ArmRequest) -> ArmResponse:
