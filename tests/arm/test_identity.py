@@ -203,3 +203,50 @@ def test_the_instances_of_a_scale_set_share_its_identity() -> None:
     (identity,) = {identity_inside(azure, name) for name in ("web_0", "web_1")}
 
     assert identity[1] == at(azure.get(f"{SET}/web"), "identity", "principalId")
+
+
+LINUX: Json = {
+    "adminUsername": "azureuser",
+    "linuxConfiguration": {
+        "disablePasswordAuthentication": True,
+        "ssh": {"publicKeys": [{"path": "/home/azureuser/.ssh/authorized_keys", "keyData": "ssh-rsa AAAA"}]},
+    },
+}
+
+
+@pytest.mark.rule("I-18")
+@pytest.mark.parametrize("kind", ["machine", "instance"])
+def test_a_machine_reads_what_its_creator_asked_for(kind: str) -> None:
+    azure = compute()
+    plan: Json = {"plan": {"name": "gold", "product": "shop", "publisher": "contoso"}}
+    profile: dict[str, Json] = {"osProfile": LINUX, "licenseType": "RHEL_BYOS"}
+    azure.put(f"{VM}/db", both(plan, {"properties": profile}))
+    azure.put(f"{SET}/web", both(plan, both(scale_set(1), model(**profile))))
+
+    inside = seen_inside(azure, "db" if kind == "machine" else "web_0")
+
+    assert at(inside, "osProfile", "adminUsername") == "azureuser"
+    assert at(inside, "osProfile", "disablePasswordAuthentication") == "true"
+    assert at(inside, "publicKeys") == [
+        {"keyData": "ssh-rsa AAAA", "path": "/home/azureuser/.ssh/authorized_keys"}
+    ]
+    assert at(inside, "licenseType") == "RHEL_BYOS"
+    assert at(inside, "plan") == {"name": "gold", "product": "shop", "publisher": "contoso"}
+
+
+@pytest.mark.rule("I-18")
+@pytest.mark.parametrize(
+    ("profile", "keys_only"),
+    [
+        pytest.param(
+            {"linuxConfiguration": {"disablePasswordAuthentication": False}}, "false", id="passwords"
+        ),
+        pytest.param({"adminUsername": "ops"}, "false", id="the default of Azure"),
+        pytest.param({"windowsConfiguration": {}}, "", id="Windows"),
+    ],
+)
+def test_a_machine_reads_whether_passwords_are_accepted(profile: Json, keys_only: str) -> None:
+    azure = compute()
+    azure.put(f"{VM}/db", {"properties": {"osProfile": profile}})
+
+    assert at(seen_inside(azure, "db"), "osProfile", "disablePasswordAuthentication") == keys_only

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fairwarning.core.azure.creation import CreationSettings, PublicKey
 from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.metadata.instance import (
     LeafNeedsTextError,
@@ -30,7 +31,9 @@ WEB_3 = InstanceFacts(
     scale_set="web",
     placement_group_id="6f0c7a1e-3d0e-4f5e-9a55-1f7c6f0b2a11",
     computer_name=computer_name("web", 3),
-    public_keys=("ssh-ed25519 AAAA ops",),
+    created=CreationSettings(
+        public_keys=(PublicKey("ssh-ed25519 AAAA ops", "/home/ops/.ssh/authorized_keys"),)
+    ),
     data_disks=(MachineDisk(lun=0, name="web_3_data"),),
     private_ip="10.1.0.7",
     subnet="10.1.0.0",
@@ -225,7 +228,11 @@ def test_a_single_value_as_text_is_the_raw_value() -> None:
 @pytest.mark.rule("I-10")
 def test_a_key_with_raw_newlines_is_still_valid_json() -> None:
     key = 'ssh-rsa AAAA\r\nBBBB "ops"\n'
-    facts = InstanceFacts(name="db", vm_id="1", public_keys=(key,))
+    facts = InstanceFacts(
+        name="db",
+        vm_id="1",
+        created=CreationSettings(public_keys=(PublicKey(key, "/home/ops/.ssh/authorized_keys"),)),
+    )
 
     _, body = render(document(facts, NEWEST), text=False)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fairwarning.core.azure.creation import CreationSettings, PublicKey
 from fairwarning.core.document.render import Json
 from fairwarning.core.document.versions import IMDS_VERSIONS
 from fairwarning.metadata.instance import (
@@ -26,7 +27,9 @@ WEB_3 = InstanceFacts(
     scale_set="web",
     placement_group_id="6f0c7a1e-3d0e-4f5e-9a55-1f7c6f0b2a11",
     computer_name=computer_name("web", 3),
-    public_keys=("ssh-ed25519 AAAA ops",),
+    created=CreationSettings(
+        public_keys=(PublicKey("ssh-ed25519 AAAA ops", "/home/ops/.ssh/authorized_keys"),)
+    ),
     data_disks=(MachineDisk(lun=0, name="web_3_data"),),
     private_ip="10.1.0.7",
     subnet="10.1.0.0",
@@ -263,7 +266,8 @@ def test_a_machine_without_an_update_domain_leaves_it_empty() -> None:
 
 
 def test_a_windows_machine_is_not_asked_about_passwords() -> None:
-    facts = InstanceFacts(name="db", vm_id="1", os_type="Windows")
+    created = CreationSettings(keys_only=None)
+    facts = InstanceFacts(name="db", vm_id="1", os_type="Windows", created=created)
 
     route = "compute/osProfile/disablePasswordAuthentication"
     assert at(facts, NEWEST, route) == ""

@@ -35,9 +35,9 @@ def attested_data(facts: InstanceFacts, version: str, nonce: str, now: datetime)
     """Return the data of a document that is signed."""
     expires_at = now + LIFE
     members: dict[str, Json] = {
-        "licenseType": "",
+        "licenseType": facts.created.license_type,
         "nonce": nonce or expires_at.strftime("%Y%m%d-%H%M%S"),
-        "plan": {"name": "", "product": "", "publisher": ""},
+        "plan": {**facts.created.plan._asdict()},
         "sku": facts.sku,
         "subscriptionId": facts.subscription_id,
         "timeStamp": {"createdOn": _instant(now), "expiresOn": _instant(expires_at)},

@@ -11,6 +11,7 @@ I/O: facts in, bytes out.
 import hashlib
 from collections.abc import Mapping, Sequence
 
+from fairwarning.core.azure.creation import creation_settings
 from fairwarning.core.azure.identity import computer_name, identify, stored_documents
 from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json, compact_json
@@ -144,7 +145,8 @@ def instance_facts(machine: Machine, scope: ScopeProperties, texts: Mapping[str,
     digest = hashlib.sha256(machine.vm_id.encode()).digest()
     subnet = f"10.{digest[0]}.{digest[1]}"
     uniform = scope.kind is ScopeKind.SCALE_SET
-    identity = identify(machine, scope, stored_documents(texts))
+    find = stored_documents(texts)
+    identity = identify(machine, scope, find)
     return InstanceFacts(
         name=machine.name,
         vm_id=machine.vm_id,
@@ -169,6 +171,7 @@ def instance_facts(machine: Machine, scope: ScopeProperties, texts: Mapping[str,
         image_version=identity.image.version,
         exact_version=identity.image.exact_version,
         image_id=identity.image.id,
+        created=creation_settings(machine, scope, find),
         os_disk=_disk(identity.disks["osDisk"]),
         data_disks=_disks(identity.disks["dataDisks"]),
         private_ip=f"{subnet}.{4 + digest[2] % 250}",

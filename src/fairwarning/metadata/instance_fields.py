@@ -7,6 +7,8 @@ value. ``*`` in a path matches every element of a list; the function then return
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fairwarning.core.azure.creation import CreationSettings
+
 Value = str | tuple["Value", ...]
 
 
@@ -49,8 +51,7 @@ class InstanceFacts(NamedTuple):
     priority: str = ""
     eviction_policy: str = ""
     computer_name: str = ""
-    admin_username: str = "ops"
-    public_keys: tuple[str, ...] = ()
+    created: CreationSettings = CreationSettings()
     user_data: str = ""
     os_disk: MachineDisk = MachineDisk()
     data_disks: tuple[MachineDisk, ...] = ()
@@ -112,7 +113,7 @@ def _computer_name(facts: InstanceFacts) -> str:
 
 def _keys_only(facts: InstanceFacts) -> str:
     # I-04: empty where it does not apply.
-    return "true" if facts.os_type == "Linux" else ""
+    return "" if facts.created.keys_only is None else str(facts.created.keys_only).lower()
 
 
 def _update_domain(facts: InstanceFacts) -> str:
@@ -123,8 +124,12 @@ def _tags(facts: InstanceFacts) -> str:
     return ";".join(f"{name}:{value}" for name, value in facts.tags)
 
 
+def _key_data(facts: InstanceFacts) -> Value:
+    return tuple(key.data for key in facts.created.public_keys)
+
+
 def _key_paths(facts: InstanceFacts) -> Value:
-    return (f"/home/{facts.admin_username}/.ssh/authorized_keys",) * len(facts.public_keys)
+    return tuple(key.path for key in facts.created.public_keys)
 
 
 def _physical_zone(facts: InstanceFacts) -> str:
@@ -204,10 +209,10 @@ FIELDS: tuple[Field, ...] = (
     Field("compute.tags", "2017-08-01", _tags),
     Field("compute.vmScaleSetName", "2017-12-01", lambda facts: facts.scale_set),
     Field("compute.zone", "2017-12-01", lambda facts: facts.zone),
-    Field("compute.plan.name", "2018-04-02", _blank),
-    Field("compute.plan.product", "2018-04-02", _blank),
-    Field("compute.plan.publisher", "2018-04-02", _blank),
-    Field("compute.publicKeys.*.keyData", "2018-04-02", lambda facts: facts.public_keys),
+    Field("compute.plan.name", "2018-04-02", lambda facts: facts.created.plan.name),
+    Field("compute.plan.product", "2018-04-02", lambda facts: facts.created.plan.product),
+    Field("compute.plan.publisher", "2018-04-02", lambda facts: facts.created.plan.publisher),
+    Field("compute.publicKeys.*.keyData", "2018-04-02", _key_data),
     Field("compute.publicKeys.*.path", "2018-04-02", _key_paths),
     Field("compute.azEnvironment", "2018-10-01", _always("AzurePublicCloud")),
     Field("compute.provider", "2018-10-01", _always("Microsoft.Compute")),
@@ -245,9 +250,9 @@ FIELDS: tuple[Field, ...] = (
     Field("compute.isHostCompatibilityLayerVm", "2020-06-01", _no),
     Field("compute.securityProfile.secureBootEnabled", "2020-06-01", _no),
     Field("compute.securityProfile.virtualTpmEnabled", "2020-06-01", _no),
-    Field("compute.osProfile.adminUsername", "2020-07-15", lambda facts: facts.admin_username),
+    Field("compute.osProfile.adminUsername", "2020-07-15", lambda facts: facts.created.administrator),
     Field("compute.osProfile.computerName", "2020-07-15", _computer_name),
-    Field("compute.licenseType", "2020-09-01", _blank),
+    Field("compute.licenseType", "2020-09-01", lambda facts: facts.created.license_type),
     Field("compute.osProfile.disablePasswordAuthentication", "2020-10-01", _keys_only),
     Field("compute.evictionPolicy", "2020-12-01", lambda facts: facts.eviction_policy),
     Field("compute.priority", "2020-12-01", lambda facts: facts.priority),

@@ -8,6 +8,7 @@ the defaults below.
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from fairwarning.core.azure.disks import DELETE, DETACH, DISKS, DiskOwner, machine_disks
@@ -68,8 +69,9 @@ class ManagedIdentity(NamedTuple):
 
 
 def stored_documents(texts: Mapping[str, str]) -> FindDocument:
-    """Return what finds documents of the management API among stored texts."""
+    """Return what finds documents of the management API among stored texts, and reads each of them once."""
 
+    @cache
     def find(resource_id: str) -> Json:
         text = texts.get(resource_id.lower())
         return None if text is None else json.loads(text)
