@@ -118,6 +118,11 @@ def read_stories() -> Mapping[str, Sequence[Story]]:
     }
 
 
+def defined_gaps() -> list[str]:
+    """Return the names of all gaps, in order."""
+    return sorted(name for path in ANSWERS.glob("*.toml") for name in _gaps(tomllib.loads(path.read_text())))
+
+
 def read_file(text: str, common: _Vocabulary | None = None) -> Sequence[Story]:
     """Return the stories of a file."""
     table = tomllib.loads(text)

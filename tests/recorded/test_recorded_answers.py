@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.recorded.findings import GAPS_PAGE, find
-from tests.recorded.stories import read_stories
+from tests.recorded.stories import defined_gaps, read_stories
 
 PAIRS = [
     (file, pair) for file, stories in read_stories().items() for story in stories for pair in story.pairs
@@ -35,6 +35,7 @@ def test_every_gap_is_explained_once_and_every_explained_gap_exists() -> None:
     explained = re.findall(r"^\| `([a-z0-9-]+)` \|", section, re.M)
 
     assert explained == sorted({gap.name for _, pair in PAIRS for gap in pair.differs})
+    assert explained == defined_gaps()
 
 
 def test_every_pair_has_a_name_of_its_own() -> None:

@@ -70,6 +70,13 @@ _SUBSCRIPTION = re.compile(r"/subscriptions/([^/]+)", re.IGNORECASE)
 #: Paths to which az sends JSON with comments.
 _TEMPLATE = re.compile(r"/deployments/[^/]+(?:/validate|/whatIf)?/?\Z", re.IGNORECASE)
 _JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+#: What keeps proxies and browsers from keeping an answer, or from guessing what it holds.
+_TRANSPORT_HEADERS = {
+    "Cache-Control": "no-cache",
+    "Pragma": "no-cache",
+    "Expires": "-1",
+    "X-Content-Type-Options": "nosniff",
+}
 RouteMatch = tuple[ArmRoute, Mapping[str, str]]
 _FORM = "application/x-www-form-urlencoded"
 
@@ -303,7 +310,7 @@ def _http_response(arm_response: ArmResponse, method: str) -> Response:
     response = Response(
         b"" if is_empty else msgspec.json.encode(arm_response.body),
         arm_response.status,
-        {"Cache-Control": "no-cache"},
+        _TRANSPORT_HEADERS,
         None if is_empty else "application/json; charset=utf-8",
     )
     for name, value in arm_response.headers:

@@ -265,6 +265,16 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
     return ArmResponse(status=204)
 
 
+async def cancel(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Refuse to cancel a deployment: its template is deployed when the PUT is answered."""
+    properties = (await _render(context, _require(context, request)))["properties"]
+    message = (
+        f"The deployment '{request.names['name']}' cannot be cancelled because it has provisioning state "
+        f"'{get_path(properties, 'provisioningState')}'."
+    )
+    raise AzureError(409, "DeploymentCannotBeCancelled", message)
+
+
 async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the deployments of a group."""
     state = context.state()
@@ -316,6 +326,8 @@ async def _render_operation(context: ArmContext, deployment: str, step: Json, ti
         "provisioningOperation": "Create",
         "provisioningState": state,
         "timestamp": timestamp,
+        "duration": get_path(step, "duration") or "PT0S",
+        "trackingId": derive_id("tracking", deployment, resource).lower(),
         "statusCode": "OK" if error is None else "BadRequest",
         "targetResource": {
             "id": resource,
@@ -450,6 +462,7 @@ ROUTES: tuple[ArmRoute, ...] = (
     ArmRoute("HEAD", _ONE, head),
     ArmRoute("DELETE", _ONE, delete),
     ArmRoute("POST", f"{_ONE}/validate", validate),
+    ArmRoute("POST", f"{_ONE}/cancel", cancel),
     ArmRoute("GET", f"{_ONE}/operations", list_operations),
     ArmRoute("GET", _OPERATIONS, list_operations),
     ArmRoute("GET", f"{_ONE}/operationStatuses/{{operation}}", get_status),

@@ -6,6 +6,7 @@ from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.resources import requested
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState, group_document
 from fairwarning.core.azure.identity import DEFAULT_LOCATION, RESOURCE_TYPES, VMS, group_id
@@ -68,12 +69,12 @@ async def head(context: ArmContext, request: ArmRequest) -> ArmResponse:
 
 
 async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Return all groups."""
+    """Return the groups that match the filter."""
     state, prefix = context.state(), group_id("").lower()
     keys = (key.removeprefix(prefix) for key in state.view.keys_under(prefix))
     names = {HOME_GROUP, *(name for name in keys if "/" not in name)}
     groups = [group for name in sorted(names) if (group := state.find_group(name)) is not None]
-    return ArmResponse(body={"value": [*groups]})
+    return ArmResponse(body={"value": [*filter(requested(request), groups)]})
 
 
 async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:

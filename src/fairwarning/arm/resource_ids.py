@@ -28,6 +28,8 @@ SCOPE_KINDS = {
 
 #: The number of resources on a page of a list.
 PAGE_SIZE = 200
+#: The token of the first page; the token of another page ends with the last key of the page before it.
+_FIRST_PAGE = "after:"
 
 #: The id of a resource of Microsoft.Compute: its group, type and name.
 REFERENCE = re.compile(
@@ -118,11 +120,14 @@ def paginate(request: ArmRequest, resources: Iterable[tuple[str, Callable[[], Do
 
     ``resources`` are keys and functions that render a resource; only the resources of the page are rendered.
     """
-    after = request.query.get("$skiptoken", "")
+    token = request.query.get("$skiptoken", _FIRST_PAGE)
+    if not token.startswith(_FIRST_PAGE):
+        raise AzureError(400, "InvalidParameter", "The request URL is not valid.", "$skiptoken")
+    after = token.removeprefix(_FIRST_PAGE)
     rest = sorted((entry for entry in resources if entry[0] > after), key=lambda entry: entry[0])
     body: Document = {"value": [render() for _, render in rest[:PAGE_SIZE]]}
     if len(rest) > PAGE_SIZE:
-        query = {**request.query, "$skiptoken": rest[PAGE_SIZE - 1][0]}
+        query = {**request.query, "$skiptoken": f"{_FIRST_PAGE}{rest[PAGE_SIZE - 1][0]}"}
         text = "&".join(f"{quote(key, safe='$')}={quote(value, safe='')}" for key, value in query.items())
         body["nextLink"] = f"{request.base}{request.path}?{text}"
     return ArmResponse(body=body)

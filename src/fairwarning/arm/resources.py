@@ -38,13 +38,18 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state, group = context.state(), request.names.get("group")
     if group is not None:
         state.require_group(group)
-    alternatives = _parse_filter(request.query.get("$filter", ""))
-    matching = (
-        resource
-        for resource in _resources(state, group)
-        if any(all(matches(resource) for matches in clauses) for clauses in alternatives)
-    )
+    matching = filter(requested(request), _resources(state, group))
     return paginate(request, ((str(resource["id"]), partial(dict, resource)) for resource in matching))
+
+
+def requested(request: ArmRequest) -> Predicate:
+    """Return whether a document matches the filter of a request.
+
+    Raises:
+        AzureError: the filter is not supported.
+    """
+    alternatives = _parse_filter(request.query.get("$filter", ""))
+    return lambda document: any(all(matches(document) for matches in clauses) for clauses in alternatives)
 
 
 def _resources(state: ArmState, group: str | None) -> Iterator[Document]:

@@ -30,7 +30,8 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
             approvals=validation.event_settings(AVAILABILITY_SETS, body).approvals,
         )
     )
-    edit.put({resource_id(group, AVAILABILITY_SETS, name): {**body, "name": name}})
+    document: Document = {"sku": {"name": "Classic"}, **body, "name": name}
+    edit.put({resource_id(group, AVAILABILITY_SETS, name): document})
 
 
 def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> None:

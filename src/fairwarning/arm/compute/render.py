@@ -142,7 +142,6 @@ def availability_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     group = resource_ids.group_name(state, scope)
     defaults: Document = {
         "location": location(state, scope),
-        "tags": {},
         "sku": {"name": "Aligned"},
         "properties": {},
     }

@@ -22,6 +22,7 @@ from fairwarning.core.model import Machine, MachineModel, Scope, ScopeKind
 from fairwarning.core.scaleset import scale_out
 
 _IN_SET = re.compile(r"\s*'?virtualMachineScaleSet/id'?\s+eq\s+'([^']+)'\s*", re.IGNORECASE)
+_IMMUTABLE = (("zones",), ("properties", "osProfile", "computerName"))
 _SETS = {"availabilitySet": AVAILABILITY_SETS, "virtualMachineScaleSet": SCALE_SETS}
 
 
@@ -95,8 +96,10 @@ def _new_documents(
 
 def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -> None:
     scope = edit.state.scope_of(machine)
-    after = overlay(render.virtual_machine(edit.state, machine), body)
+    before = render.virtual_machine(edit.state, machine)
+    after = overlay(before, body)
     settings = validation.event_settings(VMS, after)
+    _refuse_changes(before, body)
     _check_same_set(edit.state, request, scope, body)
     if settings.spot != machine.spot or (settings.spot and settings.eviction is not machine.eviction):
         raise validation.immutable_property("priority")
@@ -109,6 +112,13 @@ def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -
     if _set_model(edit, scope, machine.model, settings):
         edit.draft.upgrade((machine.ref,))
     edit.put(disks.change_with(edit.state, machine, scope.facts, render.storable(after, "properties")))
+
+
+def _refuse_changes(before: Document, body: Document) -> None:
+    for path in _IMMUTABLE:
+        asked = get_path(body, *path)
+        if asked is not None and asked != get_path(before, *path):
+            raise validation.immutable_property(".".join(path).removeprefix("properties."))
 
 
 def _set_model(edit: Edit, scope: Scope, model: MachineModel, settings: EventSettings) -> bool:

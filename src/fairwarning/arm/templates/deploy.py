@@ -97,7 +97,9 @@ async def deploy(
         secrets = request.secrets | await context.evaluator.run(partial(find_secrets, *inputs))
         request = replace(request, secrets=secrets)
         for planned in await context.evaluator.run(partial(plan, *inputs)):
+            began_at = context.engine.clock.now()
             step = await _deploy_resource(context, request, planned, deployed, puts)
+            step["duration"] = _since(context, began_at)
             steps.append(step | {"error": await _blanked(context, request, step["error"])})
             if steps[-1]["error"] is not None:
                 result["error"] = deployment_failed([steps[-1]["error"]])
@@ -112,8 +114,12 @@ async def deploy(
     result["steps"] = [*steps]
     result["operations"] = [operation for step in steps for operation in get_items(step, "operations")]
     started_at = datetime.fromisoformat(str(get_path(document, "properties", "timestamp")))
-    result["duration"] = f"PT{(context.engine.clock.now() - started_at).total_seconds():g}S"
+    result["duration"] = _since(context, started_at)
     return result
+
+
+def _since(context: ArmContext, began_at: datetime) -> str:
+    return f"PT{(context.engine.clock.now() - began_at).total_seconds():g}S"
 
 
 async def _blanked(context: ArmContext, request: ArmRequest, error: Json) -> Json:
