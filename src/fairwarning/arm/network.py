@@ -173,7 +173,8 @@ async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state = context.state()
     resource = parse_resource(state, request)
     if resource.parent is None:
-        document: Json = _with_owner(state.document(resource.id), _owners(state, resource))
+        owners = _owners(state, resource.id) if resource.type == _INTERFACES else {}
+        document: Json = _with_owner(state.document(resource.id), owners)
     else:
         items = _items(_document_around(state, resource), resource)
         document = next((item for item in items if _has_name(item, resource.names[-1])), None)
@@ -191,6 +192,8 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
             return _delete_item(edit, resource, resource.parent)
         if edit.state.document(resource.id) is None:
             return ArmResponse(status=204)
+        if resource.type == _INTERFACES:
+            _check_unused(edit.state, resource.id)
         edit.put({resource.id: None})
         return ArmResponse()
 
@@ -204,7 +207,7 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     if resource.parent is not None:
         return ArmResponse(body={"value": _items(_document_around(state, resource), resource)})
     prefix = f"{resource.id}/" if resource.group else f"{resource.root}/"
-    owners = _owners(state, resource)
+    owners = _owners(state) if resource.type == _INTERFACES else {}
     documents = (
         document
         for _, document in state.existing_documents(prefix)
@@ -236,18 +239,45 @@ def complete_document(resource: NetworkResource, body: Json) -> Document:
     return {**document, **identity, **({"location": location} if location else {}), "properties": properties}
 
 
-def _owners(state: ArmState, resource: NetworkResource) -> Mapping[str, str]:
-    """Return the ids of machines by the ids of their interfaces; only the machines' documents link both."""
+def check_interface(state: ArmState, interface: str, machine: str) -> None:
+    """Refuse an interface that a machine cannot get: a missing one, or that of another machine (T-41).
+
+    Raises:
+        AzureError: the machine cannot get the interface.
+    """
+    group = _GROUP.match(interface)
+    document = state.document(interface) if group is not None and state.find_group(group[1]) else None
+    if document is None or document.get("type") != _INTERFACES:
+        message = (
+            f"Resource {interface} referenced by resource {machine} was not found. Please make sure that the "
+            "referenced resource exists, and that both resources are in the same region."
+        )
+        raise AzureError(400, "InvalidResourceReference", message)
+    _check_unused(state, interface, machine)
+
+
+def _check_unused(state: ArmState, interface: str, machine: str = "") -> None:
+    """Refuse an interface that a machine has, unless it is the given machine."""
+    owner = _owners(state, interface).get(interface.lower(), machine)
+    if owner.lower() != machine.lower():
+        message = (
+            f"Network Interface {interface} is used by existing resource {owner}. In order to delete the "
+            "network interface, it must be dissociated from the resource. To learn more, see "
+            "aka.ms/deletenic."
+        )
+        raise AzureError(400, "NicInUse", message)
+
+
+def _owners(state: ArmState, interface: str = "") -> Mapping[str, str]:
+    """Return the ids of machines by the ids of their interfaces, all or one; only machines link both."""
     owners: dict[str, str] = {}
-    if resource.type != _INTERFACES:
-        return owners
     for key in list(state.view.keys_under(group_id("").lower())):
         group, _, name = key.partition("/providers/microsoft.compute/virtualmachines/")
-        if not name or "/" in name:
+        if not name or "/" in name or interface.lower() not in (state.view.text(key) or "").lower():
             continue
-        machine = find_vm(state, {"group": group.rpartition("/")[2], "name": name})
         interfaces = get_items(state.document(key), "properties", "networkProfile", "networkInterfaces")
-        if machine is not None and interfaces:
+        machine = find_vm(state, {"group": group.rpartition("/")[2], "name": name}) if interfaces else None
+        if machine is not None:
             owner = machine_id(state, machine)
             owners |= {str(get_path(interface, "id")).lower(): owner for interface in interfaces}
     return owners

@@ -26,6 +26,8 @@ USAGES = read("usages")
 #: The sizes of machines: as a list of sizes, and as a list of SKUs with their capabilities.
 SIZES = read("sizes")
 SKUS = read("skus")
+#: The families of all sizes of Azure, by tier; the sizes above are a selection.
+SIZE_FAMILIES = read("size_families")
 #: The images that az has short names for, and what all images have in common.
 IMAGES = read("images")
 (IMAGE_PROPERTIES,) = read("image")

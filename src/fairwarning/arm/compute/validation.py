@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from fairwarning.arm import catalog
 from fairwarning.arm.compute import members
 from fairwarning.arm.documents import Document, get_items, get_path, without, without_secrets
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import core_group
 from fairwarning.arm.templates.coercion import coerce
-from fairwarning.core.azure.identity import SCALE_SETS
+from fairwarning.core.azure.identity import SCALE_SETS, VMS
 from fairwarning.core.blueprint import MOST_MACHINES, Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
@@ -101,6 +102,32 @@ SHAPES: Mapping[Path, tuple[Check, str]] = {
     **{(*_POLICY, name, "automaticallyApprove"): _FLAG for name in _APPROVED},
 }
 
+#: Where the size of machines is, by type of resource.
+_SIZES: Mapping[str, Path] = {
+    VMS: ("properties", "hardwareProfile", "vmSize"),
+    SCALE_SETS: ("sku", "name"),
+}
+#: The size of a scale set whose machines differ in size.
+_MIXED = "mix"
+
+
+def _size_names() -> re.Pattern[str]:
+    """Return the pattern of the names of sizes, which follow Azure's naming convention.
+
+    A family, processors, processors that are left on, features, then an accelerator and a version:
+    ``Standard_NC24ads_A100_v4``.
+    """
+    families = "|".join(
+        f"{tier['tier']}_(?:{str(tier['families']).replace(' ', '|')})" for tier in catalog.SIZE_FAMILIES
+    )
+    return re.compile(
+        rf"(?:{families})\d{{1,4}}(?:-\d{{1,4}})?[a-z]{{0,6}}(?:(?:_[a-z0-9]+){{0,3}}_v\d{{1,2}})?(?:_Promo)?",
+        re.IGNORECASE | re.ASCII,
+    )
+
+
+_SIZE_NAME = _size_names()
+
 #: Size families without memory-preserving updates (T-20).
 _NO_MEMORY_PRESERVING = re.compile(r"(?:Standard|Basic)_[GHMN]", re.IGNORECASE)
 
@@ -116,6 +143,7 @@ def read_body(kind: str, request: ArmRequest) -> Document:
         value = get_path(body, *path)
         if value is not None and not check(value):
             raise invalid(".".join(path), problem)
+    _check_size(kind, body)
     document = without_secrets(body)
     # Clients put back what they have read, instance view included.
     return without(document, "properties", "instanceView") if isinstance(document, dict) else {}
@@ -183,6 +211,22 @@ def get_count(document: Json, *path: str) -> int | None:
 def get_texts(document: Json, *path: str) -> tuple[str, ...]:
     """Return the strings in the list at a path of a checked document; empty if there is no list."""
     return tuple(str(item) for item in get_items(document, *path))
+
+
+def _check_size(kind: str, body: Json) -> None:
+    size = get_path(body, *_SIZES.get(kind, ("",)))
+    if (
+        not isinstance(size, str)
+        or _SIZE_NAME.fullmatch(size)
+        or (kind, size.lower()) == (SCALE_SETS, _MIXED)
+    ):
+        return
+    names = ",".join(str(entry["name"]) for entry in catalog.SIZES)
+    message = (
+        f"The value {size} provided for the VM size is not valid. "
+        f"The valid sizes in the current region are: {names}."
+    )
+    raise AzureError(400, "InvalidParameter", message, "vmSize")  # T-40
 
 
 def _terminate_notice(document: Document, path: Path) -> timedelta | None:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from fairwarning.arm import resource_ids
+from fairwarning.arm import network, resource_ids
 from fairwarning.arm.compute import actions, disks, render, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import Names, ResourceType
 from fairwarning.arm.compute.validation import EventSettings
 from fairwarning.arm.context import Edit
-from fairwarning.arm.documents import Document, get_path, overlay
+from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import format_instant
@@ -23,6 +23,7 @@ from fairwarning.core.scaleset import scale_out
 
 _IN_SET = re.compile(r"\s*'?virtualMachineScaleSet/id'?\s+eq\s+'([^']+)'\s*", re.IGNORECASE)
 _IMMUTABLE = (("zones",), ("properties", "osProfile", "computerName"))
+_INTERFACES = ("properties", "networkProfile", "networkInterfaces")
 _SETS = {"availabilitySet": AVAILABILITY_SETS, "virtualMachineScaleSet": SCALE_SETS}
 
 
@@ -59,6 +60,7 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
     created: Document = {"timeCreated": format_instant(edit.state.now)}
     document = overlay(overlay(defaults, body), {"name": request.names["name"], "properties": created})
     settings = validation.event_settings(VMS, document)
+    _check_interfaces(edit.state, request.names, None, body)
     parent = _parent_set(edit.state, request.names, body)
     if parent is None:
         blueprint = settings.blueprint(ScopeKind.STANDALONE, request.names)
@@ -98,6 +100,7 @@ def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -
     scope = edit.state.scope_of(machine)
     before = render.virtual_machine(edit.state, machine)
     after = overlay(before, body)
+    _check_interfaces(edit.state, request.names, before, body)
     settings = validation.event_settings(VMS, after)
     _refuse_changes(before, body)
     _check_same_set(edit.state, request, scope, body)
@@ -180,6 +183,15 @@ def _check_same_set(state: ArmState, request: ArmRequest, scope: Scope, body: Do
         identifier = resource_id(names["group"], kind, names["name"])
         if identifier.lower() != resource_ids.set_id(state, scope).lower():
             raise validation.immutable_property(f"{member}.id")
+
+
+def _check_interfaces(state: ArmState, names: Names, before: Document | None, body: Document) -> None:
+    """Refuse new interfaces that do not exist, or belong to other machines."""
+    kept = {str(get_path(interface, "id")).lower() for interface in get_items(before, *_INTERFACES)}
+    for interface in get_items(body, *_INTERFACES):
+        identifier = get_path(interface, "id")
+        if isinstance(identifier, str) and identifier.lower() not in kept:
+            network.check_interface(state, identifier, resource_id(names["group"], VMS, names["name"]))
 
 
 def _refuse_own_policy(document: Document) -> None:
