@@ -124,13 +124,11 @@ class TemplateContext:
         self.target = target
         self.budget = budget
         self.trees = Trees(budget)
-        self.named: dict[
-            str, list[str]
-        ] = {}  # ids of resources by the lower-case names that a template may use
+        #: The ids of resources by the lower-case names that a template may use.
+        self.named: dict[str, list[str]] = {}
         self._declared = _CaseInsensitiveFields(section(template, "parameters"))
-        self._given = _CaseInsensitiveFields(
-            as_fields({} if parameters is None else parameters, "parameters")
-        )
+        given = as_fields({} if parameters is None else parameters, "parameters")
+        self._given = _CaseInsensitiveFields(given)
         variables, self._looped = _split_loops(section(template, "variables"))
         self._variables = _CaseInsensitiveFields(variables)
         self._values: dict[str, Json] = {}

@@ -25,9 +25,8 @@ from fairwarning.core.document.render import Json
 _ANY = 1_000_000
 _HOLE = re.compile(r"\{\{|\}\}|\{([0-9]{1,3})(?::([^{}]*))?\}|[{}]")
 _DIGITS = re.compile(r"[dD]([0-9]{1,2})")
-_NAMES = uuid.UUID(
-    "9e6f2d0c-58a4-4b1b-8d57-0a4f0f1c7e63"
-)  # our own namespace: guid() has to be stable, not equal to Azure's
+#: A namespace of our own: guid() has to be stable, not equal to Azure's.
+_NAMES = uuid.UUID("9e6f2d0c-58a4-4b1b-8d57-0a4f0f1c7e63")
 
 
 def to_text(value: Json) -> str:
@@ -48,9 +47,8 @@ def _join(pieces: Iterable[str]) -> str:
     length = 0
     for piece in pieces:
         length += len(piece)
-        if (
-            length > LONGEST
-        ):  # checked before the string is built: three short functions could ask for a terabyte
+        # Checked before the string is built: three short functions could ask for a terabyte.
+        if length > LONGEST:
             raise InvalidTemplateError(f"a string would be longer than {LONGEST} characters")
         joined.append(piece)
     return "".join(joined)

@@ -5,8 +5,8 @@ has to wait: it reads a resource that must be deployed first. A resource's body 
 the resource is about to be deployed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from fairwarning.arm.errors import InvalidTemplateError
@@ -45,16 +45,27 @@ _INSTRUCTIONS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedResource:
-    """A resource that a template declares."""
+    """A resource that a template declares; not ``included`` if its condition is false."""
 
+    declaration: Mapping[str, Json]
+    frame: TemplateFrame
     id: str
     type: str
     name: str
     api_version: str
-    compose: Callable[[], dict[str, Json]] = field(repr=False, compare=False)
-    budget: Budget = field(repr=False, compare=False)
+    included: bool
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the deployment."""
+        return self.frame.context.budget
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the rest of the template may use for it."""
+        return (self.id, self.id.partition("/providers/")[2], f"{self.type}/{self.name}", self.name)
 
     def body(self) -> dict[str, Json]:
         """Return the document to deploy; it is evaluated now, so its references must be deployed already.
@@ -63,7 +74,57 @@ class PlannedResource:
             InvalidTemplateError: it refers to a resource or a property that does not exist.
         """
         with at(f"resource {self.name}"), self.budget.running():
-            return self.compose()
+            return self._compose()
+
+    def check(self) -> None:
+        """Check everything that can be checked before anything is deployed."""
+        with at(f"resource {self.name}"):
+            if "reference" not in _check_calls(self._split()[0], self.frame):
+                self._compose()
+
+    def _compose(self) -> dict[str, Json]:
+        own, nested = self._split()
+        document = as_fields(self.frame.document(own), "a resource")
+        self.budget.weigh(document)
+        if nested is not None:
+            as_fields(document["properties"], "properties")["template"] = nested
+        return {"type": self.type, "name": self.name, **document}
+
+    def dependencies(self) -> Iterator[str]:
+        """Yield the ids of the template's resources that have to be deployed before this one."""
+        with at(f"resource {self.name}"):
+            for item in as_items(self.frame.document(self.declaration.get("dependsOn")), "dependsOn"):
+                ids = self.frame.context.find(as_text(item, "what it depends on"))
+                # A name that this resource shares with others refers to the others.
+                yield from [other for other in ids if other != self.id] or ids
+            yield from self._references()
+            yield self.id.rpartition("/")[0].rpartition("/")[0]
+
+    def _references(self) -> Iterator[str]:
+        # reference() is a dependency even if dependsOn does not name it.
+        trees = self.frame.context.trees
+        for call in find_calls(self._split()[0], trees):
+            if call.name == "reference" and call.arguments:
+                try:
+                    target = Evaluation(self.frame.functions, trees).node(call.arguments[0])
+                    yield from self.frame.context.find(as_text(target, "what it refers to"))
+                except OverBudgetError:
+                    raise
+                except InvalidTemplateError:
+                    continue  # not a resource of this template; evaluating the body will find it or fail
+
+    def _split(self) -> tuple[dict[str, Json], Json]:
+        """Separate the members that this template evaluates from a nested template with inner scope."""
+        own = {name: value for name, value in self.declaration.items() if name not in _INSTRUCTIONS}
+        properties = own.get("properties")
+        if self.type.lower() != _DEPLOYMENT or not isinstance(properties, dict):
+            return own, None
+        options = properties.get("expressionEvaluationOptions")
+        has_inner_scope = isinstance(options, dict) and str(options.get("scope")).lower() == "inner"
+        if not has_inner_scope or "template" not in properties:
+            return own, None
+        own["properties"] = {name: value for name, value in properties.items() if name != "template"}
+        return own, properties["template"]
 
 
 def plan(
@@ -76,18 +137,13 @@ def plan(
     """
     with at("template"), budget.running():
         context = TemplateContext(template, parameters, target, budget)
-        included = [resource for resource in _expand_resources(template, context) if resource.included]
-        for resource in included:
+        resources = [resource for resource in _expand_resources(template, context) if resource.included]
+        for resource in resources:
             resource.check()
         for name, output in section(template, "outputs").items():
             with at(f"output {name}"):
                 _check_calls(output, TemplateFrame(context))
-        return tuple(
-            PlannedResource(
-                resource.id, resource.type, resource.name, resource.api_version, resource.compose, budget
-            )
-            for resource in _in_order(included)
-        )
+        return tuple(_in_order(resources))
 
 
 def outputs(template: Json, parameters: Json, target: DeploymentTarget, budget: Budget) -> dict[str, Json]:
@@ -145,77 +201,8 @@ def _is_included(document: Mapping[str, Json], frame: TemplateFrame) -> bool:
     return condition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Resource:
-    declaration: Mapping[str, Json]
-    frame: TemplateFrame
-    id: str
-    type: str
-    name: str
-    api_version: str
-    included: bool
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that the rest of the template may use for it."""
-        return (self.id, self.id.partition("/providers/")[2], f"{self.type}/{self.name}", self.name)
-
-    def compose(self) -> dict[str, Json]:
-        """Return the evaluated document."""
-        with at(f"resource {self.name}"):
-            own, nested = self._split()
-            document = as_fields(self.frame.document(own), "a resource")
-            self.frame.context.budget.weigh(document)
-            if nested is not None:
-                as_fields(document["properties"], "properties")["template"] = nested
-            return {"type": self.type, "name": self.name, **document}
-
-    def check(self) -> None:
-        """Check everything that can be checked before anything is deployed."""
-        with at(f"resource {self.name}"):
-            names = _check_calls(self._split()[0], self.frame)
-        if "reference" not in names:
-            self.compose()
-
-    def dependencies(self) -> Iterator[str]:
-        """Yield the ids of the template's resources that have to be deployed before this one."""
-        with at(f"resource {self.name}"):
-            for item in as_items(self.frame.document(self.declaration.get("dependsOn")), "dependsOn"):
-                ids = self.frame.context.find(as_text(item, "what it depends on"))
-                # A name that this resource shares with others refers to the others.
-                yield from [other for other in ids if other != self.id] or ids
-            yield from self._references()
-            yield self.id.rpartition("/")[0].rpartition("/")[0]
-
-    def _references(self) -> Iterator[str]:
-        # reference() is a dependency even if dependsOn does not name it.
-        trees = self.frame.context.trees
-        for call in find_calls(self._split()[0], trees):
-            if call.name == "reference" and call.arguments:
-                try:
-                    target = Evaluation(self.frame.functions, trees).node(call.arguments[0])
-                    yield from self.frame.context.find(as_text(target, "what it refers to"))
-                except OverBudgetError:
-                    raise
-                except InvalidTemplateError:
-                    continue  # not a resource of this template; evaluating the body will find it or fail
-
-    def _split(self) -> tuple[dict[str, Json], Json]:
-        """Separate the members that this template evaluates from a nested template with inner scope."""
-        own = {name: value for name, value in self.declaration.items() if name not in _INSTRUCTIONS}
-        properties = own.get("properties")
-        if self.type.lower() != _DEPLOYMENT or not isinstance(properties, dict):
-            return own, None
-        options = properties.get("expressionEvaluationOptions")
-        has_inner_scope = isinstance(options, dict) and str(options.get("scope")).lower() == "inner"
-        if not has_inner_scope or "template" not in properties:
-            return own, None
-        own["properties"] = {name: value for name, value in properties.items() if name != "template"}
-        return own, properties["template"]
-
-
-def _expand_resources(template: Json, context: TemplateContext) -> list[_Resource]:
-    resources: list[_Resource] = []
+def _expand_resources(template: Json, context: TemplateContext) -> list[PlannedResource]:
+    resources: list[PlannedResource] = []
     declarations = as_fields(template, "a template").get("resources")
     for declaration in as_items(declarations, "resources"):
         for resource in _expand(declaration, TemplateFrame(context), None):
@@ -225,7 +212,9 @@ def _expand_resources(template: Json, context: TemplateContext) -> list[_Resourc
     return resources
 
 
-def _expand(declaration: Json, frame: TemplateFrame, parent: _Resource | None) -> Iterator[_Resource]:
+def _expand(
+    declaration: Json, frame: TemplateFrame, parent: PlannedResource | None
+) -> Iterator[PlannedResource]:
     document = as_fields(declaration, "a resource")
     with at(f"resource {document.get('name')}"):
         copy = document.get("copy")
@@ -242,8 +231,8 @@ def _expand(declaration: Json, frame: TemplateFrame, parent: _Resource | None) -
 
 
 def _with_children(
-    document: Mapping[str, Json], frame: TemplateFrame, parent: _Resource | None
-) -> Iterator[_Resource]:
+    document: Mapping[str, Json], frame: TemplateFrame, parent: PlannedResource | None
+) -> Iterator[PlannedResource]:
     resource = _resource(document, frame, parent)
     for name in {name.lower() for name in resource.names}:
         frame.context.named.setdefault(name, []).append(resource.id)
@@ -252,12 +241,14 @@ def _with_children(
         yield from _expand(child, frame, resource)
 
 
-def _resource(document: Mapping[str, Json], frame: TemplateFrame, parent: _Resource | None) -> _Resource:
+def _resource(
+    document: Mapping[str, Json], frame: TemplateFrame, parent: PlannedResource | None
+) -> PlannedResource:
     kind, name = _text(document, "type", frame), _text(document, "name", frame)
     if parent is not None and "/" not in kind:
         kind, name = f"{parent.type}/{kind}", f"{parent.name}/{name}"
     with at(f"resource {name}"):
-        return _Resource(
+        return PlannedResource(
             declaration=document,
             frame=frame,
             id=resource_id(_root(document, frame), kind, name),
@@ -283,8 +274,8 @@ def _root(document: Mapping[str, Json], frame: TemplateFrame) -> str:
     return target.root(chosen.get("subscriptionId"), chosen.get("resourceGroup"))
 
 
-def _in_order(resources: Iterable[_Resource]) -> Iterator[_Resource]:
-    by_id: dict[str, _Resource] = {}
+def _in_order(resources: Iterable[PlannedResource]) -> Iterator[PlannedResource]:
+    by_id: dict[str, PlannedResource] = {}
     for resource in resources:
         if resource.id.lower() in by_id:
             raise InvalidTemplateError("the template defines it twice", f"resource {resource.name}")
