@@ -1,4 +1,4 @@
-"""A guest reads how traffic reaches it: what clients of the management API have set up."""
+"""A guest reads how traffic reaches it: what clients of the management API have set up (I-17, I-19)."""
 
 import json
 
@@ -8,8 +8,9 @@ from fairwarning.arm import network
 from fairwarning.control.control import Control
 from fairwarning.core.document.render import Json
 from fairwarning.http1.messages import Request, Response
+from fairwarning.metadata import instance
 from fairwarning.metadata.app import MetadataApp
-from tests.arm.azure import ROOT, Azure
+from tests.arm.azure import ROOT, Azure, at
 from tests.arm.compute import SET, TABLES, VM, both, model, scale_set
 from tests.fleet_harness import run
 from tests.guest import METADATA, UNHURRIED, error_of
@@ -93,15 +94,7 @@ def put_machine(azure: Azure, **configuration: Json) -> str:
 
 
 def private_address(azure: Azure, name: str) -> str:
-    app = MetadataApp(Control(azure.fleet.engine), UNHURRIED)
-    path = "/metadata/instance/network/interface/0/ipv4/ipAddress/0/privateIpAddress"
-    query = "api-version=2021-02-01&format=text"
-
-    async def answer() -> Response:
-        reply = app.answer(azure.fleet.ref(name), Request("GET", path, query, METADATA, b"", True))
-        return reply if isinstance(reply, Response) else await reply
-
-    return run(answer()).body.decode()
+    return str(at(network_inside(azure, name), "ipv4", "ipAddress", 0, "privateIpAddress"))
 
 
 @pytest.mark.rule("I-17")
@@ -175,3 +168,50 @@ def test_requests_for_load_balancers_are_checked(azure: Azure, query: str, metho
     azure.put(f"{VM}/db", {"location": "westeurope"})
 
     assert ask(azure, "db", query, method).status == status
+
+
+@pytest.mark.rule("I-19")
+def test_a_machine_reads_the_addresses_of_its_interface(azure: Azure) -> None:
+    subnet: Json = {"name": "inner", "properties": {"addressPrefix": "10.9.8.0/26"}}
+    azure.put(f"{NET}/virtualNetworks/net", {"properties": {"subnets": [subnet]}})
+    azure.put(f"{NET}/publicIPAddresses/basic", {"properties": {"ipAddress": "40.0.0.9"}})
+    put_machine(
+        azure,
+        subnet={"id": f"{NET}/virtualNetworks/net/subnets/inner"},
+        publicIPAddress={"id": f"{NET}/publicIPAddresses/basic"},
+    )
+    interface = azure.get(f"{NET}/networkInterfaces/nic")
+
+    inside = network_inside(azure, "db")
+
+    assert at(inside, "ipv4", "subnet") == [{"address": "10.9.8.0", "prefix": "26"}]
+    assert at(inside, "ipv4", "ipAddress") == [
+        {"privateIpAddress": "10.9.8.4", "publicIpAddress": "40.0.0.9"}
+    ]
+    address = at(interface, "properties", "ipConfigurations", 0, "properties", "privateIPAddress")
+    assert address == "10.9.8.4"
+    assert at(inside, "macAddress") == str(at(interface, "properties", "macAddress")).replace("-", "")
+
+
+@pytest.mark.rule("I-19")
+def test_a_public_address_of_the_standard_sku_is_part_of_the_load_balancer_metadata(azure: Azure) -> None:
+    subnet: Json = {"name": "inner", "properties": {"addressPrefix": "10.9.8.0/26"}}
+    azure.put(f"{NET}/virtualNetworks/net", {"properties": {"subnets": [subnet]}})
+    put_machine(
+        azure,
+        subnet={"id": f"{NET}/virtualNetworks/net/subnets/inner"},
+        publicIPAddress={"id": f"{NET}/publicIPAddresses/own"},
+    )
+
+    addresses = json.loads(ask(azure, "db").body)["loadbalancer"]["publicIpAddresses"]
+
+    assert at(network_inside(azure, "db"), "ipv4", "ipAddress", 0, "publicIpAddress") == ""
+    assert addresses == [{"frontendIpAddress": "52.0.0.2", "privateIpAddress": "10.9.8.4"}]
+
+
+def network_inside(azure: Azure, name: str) -> Json:
+    """Return the first interface in ``/metadata/instance``."""
+    machine = azure.fleet.machine(name)
+    scope = azure.fleet.scope(machine.scope)
+    facts = instance.instance_facts(machine, scope.facts, azure.fleet.engine.texts())
+    return at(instance.document(facts, "2021-02-01"), "network", "interface", 0)

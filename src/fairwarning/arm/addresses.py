@@ -1,13 +1,14 @@
 """Private addresses of network interfaces: the first free one of the subnet, as Azure assigns them."""
 
 from collections.abc import Iterator, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address
 from itertools import islice
 
 from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import group_id
+from fairwarning.core.azure.interfaces import subnet_network
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import derive_id
 
@@ -38,7 +39,8 @@ def assign(state: ArmState, interface: Document, before: Document | None) -> Doc
 
 def _choose(state: ArmState, configuration: Json, before: Document | None, taken: set[str]) -> str:
     name, properties = get_path(configuration, "name"), get_fields(configuration, "properties")
-    network = _network(state, str(get_path(properties, "subnet", "id")), properties)
+    version = 6 if get_path(properties, "privateIPAddressVersion") == "IPv6" else 4
+    network = subnet_network(str(get_path(properties, "subnet", "id")), version, state.document)
     if network is None:
         octets = bytes.fromhex(derive_id("private", str(get_path(configuration, "id")).lower())[:6])
         return f"10.{octets[0]}.{octets[1]}.{4 + octets[2] % 250}"
@@ -52,24 +54,6 @@ def _choose(state: ArmState, configuration: Json, before: Document | None, taken
         message = f"Subnet {get_path(properties, 'subnet', 'id')} with address prefix {network} is full."
         raise AzureError(400, "SubnetIsFull", message)
     return free
-
-
-def _network(state: ArmState, subnet: str, properties: Document) -> IPv4Network | IPv6Network | None:
-    """Return the addresses of a subnet; None if the subnet is unknown."""
-    parent, _, name = subnet.rpartition("/subnets/")
-    version = 6 if get_path(properties, "privateIPAddressVersion") == "IPv6" else 4
-    for item in get_items(state.document(parent), "properties", "subnets"):
-        if str(get_path(item, "name")).lower() != name.lower():
-            continue
-        prefixes = [get_path(item, "properties", "addressPrefix")]
-        for prefix in (*prefixes, *get_items(item, "properties", "addressPrefixes")):
-            try:
-                network = ip_network(str(prefix), strict=False)
-            except ValueError:
-                continue
-            if network.version == version:
-                return network
-    return None
 
 
 def _taken(state: ArmState, subnet: str, besides: str) -> set[str]:

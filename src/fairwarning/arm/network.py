@@ -28,6 +28,7 @@ from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
 from fairwarning.arm.templates.coercion import coerce
 from fairwarning.core.azure.identity import group_id
+from fairwarning.core.azure.interfaces import derived_mac_address
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import derive_id
 
@@ -286,9 +287,8 @@ def _owners(state: ArmState, interface: str = "") -> Mapping[str, str]:
 def _with_owner(document: Document | None, owners: Mapping[str, str]) -> Document:
     if document is None or str(document["id"]).lower() not in owners:
         return document or {}
-    octets = _derived_bytes(str(document["id"]))[:3]
     used: Document = {
-        "macAddress": "-".join(("00", "0D", "3A", *(f"{octet:02X}" for octet in octets))),
+        "macAddress": derived_mac_address(str(document["id"])),
         "virtualMachine": {"id": owners[str(document["id"]).lower()]},
     }
     return {**document, "properties": {**used, **get_fields(document, "properties")}}

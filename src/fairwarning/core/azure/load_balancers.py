@@ -7,7 +7,8 @@ rules. Azure shows public addresses and load balancers of the Standard SKU here,
 
 from collections.abc import Iterator
 
-from fairwarning.core.azure.identity import FindDocument, machine_documents
+from fairwarning.core.azure.identity import FindDocument
+from fairwarning.core.azure.interfaces import ip_configurations, is_standard, reference_id
 from fairwarning.core.azure.members import get_items, get_path
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Machine, ScopeProperties
@@ -17,14 +18,14 @@ def load_balancer_document(
     machine: Machine, scope: ScopeProperties, find: FindDocument, private_ip: str
 ) -> Json:
     """Return the load balancer metadata of a machine; None if there is nothing to show."""
-    configurations = list(_configurations(machine, scope, find))
+    configurations = list(ip_configurations(machine, scope, find))
     addresses = [address for item in configurations for address in _public_address(item, find)]
     pools = {_id(pool) for item in configurations for pool in _references(item, "BackendAddressPools")}
     nat_rules = {_id(rule) for item in configurations for rule in _references(item, "InboundNatRules")}
     balancers = [
         balancer
         for balancer in map(find, sorted({_balancer_id(part) for part in pools | nat_rules}))
-        if _is_standard(balancer)
+        if is_standard(balancer)
     ]
     private: dict[str, Json] = {"privateIpAddress": private_ip}
     document: dict[str, Json] = {
@@ -43,25 +44,14 @@ def load_balancer_document(
     return {"loadbalancer": document} if any(document.values()) else None
 
 
-def _configurations(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Iterator[Json]:
-    """Yield the IP configurations of a machine: of its interfaces, or of the model of its scale set."""
-    own, model = machine_documents(machine, scope, find)
-    interfaces = get_items(own, "properties", "networkProfile", "networkInterfaces")
-    documents = [find(_id(interface)) for interface in interfaces] or get_items(
-        model, "properties", "virtualMachineProfile", "networkProfile", "networkInterfaceConfigurations"
-    )
-    for document in documents:
-        yield from get_items(document, "properties", "ipConfigurations")
-
-
 def _references(configuration: Json, name: str) -> list[Json]:
     return get_items(configuration, "properties", f"loadBalancer{name}")
 
 
 def _public_address(configuration: Json, find: FindDocument) -> Iterator[str]:
-    document = find(_id(get_path(configuration, "properties", "publicIPAddress")))
+    document = find(reference_id(configuration, "publicIPAddress"))
     address = get_path(document, "properties", "ipAddress")
-    if _is_standard(document) and isinstance(address, str):
+    if is_standard(document) and isinstance(address, str):
         yield address
 
 
@@ -69,10 +59,10 @@ def _inbound_rules(
     balancer: Json, pools: set[str], nat_rules: set[str], find: FindDocument
 ) -> Iterator[dict[str, Json]]:
     balanced = get_items(balancer, "properties", "loadBalancingRules")
-    rules = [rule for rule in balanced if _pool(rule) in pools]
+    rules = [rule for rule in balanced if reference_id(rule, "backendAddressPool") in pools]
     rules += [rule for rule in get_items(balancer, "properties", "inboundNatRules") if _id(rule) in nat_rules]
     for rule in rules:
-        frontend = _id(get_path(rule, "properties", "frontendIPConfiguration"))
+        frontend = reference_id(rule, "frontendIPConfiguration")
         yield {
             "frontendIpAddress": _frontend_address(balancer, frontend, find),
             "protocol": str(get_path(rule, "properties", "protocol")).lower(),
@@ -83,7 +73,7 @@ def _inbound_rules(
 
 def _outbound_addresses(balancer: Json, pools: set[str], find: FindDocument) -> Iterator[str]:
     for rule in get_items(balancer, "properties", "outboundRules"):
-        if _pool(rule) in pools:
+        if reference_id(rule, "backendAddressPool") in pools:
             for frontend in get_items(rule, "properties", "frontendIPConfigurations"):
                 yield _frontend_address(balancer, _id(frontend), find)
 
@@ -91,14 +81,10 @@ def _outbound_addresses(balancer: Json, pools: set[str], find: FindDocument) -> 
 def _frontend_address(balancer: Json, frontend: str, find: FindDocument) -> str:
     for item in get_items(balancer, "properties", "frontendIPConfigurations"):
         if _id(item) == frontend:
-            public = find(_id(get_path(item, "properties", "publicIPAddress")))
+            public = find(reference_id(item, "publicIPAddress"))
             address = get_path(public, "properties", "ipAddress")
             return str(address or get_path(item, "properties", "privateIPAddress") or "")
     return ""
-
-
-def _pool(rule: Json) -> str:
-    return _id(get_path(rule, "properties", "backendAddressPool"))
 
 
 def _balancer_id(part: str) -> str:
@@ -108,7 +94,3 @@ def _balancer_id(part: str) -> str:
 
 def _id(reference: Json) -> str:
     return str(get_path(reference, "id") or "").lower()
-
-
-def _is_standard(document: Json) -> bool:
-    return str(get_path(document, "sku", "name")).lower() == "standard"
