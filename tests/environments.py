@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,10 @@ CACHE = Path(__file__).parents[1] / ".cache" / "environments"
 
 
 def environment(requirements: Path) -> Path:
-    """Return the folder of the programs that a file of pinned versions lists."""
+    """Return the folder of the programs that a file of pinned versions lists.
+
+    Modules in a folder beside the file, of the same name, are installed with them.
+    """
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
     home = CACHE / f"{requirements.parent.name}-{requirements.stem}-{digest}"
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -31,3 +35,6 @@ def _install(home: Path, requirements: Path) -> None:
     if subprocess.run([python, "-m", "uv", *install, "--python", python]).returncode:
         # pip may be configured with a mirror that uv does not know.
         subprocess.run([python, "-m", *install, "--no-input"], check=True)
+    if (more := requirements.with_suffix("")).is_dir():
+        (packages,) = home.glob("lib/python3*/site-packages")
+        shutil.copytree(more, packages, dirs_exist_ok=True)

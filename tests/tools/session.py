@@ -5,13 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.az.tool import environment, trap
+from tests.az.tool import environment as shell_variables
+from tests.az.tool import trap
 from tests.cli.server import Row, up
+from tests.environments import environment
 from tests.guides import Page, shell, with_event
 
 #: Commands that install the tool; the tests install pinned versions instead.
 INSTALLS = ("pip install", "npm install", "-m venv", "export PATH=")
 SERVER = "fairwarning up "
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +31,12 @@ class Session:
 
     def steps(self, kind: str) -> list[tuple[str, str, list[str]]]:
         """Return the steps of a kind in the history: type, who, and the machines."""
-        return [
-            (row["type"], row["by"], row["resources"])
-            for row in reversed(self.history)
-            if row["kind"] == kind
-        ]
+        return [(row["type"], row["by"], row["resources"]) for row in self.history if row["kind"] == kind]
+
+
+def programs(name: str) -> Path:
+    """Return the folder of a tool's programs, which are installed once per set of versions."""
+    return environment(HERE / f"{name}.txt")
 
 
 def follow(page: Page, home: Path, programs: Path, replaced: Mapping[str, str] | None = None) -> Session:
@@ -44,7 +48,7 @@ def follow(page: Page, home: Path, programs: Path, replaced: Mapping[str, str] |
     printed: list[tuple[str, str]] = []
     with trap() as proxy, up(home, *start.removeprefix(SERVER).split()) as server:
         operator = server.ready["operator"]
-        with shell(environment(home, programs, proxy, operator), home) as user:
+        with shell(shell_variables(home, programs, proxy, operator), home) as user:
             for command in commands:
                 if command == start:
                     continue

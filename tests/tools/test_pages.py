@@ -8,18 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments import CACHE, environment
+from tests.environments import CACHE
 from tests.guides import Page
-from tests.tools.session import follow
-
-HERE = Path(__file__).parent
+from tests.tools.session import HERE, follow, programs
 
 # The first run on a machine installs the tools.
 pytestmark = [pytest.mark.az, pytest.mark.timeout(600), pytest.mark.needs("curl")]
-
-
-def programs(name: str) -> Path:
-    return environment(HERE / f"{name}.txt")
 
 
 def modules() -> Path:
@@ -54,3 +48,18 @@ def test_the_sdk_for_javascript(tmp_path: Path) -> None:
     assert "db westeurope" in session.output("mjs list")
     assert session.steps("scheduled") == [("Terminate", "management:dev", ["web_0"])]
     assert "web_0" not in session.machines
+
+
+def test_ansible(tmp_path: Path) -> None:
+    session = follow(Page("tools/ansible.md"), tmp_path, programs("ansible"))
+
+    first, second = (text for command, text in session.printed if command.endswith("fleet.yml"))
+    assert "ok=4    changed=4 " in first
+    assert "ok=4    changed=0 " in second
+    assert "failed=1" not in "".join(text for _, text in session.printed)
+    assert session.steps("scheduled") == [
+        ("Terminate", "management:dev", ["cart_0"]),
+        ("Reboot", "management:dev", ["till"]),
+        ("Terminate", "management:dev", ["cart_1"]),
+    ]
+    assert not {"cart_0", "cart_1", "till"} & set(session.machines)
