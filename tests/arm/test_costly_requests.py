@@ -2,7 +2,6 @@
 
 import pytest
 
-from fairwarning.arm import resources
 from fairwarning.arm.app import (
     DEEPEST,
     LONGEST_URL,
@@ -11,6 +10,7 @@ from fairwarning.arm.app import (
     MOST_PUBLIC_BYTES,
     MOST_RESOURCE_BYTES,
 )
+from fairwarning.arm.resources import lists
 from fairwarning.arm.templates.jsonc import to_strict_json
 from tests.arm.arm_client import ONE, ArmClient, arm_client
 from tests.arm.azure import Azure
@@ -81,7 +81,7 @@ def test_a_form_of_very_many_fields_is_refused() -> None:
 def test_a_filter_of_blanks_is_read_in_no_time() -> None:
     blanks = "x" + "+" * 300_000 + "x"
 
-    status, code, _ = Azure(resources.ROUTES).refused("GET", f"{ONE}/resources?$filter={blanks}")
+    status, code, _ = Azure(lists.ROUTES).refused("GET", f"{ONE}/resources?$filter={blanks}")
 
     assert (status, code) == (400, "InvalidFilterInQueryString")
 

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from fairwarning.arm import groups, resources
+from fairwarning.arm import groups
+from fairwarning.arm.resources import lists
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
@@ -278,7 +279,7 @@ def test_machines_that_no_client_created_have_disks_too() -> None:
 
 
 def test_disks_are_resources_of_their_group_and_go_with_it() -> None:
-    azure = Azure(*TABLES, groups.ROUTES, resources.ROUTES)
+    azure = Azure(*TABLES, groups.ROUTES, lists.ROUTES)
     azure.put(
         DB,
         machine(

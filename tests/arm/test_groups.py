@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from fairwarning.arm import groups, network, resources
+from fairwarning.arm import groups, network
 from fairwarning.arm.compute import availability_sets, cloud_services, scalesets, vms
 from fairwarning.arm.messages import ArmResponse
+from fairwarning.arm.resources import lists
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind
@@ -21,7 +22,7 @@ DB = Blueprint(name="db", kind=ScopeKind.STANDALONE)
 
 
 def azure(*blueprints: Blueprint, watched: bool = True) -> Azure:
-    modules = (groups, resources, vms, scalesets, availability_sets, cloud_services, network)
+    modules = (groups, lists, vms, scalesets, availability_sets, cloud_services, network)
     tables = (module.ROUTES for module in modules)
     return Azure(*tables, blueprints=blueprints, watched=watched)
 

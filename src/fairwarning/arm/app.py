@@ -19,12 +19,13 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from fairwarning.access import client_address
-from fairwarning.arm import deployments, groups, login, maintenance, network, operations, resources
+from fairwarning.arm import deployments, groups, login, maintenance, network, operations
 from fairwarning.arm.catalog import routes as catalog
 from fairwarning.arm.compute import types as compute
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.errors import AzureError, check_resource_name, translate
 from fairwarning.arm.messages import ANONYMOUS, ArmRequest, ArmResponse
+from fairwarning.arm.resources import lists, tags
 from fairwarning.arm.routing import ArmRoute, match
 from fairwarning.arm.templates import jsonc
 from fairwarning.arm.tokens import Tokens
@@ -41,7 +42,8 @@ log = logging.getLogger("fairwarning.arm")
 ROUTES: tuple[ArmRoute, ...] = (
     *catalog.ROUTES,
     *groups.ROUTES,
-    *resources.ROUTES,
+    *lists.ROUTES,
+    *tags.ROUTES,
     *network.ROUTES,
     *deployments.ROUTES,
     *compute.ROUTES,

@@ -6,7 +6,7 @@ from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
-from fairwarning.arm.resources import requested
+from fairwarning.arm.resources.lists import requested
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState, group_document
 from fairwarning.core.azure.identity import DEFAULT_LOCATION, RESOURCE_TYPES, VMS, group_id

@@ -14,11 +14,11 @@ from fairwarning.arm import addresses, catalog
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
 from fairwarning.arm.documents import (
     Document,
-    deep_merge,
     fill,
     get_fields,
     get_items,
     get_path,
+    overlay,
     without_secrets,
 )
 from fairwarning.arm.errors import AzureError, invalid, not_found
@@ -158,7 +158,7 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         old = edit.state.document(resource.id)
         if old is None and request.method == "PATCH":
             raise resource.not_found_error()
-        new = deep_merge(old, body) if request.method == "PATCH" else body
+        new: Json = overlay(old, get_fields(body)) if request.method == "PATCH" else body
         after = complete_document(resource.with_stored_name(old), new)
         if resource.type == _INTERFACES:
             after = addresses.assign(edit.state, after, old)

@@ -87,6 +87,18 @@ class ResourceType(Generic[T]):
         resource = self.find(state, request.names)
         return None if resource is None else self.render(state, resource)
 
+    def require_document(self, state: ArmState, request: ArmRequest) -> Document:
+        """Return the document of the resource in a request.
+
+        Raises:
+            AzureError: there is no such resource, or no such group.
+        """
+        return self.render(state, self.require(state, request.names))
+
+    def set_tags(self, request: ArmRequest, edit: Edit, tags: Document) -> None:
+        """Replace the tags of the resource in a request."""
+        self.change(edit, request, self.require(edit.state, request.names), {"tags": tags})
+
     def routes(self) -> tuple[ArmRoute, ...]:
         """Return the routes of all requests about resources of this type."""
         one, collection = f"{GROUP_PATH}/{self.path}", self.path.rpartition("/")[0]

@@ -17,6 +17,8 @@ ROUTES: tuple[ArmRoute, ...] = (
     *disks.ROUTES,
 )
 _TEMPLATE_TYPES = (vms.TYPE, scalesets.TYPE, availability_sets.TYPE, cloud_services.TYPE, disks.TYPE)
+#: The types of resources that have tags.
+TAGGED_TYPES = (*_TEMPLATE_TYPES, instances.TYPE)
 
 #: What puts the resources of a type, by the type in lower case.
 PUTS: Mapping[str, Handler] = {f"microsoft.compute/{type.kind}".lower(): type.put for type in _TEMPLATE_TYPES}

@@ -1,4 +1,4 @@
-"""Lists of resources of all types, as generic clients ask for them."""
+"""Lists of resources of all types."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,0 +1,1 @@
+"""What generic clients ask about resources of all types: lists of them, and their tags."""

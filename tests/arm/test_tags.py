@@ -1,0 +1,158 @@
+"""The tags of subscriptions, groups and resources, by themselves."""
+
+import asyncio
+
+import pytest
+
+from fairwarning.arm.app import ROUTES
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import ScopeKind
+from tests.arm.azure import HOME, ROOT, Azure, at
+from tests.arm.compute import AVAILABILITY_SET, SET, VM, scale_set
+from tests.fleet_harness import run
+
+pytestmark = pytest.mark.rule("T-33")
+
+SUBSCRIPTION = ROOT.partition("/resourceGroups/")[0]
+NET = "Microsoft.Network/virtualNetworks/net"
+TAGS = "providers/Microsoft.Resources/tags/default"
+HERE: Json = {"location": "westeurope"}
+OLD: Json = {"team": "Blue", "env": "test"}
+
+
+@pytest.fixture
+def azure() -> Azure:
+    azure = Azure(ROUTES, blueprints=[Blueprint(name="made", kind=ScopeKind.STANDALONE)])
+    azure.put(f"{VM}/db", HERE)
+    azure.put(f"{SET}/web", scale_set(1))
+    azure.put(f"{AVAILABILITY_SET}/app", HERE)
+    azure.put("Microsoft.Compute/disks/logs", HERE)
+    azure.put(NET, HERE)
+    return azure
+
+
+def body(tags: Json, operation: str | None = None) -> Json:
+    return {"properties": {"tags": tags}} | ({} if operation is None else {"operation": operation})
+
+
+def read(azure: Azure, path: str) -> Json:
+    return at(azure.get(f"{path}/{TAGS}"), "properties", "tags")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(ROOT, id="a group"),
+        pytest.param(f"{VM}/db", id="a machine"),
+        pytest.param(f"{HOME}/{VM}/made", id="a machine that no client created"),
+        pytest.param(f"{SET}/web", id="a scale set"),
+        pytest.param(f"{SET}/web/virtualMachines/0", id="an instance"),
+        pytest.param(f"{AVAILABILITY_SET}/app", id="an availability set"),
+        pytest.param("Microsoft.Compute/disks/logs", id="a disk"),
+        pytest.param(NET, id="a network"),
+    ],
+)
+def test_the_tags_are_those_of_the_resource(azure: Azure, path: str) -> None:
+    before = azure.get(path)
+
+    azure.put(f"{path}/{TAGS}", body(OLD))
+    azure.patch(f"{path}/{TAGS}", body({"ENV": "live"}, "Merge"))
+
+    after = azure.get(path)
+    assert read(azure, path) == at(after, "tags") == {"team": "Blue", "ENV": "live"}
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    assert {**before, "tags": at(after, "tags"), "etag": None} == {**after, "etag": None}
+
+
+def test_a_subscription_has_tags(azure: Azure) -> None:
+    created = azure.put(f"{SUBSCRIPTION}/{TAGS}", body(OLD))
+
+    azure.restart()
+
+    assert created.body == azure.get(f"{SUBSCRIPTION}/{TAGS}")
+    assert created.body == {
+        "id": f"{SUBSCRIPTION}/{TAGS}",
+        "name": "default",
+        "type": "Microsoft.Resources/tags",
+        "properties": {"tags": OLD},
+    }
+    assert read(azure, ROOT) == {}
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "left"),
+    [
+        pytest.param("Merge", {"a": "b"}, {"team": "Blue", "env": "test", "a": "b"}, id="some more"),
+        pytest.param("merge", {"Team": "red"}, {"env": "test", "Team": "red"}, id="another value"),
+        pytest.param("Replace", {"a": "b"}, {"a": "b"}, id="others"),
+        pytest.param("Delete", {"TEAM": "Blue"}, {"env": "test"}, id="less, by name and value"),
+        pytest.param("Delete", {"team": ""}, {"env": "test"}, id="less, by name"),
+        pytest.param("Delete", {"team": None}, {"env": "test"}, id="less, by name and null"),
+        pytest.param("Delete", {"team": "red", "x": "y"}, OLD, id="nothing less, for other values"),
+    ],
+)
+def test_a_patch_changes_some_tags(azure: Azure, operation: str, given: Json, left: Json) -> None:
+    azure.put(f"{NET}/{TAGS}", body(OLD))
+
+    response = azure.patch(f"{NET}/{TAGS}", body(given, operation))
+
+    assert at(response.body, "properties", "tags") == left
+    assert read(azure, NET) == left
+
+
+def test_a_delete_removes_all_tags(azure: Azure) -> None:
+    azure.put(f"{NET}/{TAGS}", body(OLD))
+
+    response = azure.delete(f"{NET}/{TAGS}")
+
+    assert (response.status, response.body) == (200, None)
+    assert read(azure, NET) == {}
+
+
+def test_a_patch_of_a_network_replaces_its_tags(azure: Azure) -> None:
+    azure.put(f"{NET}/{TAGS}", body(OLD))
+
+    azure.patch(NET, {"tags": {"a": "b"}})
+
+    assert read(azure, NET) == {"a": "b"}
+
+
+def test_tags_that_are_merged_at_the_same_time_are_all_there(azure: Azure) -> None:
+    async def all_at_once() -> None:
+        await asyncio.gather(
+            *(
+                azure.answer("PATCH", f"{VM}/db/{TAGS}", body({f"tag{number}": "x"}, "Merge"))
+                for number in range(10)
+            )
+        )
+
+    run(all_at_once())
+
+    tags = read(azure, f"{VM}/db")
+    assert isinstance(tags, dict)
+    assert len(tags) == 10
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "status", "code"),
+    [
+        ("GET", f"{VM}/none", None, 404, "ResourceNotFound"),
+        ("PUT", f"{VM}/none", body(OLD), 404, "ResourceNotFound"),
+        ("GET", "Microsoft.Network/virtualNetworks/none", None, 404, "ResourceNotFound"),
+        ("GET", f"{ROOT}x", None, 404, "ResourceGroupNotFound"),
+        ("GET", f"{ROOT}/providers/Microsoft.Nothing/things/one", None, 404, "ResourceNotFound"),
+        ("PATCH", NET, body(OLD), 400, "InvalidParameter"),
+        ("PATCH", NET, body(OLD, "Add"), 400, "InvalidParameter"),
+        ("PUT", NET, body([]), 400, "InvalidParameter"),
+        ("PUT", NET, body({"a": 1}), 400, "InvalidParameter"),
+        ("PUT", NET, body({"a" * 513: "x"}), 400, "InvalidParameter"),
+        ("PUT", NET, body({"a": "x" * 257}), 400, "InvalidParameter"),
+        ("PUT", NET, body({f"tag{number}": "x" for number in range(51)}), 400, "InvalidParameter"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    azure: Azure, method: str, path: str, sent: Json, status: int, code: str
+) -> None:
+    assert azure.refused(method, f"{path}/{TAGS}", sent)[:2] == (status, code)
