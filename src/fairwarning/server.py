@@ -563,7 +563,9 @@ class FleetServer:
 def _driver(settings: Settings) -> Driver:
     if settings.driver == "external":
         return ExternalDriver()
-    return SimulatedDriver(azure_timings=settings.azure_timings)
+    return SimulatedDriver(
+        azure_timings=settings.azure_timings, unseen_deletes_wait=not settings.manual_clock
+    )
 
 
 def examine(data: Path) -> "Examination":

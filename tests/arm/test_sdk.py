@@ -163,6 +163,19 @@ def test_an_action_on_a_machine_that_nobody_listens_on_is_done_at_once(
     assert [row["kind"] for row in cloud.server.history() if "quiet" in row["resources"]][-1] == "finished"
 
 
+@pytest.mark.rule("T-28")
+def test_a_delete_that_warns_no_machine_does_not_wait_for_the_clock(client: ComputeManagementClient) -> None:
+    machines = client.virtual_machines
+    machines.begin_create_or_update(GROUP, "brief", VirtualMachine(location="westeurope")).result(SOON)
+
+    poller = machines.begin_delete(GROUP, "brief")
+    poller.result(SOON)
+
+    assert poller.status() == "Succeeded"
+    with pytest.raises(ResourceNotFoundError):
+        machines.get(GROUP, "brief")
+
+
 @pytest.mark.rule("T-06", "T-09", "T-16")
 def test_a_scale_set_is_made_changed_upgraded_and_shrunk(
     cloud: Live, client: ComputeManagementClient

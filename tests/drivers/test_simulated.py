@@ -39,6 +39,22 @@ def test_with_azures_timings_an_impact_takes_as_long_as_on_azure(cause: str) -> 
     assert observe(driver, impact(cause), NOON).again_at == NOON + CAUSES[cause].lasts
 
 
+@pytest.mark.rule("T-28")
+@pytest.mark.parametrize(
+    ("cause", "seen", "progress"),
+    [
+        pytest.param("delete", False, Progress.DONE, id="a delete without a warning takes no time"),
+        pytest.param("delete", True, Progress.ACTING, id="a delete with a warning takes its time"),
+        pytest.param("restart", False, Progress.ACTING, id="so does a restart"),
+    ],
+)
+def test_a_delete_that_warns_no_machine_need_not_wait(cause: str, seen: bool, progress: Progress) -> None:
+    unannounced = impact(cause)._replace(seen=seen)
+
+    assert observe(SimulatedDriver(unseen_deletes_wait=False), unannounced, NOON).progress is progress
+    assert observe(SimulatedDriver(), unannounced, NOON).progress is Progress.ACTING
+
+
 def test_speed_shortens_an_impact() -> None:
     fast = impact("host-update", speed=60)
 

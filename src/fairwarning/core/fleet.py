@@ -104,6 +104,8 @@ class Impact(NamedTuple):
     host: HostId
     eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
     speed: float = 1.0
+    #: Whether guests see the event.
+    seen: bool = True
 
     def after(self, duration: timedelta) -> datetime:
         """Return when the impact has lasted for a duration, at the clock's speed."""
@@ -150,6 +152,7 @@ def outstanding_impacts(scope: Scope, policy: Policy) -> tuple[Impact, ...]:
                         shared.host,
                         shared.eviction,
                         policy.speed,
+                        event.seen,
                     )
                 )
     return tuple(impacts)

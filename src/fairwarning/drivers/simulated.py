@@ -46,12 +46,17 @@ class Ending(NamedTuple):
 
 
 class SimulatedDriver:
-    """Ends every impact after its duration."""
+    """Ends every impact after its duration.
+
+    Without ``unseen_deletes_wait``, a delete that warns no machine takes no time (T-28): the client that sent
+    it does not move the clock.
+    """
 
     name = "simulated"
 
-    def __init__(self, *, azure_timings: bool = False) -> None:
+    def __init__(self, *, azure_timings: bool = False, unseen_deletes_wait: bool = True) -> None:
         self._azure_timings = azure_timings
+        self._unseen_deletes_wait = unseen_deletes_wait
         self.mishaps: dict[VmName, InjectedMishap] = {}
 
     def reaches(self, host: HostId) -> bool:
@@ -97,6 +102,8 @@ class SimulatedDriver:
                 return Ending(TIMEOUT, "no answer")
 
     def _duration(self, impact: Impact) -> timedelta:
+        if impact.kind is EventType.TERMINATE and not (impact.seen or self._unseen_deletes_wait):
+            return timedelta(0)
         if self._azure_timings:
             return CAUSES[impact.cause].lasts
         if impact.kind is EventType.FREEZE:
