@@ -9,6 +9,7 @@ import shlex
 import ssl
 import stat
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -247,6 +248,28 @@ def test_the_sdk_s_own_credentials_are_given_tokens(bare: Server) -> None:
     with httpx2.Client(verify=ssl.create_default_context(cafile=bare.ready["ca"]), trust_env=False) as client:
         url = f"{bare.ready['arm']}/subscriptions?api-version=2022-12-01"
         assert client.get(url, headers={"Authorization": f"Bearer {token}"}).status_code == 200
+
+
+@pytest.mark.slow
+def test_the_asynchronous_sdk_trusts_the_server_by_what_is_exported(bare: Server) -> None:
+    program = """
+import asyncio, os
+from azure.identity.aio import ClientSecretCredential
+from azure.mgmt.compute.aio import ComputeManagementClient
+url = os.environ["FAIRWARNING_ARM_URL"]
+async def main():
+    credential = ClientSecretCredential("adfs", "dev", "any-secret", authority=url)
+    where = dict(base_url=url, credential_scopes=[f"{url}/.default"])
+    subscription = "00000000-0000-0000-0000-000000000001"
+    async with credential, ComputeManagementClient(credential, subscription, **where) as client:
+        print(*[one.name async for one in client.virtual_machine_scale_sets.list_all()])
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=variables(bare), capture_output=True, text=True, timeout=60
+    )
+
+    assert done.stdout == "web\n", done.stderr
 
 
 @pytest.mark.parametrize("option", ["--identity", "--arm-names"])

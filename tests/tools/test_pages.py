@@ -48,6 +48,7 @@ def test_the_sdk_for_javascript(tmp_path: Path) -> None:
     assert "db westeurope" in session.output("mjs list")
     assert session.steps("scheduled") == [("Terminate", "management:dev", ["web_0"])]
     assert "web_0" not in session.machines
+    assert session.output("node sets.mjs") == "web"
 
 
 def test_ansible(tmp_path: Path) -> None:
