@@ -22,7 +22,7 @@ def test_cloud_custodian(tmp_path: Path) -> None:
         ]
 
     assert sorted(found("running")) == ["app-0", "app-1", "app-2", "batch", "db"]
-    assert (found("sets"), found("restart-db")) == (["web"], ["db"])
+    assert (found("sets"), found("restart-db"), found("tagged")) == (["web"], ["db"], ["db"])
     assert "ERROR" not in session.output("custodian run")
     assert session.steps("scheduled") == [("Reboot", "management:dev", ["db"])]
 
